@@ -1,0 +1,32 @@
+// One allocation routine, run twice: over no memory it counts, over the workspace it hands out.
+// A kernel's size query and its real layout are therefore the same code and cannot disagree.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace msda {
+
+class Arena {
+ public:
+  static constexpr std::size_t kAlignment = 256;  // of the workspace and of every block taken from it
+
+  Arena() = default;                                         // counting mode
+  explicit Arena(std::byte* base) : base_(base) {}           // over real memory
+
+  // Returns the next block of `count` T, or null in counting mode.
+  template <typename T>
+  T* take(std::size_t count) {
+    std::size_t const offset = used_;
+    used_ += (count * sizeof(T) + kAlignment - 1) / kAlignment * kAlignment;
+    return base_ == nullptr ? nullptr : reinterpret_cast<T*>(base_ + offset);
+  }
+
+  std::size_t used_bytes() const { return used_; }
+
+ private:
+  std::byte* base_ = nullptr;
+  std::size_t used_ = 0;
+};
+
+}  // namespace msda

@@ -1,0 +1,92 @@
+// The canonical form of what the caller described: checked once at the C boundary, trusted ever after.
+// Nothing behind src/api reads the C structs again.
+#pragma once
+
+#include <msda.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory_resource>
+#include <vector>
+
+namespace msda {
+
+struct Level {
+  std::int64_t height = 0;       // pixels
+  std::int64_t width = 0;        // pixels
+  std::int64_t token_start = 0;  // first stored token of the level
+  std::int64_t row_tokens = 0;   // stored tokens between pixel rows: width + 2 * border
+  std::int64_t origin = 0;       // stored token of pixel (0, 0): token_start + border * (row_tokens + 1)
+  std::int64_t point_start = 0;  // first of the level's points among the K of a query and head
+  std::int64_t point_count = 0;
+};
+
+struct Grid {
+  std::int64_t height = 0;
+  std::int64_t width = 0;
+};
+
+// Element strides of the three outer dimensions; the inner dimensions are packed.
+struct Strides {
+  std::int64_t batch = 0;
+  std::int64_t row = 0;   // a token of value, a query of everything else
+  std::int64_t head = 0;
+};
+
+struct Problem {
+  explicit Problem(std::pmr::memory_resource* memory) : levels(memory), query_grids(memory) {}
+
+  std::int64_t batch = 0;        // B
+  std::int64_t token_count = 0;  // S, border tokens included
+  std::int64_t head_count = 0;   // M
+  std::int64_t head_dim = 0;     // D
+  std::int64_t query_count = 0;  // Q
+  std::int64_t point_total = 0;  // K
+
+  std::pmr::vector<Level> levels;      // L of them
+  std::pmr::vector<Grid> query_grids;  // locality hint; empty: none was given
+
+  Strides value;   // of value
+  Strides coord;   // of coord and offset
+  Strides weight;  // of weight and logit
+  Strides output;  // of output and grad_output; gradients of inputs are packed
+
+  std::int32_t value_border = 0;
+  std::int32_t reference_dim = 0;  // 2 or 4 when fused, else 0
+  msda_operation operation = MSDA_FORWARD;
+  msda_input_mode input_mode = MSDA_INPUT_SAMPLED;
+  msda_dtype value_dtype = MSDA_F32;
+  msda_dtype coord_dtype = MSDA_F32;
+  msda_dtype weight_dtype = MSDA_F32;
+  msda_dtype output_dtype = MSDA_F32;      // of output and grad_output, resolved
+  msda_dtype grad_value_dtype = MSDA_F32;  // resolved
+  msda_math_mode math_mode = MSDA_MATH_ACCURATE;
+  msda_determinism determinism = MSDA_DETERMINISTIC;
+
+  bool fused() const { return input_mode == MSDA_INPUT_FUSED; }
+  bool backward() const { return operation == MSDA_BACKWARD; }
+};
+
+// One call's buffers, already checked against the problem.
+struct Call {
+  const void* value = nullptr;          // [B][S][M][D]
+  const void* coord = nullptr;          // [B][Q][M][K][2]   sampled
+  const void* weight = nullptr;         // [B][Q][M][K]      sampled
+  const void* reference = nullptr;      // [B][Q][L][2|4]    fused, packed
+  const void* offset = nullptr;         // [B][Q][M][K][2]   fused
+  const void* logit = nullptr;          // [B][Q][M][K]      fused
+  const float* value_scale = nullptr;   // [M] or null
+  void* output = nullptr;               // [B][Q][M][D]
+  const void* grad_output = nullptr;    // [B][Q][M][D]
+  void* grad_value = nullptr;           // [B][S][M][D]      packed, as are all gradients below
+  void* grad_coord = nullptr;           // [B][Q][M][K][2]
+  void* grad_weight = nullptr;          // [B][Q][M][K]
+  void* grad_reference = nullptr;       // [B][Q][L][2|4]
+  void* grad_offset = nullptr;          // [B][Q][M][K][2]
+  void* grad_logit = nullptr;           // [B][Q][M][K]
+  std::byte* workspace = nullptr;
+  std::size_t workspace_bytes = 0;
+  msda_stream stream = nullptr;
+};
+
+}  // namespace msda
