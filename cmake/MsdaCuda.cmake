@@ -1,0 +1,23 @@
+# Decides whether CUDA kernels are built and words it for msda_build_info():
+# MSDA_HAS_CUDA (0 or 1) and MSDA_BUILD_CUDA (text).
+set(MSDA_HAS_CUDA 0)
+if(NOT MSDA_CUDA MATCHES "^(AUTO|ON|OFF)$")
+  message(FATAL_ERROR "MSDA_CUDA is '${MSDA_CUDA}'; allowed are AUTO, ON and OFF")
+endif()
+
+if(MSDA_CUDA STREQUAL "OFF")
+  set(MSDA_BUILD_CUDA "none (switched off by MSDA_CUDA=OFF)")
+else()
+  include(CheckLanguage)
+  check_language(CUDA)
+  if(CMAKE_CUDA_COMPILER)
+    enable_language(CUDA)
+    set(MSDA_HAS_CUDA 1)
+    set(MSDA_BUILD_CUDA "nvcc ${CMAKE_CUDA_COMPILER_VERSION}")
+  elseif(MSDA_CUDA STREQUAL "ON")
+    message(FATAL_ERROR "MSDA_CUDA=ON, but no CUDA compiler was found; set CMAKE_CUDA_COMPILER to nvcc")
+  else()
+    set(MSDA_BUILD_CUDA "none (built without a CUDA compiler)")
+  endif()
+endif()
+message(STATUS "CUDA: ${MSDA_BUILD_CUDA}")

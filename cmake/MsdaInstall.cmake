@@ -1,0 +1,20 @@
+# `cmake --install`: find_package(msda) gives msda::msda and msda::msda_static, pkg-config gives msda.
+include(CMakePackageConfigHelpers)
+
+set(package_folder "${CMAKE_INSTALL_LIBDIR}/cmake/msda")
+cmake_path(RELATIVE_PATH CMAKE_INSTALL_PREFIX
+  BASE_DIRECTORY "${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig" OUTPUT_VARIABLE PC_PREFIX)
+
+configure_package_config_file(cmake/msda-config.cmake.in gen/msda-config.cmake
+  INSTALL_DESTINATION "${package_folder}")
+write_basic_package_version_file(gen/msda-config-version.cmake COMPATIBILITY SameMinorVersion)
+configure_file(cmake/msda.pc.in gen/msda.pc @ONLY)
+
+install(TARGETS msda msda_static EXPORT msda-targets FILE_SET HEADERS)
+install(EXPORT msda-targets NAMESPACE msda:: DESTINATION "${package_folder}")
+install(FILES "${PROJECT_BINARY_DIR}/gen/msda-config.cmake"
+  "${PROJECT_BINARY_DIR}/gen/msda-config-version.cmake" DESTINATION "${package_folder}")
+install(FILES "${PROJECT_BINARY_DIR}/gen/msda.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+if(TARGET msda_cli)
+  install(TARGETS msda_cli)
+endif()

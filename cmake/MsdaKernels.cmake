@@ -1,0 +1,55 @@
+# kernels/families.inc lists the kernel families; kernels/<family>/variants.inc lists a family's
+# instantiations. Both are read here and, as X-macros, by the compiler: one list, not two.
+#
+#   MSDA_CPU_FAMILY(name)   src/cpu/<name>/*.cpp
+#   MSDA_FAMILY(name)       kernels/<name>/<name>.cpp, and a CUDA file of its own for every row
+#                           MSDA_VARIANT(arguments..., architecture) of variants.inc, in which
+#                           <name>.cuh is included and MSDA_INSTANTIATE(arguments...) expanded
+function(msda_add_families target list)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/${list}")
+  file(STRINGS "${PROJECT_SOURCE_DIR}/${list}" rows REGEX "^MSDA_(CPU_)?FAMILY\\(")
+  foreach(row IN LISTS rows)
+    if(row MATCHES "^MSDA_CPU_FAMILY\\(([a-z_0-9]+)\\)")
+      set(family ${CMAKE_MATCH_1})
+      file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/cpu/${family}/*.cpp")
+      target_sources(${target} PRIVATE ${sources})
+    elseif(row MATCHES "^MSDA_FAMILY\\(([a-z_0-9]+)\\)")
+      if(MSDA_HAS_CUDA)
+        msda_add_cuda_family(${target} ${CMAKE_MATCH_1})
+      endif()
+    else()
+      message(FATAL_ERROR "${list}: cannot read '${row}'; a row is MSDA_FAMILY(name) or "
+        "MSDA_CPU_FAMILY(name), name of a-z, 0-9 and _")
+    endif()
+  endforeach()
+endfunction()
+
+function(msda_add_cuda_family target family)
+  set(folder kernels/${family})
+  set(list "${PROJECT_SOURCE_DIR}/${folder}/variants.inc")
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${list}")
+  target_sources(${target} PRIVATE "${PROJECT_SOURCE_DIR}/${folder}/${family}.cpp")
+  file(STRINGS "${list}" rows REGEX "^MSDA_VARIANT\\(")
+  foreach(row IN LISTS rows)
+    if(NOT row MATCHES "^MSDA_VARIANT\\((.+), *([0-9]+[af]?)\\)")
+      message(FATAL_ERROR "${folder}/variants.inc: cannot read '${row}'; a row is "
+        "MSDA_VARIANT(arguments..., architecture), architecture such as 90a")
+    endif()
+    set(arguments "${CMAKE_MATCH_1}")
+    set(architecture "${CMAKE_MATCH_2}")
+    string(REGEX REPLACE "[^a-z0-9]+" "_" suffix "${arguments}")
+    set(unit ${family}_${suffix}_sm${architecture})
+    set(file "${PROJECT_BINARY_DIR}/gen/kernels/${unit}.cu")
+    file(CONFIGURE OUTPUT "${file}" @ONLY CONTENT
+"// From a row of ${folder}/variants.inc.
+#include \"${folder}/${family}.cuh\"
+MSDA_INSTANTIATE(${arguments})
+")
+    # An architecture belongs to a target, not to a file, so every row is a target.
+    add_library(msda_${unit} OBJECT "${file}")
+    target_include_directories(msda_${unit} PRIVATE "${PROJECT_SOURCE_DIR}")
+    target_link_libraries(msda_${unit} PRIVATE $<TARGET_PROPERTY:${target},INTERFACE_LINK_LIBRARIES>)
+    set_target_properties(msda_${unit} PROPERTIES CUDA_ARCHITECTURES "${architecture}-real")
+    target_sources(${target} PRIVATE $<TARGET_OBJECTS:msda_${unit}>)
+  endforeach()
+endfunction()

@@ -1,0 +1,55 @@
+# How everything here is compiled and linked.
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Debug, Release, RelWithDebInfo or MinSizeRel" FORCE)
+endif()
+
+set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/lib")
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/lib")
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin")
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_C_VISIBILITY_PRESET hidden)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+set(CMAKE_C_EXTENSIONS OFF)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+add_library(msda_settings INTERFACE)
+target_compile_features(msda_settings INTERFACE c_std_99 cxx_std_20)
+# -ffp-contract=off: a result must not depend on where a compiler finds a fused multiply-add to use.
+# -ffile-prefix-map: the same objects wherever the source lies.
+target_compile_options(msda_settings INTERFACE
+  -Wall -Wextra -ffp-contract=off "-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=")
+if(MSDA_SANITIZE)
+  target_compile_options(msda_settings INTERFACE
+    -fsanitize=${MSDA_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_link_options(msda_settings INTERFACE -fsanitize=${MSDA_SANITIZE})
+endif()
+
+# The names that the compiler makes up for a file depend on the file's path alone, so that two builds
+# give the same bits.
+function(msda_seed_objects target)
+  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    return()
+  endif()
+  get_target_property(sources ${target} SOURCES)
+  list(FILTER sources INCLUDE REGEX "\\.cpp$")
+  foreach(source IN LISTS sources)
+    cmake_path(RELATIVE_PATH source BASE_DIRECTORY "${PROJECT_SOURCE_DIR}" OUTPUT_VARIABLE name)
+    set_property(SOURCE "${source}" APPEND PROPERTY COMPILE_OPTIONS "-frandom-seed=${name}")
+  endforeach()
+endfunction()
+
+# Only what the version script names leaves the shared library, and nothing is left undefined in it.
+function(msda_restrict_exports target version_script)
+  set(script "${PROJECT_SOURCE_DIR}/${version_script}")
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${script}")
+  target_link_options(${target} PRIVATE -Wl,--exclude-libs,ALL -Wl,--as-needed -Wl,-z,relro,-z,now)
+  if(NOT MSDA_SANITIZE) # whose run-time library the executable brings
+    target_link_options(${target} PRIVATE -Wl,-z,defs)
+  endif()
+  if(EXISTS "${script}")
+    target_link_options(${target} PRIVATE "-Wl,--version-script=${script}")
+    set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS "${script}")
+  endif()
+endfunction()

@@ -1,0 +1,12 @@
+# Reads MSDA_VERSION (major.minor.patch) and MSDA_ABI_VERSION (the soname number) from include/msda.h.
+set(header "${CMAKE_CURRENT_LIST_DIR}/../include/msda.h")
+file(STRINGS "${header}" lines REGEX "^#define MSDA_(VERSION_[A-Z]+|ABI_VERSION) +[0-9]+")
+foreach(line IN LISTS lines)
+  string(REGEX MATCH "MSDA_([A-Z_]+) +([0-9]+)" _ "${line}")
+  set(MSDA_${CMAKE_MATCH_1} ${CMAKE_MATCH_2})
+endforeach()
+set(MSDA_VERSION "${MSDA_VERSION_MAJOR}.${MSDA_VERSION_MINOR}.${MSDA_VERSION_PATCH}")
+if(NOT MSDA_VERSION MATCHES "^[0-9]+\\.[0-9]+\\.[0-9]+$" OR NOT DEFINED MSDA_ABI_VERSION)
+  message(FATAL_ERROR "${header}: no MSDA_VERSION_{MAJOR,MINOR,PATCH} or MSDA_ABI_VERSION found")
+endif()
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${header}")
