@@ -1,0 +1,203 @@
+// From msda_problem to the canonical Problem: every field is checked here and nowhere else.
+
+#include "api/objects.h"
+#include "api/structs.h"
+#include "core/dtype.h"
+#include "core/tensor_sizes.h"
+
+#include <algorithm>
+#include <array>
+#include <initializer_list>
+#include <span>
+#include <string>
+
+namespace msda::api {
+namespace {
+
+constexpr std::int64_t kLargestLevelCount = 65536;
+
+void check_not_negative(std::string_view field, std::int64_t value) {
+  if (value < 0) invalid("problem.{} is {}: must be 0 or more", field, value);
+}
+
+void check_one_of(std::string_view field, std::int64_t value,
+                  std::initializer_list<std::int64_t> allowed) {
+  if (std::find(allowed.begin(), allowed.end(), value) != allowed.end()) return;
+  std::string list;
+  for (std::int64_t const choice : allowed) list += fmt::format("{}{}", list.empty() ? "" : ", ", choice);
+  invalid("problem.{} is {}: must be one of {}", field, value, list);
+}
+
+// The dtype, with NONE replaced by `otherwise`; both must be in `allowed`.
+msda_dtype resolve_dtype(std::string_view field, msda_dtype dtype, msda_dtype otherwise,
+                         std::initializer_list<msda_dtype> allowed) {
+  msda_dtype const resolved = dtype == MSDA_DTYPE_NONE ? otherwise : dtype;
+  if (std::find(allowed.begin(), allowed.end(), resolved) != allowed.end()) return resolved;
+  std::string list;
+  for (msda_dtype const choice : allowed) {
+    list += fmt::format("{}{} ({})", list.empty() ? "" : ", ", choice, dtype_name(choice));
+  }
+  invalid("problem.{} is {} ({}): must be one of {}", field, dtype, dtype_name(dtype), list);
+}
+
+void read_scalars(msda_problem const& in, Problem& out) {
+  check_not_negative("batch", in.batch);
+  check_not_negative("query_count", in.query_count);
+  check_not_negative("head_count", in.head_count);
+  check_not_negative("head_dim", in.head_dim);
+  check_one_of("operation", in.operation, {MSDA_FORWARD, MSDA_BACKWARD});
+  check_one_of("input_mode", in.input_mode, {MSDA_INPUT_SAMPLED, MSDA_INPUT_FUSED});
+  check_one_of("math_mode", in.math_mode, {MSDA_MATH_ACCURATE, MSDA_MATH_FAST});
+  check_one_of("determinism", in.determinism, {MSDA_DETERMINISTIC, MSDA_NOT_GUARANTEED});
+  check_one_of("value_border", in.value_border, {0, 1});
+  if (in.input_mode == MSDA_INPUT_FUSED) {
+    check_one_of("reference_dim", in.reference_dim, {2, 4});
+  } else if (in.reference_dim != 0) {
+    invalid("problem.reference_dim is {}: must be 0 when input_mode is MSDA_INPUT_SAMPLED",
+            in.reference_dim);
+  }
+  out.batch = in.batch;
+  out.query_count = in.query_count;
+  out.head_count = in.head_count;
+  out.head_dim = in.head_dim;
+  out.operation = in.operation;
+  out.input_mode = in.input_mode;
+  out.math_mode = in.math_mode;
+  out.determinism = in.determinism;
+  out.value_border = in.value_border;
+  out.reference_dim = in.reference_dim;
+}
+
+void read_dtypes(msda_problem const& in, Problem& out) {
+  std::initializer_list<msda_dtype> const all_dtypes = {MSDA_F32, MSDA_F16, MSDA_BF16, MSDA_F8_E4M3,
+                                                        MSDA_F64};
+  std::initializer_list<msda_dtype> const wide_dtypes = {MSDA_F32, MSDA_F16, MSDA_BF16, MSDA_F64};
+  out.value_dtype = resolve_dtype("value_dtype", in.value_dtype, MSDA_DTYPE_NONE, all_dtypes);
+  msda_dtype const like_value = out.value_dtype == MSDA_F8_E4M3 ? MSDA_F32 : out.value_dtype;
+  msda_dtype const sampling = out.value_dtype == MSDA_F64 ? MSDA_F64 : MSDA_F32;
+  out.coord_dtype = resolve_dtype("coord_dtype", in.coord_dtype, sampling, wide_dtypes);
+  out.weight_dtype = resolve_dtype("weight_dtype", in.weight_dtype, sampling, wide_dtypes);
+  out.output_dtype = resolve_dtype("output_dtype", in.output_dtype, like_value, wide_dtypes);
+  out.grad_value_dtype =
+      resolve_dtype("grad_value_dtype", in.grad_value_dtype, like_value, wide_dtypes);
+}
+
+void read_levels(msda_problem const& in, Problem& out) {
+  if (in.level_count < 0 || in.level_count > kLargestLevelCount) {
+    invalid("problem.level_count is {}: must be 0 to {}", in.level_count, kLargestLevelCount);
+  }
+  if (in.level_count > 0 && in.level_hw == nullptr) {
+    invalid("problem.level_hw is NULL: must point to [{}][2] = (H, W), level_count is {}",
+            in.level_count, in.level_count);
+  }
+  if (in.point_counts == nullptr) check_not_negative("point_count", in.point_count);
+  out.levels.reserve(static_cast<std::size_t>(in.level_count));
+  std::int64_t const border = in.value_border;
+  for (std::int32_t l = 0; l < in.level_count; ++l) {
+    std::int64_t const height = in.level_hw[2 * l];
+    std::int64_t const width = in.level_hw[2 * l + 1];
+    std::int64_t const points = in.point_counts != nullptr ? in.point_counts[l] : in.point_count;
+    check_not_negative(fmt::format("level_hw[{}][0]", l), height);
+    check_not_negative(fmt::format("level_hw[{}][1]", l), width);
+    check_not_negative(fmt::format("point_counts[{}]", l), points);
+    Level level;
+    level.height = height;
+    level.width = width;
+    level.token_start = out.token_count;
+    level.row_tokens = width + 2 * border;
+    level.origin = level.token_start + border * (level.row_tokens + 1);
+    level.point_start = out.point_total;
+    level.point_count = points;
+    out.levels.push_back(level);
+    // 65,536 levels of less than 2^63 / 65,536 tokens: the sum cannot overflow once each is checked.
+    std::int64_t const tokens = (height + 2 * border) * level.row_tokens;
+    if (tokens > kLargestByteCount - out.token_count) {
+      invalid("problem.level_hw[{}] is ({}, {}): the token count of all levels must be at most {}",
+              l, height, width, kLargestByteCount);
+    }
+    out.token_count += tokens;
+    out.point_total += points;
+  }
+}
+
+void read_grids(msda_problem const& in, Problem& out) {
+  check_not_negative("query_grid_count", in.query_grid_count);
+  if (in.query_grid_count > 0 && in.query_hw == nullptr) {
+    invalid("problem.query_hw is NULL: must point to [{}][2] = (H, W), query_grid_count is {}",
+            in.query_grid_count, in.query_grid_count);
+  }
+  if (in.query_grid_count == 0 && in.query_hw != nullptr) {
+    invalid("problem.query_grid_count is 0: must be 1 or more when query_hw is given");
+  }
+  if (in.query_grid_count == 0) return;
+  std::int64_t pixels = 0;
+  out.query_grids.reserve(static_cast<std::size_t>(in.query_grid_count));
+  for (std::int32_t g = 0; g < in.query_grid_count; ++g) {
+    Grid const grid{in.query_hw[2 * g], in.query_hw[2 * g + 1]};
+    check_not_negative(fmt::format("query_hw[{}][0]", g), grid.height);
+    check_not_negative(fmt::format("query_hw[{}][1]", g), grid.width);
+    out.query_grids.push_back(grid);
+    pixels = std::min(pixels + grid.height * grid.width, kLargestByteCount);
+  }
+  if (pixels != in.query_count) {
+    invalid("problem.query_hw has {} pixels in all: must be query_count, which is {}", pixels,
+            in.query_count);
+  }
+}
+
+// Replaces an all-zero group by the packed strides.
+Strides read_strides(std::string_view field, const std::int64_t (&given)[3], std::int64_t rows,
+                     std::int64_t heads, std::int64_t inner) {
+  for (int i = 0; i < 3; ++i) check_not_negative(fmt::format("{}[{}]", field, i), given[i]);
+  if (given[0] != 0 || given[1] != 0 || given[2] != 0) return {given[0], given[1], given[2]};
+  return packed_strides(rows, heads, inner);
+}
+
+// Two rows of the output must not share an element: sorted by stride, each dimension must step over all
+// of the inner ones.
+void check_output_strides(Problem const& problem) {
+  struct Dimension {
+    std::int64_t stride;
+    std::int64_t count;
+    int index;
+  };
+  std::array<Dimension, 3> dimensions = {{{problem.output.batch, problem.batch, 0},
+                                          {problem.output.row, problem.query_count, 1},
+                                          {problem.output.head, problem.head_count, 2}}};
+  std::sort(dimensions.begin(), dimensions.end(),
+            [](Dimension const& a, Dimension const& b) { return a.stride < b.stride; });
+  std::int64_t extent = problem.head_dim;
+  for (Dimension const& dimension : dimensions) {
+    if (dimension.count <= 1) continue;
+    if (dimension.stride < extent) {
+      invalid("problem.output_strides[{}] is {}: must be at least {}, or output rows would overlap",
+              dimension.index, dimension.stride, extent);
+    }
+    extent += dimension.stride * (dimension.count - 1);
+  }
+}
+
+}  // namespace
+
+Problem canonical_problem(const msda_problem* problem, std::pmr::memory_resource* memory) {
+  msda_problem const in = read_struct(problem, "msda_problem");
+  Problem out(memory);
+  read_scalars(in, out);
+  read_dtypes(in, out);
+  read_levels(in, out);
+  read_grids(in, out);
+  check_packed_sizes(out);
+  out.value =
+      read_strides("value_strides", in.value_strides, out.token_count, out.head_count, out.head_dim);
+  out.coord = read_strides("coord_strides", in.coord_strides, out.query_count, out.head_count,
+                           2 * out.point_total);
+  out.weight = read_strides("weight_strides", in.weight_strides, out.query_count, out.head_count,
+                            out.point_total);
+  out.output = read_strides("output_strides", in.output_strides, out.query_count, out.head_count,
+                            out.head_dim);
+  check_strided_sizes(out);
+  if (!tensor_is_empty(out, Tensor::kOutput)) check_output_strides(out);
+  return out;
+}
+
+}  // namespace msda::api

@@ -1,0 +1,24 @@
+// msda_execute: check the buffers, launch.
+
+#include "api/guard.h"
+#include "api/objects.h"
+#include "api/structs.h"
+
+using namespace msda;
+using namespace msda::api;
+
+msda_status msda_execute(const msda_plan* plan, const msda_tensors* tensors, msda_stream stream) {
+  return guard("msda_execute", log_of(plan), [&] {
+    required(plan, "plan");
+    Device const& device = plan->handle.device;
+    Call const call =
+        canonical_call(plan->problem, plan->workspace_bytes, tensors, stream, device.is_cpu());
+    if (device.is_cpu() && !device.pool->usable_in_this_process()) {
+      invalid("plan belongs to a handle that was created before fork(): its threads are not in this "
+              "process; create a handle here");
+    }
+    plan->handle.log.write(MSDA_LOG_TRACE, "execute: {}", plan->kernel.variant->id);
+    plan->kernel.family->launch(*plan->kernel.variant,
+                                {plan->problem, device, plan->prepared.get(), call});
+  });
+}

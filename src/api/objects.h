@@ -1,0 +1,57 @@
+// What stands behind the opaque types of msda.h.
+#pragma once
+
+#include "core/device.h"
+#include "core/log.h"
+#include "core/memory.h"
+#include "core/problem.h"
+#include "cpu/thread_pool.h"
+#include "registry.h"
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+
+struct msda_handle {
+  explicit msda_handle(msda::CallerMemory caller_memory) : memory(caller_memory) {}
+
+  msda::CallerMemory memory;
+  msda::Log log;
+  msda::Device device;
+  std::optional<msda::ThreadPool> pool;
+  // The caller's own hold and one for each plan: a plan stays good when its handle is destroyed first.
+  std::atomic<std::int64_t> holds{1};
+};
+
+struct msda_plan {
+  msda_plan(msda_handle& owner, msda::Problem&& canonical)
+      : handle(owner), problem(std::move(canonical)) {}
+
+  msda_handle& handle;
+  msda::Problem problem;
+  msda::KernelRef kernel;
+  msda::PreparedPtr prepared;
+  std::size_t workspace_bytes = 0;
+  double predicted_us = 0;
+};
+
+namespace msda::api {
+
+inline Log const* log_of(const msda_handle* handle) {
+  return handle == nullptr ? nullptr : &handle->log;
+}
+inline Log const* log_of(const msda_plan* plan) {
+  return plan == nullptr ? nullptr : &plan->handle.log;
+}
+
+// Gives up one hold of the handle; the last one frees it.
+void release(msda_handle* handle) noexcept;
+
+// Reads and checks every field of the caller's problem; throws StatusError naming the first bad one.
+Problem canonical_problem(const msda_problem* problem, std::pmr::memory_resource* memory);
+
+// Checks the caller's buffers against the plan's problem before anything is touched.
+Call canonical_call(Problem const& problem, std::size_t workspace_bytes,
+                    const msda_tensors* tensors, msda_stream stream, bool on_cpu);
+
+}  // namespace msda::api

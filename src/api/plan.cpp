@@ -1,0 +1,193 @@
+// msda_plan: choosing a kernel, describing the choice, and plans as bytes.
+
+#include "api/guard.h"
+#include "api/objects.h"
+#include "api/structs.h"
+#include "plan/blob.h"
+#include "plan/selector.h"
+
+#include <memory>
+
+namespace msda::api {
+namespace {
+
+struct PlanDeleter {
+  void operator()(msda_plan* plan) const noexcept {
+    msda_handle* const handle = &plan->handle;
+    plan->~msda_plan();
+    static_cast<std::pmr::memory_resource&>(handle->memory)
+        .deallocate(plan, sizeof(msda_plan), alignof(msda_plan));
+    release(handle);
+  }
+};
+using PlanPtr = std::unique_ptr<msda_plan, PlanDeleter>;
+
+// From here on the plan holds the handle.
+PlanPtr new_plan(msda_handle& handle, Problem&& problem) {
+  std::pmr::memory_resource& memory = handle.memory;
+  void* const storage = memory.allocate(sizeof(msda_plan), alignof(msda_plan));
+  auto* const plan = new (storage) msda_plan(handle, std::move(problem));
+  handle.holds.fetch_add(1, std::memory_order_relaxed);
+  return PlanPtr(plan);
+}
+
+msda_plan* finish_plan(msda_handle& handle, Problem&& problem, Ranked const& choice) {
+  PlanPtr plan = new_plan(handle, std::move(problem));
+  plan->kernel = choice.kernel;
+  plan->workspace_bytes = choice.workspace_bytes;
+  plan->predicted_us = choice.predicted_us;
+  plan->prepared = choice.kernel.family->prepare(*choice.kernel.variant, plan->problem,
+                                                 handle.device, &handle.memory);
+  handle.log.write(MSDA_LOG_INFO, "plan: {}, predicted {:.1f} us, workspace {} bytes",
+                   choice.kernel.variant->id, choice.predicted_us, choice.workspace_bytes);
+  return plan.release();
+}
+
+void check_options(msda_plan_options const& options, Device const& device) {
+  if (options.mode < MSDA_PLAN_HEURISTIC || options.mode > MSDA_PLAN_FORCED) {
+    invalid("plan_options.mode is {}: must be {} (MSDA_PLAN_HEURISTIC) to {} (MSDA_PLAN_FORCED)",
+            options.mode, MSDA_PLAN_HEURISTIC, MSDA_PLAN_FORCED);
+  }
+  if (options.mode == MSDA_PLAN_FORCED && options.kernel_id == nullptr) {
+    invalid("plan_options.kernel_id is NULL: must be a kernel id when mode is MSDA_PLAN_FORCED");
+  }
+  if (options.mode != MSDA_PLAN_FORCED && options.kernel_id != nullptr) {
+    invalid("plan_options.kernel_id is '{}': must be NULL unless mode is MSDA_PLAN_FORCED",
+            options.kernel_id);
+  }
+  if (options.sm_count_limit < 0 || (device.is_cpu() && options.sm_count_limit != 0)) {
+    invalid("plan_options.sm_count_limit is {}: must be {}", options.sm_count_limit,
+            device.is_cpu() ? "0 on a CPU handle" : "0 (all) or more");
+  }
+}
+
+std::string known_ids() {
+  std::string ids;
+  for (std::size_t i = 0; i < kernel_count(); ++i) {
+    ids += fmt::format("{}{}", i == 0 ? "" : ", ", kernel_at(i).variant->id);
+  }
+  return ids;
+}
+
+Ranked forced_choice(std::string_view id, Problem const& problem, Device const& device,
+                     std::size_t workspace_limit_bytes) {
+  KernelRef const kernel = find_kernel(id);
+  if (kernel.variant == nullptr) {
+    invalid("plan_options.kernel_id is '{}': must be one of {}", id, known_ids());
+  }
+  Ranked const choice = judge(kernel, problem, device, workspace_limit_bytes);
+  if (choice.rejected != Reason::kNone) {
+    fail(MSDA_ERROR_UNSUPPORTED, "plan_options.kernel_id is '{}': the kernel {}", id,
+         reason_text(choice.rejected));
+  }
+  return choice;
+}
+
+Ranked heuristic_choice(Problem const& problem, Device const& device,
+                        std::size_t workspace_limit_bytes) {
+  std::vector<Ranked> const ranking = rank_kernels(problem, device, workspace_limit_bytes);
+  if (ranking.empty() || ranking.front().rejected != Reason::kNone) {
+    std::string reasons;
+    for (Ranked const& entry : ranking) {
+      reasons += fmt::format("; {} {}", entry.kernel.variant->id, reason_text(entry.rejected));
+    }
+    fail(MSDA_ERROR_UNSUPPORTED, "no kernel takes this problem{}", reasons);
+  }
+  return ranking.front();
+}
+
+msda_plan* create_plan(msda_handle& handle, const msda_problem* problem,
+                       msda_plan_options const& options) {
+  Problem canonical = canonical_problem(problem, &handle.memory);
+  check_options(options, handle.device);
+  if (options.mode == MSDA_PLAN_TUNED) {
+    fail(MSDA_ERROR_UNSUPPORTED,
+         "plan_options.mode is MSDA_PLAN_TUNED: tuning records come with a later version; use "
+         "MSDA_PLAN_HEURISTIC");
+  }
+  Ranked const choice =
+      options.mode == MSDA_PLAN_FORCED
+          ? forced_choice(options.kernel_id, canonical, handle.device, options.workspace_limit_bytes)
+          : heuristic_choice(canonical, handle.device, options.workspace_limit_bytes);
+  return finish_plan(handle, std::move(canonical), choice);
+}
+
+msda_plan* restore_plan(msda_handle& handle, const void* blob, std::size_t blob_size) {
+  StoredPlan const stored = decode_plan(blob, blob_size, handle.device);
+  KernelRef const kernel = find_kernel(stored.kernel_id);
+  if (kernel.variant == nullptr) {
+    fail(MSDA_ERROR_STALE_PLAN, "blob is for kernel '{}': this library has {}", stored.kernel_id,
+         known_ids());
+  }
+  msda_problem const problem = stored.problem.view();
+  Problem canonical = canonical_problem(&problem, &handle.memory);
+  Ranked const choice = judge(kernel, canonical, handle.device, 0);
+  if (choice.rejected != Reason::kNone) {
+    fail(MSDA_ERROR_STALE_PLAN, "blob is for kernel '{}': here the kernel {}", stored.kernel_id,
+         reason_text(choice.rejected));
+  }
+  return finish_plan(handle, std::move(canonical), choice);
+}
+
+}  // namespace
+}  // namespace msda::api
+
+using namespace msda;
+using namespace msda::api;
+
+msda_status msda_explain(const msda_handle* handle, const msda_problem* problem, char* text,
+                         size_t* text_size) {
+  return guard("msda_explain", log_of(handle), [&] {
+    required(handle, "handle");
+    required(text_size, "text_size");
+    Problem const canonical = canonical_problem(problem, std::pmr::new_delete_resource());
+    std::string const lines = explain_text(rank_kernels(canonical, handle->device, 0));
+    copy_out(lines.c_str(), lines.size() + 1, text, text_size, "text");
+  });
+}
+
+msda_status msda_plan_create(msda_handle* handle, const msda_problem* problem,
+                             const msda_plan_options* options, msda_plan** out) {
+  return guard("msda_plan_create", log_of(handle), [&] {
+    required(handle, "handle");
+    msda_plan*& result = required(out, "out");
+    result = create_plan(*handle, problem, read_optional_struct(options, "msda_plan_options"));
+  });
+}
+
+msda_status msda_plan_get_info(const msda_plan* plan, msda_plan_info* out) {
+  return guard("msda_plan_get_info", log_of(plan), [&] {
+    required(plan, "plan");
+    msda_plan_info info{};
+    info.kernel_id = plan->kernel.variant->id;
+    info.workspace_bytes = plan->workspace_bytes;
+    info.workspace_alignment = Arena::kAlignment;
+    info.predicted_us = plan->predicted_us;
+    info.launch_count = 1;
+    info.is_deterministic = 1;
+    write_struct(out, info, "msda_plan_info");
+  });
+}
+
+msda_status msda_plan_serialize(const msda_plan* plan, void* blob, size_t* blob_size) {
+  return guard("msda_plan_serialize", log_of(plan), [&] {
+    required(plan, "plan");
+    std::vector<std::uint8_t> const bytes =
+        encode_plan(plan->problem, plan->kernel.variant->id, plan->handle.device);
+    copy_out(bytes.data(), bytes.size(), blob, blob_size, "blob");
+  });
+}
+
+msda_status msda_plan_deserialize(msda_handle* handle, const void* blob, size_t blob_size,
+                                  msda_plan** out) {
+  return guard("msda_plan_deserialize", log_of(handle), [&] {
+    required(handle, "handle");
+    required(blob, "blob");
+    msda_plan*& result = required(out, "out");
+    result = restore_plan(*handle, blob, blob_size);
+  });
+}
+
+void msda_plan_destroy(msda_plan* plan) {
+  if (plan != nullptr) PlanPtr(plan).reset();
+}

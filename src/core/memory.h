@@ -1,0 +1,40 @@
+// The caller's allocator as a C++ memory resource. Everything a handle or plan keeps comes from it.
+#pragma once
+
+#include <msda.h>
+
+#include <memory_resource>
+#include <new>
+
+namespace msda {
+
+class CallerMemory final : public std::pmr::memory_resource {
+ public:
+  CallerMemory() = default;
+  CallerMemory(msda_alloc_fn alloc_fn, msda_free_fn free_fn, void* user)
+      : alloc_fn_(alloc_fn), free_fn_(free_fn), user_(user) {}
+
+ private:
+  void* do_allocate(std::size_t bytes, std::size_t alignment) override {
+    if (alloc_fn_ == nullptr) return ::operator new(bytes, std::align_val_t{alignment});
+    void* const pointer = alloc_fn_(user_, bytes, alignment, MSDA_DEVICE_CPU);
+    if (pointer == nullptr) throw std::bad_alloc();
+    return pointer;
+  }
+  void do_deallocate(void* pointer, std::size_t bytes, std::size_t alignment) override {
+    if (free_fn_ == nullptr) {
+      ::operator delete(pointer, bytes, std::align_val_t{alignment});
+    } else {
+      free_fn_(user_, pointer, bytes, MSDA_DEVICE_CPU);
+    }
+  }
+  bool do_is_equal(std::pmr::memory_resource const& other) const noexcept override {
+    return this == &other;
+  }
+
+  msda_alloc_fn alloc_fn_ = nullptr;
+  msda_free_fn free_fn_ = nullptr;
+  void* user_ = nullptr;
+};
+
+}  // namespace msda

@@ -1,0 +1,293 @@
+#include "cpu/ref/ref_kernel.h"
+
+#include "core/dtype.h"
+#include "cpu/ref/ref_points.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace msda::ref {
+namespace {
+
+// One chunk's row of scratch, and the loads and stores that depend on the problem.
+class Worker {
+ public:
+  Worker(Problem const& problem, Call const& call, double* row)
+      : problem_(problem),
+        call_(call),
+        points_{row, row + problem.point_total, row + 2 * problem.point_total},
+        vector_(row + 3 * problem.point_total),
+        weight_grad_(vector_ + problem.head_dim) {}
+
+  void forward(std::int64_t b, std::int64_t q, std::int64_t m);
+  // Gradients that stay within one query: of coord and weight, or of reference, offset and logit.
+  void backward_points(std::int64_t b, std::int64_t q, double* reference_grad);
+  // What one query adds to the gradient of value of one head, [S][D].
+  void backward_value(std::int64_t b, std::int64_t q, std::int64_t m, double* head_grad);
+
+ private:
+  double value_at(std::int64_t b, std::int64_t token, std::int64_t m, std::int64_t d) const {
+    if (token < 0) return 0;
+    double const scale = call_.value_scale == nullptr ? 1.0 : call_.value_scale[m];
+    return scale * load_element(problem_.value_dtype, call_.value,
+                                b * problem_.value.batch + token * problem_.value.row +
+                                    m * problem_.value.head + d);
+  }
+  std::int64_t output_row(std::int64_t b, std::int64_t q, std::int64_t m) const {
+    return b * problem_.output.batch + q * problem_.output.row + m * problem_.output.head;
+  }
+  void read_grad_output(std::int64_t b, std::int64_t q, std::int64_t m) {
+    for (std::int64_t d = 0; d < problem_.head_dim; ++d) {
+      vector_[d] =
+          load_element(problem_.output_dtype, call_.grad_output, output_row(b, q, m) + d);
+    }
+  }
+  struct PointGrad {
+    double x, y, weight;
+  };
+  PointGrad point_grad(Level const& level, std::int64_t b, std::int64_t m, std::int64_t k) const;
+  void head_backward(std::int64_t b, std::int64_t q, std::int64_t m, double* reference_grad);
+  void store_fused(std::int64_t l, std::int64_t k, std::int64_t row, std::int64_t reference_row,
+                   PointGrad const& grad, double* reference_grad);
+  void store_logit_grad(std::int64_t row);
+
+  Problem const& problem_;
+  Call const& call_;
+  Points points_;
+  double* vector_;       // [D]: output or grad_output of one row
+  double* weight_grad_;  // [K]
+};
+
+void Worker::forward(std::int64_t b, std::int64_t q, std::int64_t m) {
+  read_points(problem_, call_, b, q, m, points_);
+  std::fill_n(vector_, problem_.head_dim, 0.0);
+  for (Level const& level : problem_.levels) {
+    for (std::int64_t k = level.point_start; k < level.point_start + level.point_count; ++k) {
+      Corners const corners = locate(level, points_.x[k], points_.y[k]);
+      if (!corners.finite) continue;
+      for (std::int64_t d = 0; d < problem_.head_dim; ++d) {
+        double sample = 0;
+        for (int i = 0; i < 4; ++i) {
+          // Outside corners are zero, not zero times what lies there.
+          if (corners.token[i] < 0) continue;
+          sample += corners.weight[i] * value_at(b, corners.token[i], m, d);
+        }
+        vector_[d] += points_.weight[k] * sample;
+      }
+    }
+  }
+  for (std::int64_t d = 0; d < problem_.head_dim; ++d) {
+    store_element(problem_.output_dtype, call_.output, output_row(b, q, m) + d, vector_[d]);
+  }
+}
+
+Worker::PointGrad Worker::point_grad(Level const& level, std::int64_t b, std::int64_t m,
+                                     std::int64_t k) const {
+  Corners const corners = locate(level, points_.x[k], points_.y[k]);
+  PointGrad grad{0, 0, 0};
+  if (!corners.any_inside) return grad;
+  for (std::int64_t d = 0; d < problem_.head_dim; ++d) {
+    double v[4];
+    double sample = 0;
+    for (int i = 0; i < 4; ++i) {
+      v[i] = value_at(b, corners.token[i], m, d);
+      if (corners.token[i] >= 0) sample += corners.weight[i] * v[i];
+    }
+    double const by_fx = (1 - corners.fy) * (v[1] - v[0]) + corners.fy * (v[3] - v[2]);
+    double const by_fy = (1 - corners.fx) * (v[2] - v[0]) + corners.fx * (v[3] - v[1]);
+    grad.x += vector_[d] * by_fx;
+    grad.y += vector_[d] * by_fy;
+    grad.weight += vector_[d] * sample;
+  }
+  grad.x *= points_.weight[k] * static_cast<double>(level.width);
+  grad.y *= points_.weight[k] * static_cast<double>(level.height);
+  return grad;
+}
+
+void store_optional(msda_dtype dtype, void* array, std::int64_t index, double value) {
+  if (array != nullptr) store_element(dtype, array, index, value);
+}
+
+void Worker::store_fused(std::int64_t l, std::int64_t k, std::int64_t row,
+                         std::int64_t reference_row, PointGrad const& grad,
+                         double* reference_grad) {
+  Level const& level = problem_.levels[static_cast<std::size_t>(l)];
+  std::int64_t const R = problem_.reference_dim;
+  // d coord / d offset, by axis.
+  double scale[2] = {1 / static_cast<double>(level.width), 1 / static_cast<double>(level.height)};
+  double* const sum = reference_grad + l * R;
+  if (R == 4) {
+    for (int i = 0; i < 2; ++i) {
+      double const size = load_element(problem_.coord_dtype, call_.reference,
+                                       (reference_row + l) * R + 2 + i);
+      double const per_point = 0.5 / static_cast<double>(level.point_count);
+      double const offset = load_element(problem_.coord_dtype, call_.offset, row + 2 * k + i);
+      scale[i] = size * per_point;
+      double const coord_grad = i == 0 ? grad.x : grad.y;
+      if (coord_grad != 0) sum[2 + i] += coord_grad * offset * per_point;
+    }
+  }
+  sum[0] += grad.x;
+  sum[1] += grad.y;
+  // A zero gradient stays zero where the map is empty and the scale infinite.
+  points_.x[k] = grad.x == 0 ? 0 : grad.x * scale[0];
+  points_.y[k] = grad.y == 0 ? 0 : grad.y * scale[1];
+}
+
+// The softmax's own derivative: w_k (g_k - sum_j w_j g_j).
+void Worker::store_logit_grad(std::int64_t row) {
+  double mean = 0;
+  for (std::int64_t k = 0; k < problem_.point_total; ++k) mean += points_.weight[k] * weight_grad_[k];
+  for (std::int64_t k = 0; k < problem_.point_total; ++k) {
+    store_optional(problem_.weight_dtype, call_.grad_logit, row * problem_.point_total + k,
+                   points_.weight[k] * (weight_grad_[k] - mean));
+  }
+}
+
+void Worker::head_backward(std::int64_t b, std::int64_t q, std::int64_t m, double* reference_grad) {
+  std::int64_t const K = problem_.point_total;
+  std::int64_t const packed_row = (b * problem_.query_count + q) * problem_.head_count + m;
+  std::int64_t const coord_row =
+      b * problem_.coord.batch + q * problem_.coord.row + m * problem_.coord.head;
+  auto const level_count = static_cast<std::int64_t>(problem_.levels.size());
+  std::int64_t const reference_row = (b * problem_.query_count + q) * level_count;
+  read_points(problem_, call_, b, q, m, points_);
+  read_grad_output(b, q, m);
+  void* const coord_out = problem_.fused() ? call_.grad_offset : call_.grad_coord;
+  for (std::int64_t l = 0; l < level_count; ++l) {
+    Level const& level = problem_.levels[static_cast<std::size_t>(l)];
+    for (std::int64_t k = level.point_start; k < level.point_start + level.point_count; ++k) {
+      PointGrad const grad = point_grad(level, b, m, k);
+      weight_grad_[k] = grad.weight;
+      points_.x[k] = grad.x;
+      points_.y[k] = grad.y;
+      if (problem_.fused()) store_fused(l, k, coord_row, reference_row, grad, reference_grad);
+      store_optional(problem_.coord_dtype, coord_out, 2 * (packed_row * K + k), points_.x[k]);
+      store_optional(problem_.coord_dtype, coord_out, 2 * (packed_row * K + k) + 1, points_.y[k]);
+      if (problem_.fused()) continue;
+      store_optional(problem_.weight_dtype, call_.grad_weight, packed_row * K + k, grad.weight);
+    }
+  }
+  if (problem_.fused()) store_logit_grad(packed_row);
+}
+
+void Worker::backward_points(std::int64_t b, std::int64_t q, double* reference_grad) {
+  std::int64_t const count =
+      static_cast<std::int64_t>(problem_.levels.size()) * problem_.reference_dim;
+  std::fill_n(reference_grad, count, 0.0);
+  for (std::int64_t m = 0; m < problem_.head_count; ++m) head_backward(b, q, m, reference_grad);
+  for (std::int64_t i = 0; i < count; ++i) {
+    store_optional(problem_.coord_dtype, call_.grad_reference,
+                   (b * problem_.query_count + q) * count + i, reference_grad[i]);
+  }
+}
+
+void Worker::backward_value(std::int64_t b, std::int64_t q, std::int64_t m, double* head_grad) {
+  std::int64_t const D = problem_.head_dim;
+  double const scale = call_.value_scale == nullptr ? 1.0 : call_.value_scale[m];
+  read_points(problem_, call_, b, q, m, points_);
+  read_grad_output(b, q, m);
+  for (Level const& level : problem_.levels) {
+    for (std::int64_t k = level.point_start; k < level.point_start + level.point_count; ++k) {
+      Corners const corners = locate(level, points_.x[k], points_.y[k]);
+      for (int i = 0; i < 4; ++i) {
+        if (corners.token[i] < 0) continue;
+        double const factor = points_.weight[k] * corners.weight[i] * scale;
+        for (std::int64_t d = 0; d < D; ++d) {
+          head_grad[corners.token[i] * D + d] += factor * vector_[d];
+        }
+      }
+    }
+  }
+}
+
+struct Range {
+  std::int64_t begin;
+  std::int64_t end;
+};
+
+// The items of chunk i when `count` are dealt evenly to `chunks`.
+Range chunk_range(std::int64_t i, std::int64_t chunks, std::int64_t count) {
+  std::int64_t const share = count / chunks;
+  std::int64_t const extra = count % chunks;
+  std::int64_t const begin = i * share + std::min(i, extra);
+  return {begin, begin + share + (i < extra ? 1 : 0)};
+}
+
+template <typename Item>
+void for_items(std::int64_t count, Scratch const& scratch, ThreadPool& pool, Item item) {
+  std::int64_t const chunks = std::min(count, scratch.chunk_count);
+  if (chunks == 0) return;
+  auto chunk = [&](std::int64_t i) {
+    Range const range = chunk_range(i, chunks, count);
+    double* const row = scratch.rows + i * scratch.row_size;
+    for (std::int64_t j = range.begin; j < range.end; ++j) item(j, row);
+  };
+  pool.run(chunks, chunk);
+}
+
+void backward_value(Problem const& problem, Call const& call, Scratch const& scratch,
+                    ThreadPool& pool) {
+  std::int64_t const S = problem.token_count, M = problem.head_count, D = problem.head_dim;
+  // A head of a batch item is summed by one thread in the order of the queries: the same bits every run.
+  for_items(problem.batch * M, scratch, pool, [&](std::int64_t item, double* row) {
+    std::int64_t const b = item / M, m = item % M;
+    double* const head_grad = scratch.grad_value + item * S * D;
+    std::fill_n(head_grad, S * D, 0.0);
+    Worker worker(problem, call, row);
+    for (std::int64_t q = 0; q < problem.query_count; ++q) {
+      worker.backward_value(b, q, m, head_grad);
+    }
+    for (std::int64_t s = 0; s < S; ++s) {
+      for (std::int64_t d = 0; d < D; ++d) {
+        store_element(problem.grad_value_dtype, call.grad_value, ((b * S + s) * M + m) * D + d,
+                      head_grad[s * D + d]);
+      }
+    }
+  });
+}
+
+bool wants_point_grads(Call const& call) {
+  return call.grad_coord != nullptr || call.grad_weight != nullptr ||
+         call.grad_reference != nullptr || call.grad_offset != nullptr || call.grad_logit != nullptr;
+}
+
+}  // namespace
+
+Scratch take_scratch(Problem const& problem, Arena& arena) {
+  Scratch scratch;
+  std::int64_t const rows = problem.batch * problem.query_count * problem.head_count;
+  std::int64_t const heads = problem.batch * problem.head_count;
+  scratch.chunk_count = std::clamp<std::int64_t>(std::max(rows, heads), 1, kLargestChunkCount);
+  scratch.row_size =
+      4 * problem.point_total + problem.head_dim +
+      static_cast<std::int64_t>(problem.levels.size()) * problem.reference_dim;
+  scratch.rows = arena.take<double>(static_cast<std::size_t>(scratch.chunk_count * scratch.row_size));
+  if (problem.backward()) {
+    scratch.grad_value = arena.take<double>(
+        static_cast<std::size_t>(heads * problem.token_count * problem.head_dim));
+  }
+  return scratch;
+}
+
+void run_forward(Problem const& problem, Call const& call, Scratch const& scratch,
+                 ThreadPool& pool) {
+  std::int64_t const Q = problem.query_count, M = problem.head_count;
+  if (problem.head_dim == 0) return;
+  for_items(problem.batch * Q * M, scratch, pool, [&](std::int64_t item, double* row) {
+    Worker(problem, call, row).forward(item / M / Q, item / M % Q, item % M);
+  });
+}
+
+void run_backward(Problem const& problem, Call const& call, Scratch const& scratch,
+                  ThreadPool& pool) {
+  std::int64_t const Q = problem.query_count;
+  if (call.grad_value != nullptr) backward_value(problem, call, scratch, pool);
+  if (!wants_point_grads(call)) return;
+  for_items(problem.batch * Q, scratch, pool, [&](std::int64_t item, double* row) {
+    double* const reference_grad = row + 4 * problem.point_total + problem.head_dim;
+    Worker(problem, call, row).backward_points(item / Q, item % Q, reference_grad);
+  });
+}
+
+}  // namespace msda::ref

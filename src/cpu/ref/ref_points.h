@@ -1,0 +1,31 @@
+// Where the points of one (batch, query, head) lie and what their corners weigh, in float64.
+#pragma once
+
+#include "core/problem.h"
+
+#include <cstdint>
+
+namespace msda::ref {
+
+// The K points of one (batch, query, head): normalised coordinates and attention weights.
+struct Points {
+  double* x;       // [K]
+  double* y;       // [K]
+  double* weight;  // [K], after the softmax when fused
+};
+
+void read_points(Problem const& problem, Call const& call, std::int64_t b, std::int64_t q,
+                 std::int64_t m, Points const& points);
+
+// The four corners of a sample, in the order (y0, x0), (y0, x0 + 1), (y0 + 1, x0), (y0 + 1, x0 + 1).
+struct Corners {
+  bool finite;             // false: the point contributes nothing at all
+  bool any_inside;
+  std::int64_t token[4];   // within the value tensor; -1: outside the map, counts as zero
+  double weight[4];
+  double fx, fy;
+};
+
+Corners locate(Level const& level, double x, double y);
+
+}  // namespace msda::ref

@@ -1,0 +1,25 @@
+#include "cpu/simd/simd_targets.h"
+
+#include <hwy/highway.h>
+
+namespace msda {
+
+std::string simd_targets() {
+  std::int64_t const usable = HWY_TARGETS & hwy::SupportedTargets();
+  std::string text;
+  // Highway numbers its targets from the best to the plainest.
+  bool used = false;
+  for (std::int64_t bit = 1; bit > 0; bit <<= 1) {
+    if ((HWY_TARGETS & bit) == 0) continue;
+    text += text.empty() ? "" : ", ";
+    text += hwy::TargetName(bit);
+    if (!used && (usable & bit) != 0) {
+      text += " (used here)";
+      used = true;
+    }
+    if (bit == HWY_STATIC_TARGET) break;
+  }
+  return text;
+}
+
+}  // namespace msda

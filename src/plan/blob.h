@@ -1,0 +1,37 @@
+// Plans as bytes: what the caller asked for and the kernel that was chosen, in CBOR, with a checksum. A
+// blob is trusted in nothing: its problem passes through the same checks as the caller's own structs.
+#pragma once
+
+#include "core/device.h"
+#include "core/problem.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace msda {
+
+// A problem in the caller's form, with the arrays it points to.
+struct StoredProblem {
+  msda_problem problem{};
+  std::vector<std::int32_t> level_hw;
+  std::vector<std::int32_t> point_counts;
+  std::vector<std::int32_t> query_hw;
+
+  // The struct with its pointers set into this object.
+  msda_problem view() const;
+};
+
+struct StoredPlan {
+  std::string kernel_id;
+  StoredProblem problem;
+};
+
+std::vector<std::uint8_t> encode_plan(Problem const& problem, std::string_view kernel_id,
+                                      Device const& device);
+// Throws MSDA_ERROR_INVALID_ARGUMENT where the bytes are no whole blob, MSDA_ERROR_STALE_PLAN where they
+// are of another library version or device. The kernel id is not looked up here.
+StoredPlan decode_plan(const void* bytes, std::size_t size, Device const& device);
+
+}  // namespace msda

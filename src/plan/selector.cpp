@@ -1,0 +1,57 @@
+#include "plan/selector.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+
+namespace msda {
+
+Ranked judge(KernelRef kernel, Problem const& problem, Device const& device,
+             std::size_t workspace_limit_bytes) {
+  Family const& family = *kernel.family;
+  Ranked result{kernel, family.reject(*kernel.variant, problem, device)};
+  if (result.rejected != Reason::kNone) return result;
+  Arena arena;
+  family.workspace(*kernel.variant, problem, device, arena);
+  result.workspace_bytes = arena.used_bytes();
+  if (workspace_limit_bytes != 0 && result.workspace_bytes > workspace_limit_bytes) {
+    result.rejected = Reason::kWorkspaceLimit;
+    return result;
+  }
+  result.predicted_us = family.cost(*kernel.variant, problem, device);
+  return result;
+}
+
+std::vector<Ranked> rank_kernels(Problem const& problem, Device const& device,
+                                 std::size_t workspace_limit_bytes) {
+  std::vector<Ranked> ranking;
+  ranking.reserve(kernel_count());
+  for (std::size_t i = 0; i < kernel_count(); ++i) {
+    ranking.push_back(judge(kernel_at(i), problem, device, workspace_limit_bytes));
+  }
+  auto const rejected = std::stable_partition(
+      ranking.begin(), ranking.end(), [](Ranked const& r) { return r.rejected == Reason::kNone; });
+  std::stable_sort(ranking.begin(), rejected, [](Ranked const& a, Ranked const& b) {
+    return a.predicted_us < b.predicted_us;
+  });
+  return ranking;
+}
+
+std::string explain_text(std::vector<Ranked> const& ranking) {
+  std::string text;
+  int rank = 0;
+  for (Ranked const& entry : ranking) {
+    auto const out = std::back_inserter(text);
+    if (entry.rejected == Reason::kNone) {
+      fmt::format_to(out, "{}  {}  predicted {:.1f} us\n", ++rank, entry.kernel.variant->id,
+                     entry.predicted_us);
+    } else {
+      fmt::format_to(out, "-  {}  rejected: {}\n", entry.kernel.variant->id,
+                     reason_text(entry.rejected));
+    }
+  }
+  return text;
+}
+
+}  // namespace msda
