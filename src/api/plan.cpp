@@ -182,7 +182,7 @@ msda_status msda_plan_deserialize(msda_handle* handle, const void* blob, size_t 
                                   msda_plan** out) {
   return guard("msda_plan_deserialize", log_of(handle), [&] {
     required(handle, "handle");
-    required(blob, "blob");
+    if (blob == nullptr) invalid("blob is NULL: must point to {} bytes", blob_size);
     msda_plan*& result = required(out, "out");
     result = restore_plan(*handle, blob, blob_size);
   });
