@@ -1,0 +1,128 @@
+#include "cpu/thread_pool.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace msda {
+namespace {
+
+// One run() in progress. It lives on the stack of the thread that called run().
+struct Job {
+  ChunkFn fn;
+  std::int64_t chunk_count;
+  std::atomic<std::int64_t> next_chunk{0};
+  std::int32_t helpers = 0;  // workers inside the job; guarded by the pool's mutex
+  Job* next = nullptr;       // in the list of jobs that still have chunks to give
+
+  void work() {
+    for (;;) {
+      std::int64_t const chunk = next_chunk.fetch_add(1, std::memory_order_relaxed);
+      if (chunk >= chunk_count) return;
+      fn(chunk);
+    }
+  }
+};
+
+}  // namespace
+
+struct ThreadPool::State {
+  std::mutex mutex;
+  std::condition_variable work_arrived;
+  std::condition_variable helper_left;
+  Job* jobs = nullptr;
+  bool ending = false;
+  pid_t const process = getpid();
+  std::vector<std::thread> threads;
+
+  void remove(Job* job) {
+    for (Job** link = &jobs; *link != nullptr; link = &(*link)->next) {
+      if (*link != job) continue;
+      *link = job->next;
+      return;
+    }
+  }
+
+  void worker() {
+    std::unique_lock lock(mutex);
+    for (;;) {
+      work_arrived.wait(lock, [&] { return ending || jobs != nullptr; });
+      if (ending) return;
+      Job* const job = jobs;
+      ++job->helpers;
+      lock.unlock();
+      job->work();
+      lock.lock();
+      // No chunk is left to give, so nobody else need look at it.
+      remove(job);
+      if (--job->helpers == 0) helper_left.notify_all();
+    }
+  }
+
+  void end() {
+    {
+      std::scoped_lock const lock(mutex);
+      ending = true;
+    }
+    work_arrived.notify_all();
+    for (std::thread& thread : threads) thread.join();
+  }
+};
+
+ThreadPool::ThreadPool(std::int32_t thread_count) : state_(std::make_unique<State>()) {
+  State* const state = state_.get();
+  try {
+    state->threads.reserve(static_cast<std::size_t>(thread_count));
+    for (std::int32_t i = 1; i < thread_count; ++i) {
+      state->threads.emplace_back([state] { state->worker(); });
+    }
+  } catch (...) {
+    state->end();
+    throw;
+  }
+}
+
+ThreadPool::~ThreadPool() {
+  if (usable_in_this_process()) {
+    state_->end();
+  } else {
+    // After fork() the threads are not there to be joined, and their objects must not be destroyed.
+    static_cast<void>(state_.release());
+  }
+}
+
+std::int32_t ThreadPool::thread_count() const {
+  return static_cast<std::int32_t>(state_->threads.size()) + 1;
+}
+
+void ThreadPool::run(std::int64_t chunk_count, ChunkFn fn) {
+  State& state = *state_;
+  Job job{fn, chunk_count};
+  bool const shared = chunk_count > 1 && !state.threads.empty();
+  if (shared) {
+    {
+      std::scoped_lock const lock(state.mutex);
+      job.next = state.jobs;
+      state.jobs = &job;
+    }
+    if (chunk_count == 2) {
+      state.work_arrived.notify_one();
+    } else {
+      state.work_arrived.notify_all();
+    }
+  }
+  job.work();
+  if (!shared) return;
+  std::unique_lock lock(state.mutex);
+  state.remove(&job);
+  state.helper_left.wait(lock, [&] { return job.helpers == 0; });
+}
+
+bool ThreadPool::usable_in_this_process() const { return state_->process == getpid(); }
+
+}  // namespace msda
