@@ -4,8 +4,9 @@
 
 #include "cpu/thread_pool.h"
 
-// Vectors of unknown size cannot be members of arrays, which the gather keeps its sums in.
-#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
+// Vectors of unknown size cannot be members of arrays, which the gather keeps its sums in. SSSE3 without
+// SSE4 is not worth the time to compile it.
+#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/simd/simd_forward.cpp"
 #include <hwy/foreach_target.h>
@@ -31,7 +32,7 @@ class TileRun {
     scale_ = call_.value_scale == nullptr ? 1.0f : call_.value_scale[m];
   }
 
-  template <class D, bool kPrefetch>
+  template <class D>
   HWY_INLINE void run(D d, Tile const& tile) const {
     // While one row is summed, the corners of the next are known and its lines on their way. With several
     // blocks of points there is no such pipeline: every block is located where it is summed.
@@ -48,11 +49,8 @@ class TileRun {
         if (!one_block) prepare(q, block, corners[now]);
         return corners[now];
       };
-      Corners const& next = corners[pipelined ? 1 - now : now];
-      auto const prefetch = [&](std::int64_t k) HWY_ATTR {
-        if constexpr (kPrefetch) prefetch_point(base_, next, k, row_bytes());
-      };
-      gather_row(d, base_, problem_.point_total, problem_.head_dim, corners_of, prefetch, output(q));
+      Ahead const ahead{&corners[1 - now], pipelined && tables_.prefetch ? row_bytes() : 0};
+      gather_row(d, base_, problem_.point_total, problem_.head_dim, corners_of, ahead, output(q));
       if (one_block) now = 1 - now;
     }
   }
@@ -69,18 +67,7 @@ class TileRun {
             b_ * problem_.output.batch + q * problem_.output.row + m_ * problem_.output.head, scale_};
   }
   HWY_INLINE void prepare(std::int64_t q, std::int64_t block, Corners& corners) const {
-    std::int64_t const first = block * kPointBlock;
-    std::int64_t const count = std::min(problem_.point_total - first, kPointBlock);
-    Row const row = row_of(problem_, b_, q, m_);
-    Points points;
-    if (problem_.fused()) {
-      Softmax const softmax = softmax_of(problem_, call_, row.weight);
-      read_fused(problem_, call_, tables_, row, softmax, first, count, points);
-    } else {
-      read_sampled(problem_, call_, row, first, count, points);
-    }
-    locate(tables_, static_cast<std::int32_t>(problem_.value.row), outside_, first, count, points,
-           corners);
+    find_corners(problem_, call_, tables_, row_of(problem_, b_, q, m_), outside_, block, corners);
   }
 
   Problem const& problem_;
@@ -94,18 +81,14 @@ class TileRun {
 };
 
 template <typename T, class D>
-void run_lanes(Launch const& launch, Tables const& tables, D d) {
+HWY_NOINLINE void run_lanes(Launch const& launch, Tables const& tables, D d) {
   Problem const& problem = launch.problem;
   std::int64_t const M = problem.head_count;
   std::int64_t const tile_count = tables.tiles.count();
   auto chunk = [&](std::int64_t i) HWY_ATTR {
     Tile const tile = tables.tiles[i / M % tile_count];
     TileRun<T> const run(launch, tables, i / M / tile_count, i % M);
-    if (tables.prefetch) {
-      run.template run<D, true>(d, tile);
-    } else {
-      run.template run<D, false>(d, tile);
-    }
+    run.run(d, tile);
   };
   launch.device.pool->run(problem.batch * tile_count * M, chunk);
 }
@@ -116,9 +99,7 @@ void run_type(Launch const& launch, Tables const& tables) {
   const hn::ScalableTag<float> full;
   std::int64_t const D = launch.problem.head_dim;
   if (D >= static_cast<std::int64_t>(hn::Lanes(full))) return run_lanes<T>(launch, tables, full);
-  if (D >= 8) return run_lanes<T>(launch, tables, hn::CappedTag<float, 8>());
   if (D >= 4) return run_lanes<T>(launch, tables, hn::CappedTag<float, 4>());
-  if (D >= 2) return run_lanes<T>(launch, tables, hn::CappedTag<float, 2>());
   return run_lanes<T>(launch, tables, hn::CappedTag<float, 1>());
 }
 

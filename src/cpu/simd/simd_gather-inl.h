@@ -28,23 +28,26 @@ struct Output {
   float scale;       // of 8-bit values, else 1
 };
 
-// The lines of one point of the row that comes next, asked for while this row is summed.
-template <typename T>
-HWY_INLINE void prefetch_point(const T* base, Corners const& next, std::int64_t k,
-                               std::int64_t row_bytes) {
-  for (int corner = 0; corner < 4; ++corner) {
-    auto const* const line = reinterpret_cast<const char*>(base + next.offset[corner][k]);
-    for (std::int64_t byte = 0; byte < row_bytes; byte += 64) {
-      __builtin_prefetch(line + byte);
+// The row that comes next: its lines are asked for while this row is summed.
+struct Ahead {
+  Corners const* corners;
+  std::int64_t bytes;  // of a corner's row to ask for; 0: none
+
+  template <typename T>
+  HWY_INLINE void prefetch(const T* base, std::int64_t k) const {
+    for (std::int64_t byte = 0; byte < bytes; byte += 64) {
+      for (auto const& offset : corners->offset) {
+        __builtin_prefetch(reinterpret_cast<const char*>(base + offset[k]) + byte);
+      }
     }
   }
-}
+};
 
 // Sums points [0, count) of `corners` over N vectors of channels that start at channel[0..N). Corners of
 // the left and of the right column have sums of their own, so that additions overlap; the order is fixed.
-template <int N, class D, typename T, typename Prefetch>
+template <int N, class D, typename T>
 HWY_INLINE void sum_points(D d, const T* base, Corners const& corners, std::int64_t count,
-                           const std::int64_t* channel, Prefetch prefetch, hn::Vec<D>* sum) {
+                           const std::int64_t* channel, Ahead const& ahead, hn::Vec<D>* sum) {
   hn::Vec<D> left[N], right[N];
   for (int n = 0; n < N; ++n) {
     left[n] = hn::Zero(d);
@@ -59,7 +62,7 @@ HWY_INLINE void sum_points(D d, const T* base, Corners const& corners, std::int6
     auto const w01 = hn::Set(d, corners.weight[1][k]);
     auto const w10 = hn::Set(d, corners.weight[2][k]);
     auto const w11 = hn::Set(d, corners.weight[3][k]);
-    prefetch(k);
+    ahead.prefetch(base, k);
     for (int n = 0; n < N; ++n) {
       left[n] = hn::MulAdd(load(d, p00 + channel[n]), w00, left[n]);
       right[n] = hn::MulAdd(load(d, p01 + channel[n]), w01, right[n]);
@@ -74,20 +77,20 @@ HWY_INLINE void sum_points(D d, const T* base, Corners const& corners, std::int6
 
 // N vectors of a row's channels, from vector `first` on. corners_of(block) gives the corners of the points
 // [block * kPointBlock, ...); with more than one block each is summed on its own, then added in turn.
-template <int N, class D, typename T, typename CornersOf, typename Prefetch>
+template <int N, class D, typename T, typename CornersOf>
 HWY_INLINE void gather_vectors(D d, const T* base, std::int64_t point_total, std::int64_t first,
-                               std::int64_t head_dim, CornersOf corners_of, Prefetch prefetch,
+                               std::int64_t head_dim, CornersOf corners_of, Ahead const& ahead,
                                Output const& output) {
   auto const lanes = static_cast<std::int64_t>(hn::Lanes(d));
   // The last vector overlaps the one before it instead of running over the end.
   std::int64_t channel[N];
   for (int n = 0; n < N; ++n) channel[n] = std::min((first + n) * lanes, head_dim - lanes);
   hn::Vec<D> sum[N];
-  sum_points<N>(d, base, corners_of(0), std::min(point_total, kPointBlock), channel, prefetch, sum);
+  sum_points<N>(d, base, corners_of(0), std::min(point_total, kPointBlock), channel, ahead, sum);
   for (std::int64_t done = kPointBlock; done < point_total; done += kPointBlock) {
     hn::Vec<D> more[N];
     sum_points<N>(d, base, corners_of(done / kPointBlock), std::min(point_total - done, kPointBlock),
-                  channel, [](std::int64_t) HWY_ATTR {}, more);
+                  channel, Ahead{nullptr, 0}, more);
     for (int n = 0; n < N; ++n) sum[n] = hn::Add(sum[n], more[n]);
   }
   for (int n = 0; n < N; ++n) {
@@ -97,19 +100,16 @@ HWY_INLINE void gather_vectors(D d, const T* base, std::int64_t point_total, std
 }
 
 // All channels of a row, as many vectors at a time as registers hold.
-template <class D, typename T, typename CornersOf, typename Prefetch>
+template <class D, typename T, typename CornersOf>
 HWY_INLINE void gather_row(D d, const T* base, std::int64_t point_total, std::int64_t head_dim,
-                           CornersOf corners_of, Prefetch prefetch, Output const& output) {
+                           CornersOf corners_of, Ahead const& ahead, Output const& output) {
   auto const lanes = static_cast<std::int64_t>(hn::Lanes(d));
   std::int64_t const vectors = (head_dim + lanes - 1) / lanes;
-  auto const no_prefetch = [](std::int64_t) HWY_ATTR {};
   auto const gather = [&](auto width, std::int64_t first) HWY_ATTR {
-    constexpr int kWidth = decltype(width)::value;
-    if (first == 0) {
-      gather_vectors<kWidth>(d, base, point_total, first, head_dim, corners_of, prefetch, output);
-    } else {
-      gather_vectors<kWidth>(d, base, point_total, first, head_dim, corners_of, no_prefetch, output);
-    }
+    // The first vectors ask for the whole row.
+    Ahead const wanted = first == 0 ? ahead : Ahead{nullptr, 0};
+    gather_vectors<decltype(width)::value>(d, base, point_total, first, head_dim, corners_of, wanted,
+                                           output);
   };
   std::int64_t first = 0;
   for (; first + 4 <= vectors; first += 4) gather(std::integral_constant<int, 4>(), first);

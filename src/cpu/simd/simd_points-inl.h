@@ -255,6 +255,23 @@ HWY_INLINE void locate(Tables const& tables, std::int32_t stride, std::int64_t o
   }
 }
 
+// Corners of the points [block * kPointBlock, ...) of one (batch, query, head). Not inlined: it is the same
+// for every value type and head size, and a call is little beside what it does.
+[[maybe_unused]] static HWY_NOINLINE void find_corners(Problem const& problem, Call const& call, Tables const& tables,
+                               Row const& row, std::int64_t outside, std::int64_t block,
+                               Corners& corners) {
+  std::int64_t const first = block * kPointBlock;
+  std::int64_t const count = std::min(problem.point_total - first, kPointBlock);
+  Points points;
+  if (problem.fused()) {
+    Softmax const softmax = softmax_of(problem, call, row.weight);
+    read_fused(problem, call, tables, row, softmax, first, count, points);
+  } else {
+    read_sampled(problem, call, row, first, count, points);
+  }
+  locate(tables, static_cast<std::int32_t>(problem.value.row), outside, first, count, points, corners);
+}
+
 }  // namespace msda::simd::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
