@@ -1,0 +1,36 @@
+// The results of `msda bench` as table, JSON, CSV and plot.
+#pragma once
+
+#include "cli/accuracy_check.h"
+#include "cli/client.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace msda::cli {
+
+struct BenchRow {
+  std::string workload;
+  ProblemSpec spec;
+  std::string kernel_id;
+  double predicted_us = 0;
+  std::size_t workspace_bytes = 0;
+  Accuracy accuracy;
+  Timing timing;  // empty if the check failed
+};
+
+struct BenchSettings {
+  unsigned threads = 1;
+  std::int64_t seed = 0;
+  std::int64_t warmup = 0;
+  std::size_t flush_bytes = 0;
+};
+
+std::string bench_table(std::vector<BenchRow> const& rows, BenchSettings const& settings);
+std::string bench_json(std::vector<BenchRow> const& rows, BenchSettings const& settings);
+// The format of bench/baselines.
+std::string bench_csv(std::vector<BenchRow> const& rows);
+std::string bench_plot(std::vector<BenchRow> const& rows, BenchSettings const& settings);
+
+}  // namespace msda::cli

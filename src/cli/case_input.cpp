@@ -1,0 +1,389 @@
+#include "cli/case_input.h"
+
+#include "cli/array_files.h"
+#include "cli/cli_error.h"
+#include "cli/input_arrays.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
+
+namespace msda::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The names that models use, with their shapes: [K] is [L][P] there.
+struct UsualName {
+  std::string_view tensor;
+  std::string_view file;
+  std::string_view axes;
+};
+constexpr UsualName kUsualNames[] = {{"coord", "sampling_locations", "BQMLP2"},
+                                     {"weight", "attention_weights", "BQMLP"}};
+
+std::string file_name(std::string_view tensor, bool usual) {
+  for (UsualName const& name : kUsualNames) {
+    if (usual && name.tensor == tensor) return std::string(name.file);
+  }
+  return std::string(tensor);
+}
+
+// Arrays that a file may hold; others get a note, so that a misspelt optional one is seen.
+bool is_known(std::string_view name) {
+  for (std::string_view const other :
+       {"level_hw", "points", "query_hw", "spatial_shapes", "level_start_index",
+        "sampling_locations", "attention_weights"}) {
+    if (name == other) return true;
+  }
+  auto const rows = tensor_table();
+  return std::any_of(rows.begin(), rows.end(),
+                     [name](auto const& row) { return row.name == name; });
+}
+
+class NpzCase {
+ public:
+  NpzCase(fs::path const& path, Options const& options)
+      : npz_(path),
+        options_(options),
+        usual_(!npz_.has("coord") &&
+               (npz_.has("sampling_locations") || npz_.has("spatial_shapes"))) {}
+
+  Case load() {
+    note_unknown();
+    ProblemSpec& spec = case_.spec;
+    spec.operation = options_.backward ? MSDA_BACKWARD : MSDA_FORWARD;
+    spec.math_mode = options_.fast_math ? MSDA_MATH_FAST : MSDA_MATH_ACCURATE;
+    read_levels();
+    read_tensors();
+    read_sizes();
+    for (TensorRow const& row : tensor_table()) check_shape(row);
+    require_options_agree(spec, options_);
+    settle_types(case_, options_);
+    return std::move(case_);
+  }
+
+ private:
+  std::string label(std::string_view name) const {
+    return fmt::format("{}: {}", npz_.path(), name);
+  }
+
+  void note_unknown() const {
+    for (std::string const& name : npz_.names()) {
+      if (!is_known(name)) fmt::print(stderr, "note: {} is not used\n", label(name));
+    }
+  }
+
+  std::vector<std::int32_t> read_pairs(std::string const& name) const {
+    StoredArray const array = npz_.read(name);
+    auto const values = to_integers(array, label(name));
+    if (array.shape.size() != 2 || array.shape[1] != 2) {
+      bad_input("{} has shape {}: must be [levels, 2] = (H, W)", label(name),
+                shape_text(array.shape));
+    }
+    return to_sizes(values, label(name));
+  }
+
+  void read_levels() {
+    ProblemSpec& spec = case_.spec;
+    spec.level_hw = read_pairs(usual_ ? "spatial_shapes" : "level_hw");
+    spec.point_counts.resize(spec.level_hw.size() / 2);
+    if (npz_.has("query_hw")) spec.query_hw = read_pairs("query_hw");
+  }
+
+  void read_tensors() {
+    // Only here, where the file is open, can fused be told from sampled.
+    bool const is_fused = !usual_ && !npz_.has("coord") && npz_.has("offset");
+    if (is_fused) case_.spec.reference_dim = 2;
+    for (TensorRow const& row : tensor_table()) {
+      std::string const name = file_name(row.name, usual_);
+      bool const is_wanted =
+          row.use == Use::kInput || (row.use == Use::kOptionalInput && npz_.has(name));
+      if (!is_wanted || !row.belongs_to(case_.spec)) continue;
+      Array array = to_floats(npz_.read(name), type_wish(options_, row.type), label(name));
+      if (usual_) array.shape = flat_shape(row, array.shape);
+      case_.arrays.emplace(row.name, std::move(array));
+    }
+  }
+
+  // The usual names have [L][P] for [K], and old files have no head axis when there is one head.
+  Shape flat_shape(TensorRow const& row, Shape shape) {
+    if (row.name == "value" || row.name == "grad_output") {
+      if (shape.size() == 3) shape.insert(shape.begin() + 2, 1);
+      return shape;
+    }
+    for (UsualName const& name : kUsualNames) {
+      if (name.tensor != row.name) continue;
+      if (shape.size() + 1 == name.axes.size()) shape.insert(shape.begin() + 2, 1);
+      if (shape.size() != name.axes.size()) {
+        bad_input("{} has shape {}: must be [{}]", label(name.file), shape_text(shape),
+                  fmt::join(name.axes, ", "));
+      }
+      auto const levels = static_cast<std::int64_t>(case_.spec.point_counts.size());
+      if (shape[3] != levels) {
+        bad_input("{} has shape {}: spatial_shapes has {} levels", label(name.file),
+                  shape_text(shape), levels);
+      }
+      shape[3] *= shape[4];
+      shape.erase(shape.begin() + 4);
+    }
+    return shape;
+  }
+
+  Shape const& shape_of(std::string_view tensor, std::size_t rank) const {
+    Shape const& shape = case_.arrays.find(tensor)->second.shape;
+    if (shape.size() != rank) {
+      bad_input("{} has shape {}: must have {} dimensions", label(file_name(tensor, usual_)),
+                shape_text(shape), rank);
+    }
+    return shape;
+  }
+
+  void read_sizes() {
+    ProblemSpec& spec = case_.spec;
+    Shape const& value = shape_of("value", 4);
+    Shape const& weight = shape_of(spec.fused() ? "logit" : "weight", 4);
+    spec.batch = value[0];
+    spec.head_count = value[2];
+    spec.head_dim = value[3];
+    spec.query_count = weight[1];
+    read_points(weight[3]);
+    if (spec.fused()) {
+      spec.reference_dim = static_cast<std::int32_t>(shape_of("reference", 4)[3]);
+      if (spec.reference_dim != 2 && spec.reference_dim != 4) {
+        bad_input("{} has shape {}: the last dimension must be 2 or 4", label("reference"),
+                  shape_text(shape_of("reference", 4)));
+      }
+    }
+    BorderEvidence evidence{value[1], std::nullopt, label("value")};
+    if (usual_) {
+      evidence.level_start_index =
+          to_integers(npz_.read("level_start_index"), label("level_start_index"));
+      evidence.label = fmt::format("{}: value and level_start_index", npz_.path());
+    }
+    spec.value_border = find_border(spec, options_, evidence);
+  }
+
+  void read_points(std::int64_t total) {
+    std::vector<std::int32_t>& counts = case_.spec.point_counts;
+    auto const levels = static_cast<std::int64_t>(counts.size());
+    if (!usual_ && npz_.has("points")) {
+      auto const stored =
+          to_sizes(to_integers(npz_.read("points"), label("points")), label("points"));
+      if (stored.size() != counts.size()) {
+        bad_input("{} has {} entries: level_hw has {} levels", label("points"), stored.size(),
+                  levels);
+      }
+      counts = stored;
+    } else if (options_.points && options_.points->size() > 1) {
+      if (options_.points->size() != counts.size()) {
+        bad_input("{} has {} numbers: the input has {} levels", options_.label("points"),
+                  options_.points->size(), levels);
+      }
+      counts = *options_.points;
+    } else {
+      if (levels > 0 && total % levels != 0) {
+        bad_input(
+            "{}: {} points do not divide by {} levels: an array 'points' or --points must say "
+            "how many each level has",
+            npz_.path(), total, levels);
+      }
+      std::fill(counts.begin(), counts.end(),
+                levels == 0 ? 0 : to_sizes({total / levels}, "points")[0]);
+    }
+  }
+
+  void check_shape(TensorRow const& row) const {
+    Array const* const array = case_.find(row.name);
+    if (array == nullptr) return;
+    Shape const expected = tensor_shape(case_.spec, row);
+    if (array->shape == expected) return;
+    bad_input("{} has shape {}: must be [{}] = {}", label(file_name(row.name, usual_)),
+              shape_text(array->shape), fmt::join(row.axes, ", "), shape_text(expected));
+  }
+
+  NpzReader npz_;
+  Options const& options_;
+  bool usual_;
+  Case case_;
+};
+
+// A folder of raw files, which say nothing of themselves but their length.
+class FolderCase {
+ public:
+  FolderCase(fs::path folder, Options const& options)
+      : folder_(std::move(folder)), options_(options) {}
+
+  Case load() {
+    ProblemSpec& spec = case_.spec;
+    std::error_code error;
+    if (!fs::is_directory(folder_, error)) bad_input("{} is not a folder", folder_.string());
+    spec.operation = options_.backward ? MSDA_BACKWARD : MSDA_FORWARD;
+    spec.math_mode = options_.fast_math ? MSDA_MATH_FAST : MSDA_MATH_ACCURATE;
+    spec.batch = require("batch", options_.batch);
+    spec.query_count = require("queries", options_.queries);
+    spec.head_count = options_.heads.value_or(kHeads);
+    spec.head_dim = options_.channels.value_or(kChannels);
+    read_levels();
+    for (TensorRow const& row : tensor_table()) {
+      if (row.use == Use::kInput && row.belongs_to(spec)) read_tensor(row);
+    }
+    require_options_agree(spec, options_);
+    settle_types(case_, options_);
+    return std::move(case_);
+  }
+
+ private:
+  // The old data contract: one head of 32 channels, 8 points a level, f16 values.
+  static constexpr std::int64_t kHeads = 1;
+  static constexpr std::int64_t kChannels = 32;
+  static constexpr std::int32_t kPoints = 8;
+  static constexpr msda_dtype kValueType = MSDA_F16;
+
+  fs::path path(std::string_view name) const { return folder_ / fmt::format("{}.bin", name); }
+
+  std::int64_t require(const char* name, std::optional<std::int64_t> const& value) const {
+    if (!value) bad_input("--{} is missing: raw files do not say their sizes", name);
+    return *value;
+  }
+
+  std::vector<std::int64_t> read_int64(const char* name, std::size_t row_bytes) const {
+    StoredArray array{'i', 8, {}, read_file(path(name))};
+    if (array.bytes.size() % row_bytes != 0) {
+      bad_input("{} has {} bytes: must be a multiple of {} (int64{})", path(name).string(),
+                array.bytes.size(), row_bytes, row_bytes == 16 ? " height and width" : "");
+    }
+    return to_integers(array, path(name).string());
+  }
+
+  void read_levels() {
+    ProblemSpec& spec = case_.spec;
+    spec.level_hw = to_sizes(read_int64("spatial_shapes", 16), path("spatial_shapes").string());
+    std::size_t const levels = spec.level_hw.size() / 2;
+    auto points = options_.points.value_or(std::vector<std::int32_t>{kPoints});
+    if (points.size() == 1) points.resize(levels, points[0]);
+    if (points.size() != levels) {
+      bad_input("{} has {} numbers: spatial_shapes.bin has {} levels", options_.label("points"),
+                points.size(), levels);
+    }
+    spec.point_counts = points;
+    auto const starts = read_int64("level_start_index", 8);
+    if (starts.size() != levels) {
+      bad_input("{} has {} entries: spatial_shapes.bin has {} levels",
+                path("level_start_index").string(), starts.size(), levels);
+    }
+    spec.value_border = find_border(
+        spec, options_, {value_tokens(levels), starts, path("level_start_index").string()});
+  }
+
+  // With one level the start is 0 with a border and without: only the size of value.bin tells.
+  std::optional<std::int64_t> value_tokens(std::size_t levels) const {
+    TypeWish const wish = type_wish(options_, TypeRole::kValue);
+    msda_dtype const type = wish.stored == MSDA_DTYPE_NONE ? kValueType : wish.stored;
+    Shape const token = {case_.spec.batch, case_.spec.head_count, case_.spec.head_dim};
+    std::size_t const bytes = byte_count(token, type_bytes(type), "a token of value");
+    std::error_code error;
+    auto const size = fs::file_size(path("value"), error);
+    if (levels != 1 || error || bytes == 0 || size % bytes != 0) return std::nullopt;
+    auto const tokens = static_cast<std::int64_t>(size / bytes);
+    bool const fits = tokens == case_.spec.token_count(0) || tokens == case_.spec.token_count(1);
+    return fits ? std::optional(tokens) : std::nullopt;
+  }
+
+  void read_tensor(TensorRow const& row) {
+    fs::path const file = path(file_name(row.name, true));
+    Shape const shape = tensor_shape(case_.spec, row);
+    TypeWish const wish = type_wish(options_, row.type);
+    Array array;
+    array.shape = shape;
+    array.bytes = read_file(file);
+    for (msda_dtype const type : candidate_types(row, wish)) {
+      if (byte_count(shape, type_bytes(type), file.string()) == array.bytes.size()) {
+        array.type = type;
+        break;
+      }
+    }
+    if (array.type == MSDA_DTYPE_NONE) refuse_size(row, wish, file, shape, array.bytes.size());
+    case_.arrays.emplace(row.name, std::move(array));
+  }
+
+  std::vector<msda_dtype> candidate_types(TensorRow const& row, TypeWish const& wish) const {
+    if (wish.stored != MSDA_DTYPE_NONE) return {wish.stored};
+    if (row.type == TypeRole::kValue) return {kValueType};
+    if (row.type == TypeRole::kOutput) {
+      msda_dtype const value = wanted_value_type(options_);
+      msda_dtype const type = value == MSDA_DTYPE_NONE ? case_.arrays.at("value").type : value;
+      return {type == MSDA_F8_E4M3 ? MSDA_F32 : type};
+    }
+    return {MSDA_F32, MSDA_F16};
+  }
+
+  [[noreturn]] void refuse_size(TensorRow const& row, TypeWish const& wish, fs::path const& file,
+                                Shape const& shape, std::size_t bytes) const {
+    std::vector<std::string> choices;
+    for (msda_dtype const type : candidate_types(row, wish)) {
+      choices.push_back(fmt::format(
+          "{} bytes of {}", byte_count(shape, type_bytes(type), file.string()), type_name(type)));
+    }
+    bad_input("{} has {} bytes: [{}] = {} is {} (sizes are set by options, the type by {})",
+              file.string(), bytes, fmt::join(row.axes, ", "), shape_text(shape),
+              fmt::join(choices, " or "), wish.flag);
+  }
+
+  fs::path folder_;
+  Options const& options_;
+  Case case_;
+};
+
+// What --dtype means for coordinates and weights.
+msda_dtype sampling_type(Options const& options) {
+  if (!options.dtype) return MSDA_DTYPE_NONE;
+  return *options.dtype == MSDA_F64 ? MSDA_F64 : MSDA_F32;
+}
+
+}  // namespace
+
+msda_dtype wanted_value_type(Options const& options) {
+  return options.value_dtype.value_or(options.dtype.value_or(MSDA_DTYPE_NONE));
+}
+
+msda_dtype wanted_coord_type(Options const& options) {
+  return options.coord_dtype.value_or(sampling_type(options));
+}
+
+msda_dtype wanted_weight_type(Options const& options) {
+  return options.weight_dtype.value_or(sampling_type(options));
+}
+
+void save_case(std::string const& path, Case const& input) {
+  ProblemSpec const& spec = input.spec;
+  auto const pairs = [](std::vector<std::int32_t> const& sizes) {
+    return Shape{static_cast<std::int64_t>(sizes.size() / 2), 2};
+  };
+  std::vector<FileArray> arrays;
+  arrays.push_back(file_array("level_hw", spec.level_hw, pairs(spec.level_hw)));
+  arrays.push_back(file_array("points", spec.point_counts, {spec.level_count()}));
+  if (!spec.query_hw.empty()) {
+    arrays.push_back(file_array("query_hw", spec.query_hw, pairs(spec.query_hw)));
+  }
+  for (auto const& [name, array] : input.arrays) arrays.push_back(file_array(name, array));
+  write_arrays(path, arrays);
+}
+
+Case load_case(Options const& options) {
+  std::optional<std::string> const named[] = {options.input, options.npz, options.dir};
+  if (std::count_if(std::begin(named), std::end(named),
+                    [](auto const& n) { return n.has_value(); }) != 1) {
+    bad_input("give one input: an .npz file, or --dir with a folder of .bin files");
+  }
+  std::error_code error;
+  if (options.dir) return FolderCase(*options.dir, options).load();
+  if (options.input && fs::is_directory(*options.input, error)) {
+    return FolderCase(*options.input, options).load();
+  }
+  return NpzCase(options.npz ? *options.npz : *options.input, options).load();
+}
+
+}  // namespace msda::cli

@@ -1,0 +1,25 @@
+// A problem and its tensors from the files that the options name, and to a file.
+//
+// .npz, either naming: level_hw, points, value, coord, weight (or reference, offset, logit) and
+// grad_output; or value, spatial_shapes, level_start_index, sampling_locations, attention_weights.
+// A folder of raw files has the second naming, and its sizes come from the options.
+#pragma once
+
+#include "cli/options.h"
+#include "cli/problem_spec.h"
+
+namespace msda::cli {
+
+// Reads, checks every size against every file and every option, and converts to the types asked
+// for.
+Case load_case(Options const& options);
+
+// Writes an .npz that load_case() reads.
+void save_case(std::string const& path, Case const& input);
+
+// The type an option asks for, NONE if none does.
+msda_dtype wanted_value_type(Options const& options);
+msda_dtype wanted_coord_type(Options const& options);
+msda_dtype wanted_weight_type(Options const& options);
+
+}  // namespace msda::cli

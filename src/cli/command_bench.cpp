@@ -1,0 +1,182 @@
+// msda bench: workloads of random data, checked first and then timed.
+#include "cli/accuracy_check.h"
+#include "cli/array_files.h"
+#include "cli/bench_report.h"
+#include "cli/case_input.h"
+#include "cli/cli_error.h"
+#include "cli/client.h"
+#include "cli/commands.h"
+#include "cli/machine.h"
+#include "cli/progress_bar.h"
+#include "cli/report_text.h"
+#include "cli/workloads.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+namespace msda::cli {
+namespace {
+
+constexpr std::int64_t kCheckQueries = 64;
+constexpr std::size_t kLeastFlushBytes = std::size_t{64} << 20;
+// What a machine reports may be the cache of far more cores than can be used here.
+constexpr std::size_t kMostFlushBytes = std::size_t{256} << 20;
+constexpr std::size_t kMebibyte = std::size_t{1} << 20;
+
+int list_workloads() {
+  std::vector<std::vector<std::string>> rows = {
+      {"workload", "group", "levels", "points", "pattern", "B", "M", "D", "Q", "what it is"}};
+  for (Workload const& workload : all_workloads()) {
+    std::vector<std::string> levels;
+    for (std::size_t l = 0; l < workload.points.size(); ++l) {
+      levels.push_back(
+          fmt::format("{}x{}", workload.level_hw[2 * l], workload.level_hw[2 * l + 1]));
+    }
+    rows.push_back({workload.name, workload.group, fmt::format("{}", fmt::join(levels, ",")),
+                    fmt::format("{}", fmt::join(workload.points, ",")),
+                    workload.local ? "local" : "uniform", std::to_string(workload.batch),
+                    std::to_string(workload.heads), std::to_string(workload.channels),
+                    std::to_string(workload.queries), workload.note});
+  }
+  fmt::print("{}", table_text(rows, rows[0].size()));
+  return kExitOk;
+}
+
+int save_inputs(std::vector<Workload> const& workloads, Options const& options) {
+  if (workloads.size() != 1) {
+    bad_input("--save-inputs writes one workload: {} were chosen", workloads.size());
+  }
+  check_output_path(*options.save_inputs, options.label("save-inputs"), {".npz"});
+  ProblemSpec const spec = workload_spec(workloads[0], options);
+  Case const input = random_case(workloads[0], spec, static_cast<std::uint64_t>(options.seed));
+  save_case(*options.save_inputs, input);
+  fmt::print("{}: {}\n", *options.save_inputs, sizes_text(spec));
+  return kExitOk;
+}
+
+// The kernels to measure for a problem: each id that takes it.
+std::vector<std::string> chosen_kernels(Handle const& handle, ProblemSpec const& spec,
+                                        Options const& options) {
+  bool const best_only =
+      options.kernels.empty() || options.kernels == std::vector<std::string>{"best"};
+  if (best_only) return {Plan(handle, spec, "").info().kernel_id};
+  if (options.kernels != std::vector<std::string>{"all"}) return options.kernels;
+  std::vector<std::string> ids;
+  for (KernelDescription const& kernel : handle.kernels()) {
+    try {
+      ids.emplace_back(Plan(handle, spec, kernel.id).info().kernel_id);
+    } catch (LibraryError const& error) {
+      if (error.status != MSDA_ERROR_UNSUPPORTED) throw;  // `msda explain` has the reasons
+    }
+  }
+  return ids;
+}
+
+TimingOptions timing_options(Options const& options) {
+  TimingOptions timing;
+  timing.warmup = options.warmup;
+  timing.iterations = options.iterations;
+  timing.seconds_limit = options.seconds;
+  std::size_t const automatic =
+      std::clamp(2 * last_level_cache_bytes(), kLeastFlushBytes, kMostFlushBytes);
+  timing.flush_bytes =
+      options.flush_mib ? static_cast<std::size_t>(*options.flush_mib) * kMebibyte : automatic;
+  return timing;
+}
+
+// Checks, and times only what is right.
+BenchRow measure(Case const& input, Subset const& subset, Handle const& handle,
+                 std::string const& id, Options const& options, ProgressBar& progress,
+                 std::string const& workload) {
+  BenchRow row;
+  row.workload = workload;
+  row.spec = input.spec;
+  Plan plan(handle, input.spec, id);
+  row.kernel_id = plan.info().kernel_id;
+  row.predicted_us = plan.info().predicted_us;
+  row.workspace_bytes = plan.info().workspace_bytes;
+  auto results = make_results(input.spec, {});
+  msda_tensors const tensors = bind(input, results);
+  progress.step(fmt::format("{}  {}  checking", workload, id));
+  plan.execute(tensors);
+  row.accuracy = options.check_queries.value_or(kCheckQueries) == 0
+                     ? check_accuracy(input, results, options.threads)
+                     : check_subset(input, results, handle, id, subset, options.threads);
+  progress.step(fmt::format("{}  {}  timing", workload, id));
+  if (row.accuracy.passed()) row.timing = time_plan(plan, tensors, timing_options(options));
+  return row;
+}
+
+std::vector<BenchRow> measure_all(std::vector<Workload> const& workloads, Options const& options) {
+  Handle const handle(options.device, options.threads);
+  auto const seed = static_cast<std::uint64_t>(options.seed);
+  std::vector<ProblemSpec> specs;
+  std::vector<std::vector<std::string>> kernels;
+  std::size_t step_count = 0;
+  // All plans first: a kernel that does not exist should not show after minutes of work.
+  for (Workload const& workload : workloads) {
+    specs.push_back(workload_spec(workload, options));
+    kernels.push_back(chosen_kernels(handle, specs.back(), options));
+    for (std::string const& id : kernels.back()) Plan(handle, specs.back(), id);
+    step_count += 1 + 2 * kernels.back().size();
+  }
+  std::vector<BenchRow> rows;
+  ProgressBar progress(step_count);
+  for (std::size_t i = 0; i < workloads.size(); ++i) {
+    progress.step(fmt::format("{}  making data", workloads[i].name));
+    Case const input = random_case(workloads[i], specs[i], seed);
+    Subset const subset = take_subset(input, options.check_queries.value_or(kCheckQueries), seed);
+    for (std::string const& id : kernels[i]) {
+      rows.push_back(measure(input, subset, handle, id, options, progress, workloads[i].name));
+    }
+  }
+  return rows;
+}
+
+int run_bench(Options const& options) {
+  if (options.list) return list_workloads();
+  Options chosen = options;
+  if (chosen.workloads.empty() && !chosen.levels) chosen.workloads = {"main"};
+  std::vector<Workload> const workloads = chosen_workloads(chosen);
+  if (options.save_inputs) return save_inputs(workloads, options);
+  BenchSettings settings;
+  settings.threads =
+      options.threads == 0 ? hardware_threads() : static_cast<unsigned>(options.threads);
+  settings.seed = options.seed;
+  settings.warmup = options.warmup;
+  settings.flush_bytes = timing_options(options).flush_bytes;
+  if (options.json) check_output_path(*options.json, options.label("json"), {});
+  if (options.csv) check_output_path(*options.csv, options.label("csv"), {});
+  if (options.plot) check_output_path(*options.plot, options.label("plot"), {".svg"});
+  std::vector<BenchRow> const rows = measure_all(workloads, options);
+  fmt::print("{}", bench_table(rows, settings));
+  if (options.json) write_text(*options.json, bench_json(rows, settings));
+  if (options.csv) write_text(*options.csv, bench_csv(rows));
+  if (options.plot) write_text(*options.plot, bench_plot(rows, settings));
+  bool const all_passed = std::all_of(rows.begin(), rows.end(),
+                                      [](BenchRow const& row) { return row.accuracy.passed(); });
+  return all_passed ? kExitOk : kExitCheckFailed;
+}
+
+}  // namespace
+
+const Command kBenchCommand = {
+    "bench",
+    kBench,
+    "check and time kernels on the standard workloads",
+    "Makes random data for each workload, checks each kernel against the float64 reference, times "
+    "it,\n"
+    "and prints a table. What fails the check is not timed and makes the exit code 1.\n"
+    "Without --workload and --levels it runs the workloads of group main.",
+    "",
+    "Examples:\n"
+    "  msda bench --list\n"
+    "  msda bench --workload enc-uniform --batch 1 --threads 1\n"
+    "  msda bench --workload main --dtype bf16 --json times.json --plot times.svg\n"
+    "  msda bench --workload rtdetr,dec --kernels all --csv times.csv\n"
+    "  msda bench --levels 64x64,32x32 --queries 1000 --heads 4 --points 3,6 --pattern local\n"
+    "  msda bench --workload dec --save-inputs dec.npz",
+    run_bench};
+
+}  // namespace msda::cli

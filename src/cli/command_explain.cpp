@@ -1,0 +1,48 @@
+// msda explain: which kernels take a problem, in which order, and why the others do not.
+#include "cli/case_input.h"
+#include "cli/cli_error.h"
+#include "cli/client.h"
+#include "cli/commands.h"
+#include "cli/report_text.h"
+#include "cli/workloads.h"
+
+namespace msda::cli {
+namespace {
+
+int run_explain(Options const& options) {
+  std::vector<ProblemSpec> specs;
+  bool const has_file = options.input || options.npz;
+  if (has_file && !options.workloads.empty()) {
+    bad_input("give a file or --workload, not both");
+  }
+  if (has_file) {
+    specs.push_back(load_case(options).spec);
+  } else {
+    for (Workload const& workload : chosen_workloads(options)) {
+      specs.push_back(workload_spec(workload, options));
+    }
+  }
+  Handle const handle(options.device, options.threads);
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    fmt::print("{}problem  {}\ntypes    {}\n{}", i == 0 ? "" : "\n", sizes_text(specs[i]),
+               types_text(specs[i]), handle.explain(specs[i]));
+  }
+  return kExitOk;
+}
+
+}  // namespace
+
+const Command kExplainCommand = {
+    "explain",
+    kExplain,
+    "which kernels take a problem, and why the others do not",
+    "Ranks the kernels for a problem by predicted time and gives the reason of each that does not\n"
+    "take it. The problem is that of a file, of a workload, or described by sizes.",
+    ".npz file with the problem's tensors",
+    "Examples:\n"
+    "  msda explain --workload enc-local --dtype f16\n"
+    "  msda explain --levels 80x80,40x40,20x20 --queries 300 --backward\n"
+    "  msda explain tensors.npz --threads 1",
+    run_explain};
+
+}  // namespace msda::cli

@@ -1,0 +1,120 @@
+// msda run: one problem from files, timed, checked and written.
+#include "cli/accuracy_check.h"
+#include "cli/array_files.h"
+#include "cli/case_input.h"
+#include "cli/cli_error.h"
+#include "cli/client.h"
+#include "cli/commands.h"
+#include "cli/report_text.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+namespace msda::cli {
+namespace {
+
+constexpr std::uint64_t kSubsetSeed = 20260;
+
+// The names of the results to compute, checked against those that the problem has.
+std::vector<std::string> result_names(ProblemSpec const& spec, Options const& options) {
+  std::vector<std::string> all;
+  for (TensorRow const& row : tensor_table()) {
+    if (row.use == Use::kResult && row.belongs_to(spec)) all.emplace_back(row.name);
+  }
+  if (options.gradients.empty()) return all;
+  if (!spec.backward()) bad_input("--gradients needs --backward");
+  for (std::string const& name : options.gradients) {
+    if (std::find(all.begin(), all.end(), name) == all.end()) {
+      bad_input("{} names '{}': must be of {}", options.label("gradients"), name,
+                fmt::join(all, ", "));
+    }
+  }
+  return options.gradients;
+}
+
+void check_output(std::string const& path, std::vector<std::string> const& names,
+                  Options const& options) {
+  check_output_path(path, options.label("output"), {".npz", ".npy", ".bin"});
+  if (names.size() > 1 && !path.ends_with(".npz")) {
+    bad_input("{} is '{}': this kind of file holds one array, not {}; use .npz, or --gradients",
+              options.label("output"), path, fmt::join(names, ", "));
+  }
+}
+
+void print_measurement(ProblemSpec const& spec, Plan const& plan, Timing const& timing,
+                       Options const& options) {
+  Work const work = work_of(spec);
+  double const seconds = timing.median() * 1e-6;
+  fmt::print("problem  {}\n", sizes_text(spec));
+  fmt::print("types    {}\n", types_text(spec));
+  fmt::print("kernel   {}, predicted {}, workspace {}\n", plan.info().kernel_id,
+             time_text(plan.info().predicted_us),
+             bytes_text(static_cast<double>(plan.info().workspace_bytes)));
+  fmt::print("time     median {}  min {}  max {}  ({} runs after {} to warm up)\n",
+             time_text(timing.median()), time_text(timing.min()), time_text(timing.max()),
+             timing.microseconds.size(), options.warmup);
+  fmt::print("work     {} points  {} gathered  {} of tensors  ({}points/s, {}/s gathered)\n",
+             count_text(work.points), bytes_text(work.gathered_bytes),
+             bytes_text(work.tensor_bytes), count_text(work.points / seconds),
+             bytes_text(work.gathered_bytes / seconds));
+}
+
+// The results of the timed runs, or of the chosen queries alone.
+Accuracy check(Case const& input, std::vector<NamedArray> const& results, Handle const& handle,
+               std::string const& kernel_id, Options const& options) {
+  std::int64_t const queries = options.check_queries.value_or(0);
+  if (queries == 0) return check_accuracy(input, results, options.threads);
+  return check_subset(input, results, handle, kernel_id, take_subset(input, queries, kSubsetSeed),
+                      options.threads);
+}
+
+int run_run(Options const& options) {
+  Case const input = load_case(options);
+  ProblemSpec const& spec = input.spec;
+  std::vector<std::string> const names = result_names(spec, options);
+  if (options.output) check_output(*options.output, names, options);
+  Handle const handle(options.device, options.threads);
+  Plan plan(handle, spec, options.kernel);
+  auto results = make_results(spec, names);
+  TimingOptions timing_options;
+  timing_options.warmup = options.warmup;
+  timing_options.iterations = options.iterations;
+  Timing const timing = time_plan(plan, bind(input, results), timing_options);
+  print_measurement(spec, plan, timing, options);
+  int exit_code = kExitOk;
+  if (options.check || options.check_queries) {
+    Accuracy const accuracy = check(input, results, handle, plan.info().kernel_id, options);
+    fmt::print("check    {} elements against ref.cpu@1: {}\n", accuracy.value_count,
+               accuracy_text(accuracy));
+    if (!accuracy.passed()) exit_code = kExitCheckFailed;
+  }
+  if (options.output) {
+    std::vector<FileArray> arrays;
+    for (auto const& [name, array] : results) arrays.push_back(file_array(name, array));
+    write_arrays(*options.output, arrays);
+    fmt::print("output   {} ({})\n", *options.output, fmt::join(names, ", "));
+  }
+  return exit_code;
+}
+
+}  // namespace
+
+const Command kRunCommand = {
+    "run",
+    kRun,
+    "compute one problem from files",
+    "Runs one problem from an .npz file or a folder of raw .bin files, prints the kernel and its "
+    "time,\n"
+    "and can check and write the result. Every size is checked against the files, and arrays are\n"
+    "converted to the types asked for (rounded to nearest even) before the run.",
+    ".npz file, or folder of .bin files (as --dir)",
+    "Examples:\n"
+    "  msda run tensors.npz --check\n"
+    "  msda run tensors.npz --value-dtype f16 --coord-dtype f32 --threads 1 --output out.npz\n"
+    "  msda run tensors.npz --backward --gradients grad_value --output grad_value.npy\n"
+    "  msda run --dir data --batch 48 --queries 15422 --iterations 20\n"
+    "  BATCH_SIZE=48 NUM_QUERY=15422 msda run dir=data kernel=ref.cpu@1 check=1",
+    run_run};
+
+}  // namespace msda::cli

@@ -1,0 +1,38 @@
+// Element types as the command's user sees them: names, sizes, and conversion between them.
+#pragma once
+
+#include <msda.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace msda::cli {
+
+// "f64", "f32", "f16", "bf16", "f8_e4m3".
+std::string_view type_name(msda_dtype type);
+std::optional<msda_dtype> type_from_name(std::string_view name);
+// "f64, f32, f16, bf16 or f8_e4m3", for messages.
+std::string type_name_list();
+
+std::size_t type_bytes(msda_dtype type);
+
+// The distance of 1 and the next larger number, halved: the relative error of one rounding.
+double unit_roundoff(msda_dtype type);
+// Half the distance of the numbers of the type around `value`.
+double half_ulp(msda_dtype type, double value);
+// `value` as the type stores it.
+double round_to_type(msda_dtype type, double value);
+
+// Elements to float64, exactly.
+std::vector<double> decode_elements(msda_dtype type, std::span<const std::byte> bytes);
+// Rounds once, to nearest even. Too large becomes infinity, or NaN in f8_e4m3, which has no
+// infinity. Returns how many finite numbers became so.
+std::int64_t encode_elements(msda_dtype type, std::span<const double> values,
+                             std::span<std::byte> bytes);
+
+}  // namespace msda::cli

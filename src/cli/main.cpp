@@ -1,0 +1,50 @@
+// The `msda` command: a client of the public C interface.
+#include "cli/cli_error.h"
+#include "cli/client.h"
+#include "cli/options.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <new>
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace msda::cli;
+
+// One line, whatever the message holds: scripts read it.
+int fail(std::string const& command_name, std::string message, int code) {
+  std::replace(message.begin(), message.end(), '\n', ' ');
+  fmt::print(stderr, "msda{}{}: error: {}\n", command_name.empty() ? "" : " ", command_name,
+             message);
+  return code;
+}
+
+int exit_code_of(msda_status status) {
+  bool const is_library_fault = status == MSDA_ERROR_INTERNAL || status == MSDA_ERROR_OUT_OF_MEMORY;
+  return is_library_fault ? kExitLibrary : kExitBadInput;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::string command_name;
+  try {
+    return dispatch({argv + 1, argv + argc}, command_name);
+  } catch (InputError const& error) {
+    return fail(command_name, error.what(), kExitBadInput);
+  } catch (LibraryError const& error) {
+    return fail(command_name, error.what(), exit_code_of(error.status));
+  } catch (std::filesystem::filesystem_error const& error) {
+    return fail(command_name, error.what(), kExitBadInput);
+  } catch (std::bad_alloc const&) {
+    return fail(command_name, "there is not enough memory for these sizes", kExitBadInput);
+  } catch (std::length_error const&) {
+    return fail(command_name, "there is not enough memory for these sizes", kExitBadInput);
+  } catch (std::exception const& error) {
+    return fail(command_name, error.what(), kExitLibrary);
+  }
+}

@@ -1,0 +1,89 @@
+// What the user asked for. options_table() in options.cpp is the one list of what can be asked:
+// flags, key=value words and environment variables, checks, help and the docs all come from it.
+#pragma once
+
+#include <msda.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace msda::cli {
+
+enum CommandBit : unsigned { kInfo = 1, kRun = 2, kExplain = 4, kBench = 8 };
+
+struct Options {
+  std::optional<std::string> input;  // the word that is no flag: an .npz or a folder
+  std::optional<std::string> dir;
+  std::optional<std::string> npz;
+
+  std::optional<std::int64_t> batch;
+  std::optional<std::int64_t> queries;
+  std::optional<std::int64_t> heads;
+  std::optional<std::int64_t> channels;
+  std::optional<std::vector<std::int32_t>> levels;  // [L][2]
+  std::optional<std::vector<std::int32_t>> points;  // one number, or one a level
+  std::optional<std::int32_t> value_border;
+  std::optional<std::int32_t> fused;
+
+  std::optional<msda_dtype> dtype;
+  std::optional<msda_dtype> value_dtype;
+  std::optional<msda_dtype> coord_dtype;
+  std::optional<msda_dtype> weight_dtype;
+  std::optional<msda_dtype> output_dtype;
+  std::optional<msda_dtype> grad_value_dtype;
+  std::optional<msda_dtype> stored_value_dtype;
+  std::optional<msda_dtype> stored_coord_dtype;
+  std::optional<msda_dtype> stored_weight_dtype;
+
+  bool backward = false;
+  std::vector<std::string> gradients;
+  bool fast_math = false;
+
+  std::string kernel;
+  std::vector<std::string> kernels;
+  std::int32_t threads = 0;
+  std::int32_t device = MSDA_DEVICE_CPU;
+  std::int64_t iterations = 11;
+  std::int64_t warmup = 2;
+  double seconds = 10;
+  std::optional<std::int64_t> flush_mib;
+
+  bool check = false;
+  std::optional<std::int64_t> check_queries;
+  std::optional<std::string> output;
+
+  std::vector<std::string> workloads;
+  std::string pattern = "uniform";
+  std::int64_t seed = 20260;
+  bool list = false;
+  std::optional<std::string> save_inputs;
+
+  bool json_to_stdout = false;
+  std::optional<std::string> json;
+  std::optional<std::string> csv;
+  std::optional<std::string> plot;
+
+  // How the user spelled an option that was given ("--batch", "batch=", "BATCH_SIZE"), for messages
+  // about it; the flag if it was not.
+  std::string label(std::string_view name) const;
+  std::vector<std::pair<std::string, std::string>> labels;
+};
+
+struct Command {
+  std::string_view name;
+  CommandBit bit;
+  std::string_view summary;
+  std::string_view description;
+  std::string_view input_help;  // of the positional argument; empty: there is none
+  std::string_view examples;
+  int (*run)(Options const& options);
+};
+
+// Parses the words after the program's name and runs the command. Returns the exit code; throws
+// InputError, with `command_name` set as soon as it is known.
+int dispatch(std::vector<std::string> const& words, std::string& command_name);
+
+}  // namespace msda::cli

@@ -1,0 +1,33 @@
+// Numbers and problems as people read them.
+#pragma once
+
+#include "cli/accuracy_check.h"
+#include "cli/client.h"
+#include "cli/problem_spec.h"
+
+#include <string>
+#include <vector>
+
+namespace msda::cli {
+
+std::string time_text(double microseconds);  // "812.3 us", "4.81 ms", "2.30 s"
+std::string bytes_text(double bytes);        // "6.3 MB"
+std::string count_text(double count);        // "2.8 M"
+
+std::string sizes_text(
+    ProblemSpec const& spec);  // "forward sampled  B 2  Q 24  M 8  D 32  levels ..."
+std::string types_text(ProblemSpec const& spec);  // "value f16  coord f32  weight f32  output f16"
+std::string accuracy_text(Accuracy const& accuracy);
+
+// What a call has to do: points, bytes fetched for their corners, and bytes of the tensors.
+struct Work {
+  double points = 0;
+  double gathered_bytes = 0;
+  double tensor_bytes = 0;
+};
+Work work_of(ProblemSpec const& spec);
+
+// Columns as wide as their widest cell; the first `left_columns` are aligned to the left.
+std::string table_text(std::vector<std::vector<std::string>> const& rows, std::size_t left_columns);
+
+}  // namespace msda::cli
