@@ -122,7 +122,7 @@ HWY_INLINE void store_bf16(D, hn::Vec<D> v, std::uint16_t* to) {
   auto const odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(d32, 1u));
   auto const rounded = hn::Add(hn::Add(bits, hn::Set(d32, 0x7FFFu)), odd);
   auto const quiet = hn::Or(bits, hn::Set(d32, 0x00400000u));
-  auto const is_nan = hn::RebindMask(d32, hn::Ne(v, v));
+  auto const is_nan = hn::RebindMask(d32, hn::IsNaN(v));
   auto const result = hn::ShiftRight<16>(hn::IfThenElse(is_nan, quiet, rounded));
   // The values fit 16 bits, so the saturation of the narrowing never acts.
   hn::StoreU(hn::DemoteTo(d16, hn::BitCast(hn::RebindToSigned<D>(), result)), d16, to);

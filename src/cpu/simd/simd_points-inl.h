@@ -99,7 +99,7 @@ HWY_INLINE hn::Vec<D> exp_of_difference(D d, hn::Vec<D> logit, float largest) {
   // Highway's Exp is for finite arguments: NaN must stay NaN, far below must be zero.
   auto const result = hn::Exp(d, hn::Max(difference, hn::Set(d, -104.0f)));
   auto const zeroed = hn::IfThenElse(hn::Lt(difference, hn::Set(d, -103.9f)), hn::Zero(d), result);
-  return hn::IfThenElse(hn::Ne(difference, difference), difference, zeroed);
+  return hn::IfThenElse(hn::IsNaN(difference), difference, zeroed);
 }
 
 HWY_INLINE Softmax softmax_of(Problem const& problem, Call const& call, std::int64_t element) {
