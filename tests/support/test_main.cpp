@@ -1,2 +1,18 @@
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
-#include <doctest/doctest.h>
+#define DOCTEST_CONFIG_IMPLEMENT
+#include "support/gpu_tests.h"
+#include "support/random_problem.h"
+
+#include <fmt/format.h>
+
+int main(int argc, char** argv) {
+  using namespace msda::test;
+  doctest::Context context(argc, argv);
+  int const result = context.run();
+  if (context.shouldExit()) return result;  // a query such as --help or --list-test-cases
+  fmt::print("[random ] first seed {} (MSDA_TEST_SEED; MSDA_TEST_PROBLEMS: how many)\n",
+             random_range(0).first);
+  fmt::print("[gpu    ] {} tests, {} skipped{}{}\n", gpu_test_count(),
+             gpu_available() ? 0 : gpu_test_count(), gpu_available() ? "" : ": ",
+             gpu_available() ? "" : gpu_absence());
+  return result;
+}

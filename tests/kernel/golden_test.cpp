@@ -1,0 +1,88 @@
+// The golden vectors through every kernel that takes them.
+
+#include "support/golden.h"
+#include "support/expected_reason.h"
+#include "support/runner.h"
+#include "support/tolerance.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+
+using namespace msda::test;
+
+namespace {
+
+// The files hold float64 results of another program, good to 1e-12 of an array's largest element.
+void check_against_file(GoldenCase const& golden, TensorId id, std::vector<double> const& actual) {
+  std::vector<double> const& stored = golden.results[id];
+  REQUIRE(actual.size() == stored.size());
+  double largest = 0, worst = 0;
+  for (std::size_t i = 0; i < stored.size(); ++i) {
+    largest = std::max(largest, std::fabs(stored[i]));
+    worst = std::max(worst, std::fabs(actual[i] - stored[i]));
+  }
+  CHECK(worst <= 1e-12 * largest);
+}
+
+// edges.npz holds points on pixel lines, where the file's derivative may be the left-hand one.
+bool has_kinks(GoldenCase const& golden) { return golden.name == "edges"; }
+
+void check_float64(TestHandle const& handle, GoldenCase const& golden, msda_operation operation) {
+  TestProblem problem = golden.problem;
+  problem.shape.operation = operation;
+  RunResult const result = run(handle, problem, "ref.cpu@1");
+  REQUIRE(result.failure == "");
+  for (TensorRow const& row : tensor_rows()) {
+    if (!row.is_result || !row.belongs_to(problem.shape)) continue;
+    CAPTURE(row.name);
+    if (row.id == TensorId::kGradCoord && has_kinks(golden)) continue;
+    check_against_file(golden, row.id, result.values[row.id]);
+  }
+}
+
+// The same problem in another storage type, against the oracle on the rounded inputs.
+void check_rounded(TestHandle const& handle, GoldenCase const& golden, msda_dtype value_dtype,
+                   msda_operation operation) {
+  TestProblem problem = golden.problem;
+  problem.shape.operation = operation;
+  problem.shape.set_dtypes(value_dtype);
+  problem.settle();
+  for (std::string const& id : accepting_kernels(handle, problem.shape)) {
+    CAPTURE(id);
+    RunResult const result = run(handle, problem, id, 1);
+    REQUIRE(result.failure == "");
+    Expectations const expected(problem, arithmetic_of(id));
+    for (TensorRow const& row : tensor_rows()) {
+      if (!row.is_result || !row.belongs_to(problem.shape)) continue;
+      CAPTURE(row.name);
+      CHECK(compare(expected[row.id], result.values[row.id]).failure == "");
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("all golden vectors are there") { CHECK(golden_cases().size() == 16); }
+
+TEST_CASE("golden vectors in float64 forward and backward") {
+  TestHandle const handle;
+  for (GoldenCase const& golden : golden_cases()) {
+    CAPTURE(golden.name);
+    check_float64(handle, golden, MSDA_FORWARD);
+    check_float64(handle, golden, MSDA_BACKWARD);
+  }
+}
+
+TEST_CASE("golden vectors in every storage type through every kernel") {
+  TestHandle const handle;
+  for (GoldenCase const& golden : golden_cases()) {
+    for (msda_dtype const value_dtype : kAllDtypes) {
+      CAPTURE(golden.name);
+      CAPTURE(type_name(value_dtype));
+      check_rounded(handle, golden, value_dtype, MSDA_FORWARD);
+      check_rounded(handle, golden, value_dtype, MSDA_BACKWARD);
+    }
+  }
+}

@@ -1,0 +1,104 @@
+// Random problems through every kernel, against the oracle. The kernel of the library's choice is
+// among them, so `simd` is held against what `ref` is held against, and more closely than against
+// ref's rounded output.
+
+#include "support/expected_reason.h"
+#include "support/random_problem.h"
+#include "support/runner.h"
+#include "support/tolerance.h"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+using namespace msda::test;
+
+namespace {
+
+struct KernelRecord {
+  int runs = 0;
+  double worst_share = 0;
+};
+using Record = std::map<std::string, KernelRecord>;
+
+void check_kernel(TestHandle const& handle, TestProblem const& problem, std::string const& id,
+                  std::uint64_t seed, KernelRecord& record) {
+  CAPTURE(id);
+  std::string const reason = expected_reason(id, problem.shape);
+  PlanResult const plan = make_plan(handle, problem.shape, id);
+  CHECK((plan.status == MSDA_SUCCESS) == reason.empty());
+  if (plan.status != MSDA_SUCCESS) {
+    CHECK(plan.message.find("the kernel " + reason) != std::string::npos);
+    return;
+  }
+  RunResult const result = run_plan(plan.plan.get(), problem, seed);
+  CHECK(result.failure == "");
+  if (!result.failure.empty()) return;
+  Expectations const expected(problem, arithmetic_of(id));
+  for (TensorRow const& row : tensor_rows()) {
+    if (!row.is_result || !row.belongs_to(problem.shape)) continue;
+    CAPTURE(row.name);
+    Comparison const comparison = compare(expected[row.id], result.values[row.id]);
+    CHECK(comparison.failure == "");
+    record.worst_share = std::max(record.worst_share, comparison.worst_share);
+  }
+  ++record.runs;
+}
+
+// Whether a problem says something about the numbers: most of its outputs are there and not zero.
+bool is_telling(TestProblem const& problem) {
+  std::vector<double> const output = run_oracle(problem).values[TensorId::kOutput];
+  auto const zeros = std::count(output.begin(), output.end(), 0.0);
+  return !output.empty() && 2 * static_cast<std::size_t>(zeros) < output.size();
+}
+
+void print(const char* operation, Record const& record) {
+  for (auto const& [id, kernel] : record) {
+    if (kernel.runs == 0) continue;
+    fmt::print("[random ] {}: {} took {} problems, largest error {:.2f} of the bound\n", operation,
+               id, kernel.runs, kernel.worst_share);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("random problems forward") {
+  TestHandle const handle;
+  RandomRange const range = random_range(500);
+  Record record;
+  std::uint64_t telling = 0;
+  for (std::uint64_t seed = range.first; seed < range.first + range.count; ++seed) {
+    TestProblem const problem = random_problem(seed);
+    std::string const how = repro("random problems forward", seed, problem);
+    CAPTURE(how);
+    for (std::string const& id : kernel_ids(handle)) {
+      check_kernel(handle, problem, id, seed, record[id]);
+    }
+    telling += is_telling(problem) ? 1 : 0;
+  }
+  print("forward", record);
+  if (range.count < 100) return;  // too few to expect anything of all of them
+  CHECK(telling > range.count / 2);
+  for (std::string const& id : kernel_ids(handle)) {
+    CAPTURE(id);
+    CHECK(record[id].runs > 0);
+  }
+}
+
+TEST_CASE("random problems backward") {
+  TestHandle const handle;
+  RandomRange const range = random_range(200);
+  Record record;
+  for (std::uint64_t seed = range.first; seed < range.first + range.count; ++seed) {
+    TestProblem const problem = random_problem(seed, MSDA_BACKWARD);
+    std::string const how = repro("random problems backward", seed, problem);
+    CAPTURE(how);
+    for (std::string const& id : kernel_ids(handle)) {
+      check_kernel(handle, problem, id, seed, record[id]);
+    }
+  }
+  print("backward", record);
+  CHECK(record["ref.cpu@1"].runs == static_cast<int>(range.count));
+}

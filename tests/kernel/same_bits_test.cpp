@@ -1,0 +1,177 @@
+// Results have the same bits whatever the threads, the run, and what else is in the batch.
+
+#include "support/case_file.h"
+#include "support/runner.h"
+
+#include <doctest/doctest.h>
+
+using namespace msda::test;
+
+namespace {
+
+// Enough queries and heads for several chunks of work.
+const char* const kCases[] = {"encoder",      "decoder",     "bev_heads", "odd_coords",
+                              "odd_channels", "padded_rows", "dfine"};
+
+template <typename Check>
+void for_kernels_and_cases(TestHandle const& handle, Check check) {
+  for (const char* const name : kCases) {
+    for (ProblemShape shape : corpus_case(name).shapes()) {
+      for (msda_operation const operation : {MSDA_FORWARD, MSDA_BACKWARD}) {
+        shape.operation = operation;
+        TestProblem const problem = corpus_case(name).make(shape);
+        for (std::string const& id : accepting_kernels(handle, shape)) {
+          std::string const what = id + " on " + name + ": " + shape.describe();
+          CAPTURE(what);
+          check(problem, id);
+        }
+      }
+    }
+  }
+}
+
+// What is left of a tensor [B][Q][M][inner] when one batch item and some queries are kept.
+std::vector<double> rows_of(ProblemShape const& shape, std::vector<double> const& all,
+                            std::int64_t batch, std::vector<std::int64_t> const& queries) {
+  std::vector<double> kept;
+  auto const row = static_cast<std::int64_t>(all.size()) / (shape.batch * shape.query_count);
+  for (std::int64_t const query : queries) {
+    auto const begin = all.begin() + (batch * shape.query_count + query) * row;
+    kept.insert(kept.end(), begin, begin + row);
+  }
+  return kept;
+}
+
+// The problem of one batch item and the given queries alone, packed.
+TestProblem restrict_to(TestProblem const& problem, std::int64_t batch,
+                        std::vector<std::int64_t> const& queries) {
+  TestProblem part = problem;
+  part.shape.batch = 1;
+  part.shape.query_count = static_cast<std::int64_t>(queries.size());
+  part.shape.query_hw.clear();
+  part.shape.value_strides = part.shape.coord_strides = {0, 0, 0};
+  part.shape.weight_strides = part.shape.output_strides = {0, 0, 0};
+  for (TensorRow const& row : tensor_rows()) {
+    if (row.is_result || problem.inputs[row.id].empty() || row.id == TensorId::kValueScale)
+      continue;
+    std::vector<double> const& all = problem.inputs[row.id];
+    if (row.id == TensorId::kValue) {
+      auto const item = static_cast<std::int64_t>(all.size()) / problem.shape.batch;
+      part.inputs[row.id].assign(all.begin() + batch * item, all.begin() + (batch + 1) * item);
+    } else {
+      part.inputs[row.id] = rows_of(problem.shape, all, batch, queries);
+    }
+  }
+  return part;
+}
+
+}  // namespace
+
+TEST_CASE("the same bits with 1 2 3 and 16 threads") {
+  TestHandle const one(1);
+  TestHandle const others[] = {TestHandle(2), TestHandle(3), TestHandle(16)};
+  for_kernels_and_cases(one, [&](TestProblem const& problem, std::string const& id) {
+    RunResult const expected = run(one, problem, id);
+    REQUIRE(expected.failure == "");
+    for (TestHandle const& handle : others) {
+      RunResult const result = run(handle, problem, id);
+      REQUIRE(result.failure == "");
+      CHECK(result.same_bits(expected));
+    }
+  });
+}
+
+TEST_CASE("the same bits in 100 runs at different addresses") {
+  TestHandle const handle(3);
+  for (const char* const name : {"decoder", "odd_coords"}) {
+    for (msda_operation const operation : {MSDA_FORWARD, MSDA_BACKWARD}) {
+      for (ProblemShape shape : corpus_case(name).shapes()) {
+        shape.operation = operation;
+        TestProblem const problem = corpus_case(name).make(shape);
+        for (std::string const& id : accepting_kernels(handle, shape)) {
+          CAPTURE(id);
+          PlanResult const plan = make_plan(handle, shape, id);
+          RunResult const expected = run_plan(plan.plan.get(), problem, 0);
+          REQUIRE(expected.failure == "");
+          int same = 0;
+          // The float64 kernel is slow and has no reason to differ: fewer runs for it.
+          int const runs = id.starts_with("ref.") ? 10 : 100;
+          for (int i = 1; i <= runs; ++i) {
+            same += run_plan(plan.plan.get(), problem, static_cast<std::uint64_t>(i))
+                        .same_bits(expected);
+          }
+          CHECK(same == runs);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a query has the same bits whatever else is computed with it") {
+  TestHandle const handle(2);
+  for_kernels_and_cases(handle, [&](TestProblem const& problem, std::string const& id) {
+    ProblemShape const& shape = problem.shape;
+    if (shape.backward()) return;
+    RunResult const whole = run(handle, problem, id);
+    REQUIRE(whole.failure == "");
+    std::int64_t const last_batch = shape.batch - 1, last = shape.query_count - 1;
+    // Alone, first, last, and among others in another order.
+    for (std::vector<std::int64_t> const& queries :
+         {std::vector<std::int64_t>{last}, {0}, {last, 0, last / 2}, {1, 2, 3, 4, last, 5, 6}}) {
+      RunResult const part = run(handle, restrict_to(problem, last_batch, queries), id);
+      REQUIRE(part.failure == "");
+      std::vector<double> const expected =
+          rows_of(shape, whole.values[TensorId::kOutput], last_batch, queries);
+      std::vector<double> const& actual = part.values[TensorId::kOutput];
+      REQUIRE(actual.size() == expected.size());
+      CHECK(std::equal(actual.begin(), actual.end(), expected.begin(),
+                       [](double a, double b) { return a == b || (a != a && b != b); }));
+    }
+  });
+}
+
+TEST_CASE("query_hw changes no bit") {
+  TestHandle const handle(2);
+  for_kernels_and_cases(handle, [&](TestProblem const& problem, std::string const& id) {
+    RunResult const expected = run(handle, problem, id);
+    REQUIRE(expected.failure == "");
+    auto const count = static_cast<std::int32_t>(problem.shape.query_count);
+    for (std::vector<std::int32_t> const& grids : {std::vector<std::int32_t>{1, count},
+                                                   {count, 1},
+                                                   {2, (count - 1) / 2, 1, 2 - count % 2}}) {
+      TestProblem hinted = problem;
+      hinted.shape.query_hw = grids;
+      RunResult const result = run(handle, hinted, id);
+      REQUIRE(result.failure == "");
+      CHECK(result.same_bits(expected));
+    }
+  });
+}
+
+TEST_CASE("gradients not asked for change no bit of the others") {
+  TestHandle const handle(2);
+  for (const char* const name : {"dfine", "decoder", "bev_heads"}) {
+    ProblemShape shape = corpus_case(name).shape;
+    shape.operation = MSDA_BACKWARD;
+    TestProblem const problem = corpus_case(name).make(shape);
+    for (std::string const& id : accepting_kernels(handle, shape)) {
+      PlanResult const plan = make_plan(handle, shape, id);
+      RunResult const all = run_plan(plan.plan.get(), problem, 0);
+      REQUIRE(all.failure == "");
+      for (TensorRow const& only : tensor_rows()) {
+        if (!only.is_result || !only.belongs_to(shape)) continue;
+        CAPTURE(only.name);
+        CallBuffers buffers(problem, plan.plan.get(), 5);
+        for (TensorRow const& row : tensor_rows()) {
+          if (row.is_result && row.id != only.id) set_pointer(buffers.c(), row.id, nullptr);
+        }
+        REQUIRE(msda_execute(plan.plan.get(), &buffers.c(), nullptr) == MSDA_SUCCESS);
+        CHECK(buffers.tensor(only.id).bits() == all.bits[static_cast<std::size_t>(only.id)]);
+        for (TensorRow const& row : tensor_rows()) {
+          if (!row.is_result || row.id == only.id) continue;
+          CHECK(buffers.tensor(row.id).check_untouched() == "");
+        }
+      }
+    }
+  }
+}

@@ -1,0 +1,184 @@
+#include "support/element_formats.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+namespace msda::test {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+// One of the types narrower than float32: sign, exponent, mantissa.
+struct Narrow {
+  int exponent_bits;
+  int mantissa_bits;
+  bool has_infinity;  // else the largest exponent holds numbers too, and all ones is NaN
+};
+
+Narrow narrow(msda_dtype dtype) {
+  switch (dtype) {
+    case MSDA_F16:
+      return {5, 10, true};
+    case MSDA_BF16:
+      return {8, 7, true};
+    default:
+      return {4, 3, false};
+  }
+}
+
+// The numbers of a narrow type from 0 upwards; the index is the bit pattern. The first pattern
+// behind the last number is infinity, or NaN where there is none.
+std::vector<double> list_numbers(Narrow format) {
+  int const bias = (1 << (format.exponent_bits - 1)) - 1;
+  int const binade = 1 << format.mantissa_bits;
+  int const exponents = (1 << format.exponent_bits) - (format.has_infinity ? 1 : 0);
+  std::vector<double> numbers;
+  for (int exponent = 0; exponent < exponents; ++exponent) {
+    for (int mantissa = 0; mantissa < binade; ++mantissa) {
+      double const fraction = static_cast<double>(mantissa) / binade;
+      numbers.push_back(exponent == 0 ? fraction * std::exp2(1 - bias)
+                                      : (1 + fraction) * std::exp2(exponent - bias));
+    }
+  }
+  if (!format.has_infinity) numbers.pop_back();
+  return numbers;
+}
+
+std::vector<double> const& numbers(msda_dtype dtype) {
+  static std::vector<double> const f16 = list_numbers(narrow(MSDA_F16));
+  static std::vector<double> const bf16 = list_numbers(narrow(MSDA_BF16));
+  static std::vector<double> const f8 = list_numbers(narrow(MSDA_F8_E4M3));
+  return dtype == MSDA_F16 ? f16 : dtype == MSDA_BF16 ? bf16 : f8;
+}
+
+std::uint64_t sign_bit(msda_dtype dtype) {
+  return std::uint64_t{1} << (8 * element_bytes(dtype) - 1);
+}
+
+double decode_narrow(msda_dtype dtype, std::uint64_t bits) {
+  double const sign = (bits & sign_bit(dtype)) != 0 ? -1.0 : 1.0;
+  std::uint64_t const magnitude = bits & ~sign_bit(dtype);
+  std::vector<double> const& list = numbers(dtype);
+  if (magnitude < list.size()) return sign * list[magnitude];
+  return narrow(dtype).has_infinity && magnitude == list.size() ? sign * kInfinity : kNan;
+}
+
+std::uint64_t encode_narrow(msda_dtype dtype, double value) {
+  std::uint64_t const sign = std::signbit(value) ? sign_bit(dtype) : 0;
+  std::vector<double> const& list = numbers(dtype);
+  // Behind the last number comes infinity where the type has it, a quiet NaN from there half a
+  // binade on.
+  std::uint64_t const quiet = list.size() + (std::uint64_t{1} << (narrow(dtype).mantissa_bits - 1));
+  if (std::isnan(value)) return sign | (narrow(dtype).has_infinity ? quiet : list.size());
+  double const magnitude = std::fabs(value);
+  auto const above = static_cast<std::uint64_t>(
+      std::lower_bound(list.begin(), list.end(), magnitude) - list.begin());
+  if (above == 0) return sign;
+  double const low = list[above - 1];
+  // The step of the last binade goes on behind the largest number.
+  double const high = above < list.size() ? list[above] : low + (low - list[above - 2]);
+  bool const up =
+      magnitude - low > high - magnitude || (magnitude - low == high - magnitude && above % 2 == 0);
+  return sign | (up ? above : above - 1);
+}
+
+}  // namespace
+
+std::size_t element_bytes(msda_dtype dtype) {
+  switch (dtype) {
+    case MSDA_F64:
+      return 8;
+    case MSDA_F32:
+      return 4;
+    case MSDA_F8_E4M3:
+      return 1;
+    default:
+      return 2;
+  }
+}
+
+std::string_view type_name(msda_dtype dtype) {
+  switch (dtype) {
+    case MSDA_F64:
+      return "f64";
+    case MSDA_F32:
+      return "f32";
+    case MSDA_F16:
+      return "f16";
+    case MSDA_BF16:
+      return "bf16";
+    case MSDA_F8_E4M3:
+      return "f8_e4m3";
+    default:
+      return "none";
+  }
+}
+
+std::uint64_t raw_bits(msda_dtype dtype, const void* element) {
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, element, element_bytes(dtype));  // the hosts of this library are little-endian
+  return bits;
+}
+
+void store_bits(msda_dtype dtype, void* element, std::uint64_t bits) {
+  std::memcpy(element, &bits, element_bytes(dtype));
+}
+
+double decode(msda_dtype dtype, const void* element) {
+  std::uint64_t const bits = raw_bits(dtype, element);
+  if (dtype == MSDA_F64) return std::bit_cast<double>(bits);
+  if (dtype == MSDA_F32) return std::bit_cast<float>(static_cast<std::uint32_t>(bits));
+  return decode_narrow(dtype, bits);
+}
+
+void encode(msda_dtype dtype, void* element, double value) {
+  if (dtype == MSDA_F64) return store_bits(dtype, element, std::bit_cast<std::uint64_t>(value));
+  if (dtype == MSDA_F32) {
+    return store_bits(dtype, element, std::bit_cast<std::uint32_t>(static_cast<float>(value)));
+  }
+  store_bits(dtype, element, encode_narrow(dtype, value));
+}
+
+double round_to(msda_dtype dtype, double value) {
+  std::uint64_t element = 0;
+  encode(dtype, &element, value);
+  return decode(dtype, &element);
+}
+
+double half_ulp(msda_dtype dtype, double value) {
+  double const magnitude = std::fabs(value);
+  if (dtype == MSDA_F64) return (std::nextafter(magnitude, kInfinity) - magnitude) / 2;
+  if (dtype == MSDA_F32) {
+    auto const below = static_cast<float>(magnitude);
+    if (std::isinf(below)) return kInfinity;
+    return (static_cast<double>(std::nextafter(below, std::numeric_limits<float>::infinity())) -
+            static_cast<double>(below)) /
+           2;
+  }
+  std::vector<double> const& list = numbers(dtype);
+  auto above = std::upper_bound(list.begin(), list.end(), magnitude);
+  if (above == list.end()) --above;
+  return (*above - *(above - 1)) / 2;
+}
+
+std::uint64_t poison_bits(msda_dtype dtype) {
+  switch (dtype) {
+    case MSDA_F64:
+      return 0x7FF5'5EED'BAD0'C0DEu;
+    case MSDA_F32:
+      return 0x7FBF'8234u;
+    case MSDA_F16:
+      return 0x7D5Au;
+    case MSDA_BF16:
+      return 0x7FB3u;
+    default:
+      return 0xFFu;
+  }
+}
+
+}  // namespace msda::test

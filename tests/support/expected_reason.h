@@ -1,0 +1,19 @@
+// What each kernel is expected to refuse, in the words of msda_explain(). Written by hand, apart
+// from the kernels: a kernel that starts to refuse more, or quietly takes what it cannot do, fails
+// the tests.
+#pragma once
+
+#include "support/test_problem.h"
+
+#include <string>
+
+namespace msda::test {
+
+// "" when the kernel is expected to take the problem.
+std::string expected_reason(std::string const& kernel_id, ProblemShape const& shape);
+
+// What the kernel computes its forward sums in.
+enum class Arithmetic;
+Arithmetic arithmetic_of(std::string const& kernel_id);
+
+}  // namespace msda::test

@@ -1,0 +1,23 @@
+// The operator in float64, written down from its definition (the head of include/msda.h) in plain
+// loops. It shares no code with the library, and neither is written after the other.
+#pragma once
+
+#include "support/test_problem.h"
+
+namespace msda::test {
+
+// The result tensors of the problem's operation. Each comes with the sum of the magnitudes that
+// were added up for each element, which is what rounding errors are proportional to.
+struct OracleResult {
+  Arrays values;
+  Arrays magnitudes;
+};
+
+OracleResult run_oracle(TestProblem const& problem);
+
+// For each element of output: sum |w| max(W, H) dv, dv the largest difference of neighbouring
+// pixels of the point's level, the zeros around it included. What errors of the coordinates are
+// proportional to.
+std::vector<double> output_slopes(TestProblem const& problem);
+
+}  // namespace msda::test

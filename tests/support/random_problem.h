@@ -1,0 +1,44 @@
+// Random problems: every combination the contract allows, kept small. A problem follows from its
+// seed alone.
+#pragma once
+
+#include "support/rng.h"
+#include "support/test_problem.h"
+
+#include <cstdint>
+
+namespace msda::test {
+
+// What the data of a problem is like.
+struct DataKind {
+  // Where coordinates may fall (normalised, sampled; fused inputs land in about the same range).
+  double low = -0.25, high = 1.25;
+  bool on_pixel_lines = false;  // some coordinates exactly on them
+  bool odd_coords = false;      // NaN, infinities, 1e38, denormals among the coordinates
+  // NaN among weights (or logits), NaN and infinities among values. Coordinates then keep away from
+  // pixel lines, where rounding decides which pixels are read.
+  bool odd_weights = false;
+  bool odd_values = false;
+  double value_scale = 1;  // size of the values
+};
+
+ProblemShape random_shape(Rng& rng);
+DataKind random_data_kind(Rng& rng, ProblemShape const& shape);
+// Inputs for a shape, rounded to its storage types.
+TestProblem fill_problem(ProblemShape const& shape, DataKind const& kind, Rng& rng);
+
+// Forward; give it backward with shape.operation.
+TestProblem random_problem(std::uint64_t seed, msda_operation operation = MSDA_FORWARD);
+
+// How many random problems to run and where they start: problem i has the seed first + i. From the
+// environment, MSDA_TEST_SEED and MSDA_TEST_PROBLEMS, so that a failure is repeated by its seed
+// and 1.
+struct RandomRange {
+  std::uint64_t first;
+  std::uint64_t count;
+};
+RandomRange random_range(std::uint64_t default_count);
+// The command line that repeats one problem.
+std::string repro(const char* test_case, std::uint64_t seed, TestProblem const& problem);
+
+}  // namespace msda::test

@@ -1,0 +1,103 @@
+#include "support/tolerance.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace msda::test {
+namespace {
+
+// The bound of include/msda.h for an element of output, u being half the distance from 1 to the
+// next number. The last term is what the formula leaves out: products too small for the
+// arithmetic's normal numbers.
+double output_bound(double u, double smallest, double K, double products, double slopes) {
+  return u * ((4 * K + 8) * products + 4 * slopes) + (4 * K + 8) * smallest;
+}
+
+// Gradients come from float64 alone so far: a sum of n terms is good to about n u of their
+// magnitudes, and the coordinates' rounding moves c by max(W, H) u. 1e-12 is far above both for any
+// size tested.
+double gradient_bound(double magnitude, double largest_magnitude) {
+  return 1e-12 * (magnitude + 1e-2 * largest_magnitude);
+}
+
+double largest_finite(std::vector<double> const& numbers) {
+  double largest = 0;
+  for (double const number : numbers) {
+    if (std::isfinite(number)) largest = std::max(largest, number);
+  }
+  return largest;
+}
+
+}  // namespace
+
+Expectations::Expectations(TestProblem const& problem, Arithmetic arithmetic) {
+  ProblemShape const& shape = problem.shape;
+  OracleResult const oracle = run_oracle(problem);
+  for (TensorRow const& row : tensor_rows()) {
+    if (!row.is_result || !row.belongs_to(shape)) continue;
+    Expected& expected = by_id_[static_cast<std::size_t>(row.id)];
+    expected.dtype = layout_of(shape, row.id).dtype;
+    expected.exact = oracle.values[row.id];
+    expected.bound = oracle.magnitudes[row.id];
+    double const largest = largest_finite(expected.bound);
+    if (row.id != TensorId::kOutput) {
+      for (double& bound : expected.bound) bound = gradient_bound(bound, largest);
+      continue;
+    }
+    bool const wide = arithmetic == Arithmetic::kFloat64;
+    double const u = wide ? 0x1p-53 : 0x1p-24, smallest = wide ? 0x1p-1074 : 0x1p-149;
+    auto const K = static_cast<double>(shape.point_total());
+    std::vector<double> const slopes = output_slopes(problem);
+    for (std::size_t i = 0; i < slopes.size(); ++i) {
+      expected.bound[i] = output_bound(u, smallest, K, expected.bound[i], slopes[i]);
+    }
+  }
+}
+
+Comparison compare(Expected const& expected, std::vector<double> const& actual) {
+  Comparison result;
+  if (actual.size() != expected.exact.size()) {
+    result.failure = fmt::format("{} elements, not {}", actual.size(), expected.exact.size());
+    return result;
+  }
+  for (std::size_t i = 0; i < actual.size(); ++i) {
+    double const exact = expected.exact[i], got = actual[i];
+    auto const off = [&](double allowed) {
+      if (!result.failure.empty()) return;
+      result.failure =
+          fmt::format("element {} is {:.17g}, exact {:.17g}: off by {:.3g}, allowed {:.3g}", i, got,
+                      exact, std::fabs(got - exact), allowed);
+    };
+    if (std::isnan(exact) || std::isnan(got)) {
+      if (std::isnan(exact) != std::isnan(got)) off(0);
+      continue;
+    }
+    if (round_to(expected.dtype, exact) == got) {  // infinities, and overflow of the type, as well
+      if (std::isfinite(exact) && std::isfinite(got)) {
+        result.squared_error += (got - exact) * (got - exact);
+        result.squared_exact += exact * exact;
+      }
+      continue;
+    }
+    double const bound = expected.bound[i];
+    if (std::isinf(got) || std::isinf(exact)) {
+      // Near the largest number of the type, a small error decides between it and infinity.
+      bool const may_overflow = std::isfinite(exact) &&
+                                round_to(expected.dtype, exact + std::copysign(bound, got)) == got;
+      if (!may_overflow) off(bound);
+      continue;
+    }
+    double const allowed =
+        bound + half_ulp(expected.dtype, std::max(std::fabs(exact), std::fabs(got)));
+    double const error = std::fabs(got - exact);
+    if (!(error <= allowed)) off(allowed);
+    result.worst_share = std::max(result.worst_share, error / allowed);
+    result.squared_error += error * error;
+    result.squared_exact += exact * exact;
+  }
+  return result;
+}
+
+}  // namespace msda::test

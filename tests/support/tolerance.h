@@ -1,0 +1,43 @@
+// How far a result may be from the exact one. Every comparison of numbers in the tests ends here.
+#pragma once
+
+#include "support/oracle.h"
+#include "support/test_problem.h"
+
+#include <string>
+#include <vector>
+
+namespace msda::test {
+
+// What a kernel computes in.
+enum class Arithmetic { kFloat32, kFloat64 };
+
+// Of one result tensor: what is exact, and how far from it each element may be before it is rounded
+// to the storage type.
+struct Expected {
+  msda_dtype dtype = MSDA_F32;
+  std::vector<double> exact;
+  std::vector<double> bound;
+};
+
+// By TensorId; results that the problem does not have are empty.
+class Expectations {
+ public:
+  Expectations(TestProblem const& problem, Arithmetic arithmetic);
+  Expected const& operator[](TensorId id) const { return by_id_[static_cast<std::size_t>(id)]; }
+
+ private:
+  std::array<Expected, kTensorIdCount> by_id_;
+};
+
+struct Comparison {
+  std::string failure;     // "" or the first element that is off, with its numbers
+  double worst_share = 0;  // the largest error, of what was allowed
+  double squared_error = 0;
+  double squared_exact = 0;
+};
+
+// NaN must meet NaN and infinity the same infinity.
+Comparison compare(Expected const& expected, std::vector<double> const& actual);
+
+}  // namespace msda::test
