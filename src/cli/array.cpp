@@ -5,7 +5,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <span>
 #include <utility>
 
@@ -40,10 +39,9 @@ std::int64_t Array::element_count() const {
   return static_cast<std::int64_t>(bytes.size() / type_bytes(type));
 }
 
-Array convert(Array array, msda_dtype type, std::string_view name) {
+Array convert(Array array, msda_dtype type, std::int64_t& overflow_count) {
   if (array.type == type) return array;
   Array converted(type, array.shape);
-  std::int64_t overflow_count = 0;
   // In chunks: the float64 in between would be much larger than either array.
   constexpr std::size_t kChunk = std::size_t{1} << 22;
   std::size_t const from_bytes = type_bytes(array.type);
@@ -55,10 +53,6 @@ Array convert(Array array, msda_dtype type, std::string_view name) {
         array.type, std::span(array.bytes).subspan(start * from_bytes, length * from_bytes));
     overflow_count += encode_elements(
         type, values, std::span(converted.bytes).subspan(start * to_bytes, length * to_bytes));
-  }
-  if (overflow_count > 0) {
-    fmt::print(stderr, "warning: {}: {} of {} numbers are too large for {}\n", name, overflow_count,
-               array.element_count(), type_name(type));
   }
   return converted;
 }

@@ -35,7 +35,7 @@ struct Array {
 
 using NamedArray = std::pair<std::string, Array>;
 
-// The array in another type, rounded once. Prints a warning to stderr if numbers do not fit.
-Array convert(Array array, msda_dtype type, std::string_view name);
+// The array in another type, rounded once; adds to `overflow_count` how many numbers did not fit.
+Array convert(Array array, msda_dtype type, std::int64_t& overflow_count);
 
 }  // namespace msda::cli

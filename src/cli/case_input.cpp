@@ -70,9 +70,10 @@ class NpzCase {
     return fmt::format("{}: {}", npz_.path(), name);
   }
 
-  void note_unknown() const {
+  void note_unknown() {
     for (std::string const& name : npz_.names()) {
-      if (!is_known(name)) fmt::print(stderr, "note: {} is not used\n", label(name));
+      if (!is_known(name))
+        case_.remarks.push_back(fmt::format("note: {} is not used", label(name)));
     }
   }
 

@@ -76,6 +76,7 @@ int run_run(Options const& options) {
   if (options.output) check_output(*options.output, names, options);
   Handle const handle(options.device, options.threads);
   Plan plan(handle, spec, options.kernel);
+  for (std::string const& remark : input.remarks) fmt::print(stderr, "{}\n", remark);
   auto results = make_results(spec, names);
   TimingOptions timing_options;
   timing_options.warmup = options.warmup;

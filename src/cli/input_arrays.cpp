@@ -230,7 +230,14 @@ void settle_types(Case& input, Options const& options) {
   for (TensorRow const& row : tensor_table()) {
     auto const found = input.arrays.find(row.name);
     if (found == input.arrays.end()) continue;
-    found->second = convert(std::move(found->second), tensor_type(spec, row), row.name);
+    msda_dtype const type = tensor_type(spec, row);
+    std::int64_t overflow_count = 0;
+    found->second = convert(std::move(found->second), type, overflow_count);
+    if (overflow_count > 0) {
+      input.remarks.push_back(fmt::format("warning: {}: {} of {} numbers are too large for {}",
+                                          row.name, overflow_count, found->second.element_count(),
+                                          type_name(type)));
+    }
   }
 }
 

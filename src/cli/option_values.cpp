@@ -79,6 +79,12 @@ msda_dtype parse_type(std::string const& text) {
   return *type;
 }
 
+msda_dtype parse_wide_type(std::string const& text) {
+  auto const type = type_from_name(text);
+  if (!type || *type == MSDA_F8_E4M3) bad_input("must be f64, f32, f16 or bf16");
+  return *type;
+}
+
 std::vector<std::int32_t> parse_levels(std::string const& text) {
   std::vector<std::int32_t> levels;
   for (std::string_view const level : split(text, ',')) {

@@ -17,6 +17,7 @@ std::int64_t parse_integer(std::string const& text, std::int64_t least = 0,
 double parse_seconds(std::string const& text);
 bool parse_bool(std::string const& text);
 msda_dtype parse_type(std::string const& text);
+msda_dtype parse_wide_type(std::string const& text);  // all but f8_e4m3
 // "92x160,46x80" to [L][2] = (H, W).
 std::vector<std::int32_t> parse_levels(std::string const& text);
 // "4" or "3,6,3".

@@ -74,6 +74,7 @@ msda_dtype tensor_type(ProblemSpec const& spec, TensorRow const& row);
 struct Case {
   ProblemSpec spec;
   std::map<std::string, Array, std::less<>> arrays;
+  std::vector<std::string> remarks;  // what the user should know, once nothing is wrong
 
   Array const* find(std::string_view name) const;
 };

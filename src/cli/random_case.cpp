@@ -217,7 +217,9 @@ Case random_case(Workload const& workload, ProblemSpec const& spec, std::uint64_
   for (TensorRow const& row : tensor_table()) {
     if (row.use != Use::kInput || !row.belongs_to(spec)) continue;
     Array array = random_tensor(workload, spec, row, seed).take();
-    result.arrays.emplace(row.name, convert(std::move(array), tensor_type(spec, row), row.name));
+    std::int64_t overflow_count = 0;  // these numbers fit every type
+    result.arrays.emplace(row.name,
+                          convert(std::move(array), tensor_type(spec, row), overflow_count));
   }
   return result;
 }

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <functional>
 
 namespace msda::cli {
 namespace {
@@ -55,12 +56,17 @@ std::string override_sizes(Workload& workload, Options const& options) {
   replace("queries", options.queries, workload.queries);
   std::size_t const levels = workload.level_hw.size() / 2;
   std::vector<std::int32_t> points = options.points.value_or(workload.points);
-  if (points.size() == 1) points.resize(levels, points[0]);
+  // One number is for every level; so is the workload's, where its levels do not differ.
+  bool const is_uniform =
+      std::adjacent_find(points.begin(), points.end(), std::not_equal_to<>()) == points.end();
+  bool const is_one = points.size() == 1 || (!options.points && is_uniform && !points.empty());
+  if (is_one) points.assign(levels, std::int32_t{points[0]});
   if (points.size() != levels) {
     bad_input("{} has {} numbers: there are {} levels", options.label("points"), points.size(),
               levels);
   }
-  if (points != workload.points) changes += changes.empty() ? "points" : " points";
+  if (options.points && points != workload.points)
+    changes += changes.empty() ? "points" : " points";
   workload.points = points;
   return changes;
 }

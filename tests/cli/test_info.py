@@ -1,0 +1,109 @@
+"""msda info, msda explain, and help."""
+
+import json
+import re
+
+import pytest
+
+from conftest import GOLDEN, ROOT
+
+COMMANDS = ["info", "run", "explain", "bench"]
+
+
+def header_version():
+    text = (ROOT / "include/msda.h").read_text()
+    return ".".join(
+        re.search(rf"#define MSDA_VERSION_{part} (\d+)", text)[1]
+        for part in ("MAJOR", "MINOR", "PATCH")
+    )
+
+
+def test_version(msda_ok):
+    assert msda_ok("--version") == f"msda {header_version()}\n"
+
+
+def test_info(msda_ok):
+    text = msda_ok("info")
+    report = json.loads(msda_ok("info", "--json"))
+    assert report["version"] == header_version()
+    assert report["devices"][0]["device"] == "cpu" and report["devices"][0]["threads"] >= 1
+    assert report["build"] in text
+    ids = [kernel["id"] for kernel in report["kernels"]]
+    assert "ref.cpu@1" in ids and "simd.cpu.f32@1" in ids
+    for kernel in report["kernels"]:
+        assert re.search(rf"^{re.escape(kernel['id'])} +{kernel['family']} ", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        [GOLDEN / "edges.npz", "--dtype", "f32"],
+        ["--workload", "dec"],
+        ["--levels", "80x80,40x40", "--queries", 300, "--points", "3,6"],
+    ],
+)
+def test_explain_ranks_every_kernel(msda_ok, source):
+    rows = msda_ok("explain", *source).splitlines()
+    assert rows[0].startswith("problem  forward sampled") and rows[1].startswith(
+        "types    value f32"
+    )
+    kernels = rows[2:]
+    assert re.match(r"1  simd\.cpu\.f32@1  predicted [0-9.]+ us$", kernels[0])
+    assert re.match(r"2  ref\.cpu@1  predicted [0-9.]+ us$", kernels[1])
+    assert all(re.match(r"-  \S+  rejected: ", row) for row in kernels[2:])
+    assert len(kernels) == len(json.loads(msda_ok("info", "--json"))["kernels"])
+
+
+def test_explain_changes_with_the_problem(msda_ok):
+    backward = msda_ok("explain", "--workload", "dec", "--backward")
+    assert re.search(r"^-  simd\.cpu\.f32@1  rejected: ", backward, re.MULTILINE)
+    several = msda_ok("explain", "--workload", "dec,rtdetr", "--fused", 4)
+    assert several.count("problem  forward fused(4)") == 2
+
+
+def test_general_help(msda_ok):
+    for words in (["--help"], ["-h"], ["help"]):
+        text = msda_ok(*words)
+        for command in COMMANDS:
+            assert re.search(rf"^  {command} ", text, re.MULTILINE)
+        assert "Exit codes" in text and "Examples:" in text
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_a_command(msda_ok, command):
+    text = msda_ok(command, "--help")
+    assert f"Usage: msda {command} " in text and "Examples:" in text
+    assert "\n\n\n" not in text
+    assert max(map(len, text.splitlines())) <= 110
+    assert msda_ok(command, "-h") == text
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_documented(msda_ok, command):
+    """docs/cli.md names every option of the help, and no option that there is not."""
+    documented = (ROOT / "docs/cli.md").read_text()
+    helps = "".join(msda_ok(name, "--help") for name in COMMANDS)
+    for option in re.findall(r"^  (?:-h,)?(--[a-z-]+)", msda_ok(command, "--help"), re.MULTILINE):
+        assert f"`{option}" in documented, f"{option} is not in docs/cli.md"
+    for option in set(re.findall(r"`(--[a-z-]+)", documented)) - {"--version", "--some-name"}:
+        assert option in helps, f"docs/cli.md has {option}, which is no option"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_examples_of_the_help_are_valid(msda, tmp_path, command):
+    """Each example of a help text is understood: what it lacks is at most its files."""
+    examples = msda(command, "--help").stdout.split("Examples:\n")[1].strip().splitlines()
+    assert len(examples) >= 2
+    for example in examples:
+        words = example.split()
+        env = dict(word.split("=") for word in words[: words.index("msda")])
+        words = words[words.index("msda") + 1 :]
+        if "bench" in words and "--list" not in words:
+            words += ["--iterations", "1"] if "--levels" in words else ["--kernels", "none@1"]
+        result = msda(*words, env=env, cwd=tmp_path)
+        refused_for = result.stderr.split("error: ")[-1]
+        assert (
+            result.returncode == 0
+            or "does not exist" in refused_for
+            or ("is not a folder" in refused_for or "none@1" in refused_for)
+        ), (example, result.stderr)
