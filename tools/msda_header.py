@@ -1,0 +1,232 @@
+"""The public header include/msda.h as data, read with libclang.
+
+tools/gen_bindings writes the bindings from it and tools/tidy checks its comments. The result depends on
+the header alone: the target is always x86-64 Linux, and the two system headers it includes are replaced
+by the stand-ins below, so every machine reads the same types.
+"""
+
+import contextlib
+import pathlib
+import re
+import tempfile
+from dataclasses import dataclass, field
+
+from clang import cindex
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+HEADER = ROOT / "include" / "msda.h"
+TARGET = "x86_64-unknown-linux-gnu"
+
+_SYSTEM_HEADERS = {
+    "stddef.h": """typedef unsigned long size_t;
+#define NULL ((void*)0)
+""",
+    "stdint.h": """typedef signed char int8_t;
+typedef short int16_t;
+typedef int int32_t;
+typedef long int64_t;
+typedef unsigned char uint8_t;
+typedef unsigned short uint16_t;
+typedef unsigned int uint32_t;
+typedef unsigned long uint64_t;
+""",
+}
+
+
+@dataclass
+class Parameter:
+    name: str
+    type: str
+
+
+@dataclass
+class Function:
+    """A function of the library, or (is_callback) a type of callback."""
+
+    name: str
+    result: str
+    parameters: list[Parameter]
+    comment: str
+    line: int
+    is_callback: bool = False
+
+    def declaration(self) -> str:
+        parameters = ", ".join(declare(p.type, p.name) for p in self.parameters) or "void"
+        name = f"(*{self.name})" if self.is_callback else self.name
+        return f"{declare(self.result, name)}({parameters})"
+
+
+@dataclass
+class Field:
+    name: str
+    type: str
+    offset: int  # bytes
+    size: int  # bytes
+    comment: str
+    line: int
+
+
+@dataclass
+class Struct:
+    name: str
+    size: int  # bytes
+    alignment: int  # bytes
+    fields: list[Field]
+    comment: str
+    line: int
+
+
+@dataclass
+class Enumerator:
+    name: str
+    value: int
+    comment: str
+    line: int
+
+
+@dataclass
+class Typedef:
+    """An integer type with its enumerators, a pointer to an opaque struct, or an opaque struct."""
+
+    name: str
+    type: str
+    comment: str
+    line: int
+    enumerators: list[Enumerator] = field(default_factory=list)
+
+
+@dataclass
+class Constant:
+    name: str
+    value: int
+    line: int
+
+
+@dataclass
+class Header:
+    text: str
+    constants: list[Constant]
+    typedefs: list[Typedef]
+    callbacks: list[Function]
+    structs: list[Struct]
+    functions: list[Function]
+
+    def constant(self, name: str) -> int:
+        return next(c.value for c in self.constants if c.name == name)
+
+
+def declare(type_text: str, name: str) -> str:
+    """`name` declared with a type: ("int64_t[3]", "strides") gives "int64_t strides[3]"."""
+    element, bracket, count = type_text.partition("[")
+    element = re.sub(r" +(?=\*)", "", element.strip())
+    return f"{element} {name}{bracket}{count}"
+
+
+@contextlib.contextmanager
+def clang_arguments():
+    """The compiler's arguments; the stand-ins of the system headers live as long as the context."""
+    with tempfile.TemporaryDirectory(prefix="msda-header-") as folder:
+        for name, text in _SYSTEM_HEADERS.items():
+            (pathlib.Path(folder) / name).write_text(text)
+        yield ["-std=c99", "-nostdinc", f"--target={TARGET}", f"-isystem{folder}"]
+
+
+def read_header(path: pathlib.Path = HEADER) -> Header:
+    """Parses the header; raises ValueError when the compiler objects to it."""
+    with clang_arguments() as arguments:
+        unit = cindex.Index.create().parse(
+            str(path), args=arguments, options=cindex.TranslationUnit.PARSE_DETAILED_PROCESSING_RECORD
+        )
+        problems = [str(d) for d in unit.diagnostics if d.severity >= cindex.Diagnostic.Warning]
+        if problems:
+            raise ValueError("the header does not compile:\n" + "\n".join(problems))
+        own = [c for c in unit.cursor.get_children() if _is_in(c, path)]
+        return _convert(own, path.read_text())
+
+
+def _is_in(cursor, path: pathlib.Path) -> bool:
+    return cursor.location.file is not None and pathlib.Path(cursor.location.file.name) == path
+
+
+def _convert(cursors, text: str) -> Header:
+    header = Header(text, [], [], [], [], [])
+    kind = cindex.CursorKind
+    for cursor in cursors:
+        if cursor.kind == kind.MACRO_DEFINITION:
+            value = _macro_value(cursor)
+            if value is not None:
+                header.constants.append(Constant(cursor.spelling, value, cursor.location.line))
+        elif cursor.kind == kind.ENUM_DECL:
+            header.typedefs[-1].enumerators = [
+                Enumerator(e.spelling, e.enum_value, e.raw_comment or "", e.location.line)
+                for e in cursor.get_children()
+            ]
+        elif cursor.kind == kind.STRUCT_DECL and cursor.is_definition():
+            header.structs.append(_struct(cursor))
+        elif cursor.kind == kind.TYPEDEF_DECL:
+            _add_typedef(header, cursor)
+        elif cursor.kind == kind.FUNCTION_DECL:
+            header.functions.append(_function(cursor, cursor.type, is_callback=False))
+    return header
+
+
+def _macro_value(cursor) -> int | None:
+    """The integer a macro stands for, or None for the other macros."""
+    tokens = [t.spelling for t in cursor.get_tokens()][1:]
+    match = re.fullmatch(r"\(?(-?\d+)\)?", "".join(tokens))
+    return int(match.group(1)) if match and cursor.spelling.startswith("MSDA_") else None
+
+
+def _struct(cursor) -> Struct:
+    kind = cursor.type
+    fields = [
+        Field(
+            f.spelling,
+            f.type.spelling,
+            kind.get_offset(f.spelling) // 8,
+            f.type.get_size(),
+            f.raw_comment or "",
+            f.location.line,
+        )
+        for f in cursor.get_children()
+        if f.kind == cindex.CursorKind.FIELD_DECL
+    ]
+    return Struct(
+        cursor.spelling,
+        kind.get_size(),
+        kind.get_align(),
+        fields,
+        cursor.raw_comment or "",
+        cursor.location.line,
+    )
+
+
+def _add_typedef(header: Header, cursor) -> None:
+    underlying = cursor.underlying_typedef_type
+    if underlying.kind == cindex.TypeKind.POINTER:
+        pointee = underlying.get_pointee().get_canonical()
+        if pointee.kind == cindex.TypeKind.FUNCTIONPROTO:
+            header.callbacks.append(_function(cursor, pointee, is_callback=True))
+            return
+    if any(s.name == cursor.spelling for s in header.structs):
+        return
+    comment = cursor.raw_comment or ""
+    header.typedefs.append(
+        Typedef(cursor.spelling, underlying.spelling, comment, cursor.location.line)
+    )
+
+
+def _function(cursor, kind, is_callback: bool) -> Function:
+    parameters = [
+        Parameter(p.spelling, p.type.spelling)
+        for p in cursor.get_children()
+        if p.kind == cindex.CursorKind.PARM_DECL
+    ]
+    return Function(
+        cursor.spelling,
+        kind.get_result().spelling,
+        parameters,
+        cursor.raw_comment or "",
+        cursor.location.line,
+        is_callback,
+    )
