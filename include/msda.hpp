@@ -1,0 +1,173 @@
+/**
+ * @file msda.hpp
+ * RAII over msda.h for C++17 and newer: handles and plans that end themselves, failures as exceptions. It
+ * adds no behaviour; what a field or a function means is written in msda.h alone.
+ *
+ *     msda::Handle handle = msda::Handle::cpu();
+ *     auto problem = msda::make<msda_problem>();
+ *     ...                                            // fields as in msda.h
+ *     msda::Plan plan(handle, problem);
+ *     msda::Workspace workspace(plan);
+ *     auto tensors = msda::make<msda_tensors>();
+ *     ...
+ *     workspace.attach(tensors);
+ *     plan.execute(tensors);
+ */
+#ifndef MSDA_HPP_
+#define MSDA_HPP_
+
+#include "msda.h"
+
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace msda {
+
+/** A call failed: what() is msda_last_error(), status() says how. */
+class Error : public std::runtime_error {
+ public:
+  Error(msda_status status, const std::string& message)
+      : std::runtime_error(message), status_(status) {}
+  msda_status status() const noexcept { return status_; }
+
+ private:
+  msda_status status_;
+};
+
+/** Throws Error unless the status is MSDA_SUCCESS. */
+inline void check(msda_status status) {
+  if (status != MSDA_SUCCESS) throw Error(status, msda_last_error());
+}
+
+/** A zeroed struct of msda.h with its struct_size set. */
+template <typename Struct>
+Struct make() {
+  Struct result{};
+  result.struct_size = sizeof(Struct);
+  return result;
+}
+
+/** Owns a msda_handle. Moves, does not copy. Its plans stay good when it is destroyed first. */
+class Handle {
+ public:
+  explicit Handle(const msda_handle_options& options) {
+    msda_handle* handle = nullptr;
+    check(msda_handle_create(&options, &handle));
+    handle_.reset(handle);
+  }
+
+  /** The CPU backend; thread_count 0 takes all hardware threads. */
+  static Handle cpu(std::int32_t thread_count = 0) {
+    auto options = make<msda_handle_options>();
+    options.device = MSDA_DEVICE_CPU;
+    options.thread_count = thread_count;
+    return Handle(options);
+  }
+
+  msda_handle* get() const noexcept { return handle_.get(); }
+
+  /** One line a kernel: its rank for the problem, or why it was rejected. */
+  std::string explain(const msda_problem& problem) const {
+    std::size_t size = 0;
+    check(msda_explain(get(), &problem, nullptr, &size));
+    std::string text(size, '\0');
+    check(msda_explain(get(), &problem, text.data(), &size));
+    text.resize(size - 1);
+    return text;
+  }
+
+  /** All kernels of the library, whether or not they run on this device. */
+  std::vector<msda_kernel_info> kernels() const {
+    std::size_t count = 0;
+    check(msda_kernel_count(get(), &count));
+    std::vector<msda_kernel_info> kernels(count, make<msda_kernel_info>());
+    for (std::size_t i = 0; i < count; ++i) check(msda_kernel_get(get(), i, &kernels[i]));
+    return kernels;
+  }
+
+ private:
+  struct Destroy {
+    void operator()(msda_handle* handle) const noexcept { msda_handle_destroy(handle); }
+  };
+  std::unique_ptr<msda_handle, Destroy> handle_;
+};
+
+/** Owns a msda_plan. Moves, does not copy; several threads may execute one. */
+class Plan {
+ public:
+  Plan(const Handle& handle, const msda_problem& problem) { create(handle, problem, nullptr); }
+  Plan(const Handle& handle, const msda_problem& problem, const msda_plan_options& options) {
+    create(handle, problem, &options);
+  }
+
+  /** The plan that serialize() wrote. */
+  static Plan deserialize(const Handle& handle, const std::vector<std::uint8_t>& blob) {
+    msda_plan* plan = nullptr;
+    check(msda_plan_deserialize(handle.get(), blob.data(), blob.size(), &plan));
+    return Plan(plan);
+  }
+
+  std::vector<std::uint8_t> serialize() const {
+    std::size_t size = 0;
+    check(msda_plan_serialize(get(), nullptr, &size));
+    std::vector<std::uint8_t> blob(size);
+    check(msda_plan_serialize(get(), blob.data(), &size));
+    return blob;
+  }
+
+  msda_plan_info info() const {
+    auto info = make<msda_plan_info>();
+    check(msda_plan_get_info(get(), &info));
+    return info;
+  }
+
+  void execute(const msda_tensors& tensors, msda_stream stream = nullptr) const {
+    check(msda_execute(get(), &tensors, stream));
+  }
+
+  msda_plan* get() const noexcept { return plan_.get(); }
+
+ private:
+  explicit Plan(msda_plan* plan) : plan_(plan) {}
+  void create(const Handle& handle, const msda_problem& problem, const msda_plan_options* options) {
+    msda_plan* plan = nullptr;
+    check(msda_plan_create(handle.get(), &problem, options, &plan));
+    plan_.reset(plan);
+  }
+
+  struct Destroy {
+    void operator()(msda_plan* plan) const noexcept { msda_plan_destroy(plan); }
+  };
+  std::unique_ptr<msda_plan, Destroy> plan_;
+};
+
+/** Host memory for the workspace of a CPU plan, aligned as it asks. One for each call in flight. */
+class Workspace {
+ public:
+  explicit Workspace(const Plan& plan) {
+    const msda_plan_info info = plan.info();
+    bytes_ = info.workspace_bytes;
+    if (bytes_ == 0) return;
+    storage_.resize(bytes_ + info.workspace_alignment);
+    const auto misaligned =
+        reinterpret_cast<std::uintptr_t>(storage_.data()) % info.workspace_alignment;
+    data_ = storage_.data() + (info.workspace_alignment - misaligned);
+  }
+
+  void attach(msda_tensors& tensors) noexcept {
+    tensors.workspace = data_;
+    tensors.workspace_bytes = bytes_;
+  }
+
+ private:
+  std::vector<std::uint8_t> storage_;
+  std::uint8_t* data_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace msda
+
+#endif  // MSDA_HPP_
