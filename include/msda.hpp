@@ -157,6 +157,9 @@ class Workspace {
     data_ = storage_.data() + (info.workspace_alignment - misaligned);
   }
 
+  Workspace(const Workspace&) = delete;
+  Workspace& operator=(const Workspace&) = delete;
+
   void attach(msda_tensors& tensors) noexcept {
     tensors.workspace = data_;
     tensors.workspace_bytes = bytes_;
