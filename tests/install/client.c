@@ -1,0 +1,38 @@
+/* A C client of the installed library: one forward call on the CPU. */
+#include <msda.h>
+#include <stdio.h>
+
+int main(void) {
+  const int32_t level_hw[2] = {2, 2};
+  const float value[4] = {1, 2, 3, 4}, coord[2] = {0.5f, 0.5f}, weight[1] = {2};
+  float output[1] = {0};
+  msda_handle_options options = {0};
+  msda_problem problem = {0};
+  msda_tensors tensors = {0};
+  msda_handle* handle = NULL;
+  msda_plan* plan = NULL;
+
+  options.struct_size = sizeof(options);
+  options.device = MSDA_DEVICE_CPU;
+  problem.struct_size = sizeof(problem);
+  problem.level_hw = level_hw;
+  problem.level_count = 1;
+  problem.point_count = 1;
+  problem.batch = problem.query_count = problem.head_count = problem.head_dim = 1;
+  problem.value_dtype = MSDA_F32;
+  tensors.struct_size = sizeof(tensors);
+  tensors.value = value;
+  tensors.coord = coord;
+  tensors.weight = weight;
+  tensors.output = output;
+  if (msda_handle_create(&options, &handle) != MSDA_SUCCESS ||
+      msda_plan_create(handle, &problem, NULL, &plan) != MSDA_SUCCESS ||
+      msda_execute(plan, &tensors, NULL) != MSDA_SUCCESS) {
+    fprintf(stderr, "%s\n", msda_last_error());
+    return 1;
+  }
+  printf("C client: twice the mean of 1 2 3 4 is %g\n", output[0]);
+  msda_plan_destroy(plan);
+  msda_handle_destroy(handle);
+  return output[0] == 5 ? 0 : 1;
+}

@@ -1,0 +1,37 @@
+# shellcheck shell=bash
+# What tools/setup, tools/demo and tools/check share: where things are, and how they speak.
+set -euo pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+readonly source_dir=$PWD
+readonly build_dir=$source_dir/build
+export PATH="$build_dir/venv/bin:$build_dir/tools/bin:$PATH"
+
+# A compiler cache is used where there is one. CMake reads these when it first configures a folder.
+if command -v ccache >/dev/null; then
+  export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache
+fi
+
+# Rust comes as `cargo`, or on Ubuntu with a version in its name; the newest of those is taken.
+if ! command -v cargo >/dev/null; then
+  newest_cargo=$(compgen -c cargo-1. | sort -V | tail -n 1 || true)
+  if [[ -n $newest_cargo ]]; then
+    export CARGO=$newest_cargo RUSTC=${newest_cargo/cargo/rustc} RUSTDOC=${newest_cargo/cargo/rustdoc}
+  fi
+fi
+readonly cargo=${CARGO:-cargo}
+
+say() { printf '\n==> %s\n' "$*"; }
+
+die() {
+  printf '%s: %s\n' "${0##*/}" "$*" >&2
+  exit 1
+}
+
+# Configures and builds a preset; further arguments go to `cmake --build`.
+build_preset() {
+  local preset=$1
+  shift
+  cmake --preset "$preset"
+  cmake --build --preset "$preset" "$@"
+}
