@@ -18,10 +18,9 @@ std::vector<NamedArray> run_reference(Case const& input, std::int32_t thread_cou
   ProblemSpec spec = input.spec;
   spec.output_dtype = spec.backward() ? spec.output_dtype : MSDA_F64;
   spec.grad_value_dtype = MSDA_F64;
-  Handle const handle(MSDA_DEVICE_CPU, thread_count);
-  Plan plan(handle, spec, kReferenceKernel);
+  Runner runner(Handle::cpu(thread_count), spec, kReferenceKernel);
   auto results = make_results(spec, {});
-  plan.execute(bind(input, results));
+  runner.execute(bind(input, results));
   return results;
 }
 
@@ -258,9 +257,9 @@ Accuracy check_subset(Case const& input, std::vector<NamedArray> const& results,
     Array const rows = gather(results[0].second, subset.batch_items, &subset.queries);
     return check_forward(subset.input, rows, thread_count);
   }
-  Plan plan(handle, subset.input.spec, kernel_id);
+  Runner runner(handle, subset.input.spec, kernel_id);
   auto part = make_results(subset.input.spec, {});
-  plan.execute(bind(subset.input, part));
+  runner.execute(bind(subset.input, part));
   return check_accuracy(subset.input, part, thread_count);
 }
 

@@ -3,21 +3,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <new>
 #include <utility>
 
 namespace msda::cli {
 namespace {
 
 constexpr std::size_t kFewestRuns = 3;
-
-// Workspace comes from here rather than a vector for its alignment, which the plan states.
-void* allocate_aligned(std::size_t bytes, std::size_t alignment) {
-  std::size_t const whole = (bytes + alignment - 1) / alignment * alignment;
-  void* const memory = std::aligned_alloc(alignment, whole);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
 
 void write_all(std::vector<std::byte>& memory, int byte) {
   std::memset(memory.data(), byte, memory.size());
@@ -29,70 +20,35 @@ double elapsed_us(std::chrono::steady_clock::time_point start) {
       .count();
 }
 
-}  // namespace
-
-void require_success(msda_status status) {
-  if (status != MSDA_SUCCESS) throw LibraryError(status, msda_last_error());
-}
-
-Handle::Handle(std::int32_t device, std::int32_t thread_count) {
-  msda_handle_options options{};
-  options.struct_size = sizeof(options);
-  options.device = device;
-  options.thread_count = thread_count;
-  msda_handle* handle = nullptr;
-  require_success(msda_handle_create(&options, &handle));
-  handle_.reset(handle);
-}
-
-std::vector<KernelDescription> Handle::kernels() const {
-  std::size_t count = 0;
-  require_success(msda_kernel_count(get(), &count));
-  std::vector<KernelDescription> kernels;
-  for (std::size_t i = 0; i < count; ++i) {
-    msda_kernel_info info{};
-    info.struct_size = sizeof(info);
-    require_success(msda_kernel_get(get(), i, &info));
-    kernels.push_back({info.kernel_id, info.family, info.sm_min, info.sm_max});
-  }
-  return kernels;
-}
-
-std::string Handle::explain(ProblemSpec const& spec) const {
-  msda_problem const problem = spec.to_c();
-  std::size_t size = 0;
-  require_success(msda_explain(get(), &problem, nullptr, &size));
-  std::string text(size, '\0');
-  require_success(msda_explain(get(), &problem, text.data(), &size));
-  text.resize(std::strlen(text.c_str()));
-  return text;
-}
-
-Plan::Plan(Handle const& handle, ProblemSpec const& spec, std::string const& kernel_id) {
-  msda_problem const problem = spec.to_c();
-  msda_plan_options options{};
-  options.struct_size = sizeof(options);
+Plan make_plan(Handle const& handle, ProblemSpec const& spec, std::string const& kernel_id) {
+  auto options = make<msda_plan_options>();
   if (!kernel_id.empty()) {
     options.mode = MSDA_PLAN_FORCED;
     options.kernel_id = kernel_id.c_str();
   }
-  msda_plan* plan = nullptr;
-  require_success(msda_plan_create(handle.get(), &problem, &options, &plan));
-  plan_.reset(plan);
-  info_.struct_size = sizeof(info_);
-  require_success(msda_plan_get_info(plan, &info_));
-  if (info_.workspace_bytes > 0) {
-    workspace_.reset(allocate_aligned(info_.workspace_bytes, info_.workspace_alignment));
-  }
+  return Plan(handle, spec.to_c(), options);
 }
 
-void Plan::FreeAligned::operator()(void* memory) const { std::free(memory); }
+}  // namespace
 
-void Plan::execute(msda_tensors const& tensors) {
+Handle make_handle(std::int32_t device, std::int32_t thread_count) {
+  auto options = make<msda_handle_options>();
+  options.device = device;
+  options.thread_count = thread_count;
+  return Handle(options);
+}
+
+std::string explain(Handle const& handle, ProblemSpec const& spec) {
+  return handle.explain(spec.to_c());
+}
+
+Runner::Runner(Handle const& handle, ProblemSpec const& spec, std::string const& kernel_id)
+    : plan_(make_plan(handle, spec, kernel_id)), workspace_(plan_), info_(plan_.info()) {}
+
+void Runner::execute(msda_tensors const& tensors) {
   msda_tensors bound = tensors;
-  bound.workspace = workspace_.get();
-  bound.workspace_bytes = info_.workspace_bytes;
-  require_success(msda_execute(plan_.get(), &bound, nullptr));
+  workspace_.attach(bound);
+  plan_.execute(bound);
 }
 
 std::vector<NamedArray> make_results(ProblemSpec const& spec,
@@ -109,8 +65,7 @@ std::vector<NamedArray> make_results(ProblemSpec const& spec,
 }
 
 msda_tensors bind(Case const& inputs, std::vector<NamedArray>& results) {
-  msda_tensors tensors{};
-  tensors.struct_size = sizeof(tensors);
+  auto tensors = make<msda_tensors>();
   for (TensorRow const& row : tensor_table()) {
     Array const* const array = inputs.find(row.name);
     if (row.input != nullptr && array != nullptr) tensors.*row.input = array->bytes.data();
@@ -130,9 +85,9 @@ double Timing::median() const {
   return 0.5 * (microseconds[(count - 1) / 2] + microseconds[count / 2]);
 }
 
-Timing time_plan(Plan& plan, msda_tensors const& tensors, TimingOptions const& options) {
+Timing time_runs(Runner& runner, msda_tensors const& tensors, TimingOptions const& options) {
   std::vector<std::byte> flush(options.flush_bytes);
-  for (std::int64_t i = 0; i < options.warmup; ++i) plan.execute(tensors);
+  for (std::int64_t i = 0; i < options.warmup; ++i) runner.execute(tensors);
   Timing timing;
   auto const begin = std::chrono::steady_clock::now();
   for (std::int64_t i = 0; i < options.iterations; ++i) {
@@ -141,7 +96,7 @@ Timing time_plan(Plan& plan, msda_tensors const& tensors, TimingOptions const& o
     if (is_late && timing.microseconds.size() >= kFewestRuns) break;
     if (!flush.empty()) write_all(flush, static_cast<int>(i) & 0xFF);
     auto const start = std::chrono::steady_clock::now();
-    plan.execute(tensors);
+    runner.execute(tensors);
     timing.microseconds.push_back(elapsed_us(start));
   }
   std::sort(timing.microseconds.begin(), timing.microseconds.end());

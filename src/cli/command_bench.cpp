@@ -60,14 +60,14 @@ std::vector<std::string> chosen_kernels(Handle const& handle, ProblemSpec const&
                                         Options const& options) {
   bool const best_only =
       options.kernels.empty() || options.kernels == std::vector<std::string>{"best"};
-  if (best_only) return {Plan(handle, spec, "").info().kernel_id};
+  if (best_only) return {Runner(handle, spec, "").info().kernel_id};
   if (options.kernels != std::vector<std::string>{"all"}) return options.kernels;
   std::vector<std::string> ids;
-  for (KernelDescription const& kernel : handle.kernels()) {
+  for (msda_kernel_info const& kernel : handle.kernels()) {
     try {
-      ids.emplace_back(Plan(handle, spec, kernel.id).info().kernel_id);
-    } catch (LibraryError const& error) {
-      if (error.status != MSDA_ERROR_UNSUPPORTED) throw;  // `msda explain` has the reasons
+      ids.emplace_back(Runner(handle, spec, kernel.kernel_id).info().kernel_id);
+    } catch (Error const& error) {
+      if (error.status() != MSDA_ERROR_UNSUPPORTED) throw;  // `msda explain` has the reasons
     }
   }
   return ids;
@@ -92,24 +92,24 @@ BenchRow measure(Case const& input, Subset const& subset, Handle const& handle,
   BenchRow row;
   row.workload = workload;
   row.spec = input.spec;
-  Plan plan(handle, input.spec, id);
-  row.kernel_id = plan.info().kernel_id;
-  row.predicted_us = plan.info().predicted_us;
-  row.workspace_bytes = plan.info().workspace_bytes;
+  Runner runner(handle, input.spec, id);
+  row.kernel_id = runner.info().kernel_id;
+  row.predicted_us = runner.info().predicted_us;
+  row.workspace_bytes = runner.info().workspace_bytes;
   auto results = make_results(input.spec, {});
   msda_tensors const tensors = bind(input, results);
   progress.step(fmt::format("{}  {}  checking", workload, id));
-  plan.execute(tensors);
+  runner.execute(tensors);
   row.accuracy = options.check_queries.value_or(kCheckQueries) == 0
                      ? check_accuracy(input, results, options.threads)
                      : check_subset(input, results, handle, id, subset, options.threads);
   progress.step(fmt::format("{}  {}  timing", workload, id));
-  if (row.accuracy.passed()) row.timing = time_plan(plan, tensors, timing_options(options));
+  if (row.accuracy.passed()) row.timing = time_runs(runner, tensors, timing_options(options));
   return row;
 }
 
 std::vector<BenchRow> measure_all(std::vector<Workload> const& workloads, Options const& options) {
-  Handle const handle(options.device, options.threads);
+  Handle const handle = make_handle(options.device, options.threads);
   auto const seed = static_cast<std::uint64_t>(options.seed);
   std::vector<ProblemSpec> specs;
   std::vector<std::vector<std::string>> kernels;
@@ -118,7 +118,7 @@ std::vector<BenchRow> measure_all(std::vector<Workload> const& workloads, Option
   for (Workload const& workload : workloads) {
     specs.push_back(workload_spec(workload, options));
     kernels.push_back(chosen_kernels(handle, specs.back(), options));
-    for (std::string const& id : kernels.back()) Plan(handle, specs.back(), id);
+    for (std::string const& id : kernels.back()) Runner(handle, specs.back(), id);
     step_count += 1 + 2 * kernels.back().size();
   }
   std::vector<BenchRow> rows;

@@ -15,9 +15,9 @@ namespace {
 // Why there is no GPU 0, or none if there is one.
 std::optional<std::string> why_no_gpu() {
   try {
-    Handle const gpu(0, 0);
+    Handle const gpu = make_handle(0, 0);
     return std::nullopt;
-  } catch (LibraryError const& error) {
+  } catch (Error const& error) {
     return error.what();
   }
 }
@@ -26,13 +26,13 @@ std::string version_text(std::uint32_t version) {
   return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
 
-std::string device_range(KernelDescription const& kernel) {
+std::string device_range(msda_kernel_info const& kernel) {
   if (kernel.sm_min == 0) return "cpu";
   return kernel.sm_max == 0 ? fmt::format("sm_{} and later", kernel.sm_min)
                             : fmt::format("sm_{} to sm_{}", kernel.sm_min, kernel.sm_max);
 }
 
-void print_json(std::vector<KernelDescription> const& kernels) {
+void print_json(std::vector<msda_kernel_info> const& kernels) {
   nlohmann::ordered_json json;
   json["version"] = version_text(msda_version());
   json["abi_version"] = msda_abi_version();
@@ -44,8 +44,8 @@ void print_json(std::vector<KernelDescription> const& kernels) {
   if (!no_gpu) json["devices"].push_back({{"device", "0"}, {"name", "GPU"}});
   json["gpu_unavailable"] = no_gpu ? nlohmann::ordered_json(*no_gpu) : nullptr;
   json["kernels"] = nlohmann::ordered_json::array();
-  for (KernelDescription const& kernel : kernels) {
-    json["kernels"].push_back({{"id", kernel.id},
+  for (msda_kernel_info const& kernel : kernels) {
+    json["kernels"].push_back({{"id", kernel.kernel_id},
                                {"family", kernel.family},
                                {"sm_min", kernel.sm_min},
                                {"sm_max", kernel.sm_max}});
@@ -54,7 +54,7 @@ void print_json(std::vector<KernelDescription> const& kernels) {
 }
 
 int run_info(Options const& options) {
-  auto const kernels = Handle(MSDA_DEVICE_CPU, 1).kernels();
+  auto const kernels = Handle::cpu(1).kernels();
   if (options.json_to_stdout) {
     print_json(kernels);
     return kExitOk;
@@ -65,8 +65,8 @@ int run_info(Options const& options) {
   auto const no_gpu = why_no_gpu();
   fmt::print("gpu      {}\n\n", no_gpu ? fmt::format("none ({})", *no_gpu) : "device 0 is usable");
   std::vector<std::vector<std::string>> rows = {{"kernel", "family", "runs on"}};
-  for (KernelDescription const& kernel : kernels) {
-    rows.push_back({kernel.id, kernel.family, device_range(kernel)});
+  for (msda_kernel_info const& kernel : kernels) {
+    rows.push_back({kernel.kernel_id, kernel.family, device_range(kernel)});
   }
   fmt::print("{}", table_text(rows, 3));
   return kExitOk;

@@ -42,15 +42,15 @@ void check_output(std::string const& path, std::vector<std::string> const& names
   }
 }
 
-void print_measurement(ProblemSpec const& spec, Plan const& plan, Timing const& timing,
+void print_measurement(ProblemSpec const& spec, Runner const& runner, Timing const& timing,
                        Options const& options) {
   Work const work = work_of(spec);
   double const seconds = timing.median() * 1e-6;
   fmt::print("problem  {}\n", sizes_text(spec));
   fmt::print("types    {}\n", types_text(spec));
-  fmt::print("kernel   {}, predicted {}, workspace {}\n", plan.info().kernel_id,
-             time_text(plan.info().predicted_us),
-             bytes_text(static_cast<double>(plan.info().workspace_bytes)));
+  fmt::print("kernel   {}, predicted {}, workspace {}\n", runner.info().kernel_id,
+             time_text(runner.info().predicted_us),
+             bytes_text(static_cast<double>(runner.info().workspace_bytes)));
   fmt::print("time     median {}  min {}  max {}  ({} runs after {} to warm up)\n",
              time_text(timing.median()), time_text(timing.min()), time_text(timing.max()),
              timing.microseconds.size(), options.warmup);
@@ -74,18 +74,18 @@ int run_run(Options const& options) {
   ProblemSpec const& spec = input.spec;
   std::vector<std::string> const names = result_names(spec, options);
   if (options.output) check_output(*options.output, names, options);
-  Handle const handle(options.device, options.threads);
-  Plan plan(handle, spec, options.kernel);
+  Handle const handle = make_handle(options.device, options.threads);
+  Runner runner(handle, spec, options.kernel);
   for (std::string const& remark : input.remarks) fmt::print(stderr, "{}\n", remark);
   auto results = make_results(spec, names);
   TimingOptions timing_options;
   timing_options.warmup = options.warmup;
   timing_options.iterations = options.iterations;
-  Timing const timing = time_plan(plan, bind(input, results), timing_options);
-  print_measurement(spec, plan, timing, options);
+  Timing const timing = time_runs(runner, bind(input, results), timing_options);
+  print_measurement(spec, runner, timing, options);
   int exit_code = kExitOk;
   if (options.check || options.check_queries) {
-    Accuracy const accuracy = check(input, results, handle, plan.info().kernel_id, options);
+    Accuracy const accuracy = check(input, results, handle, runner.info().kernel_id, options);
     fmt::print("check    {} elements against ref.cpu@1: {}\n", accuracy.value_count,
                accuracy_text(accuracy));
     if (!accuracy.passed()) exit_code = kExitCheckFailed;

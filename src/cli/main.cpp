@@ -33,11 +33,13 @@ int exit_code_of(msda_status status) {
 int main(int argc, char** argv) {
   std::string command_name;
   try {
-    return dispatch({argv + 1, argv + argc}, command_name);
+    int const code = dispatch({argv + 1, argv + argc}, command_name);
+    if (std::fflush(stdout) != 0) bad_input("standard output cannot be written");
+    return code;
   } catch (InputError const& error) {
     return fail(command_name, error.what(), kExitBadInput);
-  } catch (LibraryError const& error) {
-    return fail(command_name, error.what(), exit_code_of(error.status));
+  } catch (msda::Error const& error) {
+    return fail(command_name, error.what(), exit_code_of(error.status()));
   } catch (std::filesystem::filesystem_error const& error) {
     return fail(command_name, error.what(), kExitBadInput);
   } catch (std::bad_alloc const&) {

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -46,6 +47,14 @@ auto whole32(std::int32_t least, std::int32_t most) {
   };
 }
 
+// The library has its own limits, and says so.
+constexpr std::int32_t kAnyInt32 = std::numeric_limits<std::int32_t>::max();
+
+std::int64_t flush_size(std::string const& text) {
+  constexpr std::int64_t kMostMebibytes = std::int64_t{1} << 20;
+  return parse_integer(text, 0, kMostMebibytes);
+}
+
 std::string as_it_is(std::string const& text) { return text; }
 
 std::string parse_pattern(std::string const& text) {
@@ -60,7 +69,7 @@ bool parse_math(std::string const& text) {
 
 std::int32_t parse_device(std::string const& text) {
   if (text == "cpu") return MSDA_DEVICE_CPU;
-  return whole32(0, 1023)(text);
+  return whole32(0, kAnyInt32)(text);
 }
 
 std::int32_t parse_fused(std::string const& text) {
@@ -300,7 +309,7 @@ std::vector<OptionRow> compute_rows() {
        kComputeGroup,
        "N",
        "threads on the CPU; default 0, all",
-       store(&Options::threads, whole32(0, 4096))},
+       store(&Options::threads, whole32(0, kAnyInt32))},
       {{"device"},
        nullptr,
        kProblem,
@@ -342,7 +351,7 @@ std::vector<OptionRow> measure_rows() {
        "N",
        "memory written between runs, to empty the caches; default twice the\n"
        "last-level cache but 64 to 256; 0: none",
-       store(&Options::flush_mib, whole(0))},
+       store(&Options::flush_mib, flush_size)},
       {{"check"},
        nullptr,
        kRun,

@@ -2,6 +2,8 @@
 
 #include "cli/cli_error.h"
 
+#include <msda.hpp>
+
 #include <numeric>
 
 namespace msda::cli {
@@ -96,8 +98,7 @@ void ProblemSpec::resolve_dtypes() {
 }
 
 msda_problem ProblemSpec::to_c() const {
-  msda_problem problem{};
-  problem.struct_size = sizeof(problem);
+  auto problem = make<msda_problem>();
   problem.level_hw = level_hw.data();
   problem.point_counts = point_counts.data();
   problem.query_hw = query_hw.empty() ? nullptr : query_hw.data();

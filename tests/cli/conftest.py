@@ -32,11 +32,12 @@ def msda():
     def run(*arguments, env=None, **options):
         environment = {k: v for k, v in os.environ.items() if k not in VARIABLES}
         environment.update(env or {})
+        options.setdefault("stdout", subprocess.PIPE)
         return subprocess.run(
             [binary(), *map(str, arguments)],
             env=environment,
             text=True,
-            capture_output=True,
+            stderr=subprocess.PIPE,
             timeout=300,
             **options,
         )

@@ -54,7 +54,7 @@ ARGUMENTS = [
         "--iterations is '0': must be a whole number from 1",
     ),
     (["run", EDGES, "--threads", -1], "run", "--threads is '-1': must be"),
-    (["run", EDGES, "--threads", 99999], "run", "--threads is '99999': must be"),
+    (["run", EDGES, "--threads", 99999], "run", "thread_count is 99999: must be"),
     (["run", EDGES, "--dtype", "float32"], "run", "must be f64, f32, f16, bf16 or f8_e4m3"),
     (["run", EDGES, "--math", "quick"], "run", "--math is 'quick': must be accurate or fast"),
     (["run", EDGES, "--check=maybe"], "run", "--check is 'maybe': must be 1 or 0"),
@@ -95,6 +95,7 @@ ARGUMENTS = [
     (["bench", "--workload", "enc-unifrom"], "bench", "did you mean 'enc-uniform'?"),
     (["bench", "--levels", "4x4", "--pattern", "spiral"], "bench", "must be uniform or local"),
     (["bench", "--levels", "4x4", "--kernels", "none@1"], "bench", "none@1"),
+    (["bench", "--levels", "4x4", "--flush-mib", 2**44], "bench", "from 0 to 1048576"),
     (["bench", "--levels", "4x4", "--plot", "out.png"], "bench", "must end in .svg"),
     (
         ["bench", "--levels", "4x4", "--json", "nowhere/out.json"],
@@ -114,6 +115,13 @@ ARGUMENTS = [
 def test_arguments(msda, tmp_path, words, command, fragments):
     assert_refused(msda(*words, cwd=tmp_path), command, *fragments)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_full_disk(msda):
+    with open("/dev/full", "w") as full:
+        result = msda("info", stdout=full)
+    assert result.returncode == 2
+    assert result.stderr == "msda info: error: standard output cannot be written\n"
 
 
 def test_environment_variable_is_named(msda):
@@ -327,7 +335,7 @@ DAMAGED = {
         "needs 8",
     ),
     "data too long": (zip_of({"level_hw.npy": npy(HW % b"1, 2", bytes(9))}), "9 bytes of data"),
-    "negative shape": (zip_of({"level_hw.npy": npy(HW % b"-1, 2", bytes(8))}), "shape (-1, 2)"),
+    "negative shape": (zip_of({"level_hw.npy": npy(HW % b"-1, 2", bytes(8))}), "dimension of -1"),
     "huge shape": (zip_of({"level_hw.npy": npy(HW % b"4611686018427387904, 2", bytes(8))}), "2^63"),
     "longer than int64": (zip_of({"level_hw.npy": npy(HW % b"99999999999999999999, 2")}), "2^63"),
 }
