@@ -127,7 +127,7 @@ class NpzCase {
         bad_input("{} has shape {}: spatial_shapes has {} levels", label(name.file),
                   shape_text(shape), levels);
       }
-      shape[3] *= shape[4];
+      shape[3] *= to_sizes({shape[4]}, label(name.file))[0];
       shape.erase(shape.begin() + 4);
     }
     return shape;
