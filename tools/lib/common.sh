@@ -12,14 +12,18 @@ if command -v ccache >/dev/null; then
   export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache
 fi
 
-# Rust comes as `cargo`, or on Ubuntu with a version in its name; the newest of those is taken.
-if ! command -v cargo >/dev/null; then
-  newest_cargo=$(compgen -c cargo-1. | sort -V | tail -n 1 || true)
-  if [[ -n $newest_cargo ]]; then
-    export CARGO=$newest_cargo RUSTC=${newest_cargo/cargo/rustc} RUSTDOC=${newest_cargo/cargo/rustdoc}
-  fi
-fi
-readonly cargo=${CARGO:-cargo}
+# Rust comes as `cargo`, or on Ubuntu with a version in its name; the newest of those is taken. Called again
+# after an installation.
+cargo=cargo
+find_cargo() {
+  local newest
+  command -v cargo >/dev/null && return
+  newest=$(compgen -c cargo-1. | sort -V | tail -n 1 || true)
+  [[ -n $newest ]] || return 0
+  export CARGO=$newest RUSTC=${newest/cargo/rustc} RUSTDOC=${newest/cargo/rustdoc}
+  cargo=$newest
+}
+find_cargo
 
 say() { printf '\n==> %s\n' "$*"; }
 

@@ -1,12 +1,16 @@
-// The SIMD family: forward on the CPU with vectors over a head's channels.
+// The SIMD family: forward on the CPU, a head's channels in the lanes of vectors. README.md here says how.
 
-#include "core/dtype.h"
-#include "cpu/simd/simd_forward.h"
+#include "cpu/simd/simd_cost.h"
+#include "cpu/simd/simd_kernel.h"
 #include "cpu/simd/simd_tables.h"
+#include "cpu/simd/simd_targets.h"
+#include "cpu/thread_pool.h"
 #include "registry.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
+#include <limits>
 
 namespace msda::simd {
 namespace {
@@ -17,28 +21,28 @@ const Variant kVariants[] = {
 #undef MSDA_VARIANT
 };
 
-// Tokens, token strides and pixel positions are 32-bit in the kernel, positions exact in float32.
-constexpr std::int64_t kLargestToken = INT32_MAX / 2;
-constexpr std::int64_t kLargestSide = std::int64_t{1} << 24;
+// Pixel positions are 32-bit integers, and the float32 nearest above a size must still fit one.
+constexpr std::int64_t kLargestSide = std::numeric_limits<std::int32_t>::max() - 256;
+
+// Queries that one thread takes of one head before it asks for more work: long enough for the values of a
+// head to be worth having near, short enough that the inputs of all heads of a run stay near too.
+constexpr std::int64_t kLongestRun = 1024;
+constexpr std::int64_t kShortestRun = 64;
+constexpr std::int64_t kChunksPerThread = 8;
 
 Reason reject(Variant const& variant, Problem const& problem, Device const& device) {
   if (!device.is_cpu()) return Reason::kDeviceIsCuda;
+  if (!simd_usable()) return Reason::kComputeCapability;
   if (problem.backward()) return Reason::kOperation;
   if (problem.value_dtype != variant.value_dtype) return Reason::kValueDtype;
-  if (problem.token_count > kLargestToken || problem.value.row > INT32_MAX) return Reason::kTooLarge;
   for (Level const& level : problem.levels) {
-    if (level.height > kLargestSide || level.width > kLargestSide) return Reason::kTooLarge;
+    if (level.height > kLargestSide || level.width > kLargestSide) return Reason::kLevels;
   }
   return Reason::kNone;
 }
 
 double cost(Variant const&, Problem const& problem, Device const& device) {
-  double const rows = static_cast<double>(problem.batch) * static_cast<double>(problem.query_count) *
-                      static_cast<double>(problem.head_count);
-  double const points = rows * static_cast<double>(problem.point_total);
-  double const bytes = 4 * points * static_cast<double>(problem.head_dim) *
-                       static_cast<double>(dtype_bytes(problem.value_dtype));
-  return 1 + (points * 8.0 + bytes * 0.02) * 1e-3 / device.thread_count;
+  return predicted_us(problem, device);
 }
 
 void workspace(Variant const&, Problem const&, Device const&, Arena&) {}
@@ -48,9 +52,30 @@ PreparedPtr prepare(Variant const&, Problem const& problem, Device const&,
   return make_prepared<Tables>(memory, problem, memory);
 }
 
+// A power of two, so that runs are made of whole tiles.
+std::int64_t run_length(Problem const& problem, std::int64_t thread_count) {
+  if (thread_count == 1) return kLongestRun;
+  std::int64_t const rows_of_head = (problem.query_count + kLongestRun - 1) / kLongestRun * kLongestRun;
+  std::int64_t const heads = problem.batch * problem.head_count;
+  std::int64_t const chunks_of_head = (thread_count * kChunksPerThread + heads - 1) / heads;
+  auto const even = static_cast<std::uint64_t>(std::max(rows_of_head / chunks_of_head, kShortestRun));
+  return std::min(static_cast<std::int64_t>(std::bit_floor(even)), kLongestRun);
+}
+
 void launch(Variant const&, Launch const& launch) {
-  if (launch.problem.head_dim == 0) return;
-  run_forward(launch, *static_cast<const Tables*>(launch.prepared));
+  Problem const& problem = launch.problem;
+  std::int64_t const Q = problem.query_count;
+  std::int64_t const M = problem.head_count;
+  if (problem.batch == 0 || Q == 0 || M == 0 || problem.head_dim == 0) return;
+  auto const& tables = static_cast<Tables const&>(*launch.prepared);
+  std::int64_t const run = run_length(problem, launch.device.thread_count);
+  std::int64_t const runs = (Q + run - 1) / run;
+  auto chunk = [&](std::int64_t i) {
+    HeadSource const source(problem, launch.call, tables, i / M / runs, i % M);
+    std::int64_t const first = i / M % runs * run;
+    tables.gather(source, first, std::min(first + run, Q));
+  };
+  launch.device.pool->run(problem.batch * runs * M, chunk);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The gather itself: a head's channels of four corners a point, weighted and summed in registers.
-// Included once a target by foreach_target.
+// The gather: a head's channels at four corners a point, weighted and summed in registers. Included once a
+// target by foreach_target, in one file a value type.
 #if defined(MSDA_SIMD_GATHER_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef MSDA_SIMD_GATHER_INL_H_
 #undef MSDA_SIMD_GATHER_INL_H_
@@ -8,7 +8,7 @@
 #endif
 
 #include "cpu/simd/simd_elements-inl.h"
-#include "cpu/simd/simd_points-inl.h"
+#include "cpu/simd/simd_kernel.h"
 
 #include <hwy/highway.h>
 
@@ -16,108 +16,268 @@
 #include <cstdint>
 #include <type_traits>
 
+#if HWY_TARGET != HWY_SCALAR
 HWY_BEFORE_NAMESPACE();
 namespace msda::simd::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Where the sums of one row go.
-struct Output {
-  msda_dtype dtype;
-  void* array;
-  std::int64_t row;  // element of the row's first channel
-  float scale;       // of 8-bit values, else 1
+#if HWY_TARGET <= HWY_AVX3 || HWY_ARCH_ARM_A64
+constexpr int kRegisters = 32;
+#else
+constexpr int kRegisters = 16;
+#endif
+
+// ---- groups: the channels that one step loads ------------------------------------------------------------
+
+// As many channels as a vector of at most kCap floats has lanes.
+template <typename T, std::size_t kCap>
+struct Plain {
+  using D = hn::CappedTag<float, kCap>;
+  static constexpr int kVectors = 1;
+  static constexpr std::int64_t kChannels = hn::MaxLanes(D());
+  static constexpr std::int64_t kElementBytes = sizeof(T);
+
+  static HWY_INLINE void load_group(std::uintptr_t address, hn::Vec<D> (&to)[1]) {
+    to[0] = load(D(), reinterpret_cast<const T*>(address));
+  }
+  static HWY_INLINE void store_group(hn::Vec<D> const (&sum)[1], msda_dtype dtype, void* array,
+                                     std::int64_t index) {
+    store(D(), sum[0], dtype, array, index);
+  }
 };
 
-// The row that comes next: its lines are asked for while this row is summed.
-struct Ahead {
-  Corners const* corners;
-  std::int64_t bytes;  // of a corner's row to ask for; 0: none
+// A whole vector of bfloat16: the upper halves of its 32-bit lanes are one vector of floats, the lower halves
+// another. That takes one operation a vector where widening takes two.
+struct Bf16Pairs {
+  using D = hn::ScalableTag<float>;
+  static constexpr int kVectors = 2;
+  static constexpr std::int64_t kChannels = 2 * static_cast<std::int64_t>(hn::MaxLanes(D()));
+  static constexpr std::int64_t kElementBytes = sizeof(Bf16);
 
-  template <typename T>
-  HWY_INLINE void prefetch(const T* base, std::int64_t k) const {
-    for (std::int64_t byte = 0; byte < bytes; byte += 64) {
-      for (auto const& offset : corners->offset) {
-        __builtin_prefetch(reinterpret_cast<const char*>(base + offset[k]) + byte);
+  static HWY_INLINE void load_group(std::uintptr_t address, hn::Vec<D> (&to)[2]) {
+    const D d;
+    const hn::RebindToUnsigned<D> d32;
+    const hn::Repartition<std::uint8_t, D> d8;
+    auto const bits = hn::BitCast(d32, hn::LoadU(d8, reinterpret_cast<const std::uint8_t*>(address)));
+    to[0] = hn::BitCast(d, hn::ShiftLeft<16>(bits));
+    to[1] = hn::BitCast(d, hn::And(bits, hn::Set(d32, 0xFFFF0000u)));
+  }
+  static HWY_INLINE void store_group(hn::Vec<D> const (&sum)[2], msda_dtype dtype, void* array,
+                                     std::int64_t index) {
+    const D d;
+    const hn::RebindToUnsigned<D> d32;
+    const hn::Repartition<std::uint8_t, D> d8;
+    if (dtype == MSDA_BF16) {
+      auto const low = hn::ShiftRight<16>(round_to_bf16(d, sum[0]));
+      auto const high = hn::And(round_to_bf16(d, sum[1]), hn::Set(d32, 0xFFFF0000u));
+      hn::StoreU(hn::BitCast(d8, hn::Or(low, high)), d8,
+                 reinterpret_cast<std::uint8_t*>(static_cast<std::uint16_t*>(array) + index));
+      return;
+    }
+    HWY_ALIGN float row[kChannels];
+    hn::StoreInterleaved2(sum[0], sum[1], d, row);
+    store(d, hn::Load(d, row), dtype, array, index);
+    store(d, hn::Load(d, row + kChannels / 2), dtype, array, index + kChannels / 2);
+  }
+};
+
+// ---- rows -----------------------------------------------------------------------------------------------
+
+// The sums of kGroups groups of channels. Up to four chains of additions a vector overlap; the order of the
+// additions is fixed by the number of groups alone.
+template <class Group, int kGroups>
+class Sums {
+ public:
+  static constexpr int kVectors = kGroups * Group::kVectors;
+  static constexpr int kChains = 4 * kVectors <= kRegisters / 2 ? 4 : 2;
+  using D = typename Group::D;
+  using V = hn::Vec<D>;
+
+  HWY_INLINE Sums() {
+    for (int c = 0; c < kChains; ++c) {
+      for (int i = 0; i < kVectors; ++i) chain_[c][i] = hn::Zero(D());
+    }
+  }
+
+  // Adds points [0, count). `base` is the address of the row of zeros, moved to the first channel; `last` the
+  // offset of the last group, which overlaps the one before where the channels are no whole number of groups.
+  // When kPrefetch, asks for the lines of the same channels of the points in `next`.
+  template <bool kPrefetch>
+  HWY_INLINE void add(Corners const& corners, std::int64_t count, std::uintptr_t base, std::int64_t last,
+                      Corners const& next) {
+    for (std::int64_t k = 0; k < count; ++k) {
+      for (int corner = 0; corner < 4; ++corner) {
+        if constexpr (kPrefetch) prefetch(base + static_cast<std::uintptr_t>(next.offset[corner][k]));
+        std::uintptr_t const at = base + static_cast<std::uintptr_t>(corners.offset[corner][k]);
+        auto const weight = hn::Set(D(), corners.weight[corner][k]);
+        for (int g = 0; g < kGroups; ++g) {
+          V value[Group::kVectors];
+          Group::load_group(at + static_cast<std::uintptr_t>(offset(g, last)), value);
+          for (int i = 0; i < Group::kVectors; ++i) {
+            V& sum = chain_[corner % kChains][g * Group::kVectors + i];
+            sum = hn::MulAdd(value[i], weight, sum);
+          }
+        }
       }
     }
   }
+
+  HWY_INLINE void store_row(float scale, msda_dtype dtype, void* array, std::int64_t index,
+                            std::int64_t last) const {
+    for (int g = 0; g < kGroups; ++g) {
+      V total[Group::kVectors];
+      for (int i = 0; i < Group::kVectors; ++i) {
+        int const n = g * Group::kVectors + i;
+        total[i] = hn::Add(chain_[0][n], chain_[1][n]);
+        if constexpr (kChains == 4) {
+          total[i] = hn::Add(total[i], hn::Add(chain_[2][n], chain_[3][n]));
+        }
+        if constexpr (Group::kElementBytes == 1) {
+          total[i] = hn::Mul(hn::Mul(total[i], hn::Set(D(), kF8Unit)), hn::Set(D(), scale));
+        }
+      }
+      Group::store_group(total, dtype, array, index + offset(g, last) / Group::kElementBytes);
+    }
+  }
+
+ private:
+  static HWY_INLINE std::int64_t offset(int group, std::int64_t last) {
+    return group == kGroups - 1 ? last : group * Group::kChannels * Group::kElementBytes;
+  }
+  // Into the second level: where a head's pixels lie far apart they share a few sets of the first, fewer than a
+  // row's lines need.
+  static HWY_INLINE void prefetch(std::uintptr_t address) {
+    constexpr std::int64_t kBytes = kGroups * Group::kChannels * Group::kElementBytes;
+    for (std::int64_t byte = 0; byte < kBytes; byte += 64) {
+      __builtin_prefetch(reinterpret_cast<const void*>(address + static_cast<std::uintptr_t>(byte)), 0, 2);
+    }
+  }
+
+  V chain_[kChains][kVectors];
 };
 
-// Sums points [0, count) of `corners` over N vectors of channels that start at channel[0..N). Corners of
-// the left and of the right column have sums of their own, so that additions overlap; the order is fixed.
-template <int N, class D, typename T>
-HWY_INLINE void sum_points(D d, const T* base, Corners const& corners, std::int64_t count,
-                           const std::int64_t* channel, Ahead const& ahead, hn::Vec<D>* sum) {
-  hn::Vec<D> left[N], right[N];
-  for (int n = 0; n < N; ++n) {
-    left[n] = hn::Zero(d);
-    right[n] = hn::Zero(d);
-  }
-  for (std::int64_t k = 0; k < count; ++k) {
-    const T* const p00 = base + corners.offset[0][k];
-    const T* const p01 = base + corners.offset[1][k];
-    const T* const p10 = base + corners.offset[2][k];
-    const T* const p11 = base + corners.offset[3][k];
-    auto const w00 = hn::Set(d, corners.weight[0][k]);
-    auto const w01 = hn::Set(d, corners.weight[1][k]);
-    auto const w10 = hn::Set(d, corners.weight[2][k]);
-    auto const w11 = hn::Set(d, corners.weight[3][k]);
-    ahead.prefetch(base, k);
-    for (int n = 0; n < N; ++n) {
-      left[n] = hn::MulAdd(load(d, p00 + channel[n]), w00, left[n]);
-      right[n] = hn::MulAdd(load(d, p01 + channel[n]), w01, right[n]);
+// One head's rows, and what does not change from row to row.
+template <class Group>
+class HeadGather {
+ public:
+  explicit HeadGather(HeadSource const& source)
+      : source_(source),
+        tables_(source.tables),
+        base_(reinterpret_cast<std::uintptr_t>(source.tables.zeros.data())),
+        K_(source.problem.point_total),
+        D_(source.problem.head_dim) {}
+
+  // The points of a row are one block: while it is summed, the corners of the next are known and its lines on
+  // their way.
+  void run_pipelined(std::int64_t first, std::int64_t last) const {
+    Corners corners[2];
+    std::int64_t q = tables_.query_at(first);
+    tables_.locate(source_, q, 0, K_, corners[0]);
+    for (std::int64_t i = first; i < last; ++i) {
+      Corners const& now = corners[(i - first) & 1];
+      Corners& next = corners[(i - first + 1) & 1];
+      std::int64_t const next_q = tables_.query_at(std::min(i + 1, last - 1));
+      source_.prefetch(tables_.query_at(std::min(i + 2, last - 1)));
+      tables_.locate(source_, next_q, 0, K_, next);
+      each_channel_block([&](auto groups, std::int64_t channel) HWY_ATTR {
+        row<decltype(groups)::value>(q, channel, [&](auto& sums, std::uintptr_t base, std::int64_t end) HWY_ATTR {
+          if (tables_.prefetch) {
+            sums.template add<true>(now, K_, base, end, next);
+          } else {
+            sums.template add<false>(now, K_, base, end, next);
+          }
+        });
+      });
+      q = next_q;
     }
-    for (int n = 0; n < N; ++n) {
-      left[n] = hn::MulAdd(load(d, p10 + channel[n]), w10, left[n]);
-      right[n] = hn::MulAdd(load(d, p11 + channel[n]), w11, right[n]);
+  }
+
+  // Longer rows: every block of points is located where it is summed.
+  void run_blocked(std::int64_t first, std::int64_t last) const {
+    Corners corners;
+    for (std::int64_t i = first; i < last; ++i) {
+      std::int64_t const q = tables_.query_at(i);
+      each_channel_block([&](auto groups, std::int64_t channel) HWY_ATTR {
+        row<decltype(groups)::value>(q, channel, [&](auto& sums, std::uintptr_t base, std::int64_t end) HWY_ATTR {
+          for (std::int64_t k = 0; k < K_; k += kPointBlock) {
+            std::int64_t const count = std::min(K_ - k, kPointBlock);
+            tables_.locate(source_, q, k, count, corners);
+            sums.template add<false>(corners, count, base, end, corners);
+          }
+        });
+      });
     }
   }
-  for (int n = 0; n < N; ++n) sum[n] = hn::Add(left[n], right[n]);
+
+ private:
+  static constexpr int kMaxGroups = 4 / Group::kVectors;
+  template <int kValue>
+  using Int = std::integral_constant<int, kValue>;
+
+  // Calls fn(number of groups, first channel) for as many groups at a time as registers hold.
+  template <class Fn>
+  HWY_INLINE void each_channel_block(Fn fn) const {
+    constexpr std::int64_t kBlock = kMaxGroups * Group::kChannels;
+    std::int64_t channel = 0;
+    for (; channel + kBlock <= D_; channel += kBlock) fn(Int<kMaxGroups>(), channel);
+    std::int64_t const groups = (D_ - channel + Group::kChannels - 1) / Group::kChannels;
+    if (groups == 1) fn(Int<1>(), channel);
+    if constexpr (kMaxGroups >= 2) {
+      if (groups == 2) fn(Int<2>(), channel);
+    }
+    if constexpr (kMaxGroups >= 4) {
+      if (groups == 3) fn(Int<3>(), channel);
+      if (groups == 4) fn(Int<4>(), channel);
+    }
+  }
+
+  // kGroups groups of query q's output: add_points(sums, address of the first channel in the row of zeros, bytes
+  // from there to the last group) adds all points.
+  template <int kGroups, class AddPoints>
+  HWY_INLINE void row(std::int64_t q, std::int64_t channel, AddPoints add_points) const {
+    std::int64_t const end = std::min(channel + kGroups * Group::kChannels, D_);
+    std::int64_t const last = (end - channel - Group::kChannels) * Group::kElementBytes;
+    Sums<Group, kGroups> sums;
+    add_points(sums, base_ + static_cast<std::uintptr_t>(channel * Group::kElementBytes), last);
+    sums.store_row(source_.scale, source_.problem.output_dtype, source_.call.output,
+                   source_.output + q * source_.problem.output.row + channel, last);
+  }
+
+  HeadSource const& source_;
+  Tables const& tables_;
+  std::uintptr_t base_;
+  std::int64_t K_;
+  std::int64_t D_;
+};
+
+template <class Group>
+void gather(HeadSource const& source, std::int64_t first, std::int64_t last) {
+  HeadGather<Group> const head(source);
+  if (source.problem.point_total <= kPointBlock) {
+    head.run_pipelined(first, last);
+  } else {
+    head.run_blocked(first, last);
+  }
 }
 
-// N vectors of a row's channels, from vector `first` on. corners_of(block) gives the corners of the points
-// [block * kPointBlock, ...); with more than one block each is summed on its own, then added in turn.
-template <int N, class D, typename T, typename CornersOf>
-HWY_INLINE void gather_vectors(D d, const T* base, std::int64_t point_total, std::int64_t first,
-                               std::int64_t head_dim, CornersOf corners_of, Ahead const& ahead,
-                               Output const& output) {
-  auto const lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  // The last vector overlaps the one before it instead of running over the end.
-  std::int64_t channel[N];
-  for (int n = 0; n < N; ++n) channel[n] = std::min((first + n) * lanes, head_dim - lanes);
-  hn::Vec<D> sum[N];
-  sum_points<N>(d, base, corners_of(0), std::min(point_total, kPointBlock), channel, ahead, sum);
-  for (std::int64_t done = kPointBlock; done < point_total; done += kPointBlock) {
-    hn::Vec<D> more[N];
-    sum_points<N>(d, base, corners_of(done / kPointBlock), std::min(point_total - done, kPointBlock),
-                  channel, Ahead{nullptr, 0}, more);
-    for (int n = 0; n < N; ++n) sum[n] = hn::Add(sum[n], more[n]);
+// The widest group that the channels fill.
+template <typename T>
+Gather choose_plain(Problem const& problem) {
+  std::int64_t const D = problem.head_dim;
+  constexpr auto kFull = static_cast<std::int64_t>(hn::MaxLanes(hn::ScalableTag<float>()));
+  if (D >= kFull) return gather<Plain<T, kFull>>;
+  if constexpr (kFull > 8) {
+    if (D >= 8) return gather<Plain<T, 8>>;
   }
-  for (int n = 0; n < N; ++n) {
-    store(d, hn::Mul(sum[n], hn::Set(d, output.scale)), output.dtype, output.array,
-          output.row + channel[n]);
+  if constexpr (kFull > 4) {
+    if (D >= 4) return gather<Plain<T, 4>>;
   }
-}
-
-// All channels of a row, as many vectors at a time as registers hold.
-template <class D, typename T, typename CornersOf>
-HWY_INLINE void gather_row(D d, const T* base, std::int64_t point_total, std::int64_t head_dim,
-                           CornersOf corners_of, Ahead const& ahead, Output const& output) {
-  auto const lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  std::int64_t const vectors = (head_dim + lanes - 1) / lanes;
-  auto const gather = [&](auto width, std::int64_t first) HWY_ATTR {
-    // The first vectors ask for the whole row.
-    Ahead const wanted = first == 0 ? ahead : Ahead{nullptr, 0};
-    gather_vectors<decltype(width)::value>(d, base, point_total, first, head_dim, corners_of, wanted,
-                                           output);
-  };
-  std::int64_t first = 0;
-  for (; first + 4 <= vectors; first += 4) gather(std::integral_constant<int, 4>(), first);
-  for (; first + 2 <= vectors; first += 2) gather(std::integral_constant<int, 2>(), first);
-  if (first < vectors) gather(std::integral_constant<int, 1>(), first);
+  if (D >= 2) return gather<Plain<T, 2>>;
+  return gather<Plain<T, 1>>;
 }
 
 }  // namespace msda::simd::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
+#endif  // HWY_TARGET
 
 #endif  // include guard

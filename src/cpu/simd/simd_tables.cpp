@@ -1,44 +1,62 @@
 #include "cpu/simd/simd_tables.h"
 
 #include "core/dtype.h"
+#include "cpu/simd/simd_kernel.h"
+#include "cpu/simd/simd_visit.h"
+
+#include <cmath>
+#include <limits>
 
 namespace msda::simd {
 namespace {
 
-// The widest vector of any target, in lanes of 32 bits: arrays are padded to it.
-constexpr std::int64_t kLargestLanes = 16;
+// Rounded up where float32 does not have the number: what is clamped to it is still outside. Two-component
+// references have offsets in units of the size, and a number divided by 0 is none.
+float size_of(std::int64_t pixels, Problem const& problem) {
+  if (pixels == 0 && problem.reference_dim == 2) return std::numeric_limits<float>::quiet_NaN();
+  auto const rounded = static_cast<float>(pixels);
+  if (static_cast<std::int64_t>(rounded) >= pixels) return rounded;
+  return std::nextafter(rounded, std::numeric_limits<float>::infinity());
+}
+
+// Up to this many bytes a head the values stay in the first two levels of cache by themselves.
+constexpr std::int64_t kNearBytes = 128 * 1024;
 
 }  // namespace
 
 Tables::Tables(Problem const& problem, std::pmr::memory_resource* memory)
-    : width(memory),
-      height(memory),
-      columns(memory),
-      rows(memory),
-      origin(memory),
-      pitch(memory),
-      zeros(memory),
-    tiles(problem, memory) {
-  padded_points = (problem.point_total + kLargestLanes - 1) / kLargestLanes * kLargestLanes;
-  auto const count = static_cast<std::size_t>(padded_points);
-  width.resize(count);
-  height.resize(count);
-  columns.resize(count);
-  rows.resize(count);
-  origin.resize(count);
-  pitch.resize(count);
+    : levels(memory),
+      visit(visiting_order(problem, memory)),
+      zeros(memory) {
+  levels.resize(static_cast<std::size_t>((problem.point_total + kPointBlock - 1) / kPointBlock));
+  zeros.resize(static_cast<std::size_t>(problem.head_dim * dtype_bytes(problem.value_dtype)));
+
+  prefetch = problem.token_count * static_cast<std::int64_t>(zeros.size()) > kNearBytes;
+  constexpr std::int64_t kNarrow = std::numeric_limits<std::int32_t>::max();
+  pixel_bytes = problem.value.row * dtype_bytes(problem.value_dtype);
+  wide_strides = pixel_bytes > kNarrow;
   for (Level const& level : problem.levels) {
     for (std::int64_t k = level.point_start; k < level.point_start + level.point_count; ++k) {
-      auto const i = static_cast<std::size_t>(k);
-      width[i] = static_cast<float>(level.width);
-      height[i] = static_cast<float>(level.height);
-      columns[i] = static_cast<std::int32_t>(level.width);
-      rows[i] = static_cast<std::int32_t>(level.height);
-      origin[i] = static_cast<std::int32_t>(level.origin);
-      pitch[i] = static_cast<std::int32_t>(level.row_tokens);
+      PointLevels& block = levels[static_cast<std::size_t>(k / kPointBlock)];
+      std::int64_t const i = k % kPointBlock;
+      block.width[i] = size_of(level.width, problem);
+      block.height[i] = size_of(level.height, problem);
+      block.half_step[i] = 0.5f / static_cast<float>(level.point_count);
+      block.columns[i] = static_cast<std::int32_t>(level.width);
+      block.rows[i] = static_cast<std::int32_t>(level.height);
+      block.row_bytes[i] = level.row_tokens * pixel_bytes;
+      block.origin[i] = level.origin * pixel_bytes;
+      wide_strides = wide_strides || block.row_bytes[i] > kNarrow;
     }
   }
-  zeros.resize(static_cast<std::size_t>(problem.head_dim * dtype_bytes(problem.value_dtype)));
+
+  locate = choose_locate(problem);
+  switch (problem.value_dtype) {
+    case MSDA_F32: gather = choose_gather_f32(problem); break;
+    case MSDA_F16: gather = choose_gather_f16(problem); break;
+    case MSDA_BF16: gather = choose_gather_bf16(problem); break;
+    default: gather = choose_gather_f8(problem); break;
+  }
 }
 
 }  // namespace msda::simd

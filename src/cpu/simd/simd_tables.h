@@ -1,9 +1,8 @@
-// What prepare() makes once a plan: the level of every point as arrays that vectors can load, a row of
-// zeros for corners outside the map, and the order in which queries are visited.
+// What prepare() makes once a plan: the level of every point, the order in which queries are visited, a row of
+// zeros for corners outside the map, and the functions to run.
 #pragma once
 
 #include "core/problem.h"
-#include "cpu/simd/simd_tiles.h"
 #include "registry.h"
 
 #include <cstddef>
@@ -13,22 +12,44 @@
 
 namespace msda::simd {
 
-// Points are located this many at a time; more of them go block by block.
+// Points of a row that are located at once; longer rows go block by block.
 inline constexpr std::int64_t kPointBlock = 64;
+
+struct Corners;
+struct HeadSource;
+using Locate = void (*)(HeadSource const&, std::int64_t q, std::int64_t first, std::int64_t count,
+                        Corners&);
+using Gather = void (*)(HeadSource const&, std::int64_t first, std::int64_t last);
+
+// Of the level of each point of a block, as arrays that vectors can load.
+struct alignas(64) PointLevels {
+  float width[kPointBlock] = {};   // pixels; rounded up where float32 does not have the number
+  float height[kPointBlock] = {};
+  float half_step[kPointBlock] = {};  // 0.5 / P_l: what boxes divide an offset by
+  std::int32_t columns[kPointBlock] = {};  // pixels
+  std::int32_t rows[kPointBlock] = {};
+  std::int64_t row_bytes[kPointBlock] = {};  // from a pixel to the one below
+  std::int64_t origin[kPointBlock] = {};     // bytes from the head's first to pixel (0, 0)
+};
 
 struct Tables final : Prepared {
   Tables(Problem const& problem, std::pmr::memory_resource* memory);
 
-  std::int64_t padded_points = 0;          // K rounded up to whole blocks of vectors
-  std::pmr::vector<float> width;           // [padded_points] of the point's level, pixels
-  std::pmr::vector<float> height;          // [padded_points]
-  std::pmr::vector<std::int32_t> columns;  // [padded_points] the same as integers
-  std::pmr::vector<std::int32_t> rows;     // [padded_points]
-  std::pmr::vector<std::int32_t> origin;   // [padded_points] token of pixel (0, 0)
-  std::pmr::vector<std::int32_t> pitch;    // [padded_points] tokens from a pixel row to the next
-  std::pmr::vector<std::byte> zeros;       // one pixel of a head, all zero
-  Tiles tiles;
-  bool prefetch = false;  // the value of a head is larger than a cache that answers at once
+  std::int64_t query_at(std::int64_t place) const {
+    return visit.empty() ? place : visit[static_cast<std::size_t>(place)];
+  }
+
+  std::pmr::vector<PointLevels> levels;  // a block of points each
+
+  bool prefetch = false;         // of values: more of them than a cache that is near holds
+  std::int64_t pixel_bytes = 0;  // from a pixel to the one on its right
+  bool wide_strides = false;     // some of them needs more than 31 bits
+
+  std::pmr::vector<std::int32_t> visit;  // [Q] query at each place of the order; empty: as they come
+  std::pmr::vector<std::byte> zeros;     // one pixel of a head
+
+  Locate locate = nullptr;
+  Gather gather = nullptr;
 };
 
 }  // namespace msda::simd

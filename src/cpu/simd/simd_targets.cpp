@@ -1,5 +1,6 @@
 #include "cpu/simd/simd_targets.h"
 
+#define HWY_DISABLED_TARGETS MSDA_SIMD_DISABLED_TARGETS
 #include <hwy/highway.h>
 
 namespace msda {
@@ -21,5 +22,7 @@ std::string simd_targets() {
   }
   return text;
 }
+
+bool simd_usable() { return (HWY_TARGETS & hwy::SupportedTargets() & ~HWY_SCALAR) != 0; }
 
 }  // namespace msda

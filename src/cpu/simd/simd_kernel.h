@@ -1,0 +1,73 @@
+// What the parts of the family that are compiled once an instruction set share: the located points of one
+// row, and the two functions that make and use them. A row is the points of one (batch, query, head).
+#pragma once
+
+#include "core/problem.h"
+#include "cpu/simd/simd_tables.h"
+#include "cpu/simd/simd_targets.h"
+
+#include <cstdint>
+
+namespace msda::simd {
+
+// The corners of up to kPointBlock points: (y0, x0), (y0, x0 + 1), (y0 + 1, x0), (y0 + 1, x0 + 1).
+struct Corners {
+  alignas(64) std::int64_t offset[4][kPointBlock];  // bytes from the plan's row of zeros
+  alignas(64) float weight[4][kPointBlock];         // attention weight times bilinear weight
+  // Of the whole row, fused only: made with its first block of points, used by the others.
+  double largest_logit = 0;
+  float exp_sum = 0;
+};
+
+// One head of one batch item: where the inputs of its rows lie.
+struct HeadSource {
+  HeadSource(Problem const& problem_of_all, Call const& call_of_all, Tables const& tables_of_all,
+             std::int64_t b, std::int64_t m);
+
+  // Asks for the lines of query q's row: its coordinates, weights and output.
+  void prefetch(std::int64_t q) const {
+    prefetch_row(coord_row, q);
+    prefetch_row(weight_row, q);
+    prefetch_row(output_row, q);
+  }
+
+  Problem const& problem;
+  Call const& call;
+  Tables const& tables;
+  std::int64_t coord;      // element of query 0 in coord or offset
+  std::int64_t weight;     // element of query 0 in weight or logit
+  std::int64_t reference;  // element of query 0 in reference
+  std::int64_t output;     // element of query 0 in output
+  std::int64_t value;      // bytes from the plan's row of zeros to channel 0 of token 0
+  float scale;             // of 8-bit values
+
+ private:
+  // A query's elements of one tensor, as bytes.
+  struct Rows {
+    std::uintptr_t first;  // address of query 0
+    std::int64_t step;
+    std::int64_t size;
+  };
+  static Rows rows_of(const void* array, std::int64_t element, Strides const& strides, std::int64_t count,
+                      msda_dtype dtype);
+  static void prefetch_row(Rows const& rows, std::int64_t q) {
+    std::uintptr_t const row = rows.first + static_cast<std::uintptr_t>(q * rows.step);
+    for (std::int64_t byte = 0; byte < rows.size; byte += 64) {
+      __builtin_prefetch(reinterpret_cast<const void*>(row + static_cast<std::uintptr_t>(byte)));
+    }
+  }
+
+  Rows coord_row;
+  Rows weight_row;
+  Rows output_row;
+};
+
+// Locates points [first, first + count) of query q.
+Locate choose_locate(Problem const& problem);
+// Computes the rows of the queries at places [first, last) of the visiting order.
+Gather choose_gather_f32(Problem const& problem);
+Gather choose_gather_f16(Problem const& problem);
+Gather choose_gather_bf16(Problem const& problem);
+Gather choose_gather_f8(Problem const& problem);
+
+}  // namespace msda::simd

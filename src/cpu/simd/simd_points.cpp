@@ -1,0 +1,428 @@
+// Locating points: from the inputs of one row to the offsets and weights of its corners, a vector of points
+// at a time. Compiled once a target.
+
+#include "cpu/simd/simd_kernel.h"
+
+#define HWY_DISABLED_TARGETS MSDA_SIMD_DISABLED_TARGETS
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu/simd/simd_points.cpp"
+#include <hwy/foreach_target.h>
+// After foreach_target:
+#include "cpu/simd/simd_elements-inl.h"
+
+#include <hwy/contrib/math/math-inl.h>
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+HWY_BEFORE_NAMESPACE();
+namespace msda::simd::HWY_NAMESPACE {
+
+#if HWY_TARGET == HWY_SCALAR
+Locate choose(Problem const&) { return nullptr; }
+#else
+namespace hn = hwy::HWY_NAMESPACE;
+
+using Floats = hn::ScalableTag<float>;
+constexpr std::int64_t kLanes = hn::MaxLanes(Floats());
+// Left of and above every map: all four corners of such a point are outside.
+constexpr float kOutside = -2.0f;
+
+// A block of points: where they lie in pixels, and their attention weights. What stands behind the last
+// point is not looked at.
+struct Points {
+  HWY_ALIGN float x[kPointBlock];
+  HWY_ALIGN float y[kPointBlock];
+  HWY_ALIGN float weight[kPointBlock];
+};
+
+HWY_INLINE PointLevels const& levels_at(HeadSource const& source, std::int64_t first) {
+  return source.tables.levels[static_cast<std::size_t>(first / kPointBlock)];
+}
+
+// Elements as float32 behind a pointer that may be read `count` times: the array itself, or a copy.
+HWY_INLINE const float* as_floats(const float* from, std::int64_t, float*) { return from; }
+template <typename T>
+HWY_INLINE const float* as_floats(const T* from, std::int64_t count, float* copy) {
+  to_floats(from, count, copy);
+  return copy;
+}
+
+// ---- attention weights ----------------------------------------------------------------------------------
+
+template <typename T>
+HWY_INLINE void copy_weights(const T* from, std::int64_t count, float* to) {
+  const Floats d;
+  HWY_ALIGN float copy[kPointBlock];
+  const float* const floats = as_floats(from, count, copy);
+  for (std::int64_t i = 0; i < count; i += kLanes) {
+    hn::Store(load_first(d, floats + i, count - i), d, to + i);
+  }
+}
+
+HWY_INLINE void copy_weights(const double* from, std::int64_t count, float* to) {
+  for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<float>(from[i]);
+}
+
+HWY_INLINE void read_weights(HeadSource const& source, std::int64_t row, std::int64_t count, float* to) {
+  const void* const array = source.call.weight;
+  switch (source.problem.weight_dtype) {
+    case MSDA_F32: return copy_weights(static_cast<const float*>(array) + row, count, to);
+    case MSDA_F16: return copy_weights(static_cast<const F16*>(array) + row, count, to);
+    case MSDA_BF16: return copy_weights(static_cast<const Bf16*>(array) + row, count, to);
+    default: return copy_weights(static_cast<const double*>(array) + row, count, to);
+  }
+}
+
+// ---- softmax --------------------------------------------------------------------------------------------
+
+template <typename T>
+HWY_INLINE double largest_of(const T* row, std::int64_t K) {
+  const Floats d;
+  HWY_ALIGN float copy[kPointBlock];
+  auto const least = hn::Set(d, -std::numeric_limits<float>::infinity());
+  auto largest = least;
+  for (std::int64_t k = 0; k < K; k += kPointBlock) {
+    std::int64_t const count = std::min(K - k, kPointBlock);
+    const float* const floats = as_floats(row + k, count, copy);
+    for (std::int64_t i = 0; i < count; i += kLanes) {
+      auto const present = hn::FirstN(d, static_cast<std::size_t>(std::min(count - i, kLanes)));
+      auto const logit = load_first(d, floats + i, count - i);
+      largest = hn::Max(largest, hn::IfThenElse(present, logit, least));
+    }
+  }
+  return static_cast<double>(hn::GetLane(hn::MaxOfLanes(d, largest)));
+}
+
+HWY_INLINE double largest_of(const double* row, std::int64_t K) {
+  double largest = -std::numeric_limits<double>::infinity();
+  for (std::int64_t k = 0; k < K; ++k) largest = std::max(largest, row[k]);
+  return largest;
+}
+
+// exp(logit - largest) of a block, behind it zeros up to a whole vector; the sum is added to `sum`.
+// Differences are formed in the type of the logits: float64 ones may agree in all of float32's digits.
+template <typename T, class V>
+HWY_INLINE V exponentials(const T* logit, std::int64_t count, double largest, float* to, V sum) {
+  const Floats d;
+  HWY_ALIGN float difference[kPointBlock];
+  if constexpr (std::is_same_v<T, double>) {
+    for (std::int64_t i = 0; i < count; ++i) difference[i] = static_cast<float>(logit[i] - largest);
+  } else {
+    const float* const floats = as_floats(logit, count, difference);
+    auto const shift = hn::Set(d, static_cast<float>(largest));
+    for (std::int64_t i = 0; i < count; i += kLanes) {
+      hn::Store(hn::Sub(load_first(d, floats + i, count - i), shift), d, difference + i);
+    }
+  }
+  std::int64_t const end = (count + kLanes - 1) / kLanes * kLanes;
+  for (std::int64_t i = count; i < end; ++i) {
+    difference[i] = -std::numeric_limits<float>::infinity();
+  }
+  for (std::int64_t i = 0; i < end; i += kLanes) {
+    auto const x = hn::Load(d, difference + i);
+    // Highway's Exp is for numbers: a NaN must stay one, and minus infinity gives zero.
+    auto const power = hn::Exp(d, hn::Max(x, hn::Set(d, -128.0f)));
+    auto const e = hn::IfThenElse(hn::Eq(x, x), power, x);
+    hn::Store(e, d, to + i);
+    sum = hn::Add(sum, e);
+  }
+  return sum;
+}
+
+// Weights of points [first, first + count) of a row of K logits. The first block of a row finds the largest
+// logit and the sum; the others take them from `corners`.
+template <typename T>
+HWY_INLINE void softmax(const T* row, std::int64_t K, std::int64_t first, std::int64_t count,
+                        Corners& corners, float* to) {
+  const Floats d;
+  if (first == 0) {
+    double const largest = largest_of(row, K);
+    auto sum = hn::Zero(d);
+    for (std::int64_t k = 0; k < K; k += kPointBlock) {
+      sum = exponentials(row + k, std::min(K - k, kPointBlock), largest, to, sum);
+    }
+    corners.largest_logit = largest;
+    corners.exp_sum = hn::GetLane(hn::SumOfLanes(d, sum));
+  }
+  if (K > kPointBlock) exponentials(row + first, count, corners.largest_logit, to, hn::Zero(d));
+  auto const sum = hn::Set(d, corners.exp_sum);
+  for (std::int64_t i = 0; i < count; i += kLanes) {
+    hn::Store(hn::Div(hn::Load(d, to + i), sum), d, to + i);
+  }
+}
+
+HWY_INLINE void read_softmax(HeadSource const& source, std::int64_t row, std::int64_t first,
+                             std::int64_t count, Corners& corners, float* to) {
+  const void* const array = source.call.logit;
+  std::int64_t const K = source.problem.point_total;
+  switch (source.problem.weight_dtype) {
+    case MSDA_F32: return softmax(static_cast<const float*>(array) + row, K, first, count, corners, to);
+    case MSDA_F16: return softmax(static_cast<const F16*>(array) + row, K, first, count, corners, to);
+    case MSDA_BF16: return softmax(static_cast<const Bf16*>(array) + row, K, first, count, corners, to);
+    default: return softmax(static_cast<const double*>(array) + row, K, first, count, corners, to);
+  }
+}
+
+// ---- coordinates ----------------------------------------------------------------------------------------
+
+// What a level's reference gives each of its points: centre, and half the extent of the box.
+struct References {
+  HWY_ALIGN float centre[2][kPointBlock + kLanes];
+  HWY_ALIGN float extent[2][kPointBlock + kLanes];
+};
+
+template <int kReference, typename T>
+HWY_INLINE void spread_references(HeadSource const& source, std::int64_t q, std::int64_t first,
+                                  std::int64_t count, References& to) {
+  const Floats d;
+  auto const& levels = source.problem.levels;
+  const T* reference = static_cast<const T*>(source.call.reference) + source.reference +
+                       q * static_cast<std::int64_t>(levels.size()) * kReference;
+  for (std::size_t l = 0; l < levels.size(); ++l, reference += kReference) {
+    std::int64_t const begin = std::max(levels[l].point_start - first, std::int64_t{0});
+    std::int64_t const end = std::min(levels[l].point_start + levels[l].point_count - first, count);
+    if (begin >= end) continue;
+    HWY_ALIGN float copy[kReference];
+    const float* const floats = as_floats(reference, kReference, copy);
+    hn::Vec<Floats> value[kReference];
+    for (int i = 0; i < kReference; ++i) value[i] = hn::Set(d, floats[i]);
+    // Whole vectors: what runs over is written again by the next level.
+    for (std::int64_t i = begin; i < end; i += kLanes) {
+      for (int axis = 0; axis < 2; ++axis) {
+        hn::StoreU(value[axis], d, to.centre[axis] + i);
+        if constexpr (kReference == 4) hn::StoreU(value[2 + axis], d, to.extent[axis] + i);
+      }
+    }
+  }
+}
+
+// Pixel positions of one axis, before anything is said about numbers that are none.
+template <int kReference, class V>
+HWY_INLINE V to_pixels(V coord, V size, V half_step, const float* centre, const float* extent) {
+  const Floats d;
+  auto const half = hn::Set(d, 0.5f);
+  if constexpr (kReference == 0) {
+    return hn::MulSub(coord, size, half);
+  } else if constexpr (kReference == 2) {
+    // (centre + offset / size) size - 1/2
+    return hn::MulAdd(hn::Load(d, centre), size, hn::Sub(coord, half));
+  } else {
+    // (centre + offset / P extent / 2) size - 1/2
+    auto const step = hn::Mul(hn::Mul(hn::Load(d, extent), size), half_step);
+    return hn::MulAdd(hn::Load(d, centre), size, hn::MulSub(coord, step, half));
+  }
+}
+
+template <class V>
+HWY_INLINE V zero_if_number(V v) {
+  return hn::Sub(v, v);
+}
+
+// A coordinate that is no number takes the point's weight with it, NaN or not. All others are clamped so
+// that what is far outside stays outside and fits an integer.
+template <int kReference, typename T>
+HWY_INLINE void read_coords(HeadSource const& source, std::int64_t q, const T* coord,
+                            std::int64_t first, std::int64_t count, Points& points) {
+  const Floats d;
+  PointLevels const& levels = levels_at(source, first);
+  References references;
+  if constexpr (kReference != 0) spread_references<kReference, T>(source, q, first, count, references);
+  HWY_ALIGN float copy[2 * kPointBlock];
+  const float* const pairs = as_floats(coord, 2 * count, copy);
+  for (std::int64_t i = 0; i < count; i += kLanes) {
+    auto const a = load_first(d, pairs + 2 * i, 2 * (count - i));
+    auto const b = load_first(d, pairs + 2 * i + kLanes, 2 * (count - i) - kLanes);
+    auto const x = hn::ConcatEven(d, b, a), y = hn::ConcatOdd(d, b, a);
+    auto const width = hn::Load(d, levels.width + i);
+    auto const height = hn::Load(d, levels.height + i);
+    auto const half_step = hn::Load(d, levels.half_step + i);
+    auto const px = to_pixels<kReference>(x, width, half_step, references.centre[0] + i,
+                                          references.extent[0] + i);
+    auto const py = to_pixels<kReference>(y, height, half_step, references.centre[1] + i,
+                                          references.extent[1] + i);
+    auto check = hn::Add(zero_if_number(x), zero_if_number(y));
+    if constexpr (kReference != 0) {
+      check = hn::Add(check, zero_if_number(hn::Load(d, references.centre[0] + i)));
+      check = hn::Add(check, zero_if_number(hn::Load(d, references.centre[1] + i)));
+    }
+    if constexpr (kReference == 4) {
+      check = hn::Add(check, zero_if_number(hn::Load(d, references.extent[0] + i)));
+      check = hn::Add(check, zero_if_number(hn::Load(d, references.extent[1] + i)));
+    }
+    if constexpr (kReference == 2) {
+      // offset / 0 is no number: the table has NaN there.
+      check = hn::Add(check, hn::Add(zero_if_number(width), zero_if_number(height)));
+    }
+    auto const is_number = hn::Eq(check, check);
+    auto const outside = hn::Set(d, kOutside);
+    auto const clamped_x = hn::Min(hn::Max(px, outside), width);
+    auto const clamped_y = hn::Min(hn::Max(py, outside), height);
+    hn::Store(hn::IfThenElse(is_number, clamped_x, outside), d, points.x + i);
+    hn::Store(hn::IfThenElse(is_number, clamped_y, outside), d, points.y + i);
+    hn::Store(hn::IfThenElseZero(is_number, hn::Load(d, points.weight + i)), d, points.weight + i);
+  }
+}
+
+// float64 coordinates are turned into pixels in float64: in float32 they would lose the bound.
+template <int kReference>
+HWY_INLINE void read_coords(HeadSource const& source, std::int64_t q, const double* coord,
+                            std::int64_t first, std::int64_t count, Points& points) {
+  auto const& levels = source.problem.levels;
+  const double* reference = static_cast<const double*>(source.call.reference) + source.reference +
+                            q * static_cast<std::int64_t>(levels.size()) * kReference;
+  for (std::size_t l = 0; l < levels.size(); ++l, reference += kReference) {
+    std::int64_t const begin = std::max(levels[l].point_start - first, std::int64_t{0});
+    std::int64_t const end = std::min(levels[l].point_start + levels[l].point_count - first, count);
+    double const size[2] = {static_cast<double>(levels[l].width), static_cast<double>(levels[l].height)};
+    for (std::int64_t i = begin; i < end; ++i) {
+      double at[2] = {coord[2 * i], coord[2 * i + 1]};
+      for (int axis = 0; axis < 2; ++axis) {
+        if constexpr (kReference == 2) at[axis] = reference[axis] + at[axis] / size[axis];
+        if constexpr (kReference == 4) {
+          double const step = 0.5 * reference[2 + axis] / static_cast<double>(levels[l].point_count);
+          at[axis] = reference[axis] + at[axis] * step;
+        }
+      }
+      bool const is_number = std::isfinite(at[0]) && std::isfinite(at[1]);
+      auto const pixel = [&](int axis) HWY_ATTR {
+        double const position = at[axis] * size[axis] - 0.5;
+        return is_number ? static_cast<float>(std::clamp(position, -2.0, size[axis])) : kOutside;
+      };
+      points.x[i] = pixel(0);
+      points.y[i] = pixel(1);
+      points.weight[i] = is_number ? points.weight[i] : 0.0f;
+    }
+  }
+}
+
+// ---- corners --------------------------------------------------------------------------------------------
+
+template <class V>
+HWY_INLINE void store_weights(V fx, V fy, V weight, std::int64_t i, Corners& corners) {
+  const Floats d;
+  auto const one = hn::Set(d, 1.0f);
+  auto const gx = hn::Sub(one, fx), gy = hn::Sub(one, fy);
+  auto const upper = hn::Mul(weight, gy), lower = hn::Mul(weight, fy);
+  hn::Store(hn::Mul(upper, gx), d, corners.weight[0] + i);
+  hn::Store(hn::Mul(upper, fx), d, corners.weight[1] + i);
+  hn::Store(hn::Mul(lower, gx), d, corners.weight[2] + i);
+  hn::Store(hn::Mul(lower, fx), d, corners.weight[3] + i);
+}
+
+// Byte offsets, half a vector of points at a time because they take 64 bits.
+template <class V32, class Half>
+HWY_INLINE void store_offsets(HeadSource const& source, std::int64_t first, std::int64_t i, V32 x0, V32 y0,
+                              V32 const (&inside)[4], Half half, Corners& corners) {
+  using D32 = hn::RebindToSigned<Floats>;
+  using D64 = hn::RepartitionToWide<D32>;
+  const D32 d32;
+  const D64 d64;
+  PointLevels const& levels = levels_at(source, first);
+  Tables const& tables = source.tables;
+  auto const widen = [&](V32 v) HWY_ATTR { return hn::PromoteTo(d64, half(v)); };
+  auto const times = [&](hn::Vec<D64> a, hn::Vec<D64> b) HWY_ATTR {
+    return hn::MulEven(hn::BitCast(d32, a), hn::BitCast(d32, b));
+  };
+  auto const x = widen(x0), y = widen(y0);
+  auto const pixel = hn::Set(d64, tables.pixel_bytes);
+  auto const row = hn::Load(d64, levels.row_bytes + i);
+  auto offset = hn::Add(hn::Load(d64, levels.origin + i), hn::Set(d64, source.value));
+  if (HWY_LIKELY(!tables.wide_strides)) {
+    offset = hn::Add(offset, hn::Add(times(y, row), times(x, pixel)));
+  } else {
+    // 31 bits of a stride at a time; the products of the upper ones need no bits above 64.
+    auto const low = hn::Set(d64, 0x7FFFFFFF);
+    auto const product = [&](auto a, auto stride) HWY_ATTR {
+      return hn::Add(times(a, hn::And(stride, low)),
+                     hn::ShiftLeft<31>(times(a, hn::ShiftRight<31>(stride))));
+    };
+    offset = hn::Add(offset, hn::Add(product(y, row), product(x, pixel)));
+  }
+  auto const below = hn::Add(offset, row);
+  hn::Store(hn::And(offset, widen(inside[0])), d64, corners.offset[0] + i);
+  hn::Store(hn::And(hn::Add(offset, pixel), widen(inside[1])), d64, corners.offset[1] + i);
+  hn::Store(hn::And(below, widen(inside[2])), d64, corners.offset[2] + i);
+  hn::Store(hn::And(hn::Add(below, pixel), widen(inside[3])), d64, corners.offset[3] + i);
+}
+
+HWY_INLINE void find_corners(HeadSource const& source, std::int64_t first, std::int64_t count,
+                             Points const& points, Corners& corners) {
+  const Floats d;
+  const hn::RebindToSigned<Floats> di;
+  const hn::RebindToUnsigned<Floats> du;
+  PointLevels const& levels = levels_at(source, first);
+  for (std::int64_t i = 0; i < count; i += kLanes) {
+    auto const px = hn::Load(d, points.x + i), py = hn::Load(d, points.y + i);
+    auto const floor_x = hn::Floor(px), floor_y = hn::Floor(py);
+    store_weights(hn::Sub(px, floor_x), hn::Sub(py, floor_y), hn::Load(d, points.weight + i), i, corners);
+    auto const x0 = hn::ConvertTo(di, floor_x), y0 = hn::ConvertTo(di, floor_y);
+    auto const x1 = hn::Add(x0, hn::Set(di, 1)), y1 = hn::Add(y0, hn::Set(di, 1));
+    auto const columns = hn::BitCast(du, hn::Load(di, levels.columns + i));
+    auto const rows = hn::BitCast(du, hn::Load(di, levels.rows + i));
+    // As unsigned numbers the negative ones are beyond every size.
+    auto const left = hn::Lt(hn::BitCast(du, x0), columns), right = hn::Lt(hn::BitCast(du, x1), columns);
+    auto const top = hn::Lt(hn::BitCast(du, y0), rows), bottom = hn::Lt(hn::BitCast(du, y1), rows);
+    auto const ones = [&](auto a, auto b) HWY_ATTR {
+      return hn::BitCast(di, hn::VecFromMask(du, hn::And(a, b)));
+    };
+    hn::Vec<decltype(di)> const inside[4] = {ones(top, left), ones(top, right), ones(bottom, left),
+                                             ones(bottom, right)};
+    const hn::Half<decltype(di)> dh;
+    store_offsets(source, first, i, x0, y0, inside,
+                  [](auto v) HWY_ATTR { return hn::LowerHalf(v); }, corners);
+    store_offsets(source, first, i + kLanes / 2, x0, y0, inside,
+                  [dh](auto v) HWY_ATTR { return hn::UpperHalf(dh, v); }, corners);
+  }
+}
+
+// ---- the function of a plan -----------------------------------------------------------------------------
+
+template <int kReference, typename T>
+void locate(HeadSource const& source, std::int64_t q, std::int64_t first, std::int64_t count,
+            Corners& corners) {
+  Problem const& problem = source.problem;
+  Call const& call = source.call;
+  Points points;
+  std::int64_t const weight_row = source.weight + q * problem.weight.row;
+  if constexpr (kReference == 0) {
+    read_weights(source, weight_row + first, count, points.weight);
+  } else {
+    read_softmax(source, weight_row, first, count, corners, points.weight);
+  }
+  const T* const coord = static_cast<const T*>(kReference == 0 ? call.coord : call.offset) +
+                         source.coord + q * problem.coord.row + 2 * first;
+  read_coords<kReference>(source, q, coord, first, count, points);
+  find_corners(source, first, count, points, corners);
+}
+
+template <int kReference>
+Locate choose_by_dtype(msda_dtype coord_dtype) {
+  switch (coord_dtype) {
+    case MSDA_F32: return locate<kReference, float>;
+    case MSDA_F16: return locate<kReference, F16>;
+    case MSDA_BF16: return locate<kReference, Bf16>;
+    default: return locate<kReference, double>;
+  }
+}
+
+Locate choose(Problem const& problem) {
+  if (!problem.fused()) return choose_by_dtype<0>(problem.coord_dtype);
+  if (problem.reference_dim == 2) return choose_by_dtype<2>(problem.coord_dtype);
+  return choose_by_dtype<4>(problem.coord_dtype);
+}
+#endif  // HWY_TARGET
+
+}  // namespace msda::simd::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace msda::simd {
+
+HWY_EXPORT(choose);
+Locate choose_locate(Problem const& problem) { return HWY_DYNAMIC_DISPATCH(choose)(problem); }
+
+}  // namespace msda::simd
+#endif
