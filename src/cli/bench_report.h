@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cli/accuracy_check.h"
-#include "cli/client.h"
+#include "cli/runner.h"
 
 #include <cstdint>
 #include <string>

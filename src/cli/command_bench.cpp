@@ -4,11 +4,11 @@
 #include "cli/bench_report.h"
 #include "cli/case_input.h"
 #include "cli/cli_error.h"
-#include "cli/client.h"
 #include "cli/commands.h"
 #include "cli/machine.h"
 #include "cli/progress_bar.h"
 #include "cli/report_text.h"
+#include "cli/runner.h"
 #include "cli/workloads.h"
 
 #include <fmt/ranges.h>

@@ -1,9 +1,9 @@
 // msda explain: which kernels take a problem, in which order, and why the others do not.
 #include "cli/case_input.h"
 #include "cli/cli_error.h"
-#include "cli/client.h"
 #include "cli/commands.h"
 #include "cli/report_text.h"
+#include "cli/runner.h"
 #include "cli/workloads.h"
 
 namespace msda::cli {

@@ -1,9 +1,9 @@
 // msda info: what is installed and what it can run on.
 #include "cli/cli_error.h"
-#include "cli/client.h"
 #include "cli/commands.h"
 #include "cli/machine.h"
 #include "cli/report_text.h"
+#include "cli/runner.h"
 
 #include <nlohmann/json.hpp>
 

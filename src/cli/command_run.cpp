@@ -3,9 +3,9 @@
 #include "cli/array_files.h"
 #include "cli/case_input.h"
 #include "cli/cli_error.h"
-#include "cli/client.h"
 #include "cli/commands.h"
 #include "cli/report_text.h"
+#include "cli/runner.h"
 
 #include <fmt/ranges.h>
 

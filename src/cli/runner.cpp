@@ -1,4 +1,4 @@
-#include "cli/client.h"
+#include "cli/runner.h"
 
 #include <algorithm>
 #include <chrono>
