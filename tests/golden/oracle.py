@@ -4,7 +4,7 @@ This is what the library is measured against, so it shares nothing with the libr
 in, plain arrays out, one loop over levels and one over the four corners, gradients by hand. It is
 slow and short on purpose.
 
-Letters: B batch, S tokens, M heads, D channels of a head, Q queries, L levels, P points of one level,
+Letters: B batch, S tokens, M heads, D channels of a head, Q queries, L levels, P points of a level,
 K points of all levels.
 
   value   [B,S,M,D]      coord  [B,Q,M,K,2] as (x, y)      weight [B,Q,M,K]

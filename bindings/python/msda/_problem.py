@@ -1,0 +1,242 @@
+"""Problem: the shapes, strides and types of one computation, in the words of the C interface."""
+
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from ._arrays import PACKED, Strides, dtype_code, packed_strides, to_dtype
+from ._errors import InvalidArgumentError
+from ._library import ffi, lib
+
+_OPERATIONS = {"forward": lib.MSDA_FORWARD, "backward": lib.MSDA_BACKWARD}
+_INPUT_MODES = {"sampled": lib.MSDA_INPUT_SAMPLED, "fused": lib.MSDA_INPUT_FUSED}
+_MATH_MODES = {"accurate": lib.MSDA_MATH_ACCURATE, "fast": lib.MSDA_MATH_FAST}
+
+_INT32_MAX, _INT64_MAX = 2**31 - 1, 2**63 - 1
+
+# What each tensor is: its axes in letters (R is reference_dim) and the Problem field of its type.
+TENSORS = {
+    "value": ("BSMD", "value_dtype"),
+    "coord": ("BQMK2", "coord_dtype"),
+    "weight": ("BQMK", "weight_dtype"),
+    "reference": ("BQLR", "coord_dtype"),
+    "offset": ("BQMK2", "coord_dtype"),
+    "logit": ("BQMK", "weight_dtype"),
+    "output": ("BQMD", "output_dtype"),
+    "grad_output": ("BQMD", "output_dtype"),
+    "grad_value": ("BSMD", "grad_value_dtype"),
+    "grad_coord": ("BQMK2", "coord_dtype"),
+    "grad_weight": ("BQMK", "weight_dtype"),
+    "grad_reference": ("BQLR", "coord_dtype"),
+    "grad_offset": ("BQMK2", "coord_dtype"),
+    "grad_logit": ("BQMK", "weight_dtype"),
+}
+# The Problem field with a tensor's strides; the others are always packed.
+STRIDES = {
+    "value": "value_strides",
+    "coord": "coord_strides",
+    "offset": "coord_strides",
+    "weight": "weight_strides",
+    "logit": "weight_strides",
+    "output": "output_strides",
+    "grad_output": "output_strides",
+}
+
+
+def _integer(field: str, given: Any, largest: int = _INT64_MAX) -> int:
+    try:
+        number = operator.index(given)
+    except TypeError:
+        raise InvalidArgumentError(f"{field} is {given!r}: must be an integer") from None
+    if not 0 <= number <= largest:
+        raise InvalidArgumentError(f"{field} is {number}: must be 0 to {largest}")
+    return number
+
+
+def _pairs(field: str, given: Any) -> tuple[tuple[int, int], ...]:
+    try:
+        rows = [tuple(row) for row in given]
+    except TypeError:
+        raise InvalidArgumentError(f"{field} is {given!r}: must be pairs (H, W)") from None
+    for index, row in enumerate(rows):
+        if len(row) != 2:
+            raise InvalidArgumentError(f"{field}[{index}] is {row}: must be a pair (H, W)")
+    return tuple(
+        (_integer(f"{field}[{i}][0]", h, _INT32_MAX), _integer(f"{field}[{i}][1]", w, _INT32_MAX))
+        for i, (h, w) in enumerate(rows))
+
+
+def _choice(field: str, given: Any, allowed: dict[str, int]) -> None:
+    if given not in allowed:
+        raise InvalidArgumentError(f"{field} is {given!r}: must be one of {', '.join(allowed)}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """The shapes, strides and types of one computation. Immutable; equal problems are equal.
+
+    B batch, S tokens (pixels of all levels), M heads, D channels of a head, Q queries, L levels,
+    P points of a level, K points of all levels together. Every field is checked: the error,
+    InvalidArgumentError, names the field, its value and what is allowed.
+
+    level_hw          L pairs (H, W), in pixels.
+    points            P: one number for all levels, or one for each.
+    batch, query_count, head_count, head_dim    B, Q, M, D.
+    value_dtype       "float64", "float32", "float16", "bfloat16", "float8_e4m3fn", or such a dtype.
+    coord_dtype, weight_dtype    None: float64 when value is, else float32. Not float8.
+    output_dtype, grad_value_dtype    None: like value; float32 when value is float8.
+    operation         "forward" or "backward".
+    input_mode        "sampled": coord and weight; "fused": reference, offset and logit.
+    reference_dim     of a fused problem: 2 = (x, y), 4 = (cx, cy, w, h).
+    value_border      True: every level is stored (H+2) x (W+2), with a border of zeros around it.
+    math_mode         "accurate" or "fast" (16-bit values may be summed in 16 bits, 8 at a time).
+    deterministic     False allows kernels whose gradients differ in the last bits from run to run.
+    query_hw          the queries are the pixels, row by row, of these grids (H, W) in turn; None:
+                      they are not. A hint that never changes a result.
+    value_strides     element strides of [B][S][M]; (0, 0, 0) is packed. 0 in part repeats an input.
+    coord_strides     of [B][Q][M] of coord and offset; weight_strides of weight and logit;
+    output_strides    of output and grad_output. Inner axes and all other arrays are packed.
+    """
+
+    level_hw: Sequence[Sequence[int]]
+    points: int | Sequence[int]
+    batch: int
+    query_count: int
+    head_count: int
+    head_dim: int
+    value_dtype: DTypeLike = "float32"
+    coord_dtype: DTypeLike | None = None
+    weight_dtype: DTypeLike | None = None
+    output_dtype: DTypeLike | None = None
+    grad_value_dtype: DTypeLike | None = None
+    operation: Literal["forward", "backward"] = "forward"
+    input_mode: Literal["sampled", "fused"] = "sampled"
+    reference_dim: int = 0
+    value_border: bool = False
+    math_mode: Literal["accurate", "fast"] = "accurate"
+    deterministic: bool = True
+    query_hw: Sequence[Sequence[int]] | None = None
+    value_strides: Strides = PACKED
+    coord_strides: Strides = PACKED
+    weight_strides: Strides = PACKED
+    output_strides: Strides = PACKED
+
+    def __post_init__(self) -> None:
+        put = lambda field, value: object.__setattr__(self, field, value)
+        put("level_hw", _pairs("level_hw", self.level_hw))
+        if self.query_hw is not None:
+            put("query_hw", _pairs("query_hw", self.query_hw))
+        put("points", self._points_of_levels())
+        for field in ("batch", "query_count", "head_count", "head_dim"):
+            put(field, _integer(field, getattr(self, field)))
+        put("reference_dim", _integer("reference_dim", self.reference_dim, _INT32_MAX))
+        put("value_border", bool(_integer("value_border", self.value_border, 1)))
+        put("deterministic", bool(self.deterministic))
+        _choice("operation", self.operation, _OPERATIONS)
+        _choice("input_mode", self.input_mode, _INPUT_MODES)
+        _choice("math_mode", self.math_mode, _MATH_MODES)
+        self._resolve_dtypes(put)
+        for field in ("value_strides", "coord_strides", "weight_strides", "output_strides"):
+            strides = tuple(getattr(self, field))
+            if len(strides) != 3:
+                raise InvalidArgumentError(f"{field} is {strides}: must be three numbers")
+            put(field, tuple(_integer(f"{field}[{i}]", s) for i, s in enumerate(strides)))
+
+    def _points_of_levels(self) -> tuple[int, ...]:
+        levels = len(self.level_hw)
+        points = self.points
+        if np.ndim(points) == 0:
+            points = [points] * levels
+        if len(points) != levels:
+            raise InvalidArgumentError(
+                f"points has {len(points)} entries: must have one for each of the {levels} levels")
+        return tuple(_integer(f"points[{i}]", p, _INT32_MAX) for i, p in enumerate(points))
+
+    def _resolve_dtypes(self, put: Any) -> None:
+        value = to_dtype("value_dtype", self.value_dtype)
+        like_value = value if value.itemsize > 1 else np.dtype(np.float32)
+        sampling = value if value == np.float64 else np.dtype(np.float32)
+        put("value_dtype", value)
+        for field, default in (("coord_dtype", sampling), ("weight_dtype", sampling),
+                               ("output_dtype", like_value), ("grad_value_dtype", like_value)):
+            given = getattr(self, field)
+            put(field, default if given is None else to_dtype(field, given))
+
+    @property
+    def token_count(self) -> int:
+        """S, the tokens of all levels, borders included."""
+        border = 2 * self.value_border
+        return sum((h + border) * (w + border) for h, w in self.level_hw)
+
+    @property
+    def point_total(self) -> int:
+        """K, the points of all levels."""
+        return sum(self.points)
+
+    def shape(self, tensor: str) -> tuple[int, ...]:
+        """The shape of a tensor by its name, such as "value" or "grad_coord"."""
+        size = {"B": self.batch, "S": self.token_count, "M": self.head_count, "D": self.head_dim,
+                "Q": self.query_count, "L": len(self.level_hw), "K": self.point_total,
+                "R": self.reference_dim, "2": 2}
+        return tuple(size[letter] for letter in TENSORS[tensor][0])
+
+    def dtype(self, tensor: str) -> np.dtype:
+        """The element type of a tensor by its name."""
+        return getattr(self, TENSORS[tensor][1])
+
+    def strides(self, tensor: str) -> Strides:
+        """Element strides of the first three axes of a tensor; PACKED (0, 0, 0) where it is packed.
+
+        Axes of length 1 count as packed, whatever stride they were given."""
+        given = getattr(self, STRIDES[tensor]) if tensor in STRIDES else PACKED
+        shape = self.shape(tensor)
+        packed = packed_strides(shape)
+        if given == PACKED or 0 in shape:
+            return PACKED
+        used = tuple(s if n > 1 else p for n, s, p in zip(shape, given, packed))
+        return PACKED if used == packed else used
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The names of the tensors that are read and must be given."""
+        names = ("value", "coord", "weight")
+        if self.input_mode == "fused":
+            names = ("value", "reference", "offset", "logit")
+        return (*names, "grad_output") if self.operation == "backward" else names
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The names of the tensors that can be computed."""
+        if self.operation == "forward":
+            return ("output",)
+        return tuple(f"grad_{name}" for name in self.inputs if name != "grad_output")
+
+    def to_c(self) -> tuple[Any, Any]:
+        """The msda_problem, and what must live as long as it is used."""
+        flat = lambda pairs: [number for pair in pairs for number in pair]
+        level_hw = ffi.new("int32_t[]", flat(self.level_hw))
+        points = ffi.new("int32_t[]", list(self.points))
+        c = ffi.new("msda_problem*")
+        c.struct_size = ffi.sizeof("msda_problem")
+        c.level_hw, c.point_counts = level_hw, points
+        c.level_count = len(self.level_hw)
+        query_hw = ffi.NULL
+        if self.query_hw:
+            query_hw = c.query_hw = ffi.new("int32_t[]", flat(self.query_hw))
+            c.query_grid_count = len(self.query_hw)
+        for field in ("batch", "query_count", "head_count", "head_dim", "reference_dim",
+                      "value_border", "value_strides", "coord_strides", "weight_strides",
+                      "output_strides"):
+            setattr(c, field, getattr(self, field))
+        for field in fields(self):
+            if field.name.endswith("_dtype"):
+                setattr(c, field.name, dtype_code(getattr(self, field.name)))
+        c.operation = _OPERATIONS[self.operation]
+        c.input_mode = _INPUT_MODES[self.input_mode]
+        c.math_mode = _MATH_MODES[self.math_mode]
+        c.determinism = lib.MSDA_DETERMINISTIC if self.deterministic else lib.MSDA_NOT_GUARANTEED
+        return c, (level_hw, points, query_hw)
