@@ -20,6 +20,12 @@ void check_not_negative(std::string_view field, std::int64_t value) {
   if (value < 0) invalid("problem.{} is {}: must be 0 or more", field, value);
 }
 
+void check_aligned(std::string_view field, const std::int32_t* array) {
+  if (reinterpret_cast<std::uintptr_t>(array) % alignof(std::int32_t) == 0) return;
+  invalid("problem.{} is {}: must be aligned to {} bytes", field, static_cast<const void*>(array),
+          alignof(std::int32_t));
+}
+
 void check_one_of(std::string_view field, std::int64_t value,
                   std::initializer_list<std::int64_t> allowed) {
   if (std::find(allowed.begin(), allowed.end(), value) != allowed.end()) return;
@@ -90,6 +96,8 @@ void read_levels(msda_problem const& in, Problem& out) {
     invalid("problem.level_hw is NULL: must point to [{}][2] = (H, W), level_count is {}",
             in.level_count, in.level_count);
   }
+  check_aligned("level_hw", in.level_hw);
+  check_aligned("point_counts", in.point_counts);
   if (in.point_counts == nullptr) check_not_negative("point_count", in.point_count);
   out.levels.reserve(static_cast<std::size_t>(in.level_count));
   std::int64_t const border = in.value_border;
@@ -130,6 +138,7 @@ void read_grids(msda_problem const& in, Problem& out) {
     invalid("problem.query_grid_count is 0: must be 1 or more when query_hw is given");
   }
   if (in.query_grid_count == 0) return;
+  check_aligned("query_hw", in.query_hw);
   std::int64_t pixels = 0;
   out.query_grids.reserve(static_cast<std::size_t>(in.query_grid_count));
   for (std::int32_t g = 0; g < in.query_grid_count; ++g) {

@@ -80,6 +80,14 @@ CallBuffers list_buffers(Problem const& problem, msda_tensors const& t) {
   return buffers;
 }
 
+void set_end(Buffer& buffer, std::uintptr_t bytes) {
+  if (UINTPTR_MAX - buffer.begin < bytes) {
+    invalid("tensors.{} is {}: {} bytes from there exceed the address space", buffer.shape.name,
+            buffer.pointer, bytes);
+  }
+  buffer.end = buffer.begin + bytes;
+}
+
 // Presence and alignment; fills the address range.
 void check_buffer(Buffer& buffer) {
   if (buffer.use == Use::kUnused) return;
@@ -95,11 +103,7 @@ void check_buffer(Buffer& buffer) {
     invalid("tensors.{} is {}: must be aligned to {} bytes, the size of one {} element",
             buffer.shape.name, buffer.pointer, alignment, dtype_name(buffer.shape.dtype));
   }
-  if (UINTPTR_MAX - buffer.begin < static_cast<std::uintptr_t>(bytes)) {
-    invalid("tensors.{} is {}: {} bytes from there exceed the address space", buffer.shape.name,
-            buffer.pointer, bytes);
-  }
-  buffer.end = buffer.begin + static_cast<std::uintptr_t>(bytes);
+  set_end(buffer, static_cast<std::uintptr_t>(bytes));
 }
 
 Buffer workspace_buffer(std::size_t needed_bytes, msda_tensors const& tensors) {
@@ -121,7 +125,7 @@ Buffer workspace_buffer(std::size_t needed_bytes, msda_tensors const& tensors) {
     invalid("tensors.workspace is {}: must be aligned to {} bytes", tensors.workspace,
             Arena::kAlignment);
   }
-  buffer.end = buffer.begin + needed_bytes;
+  set_end(buffer, needed_bytes);
   return buffer;
 }
 

@@ -50,6 +50,9 @@ void release(msda_handle* handle) noexcept;
 // Reads and checks every field of the caller's problem; throws StatusError naming the first bad one.
 Problem canonical_problem(const msda_problem* problem, std::pmr::memory_resource* memory);
 
+// Every field of the options by itself; whether a kernel can keep to them is not asked.
+void check_plan_options(msda_plan_options const& options, Device const& device);
+
 // Checks the caller's buffers against the plan's problem before anything is touched.
 Call canonical_call(Problem const& problem, std::size_t workspace_bytes,
                     const msda_tensors* tensors, msda_stream stream, bool on_cpu);

@@ -43,24 +43,6 @@ msda_plan* finish_plan(msda_handle& handle, Problem&& problem, Ranked const& cho
   return plan.release();
 }
 
-void check_options(msda_plan_options const& options, Device const& device) {
-  if (options.mode < MSDA_PLAN_HEURISTIC || options.mode > MSDA_PLAN_FORCED) {
-    invalid("plan_options.mode is {}: must be {} (MSDA_PLAN_HEURISTIC) to {} (MSDA_PLAN_FORCED)",
-            options.mode, MSDA_PLAN_HEURISTIC, MSDA_PLAN_FORCED);
-  }
-  if (options.mode == MSDA_PLAN_FORCED && options.kernel_id == nullptr) {
-    invalid("plan_options.kernel_id is NULL: must be a kernel id when mode is MSDA_PLAN_FORCED");
-  }
-  if (options.mode != MSDA_PLAN_FORCED && options.kernel_id != nullptr) {
-    invalid("plan_options.kernel_id is '{}': must be NULL unless mode is MSDA_PLAN_FORCED",
-            options.kernel_id);
-  }
-  if (options.sm_count_limit < 0 || (device.is_cpu() && options.sm_count_limit != 0)) {
-    invalid("plan_options.sm_count_limit is {}: must be {}", options.sm_count_limit,
-            device.is_cpu() ? "0 on a CPU handle" : "0 (all) or more");
-  }
-}
-
 std::string known_ids() {
   std::string ids;
   for (std::size_t i = 0; i < kernel_count(); ++i) {
@@ -99,7 +81,7 @@ Ranked heuristic_choice(Problem const& problem, Device const& device,
 msda_plan* create_plan(msda_handle& handle, const msda_problem* problem,
                        msda_plan_options const& options) {
   Problem canonical = canonical_problem(problem, &handle.memory);
-  check_options(options, handle.device);
+  check_plan_options(options, handle.device);
   if (options.mode == MSDA_PLAN_TUNED) {
     fail(MSDA_ERROR_UNSUPPORTED,
          "plan_options.mode is MSDA_PLAN_TUNED: tuning records come with a later version; use "
@@ -130,6 +112,25 @@ msda_plan* restore_plan(msda_handle& handle, const void* blob, std::size_t blob_
 }
 
 }  // namespace
+
+void check_plan_options(msda_plan_options const& options, Device const& device) {
+  if (options.mode < MSDA_PLAN_HEURISTIC || options.mode > MSDA_PLAN_FORCED) {
+    invalid("plan_options.mode is {}: must be {} (MSDA_PLAN_HEURISTIC) to {} (MSDA_PLAN_FORCED)",
+            options.mode, MSDA_PLAN_HEURISTIC, MSDA_PLAN_FORCED);
+  }
+  if (options.mode == MSDA_PLAN_FORCED && options.kernel_id == nullptr) {
+    invalid("plan_options.kernel_id is NULL: must be a kernel id when mode is MSDA_PLAN_FORCED");
+  }
+  if (options.mode != MSDA_PLAN_FORCED && options.kernel_id != nullptr) {
+    invalid("plan_options.kernel_id is '{}': must be NULL unless mode is MSDA_PLAN_FORCED",
+            options.kernel_id);
+  }
+  if (options.sm_count_limit < 0 || (device.is_cpu() && options.sm_count_limit != 0)) {
+    invalid("plan_options.sm_count_limit is {}: must be {}", options.sm_count_limit,
+            device.is_cpu() ? "0 on a CPU handle" : "0 (all) or more");
+  }
+}
+
 }  // namespace msda::api
 
 using namespace msda;

@@ -1,5 +1,5 @@
-// Tuning on the caller's tensors and its records. Arguments are checked as they will be; the work itself
-// comes with a later version and says so.
+// Tuning on the caller's tensors and its records. Arguments are checked as they will be; the work
+// itself comes with a later version and says so.
 
 #include "api/guard.h"
 #include "api/objects.h"
@@ -25,7 +25,7 @@ msda_status msda_plan_tune(msda_handle* handle, const msda_problem* problem,
   return guard("msda_plan_tune", log_of(handle), [&] {
     required(handle, "handle");
     required(out, "out");
-    read_optional_struct(options, "msda_plan_options");
+    check_plan_options(read_optional_struct(options, "msda_plan_options"), handle->device);
     Problem const canonical = canonical_problem(problem, std::pmr::new_delete_resource());
     canonical_call(canonical, 0, sample, stream, handle->device.is_cpu());
     if (!(std::isfinite(budget_ms) && budget_ms > 0)) {

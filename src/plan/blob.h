@@ -1,4 +1,4 @@
-// Plans as bytes: what the caller asked for and the kernel that was chosen, in CBOR, with a checksum. A
+// Plans as bytes: what the caller asked for and the kernel that was chosen, with a checksum. A
 // blob is trusted in nothing: its problem passes through the same checks as the caller's own structs.
 #pragma once
 

@@ -1,0 +1,202 @@
+#include "contract/argument_rules.h"
+
+#include "support/gpu_tests.h"
+
+#include <algorithm>
+#include <initializer_list>
+#include <vector>
+
+namespace msda::test {
+namespace {
+
+constexpr std::int64_t kLargestStruct = 4096;
+// Sizes up to here leave every tensor of the test's problem addressable, 2^62 of anything does not.
+constexpr std::int64_t kLargestSize = std::int64_t{1} << 40;
+
+Verdict right_if(bool right) {
+  return right ? Verdict{MSDA_SUCCESS} : Verdict{MSDA_ERROR_INVALID_ARGUMENT};
+}
+
+Rule anything() {
+  return [](std::int64_t) { return Verdict{MSDA_SUCCESS}; };
+}
+Rule between(std::int64_t least, std::int64_t most) {
+  return [=](std::int64_t value) { return right_if(value >= least && value <= most); };
+}
+Rule one_of(std::initializer_list<std::int64_t> allowed) {
+  return [list = std::vector<std::int64_t>(allowed)](std::int64_t value) {
+    return right_if(std::find(list.begin(), list.end(), value) != list.end());
+  };
+}
+// Bytes behind the struct that this version knows are zero in these tests.
+template <typename T>
+Rule struct_size() {
+  return between(sizeof(T), kLargestStruct);
+}
+
+bool aligned(std::int64_t address, std::int64_t to) { return address % to == 0; }
+// The highest addresses: no tensor of the test fits behind them.
+bool at_the_end(std::int64_t address) { return address < 0; }
+
+Rule required_pointer(std::int64_t alignment) {
+  return [=](std::int64_t address) {
+    return right_if(address != 0 && aligned(address, alignment) && !at_the_end(address));
+  };
+}
+Rule optional_pointer(std::int64_t alignment) {
+  return [=](std::int64_t address) {
+    return right_if(address == 0 || (aligned(address, alignment) && !at_the_end(address)));
+  };
+}
+Rule null_only(std::string names = "") {
+  return [=](std::int64_t address) {
+    return address == 0 ? Verdict{MSDA_SUCCESS} : Verdict{MSDA_ERROR_INVALID_ARGUMENT, names};
+  };
+}
+
+}  // namespace
+
+Rules handle_options_rules() {
+  return {
+      {"struct_size", struct_size<msda_handle_options>()},
+      {"log_fn", anything()},  // log_level is MSDA_LOG_OFF: never called
+      {"log_user", anything()},
+      {"alloc_fn", null_only()},  // without the other
+      {"free_fn", null_only()},
+      {"alloc_user", anything()},
+      {"log_level", between(MSDA_LOG_OFF, MSDA_LOG_TRACE)},
+      {"device",
+       [](std::int64_t value) {
+         if (value == MSDA_DEVICE_CPU) return Verdict{MSDA_SUCCESS};
+         if (value < 0) return Verdict{MSDA_ERROR_INVALID_ARGUMENT};
+         return value == 0 && gpu_available() ? Verdict{MSDA_SUCCESS} : Verdict{MSDA_ERROR_CUDA};
+       }},
+      {"thread_count", between(0, 1024)},
+      {"flags", one_of({0})},
+  };
+}
+
+Rules problem_rules() {
+  Rule const size = between(0, kLargestSize);
+  Rule const wide_dtype = one_of({MSDA_DTYPE_NONE, MSDA_F32, MSDA_F16, MSDA_BF16, MSDA_F64});
+  return {
+      {"struct_size", struct_size<msda_problem>()},
+      {"level_hw", required_pointer(4)},
+      {"point_counts", optional_pointer(4)},
+      {"query_hw", null_only()},  // query_grid_count is 0
+      {"batch",
+       [size](std::int64_t v) {
+         // Too large, it is the tensor that is named.
+         return Verdict{size(v).status, v > 0 ? "bytes" : ""};
+       }},
+      {"query_count",
+       [size](std::int64_t v) { return Verdict{size(v).status, v > 0 ? "bytes" : ""}; }},
+      {"head_count",
+       [size](std::int64_t v) { return Verdict{size(v).status, v > 0 ? "bytes" : ""}; }},
+      {"head_dim",
+       [size](std::int64_t v) { return Verdict{size(v).status, v > 0 ? "bytes" : ""}; }},
+      {"value_strides",
+       [size](std::int64_t v) { return Verdict{size(v).status, v > 0 ? "value" : ""}; }},
+      {"coord_strides",
+       [size](std::int64_t v) { return Verdict{size(v).status, v > 0 ? "coord" : ""}; }},
+      {"weight_strides",
+       [size](std::int64_t v) { return Verdict{size(v).status, v > 0 ? "weight" : ""}; }},
+      // One of the three is set: what the other two leave at 0 would overlap.
+      {"output_strides",
+       [](std::int64_t v) { return Verdict{right_if(v == 0).status, v > 0 ? "output" : ""}; }},
+      {"level_count", between(0, 65536)},
+      {"point_count", between(0, INT32_MAX)},
+      {"value_border", one_of({0, 1})},
+      {"reference_dim", one_of({0})},
+      {"operation", one_of({MSDA_FORWARD, MSDA_BACKWARD})},
+      // Fused, a problem would need a reference_dim.
+      {"input_mode",
+       [](std::int64_t v) {
+         return Verdict{right_if(v == MSDA_INPUT_SAMPLED).status,
+                        v == MSDA_INPUT_FUSED ? "reference_dim" : ""};
+       }},
+      {"value_dtype", between(MSDA_F32, MSDA_F64)},
+      {"coord_dtype", wide_dtype},
+      {"weight_dtype", wide_dtype},
+      {"output_dtype", wide_dtype},
+      {"grad_value_dtype", wide_dtype},
+      {"math_mode", one_of({MSDA_MATH_ACCURATE, MSDA_MATH_FAST})},
+      {"determinism", one_of({MSDA_DETERMINISTIC, MSDA_NOT_GUARANTEED})},
+      {"query_grid_count",
+       [](std::int64_t v) { return Verdict{right_if(v == 0).status, v > 0 ? "query_hw" : ""}; }},
+  };
+}
+
+Rules plan_options_rules(std::size_t workspace_bytes) {
+  return {
+      {"struct_size", struct_size<msda_plan_options>()},
+      {"kernel_id", one_of({kRightText})},
+      {"workspace_limit_bytes",
+       [=](std::int64_t v) {
+         bool const enough = v == 0 || static_cast<std::size_t>(v) >= workspace_bytes;
+         return Verdict{enough ? MSDA_SUCCESS : MSDA_ERROR_UNSUPPORTED};
+       }},
+      {"mode",
+       [](std::int64_t v) {
+         bool const known = v >= MSDA_PLAN_HEURISTIC && v <= MSDA_PLAN_FORCED;
+         return Verdict{right_if(v == MSDA_PLAN_FORCED).status, known ? "kernel_id" : ""};
+       }},
+      {"sm_count_limit", one_of({0})},
+  };
+}
+
+Rules plan_info_rules() {
+  return {
+      {"struct_size", struct_size<msda_plan_info>()},
+      {"kernel_id", anything()},
+      {"workspace_bytes", anything()},
+      {"workspace_alignment", anything()},
+      {"predicted_us", anything()},
+      {"launch_count", anything()},
+      {"is_deterministic", anything()},
+  };
+}
+
+Rules kernel_info_rules() {
+  return {
+      {"struct_size", struct_size<msda_kernel_info>()},
+      {"kernel_id", anything()},
+      {"family", anything()},
+      {"sm_min", anything()},
+      {"sm_max", anything()},
+  };
+}
+
+Rules tensors_rules(TensorsOf call, std::size_t workspace_bytes) {
+  bool const backward = call != TensorsOf::kForward, fused = call == TensorsOf::kFused;
+  Rule const sampled_input = fused ? anything() : required_pointer(4);
+  Rule const fused_input = fused ? required_pointer(4) : anything();
+  Rule const sampled_gradient = !backward ? anything() : fused ? null_only() : optional_pointer(4);
+  Rule const fused_gradient = !backward ? anything() : fused ? optional_pointer(4) : null_only();
+  return {
+      {"struct_size", struct_size<msda_tensors>()},
+      {"value", required_pointer(4)},
+      {"coord", sampled_input},
+      {"weight", sampled_input},
+      {"reference", fused_input},
+      {"offset", fused_input},
+      {"logit", fused_input},
+      {"value_scale", null_only()},  // values are float32
+      {"output", backward ? anything() : required_pointer(4)},
+      {"grad_output", backward ? required_pointer(4) : anything()},
+      {"grad_value", backward ? optional_pointer(4) : anything()},
+      {"grad_coord", sampled_gradient},
+      {"grad_weight", sampled_gradient},
+      {"grad_reference", fused_gradient},
+      {"grad_offset", fused_gradient},
+      {"grad_logit", fused_gradient},
+      {"workspace", required_pointer(256)},
+      {"workspace_bytes",
+       [=](std::int64_t v) {
+         bool const enough = static_cast<std::size_t>(v) >= workspace_bytes;
+         return Verdict{enough ? MSDA_SUCCESS : MSDA_ERROR_BUFFER_TOO_SMALL};
+       }},
+  };
+}
+
+}  // namespace msda::test
