@@ -1,8 +1,8 @@
 // Results against ref.cpu@1, the float64 reference, on the same rounded inputs.
 #pragma once
 
+#include "cli/plan_runner.h"
 #include "cli/problem_spec.h"
-#include "cli/runner.h"
 
 #include <cstdint>
 #include <string>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cli/accuracy_check.h"
-#include "cli/runner.h"
+#include "cli/plan_runner.h"
 
 #include <cstdint>
 #include <string>

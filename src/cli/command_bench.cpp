@@ -6,9 +6,9 @@
 #include "cli/cli_error.h"
 #include "cli/commands.h"
 #include "cli/machine.h"
+#include "cli/plan_runner.h"
 #include "cli/progress_bar.h"
 #include "cli/report_text.h"
-#include "cli/runner.h"
 #include "cli/workloads.h"
 
 #include <fmt/ranges.h>

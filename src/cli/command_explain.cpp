@@ -2,8 +2,8 @@
 #include "cli/case_input.h"
 #include "cli/cli_error.h"
 #include "cli/commands.h"
+#include "cli/plan_runner.h"
 #include "cli/report_text.h"
-#include "cli/runner.h"
 #include "cli/workloads.h"
 
 namespace msda::cli {

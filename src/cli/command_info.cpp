@@ -2,8 +2,8 @@
 #include "cli/cli_error.h"
 #include "cli/commands.h"
 #include "cli/machine.h"
+#include "cli/plan_runner.h"
 #include "cli/report_text.h"
-#include "cli/runner.h"
 
 #include <nlohmann/json.hpp>
 

@@ -1,7 +1,7 @@
 // The `msda` command: a client of the public C interface.
 #include "cli/cli_error.h"
 #include "cli/options.h"
-#include "cli/runner.h"
+#include "cli/plan_runner.h"
 
 #include <algorithm>
 #include <cstdio>

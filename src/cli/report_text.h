@@ -2,8 +2,8 @@
 #pragma once
 
 #include "cli/accuracy_check.h"
+#include "cli/plan_runner.h"
 #include "cli/problem_spec.h"
-#include "cli/runner.h"
 
 #include <string>
 #include <vector>

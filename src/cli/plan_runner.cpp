@@ -1,4 +1,4 @@
-#include "cli/runner.h"
+#include "cli/plan_runner.h"
 
 #include <algorithm>
 #include <chrono>
