@@ -9,7 +9,7 @@ program beside this file and for `msda run --check`:
   identity  one point on level 0, at the query's own pixel: gives the photograph back exactly
   average   fused input: reference points, offsets around them on all four levels, and logits that
             prefer the neighbours that look alike, so that edges stay: a deformable neighbourhood average
-  lens      sampling locations that undo a barrel distortion; compared with skimage.transform.warp
+  lens      sampling locations that undo a pincushion distortion; compared with skimage.transform.warp
 
     photo.py --out DIR            compute, write tensors, .npz files and pictures
     photo.py --out DIR --compare  compare the C++ results in DIR with the Python ones, bit for bit
