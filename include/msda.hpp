@@ -1,7 +1,7 @@
 /**
  * @file msda.hpp
- * RAII over msda.h for C++17 and newer: handles and plans that end themselves, failures as exceptions. It
- * adds no behaviour; what a field or a function means is written in msda.h alone.
+ * RAII over msda.h for C++17 and newer: handles and plans that end themselves, failures as
+ * exceptions. It adds no behaviour; what a field or a function means is written in msda.h alone.
  *
  *     msda::Handle handle = msda::Handle::cpu();
  *     auto problem = msda::make<msda_problem>();

@@ -1,5 +1,6 @@
-// The kernel registry. A family is a kernel and its planning; a variant is one instantiation of it with an
-// id of its own. Listing, selection, explain, tests, benchmark and docs all walk this one table.
+// The kernel registry. A family is a kernel and its planning; a variant is one instantiation of it
+// with an id of its own. Listing, selection, explain, tests, benchmark and docs all walk this one
+// table.
 #pragma once
 
 #include "core/arena.h"

@@ -1,5 +1,5 @@
-// The three pictures of examples/photo through the C API: reads the tensors that photo.py wrote, runs them on
-// the CPU backend, writes the result as raw float32 and, as a picture, as PNG.
+// The three pictures of examples/photo through the C API: reads the tensors that photo.py wrote,
+// runs them on the CPU backend, writes the result as raw float32 and, as a picture, as PNG.
 //
 //   example_photo CASE_DIR PREFIX      reads CASE_DIR/case.txt, writes PREFIX.bin and PREFIX.png
 
@@ -141,7 +141,8 @@ std::vector<float> run(const std::string& folder, Sizes& sizes) {
   (fused ? tensors.logit : tensors.weight) = weight.data();
   tensors.reference = reference.data();
   tensors.output = output.data();
-  tensors.workspace = workspace.data() + (info.workspace_alignment - address % info.workspace_alignment);
+  tensors.workspace =
+      workspace.data() + (info.workspace_alignment - address % info.workspace_alignment);
   tensors.workspace_bytes = info.workspace_bytes;
   check(msda_execute(session.plan, &tensors, nullptr));
   std::printf("  C++: %s by %s\n", folder.c_str(), info.kernel_id);

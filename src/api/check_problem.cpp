@@ -30,7 +30,8 @@ void check_one_of(std::string_view field, std::int64_t value,
                   std::initializer_list<std::int64_t> allowed) {
   if (std::find(allowed.begin(), allowed.end(), value) != allowed.end()) return;
   std::string list;
-  for (std::int64_t const choice : allowed) list += fmt::format("{}{}", list.empty() ? "" : ", ", choice);
+  for (std::int64_t const choice : allowed)
+    list += fmt::format("{}{}", list.empty() ? "" : ", ", choice);
   invalid("problem.{} is {}: must be one of {}", field, value, list);
 }
 
@@ -117,7 +118,8 @@ void read_levels(msda_problem const& in, Problem& out) {
     level.point_start = out.point_total;
     level.point_count = points;
     out.levels.push_back(level);
-    // 65,536 levels of less than 2^63 / 65,536 tokens: the sum cannot overflow once each is checked.
+    // 65,536 levels of less than 2^63 / 65,536 tokens: the sum cannot overflow once each is
+    // checked.
     std::int64_t const tokens = (height + 2 * border) * level.row_tokens;
     if (tokens > kLargestByteCount - out.token_count) {
       invalid("problem.level_hw[{}] is ({}, {}): the token count of all levels must be at most {}",
@@ -162,8 +164,8 @@ Strides read_strides(std::string_view field, const std::int64_t (&given)[3], std
   return packed_strides(rows, heads, inner);
 }
 
-// Two rows of the output must not share an element: sorted by stride, each dimension must step over all
-// of the inner ones.
+// Two rows of the output must not share an element: sorted by stride, each dimension must step over
+// all of the inner ones.
 void check_output_strides(Problem const& problem) {
   struct Dimension {
     std::int64_t stride;
@@ -196,8 +198,8 @@ Problem canonical_problem(const msda_problem* problem, std::pmr::memory_resource
   read_levels(in, out);
   read_grids(in, out);
   check_packed_sizes(out);
-  out.value =
-      read_strides("value_strides", in.value_strides, out.token_count, out.head_count, out.head_dim);
+  out.value = read_strides("value_strides", in.value_strides, out.token_count, out.head_count,
+                           out.head_dim);
   out.coord = read_strides("coord_strides", in.coord_strides, out.query_count, out.head_count,
                            2 * out.point_total);
   out.weight = read_strides("weight_strides", in.weight_strides, out.query_count, out.head_count,

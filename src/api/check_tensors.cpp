@@ -1,5 +1,5 @@
-// From msda_tensors to the canonical Call: presence, alignment, overlap and workspace, all checked before
-// the first byte is touched.
+// From msda_tensors to the canonical Call: presence, alignment, overlap and workspace, all checked
+// before the first byte is touched.
 
 #include "api/objects.h"
 #include "api/structs.h"
@@ -41,11 +41,10 @@ void check_gradients_asked(Problem const& problem, msda_tensors const& t) {
     const void* pointer;
     bool fused;
   };
-  for (Asked const& grad : {Asked{"grad_coord", t.grad_coord, false},
-                            Asked{"grad_weight", t.grad_weight, false},
-                            Asked{"grad_reference", t.grad_reference, true},
-                            Asked{"grad_offset", t.grad_offset, true},
-                            Asked{"grad_logit", t.grad_logit, true}}) {
+  for (Asked const& grad :
+       {Asked{"grad_coord", t.grad_coord, false}, Asked{"grad_weight", t.grad_weight, false},
+        Asked{"grad_reference", t.grad_reference, true}, Asked{"grad_offset", t.grad_offset, true},
+        Asked{"grad_logit", t.grad_logit, true}}) {
     if (grad.pointer == nullptr || grad.fused == problem.fused()) continue;
     invalid("tensors.{} is {}: must be NULL, the plan's input_mode is {}", grad.name, grad.pointer,
             problem.fused() ? "MSDA_INPUT_FUSED" : "MSDA_INPUT_SAMPLED");
@@ -138,9 +137,10 @@ void check_overlap(CallBuffers const& buffers) {
       Buffer const& b = buffers.items[static_cast<std::size_t>(j)];
       if (b.begin == b.end || (!a.written() && !b.written())) continue;
       if (a.begin >= b.end || b.begin >= a.end) continue;
-      invalid("tensors.{} ({}) and tensors.{} ({}) overlap: a buffer that is written must share no "
-              "byte with another",
-              a.shape.name, a.pointer, b.shape.name, b.pointer);
+      invalid(
+          "tensors.{} ({}) and tensors.{} ({}) overlap: a buffer that is written must share no "
+          "byte with another",
+          a.shape.name, a.pointer, b.shape.name, b.pointer);
     }
   }
 }
@@ -154,8 +154,9 @@ Call canonical_call(Problem const& problem, std::size_t workspace_bytes,
     invalid("stream is {}: must be NULL on a CPU handle", static_cast<void*>(stream));
   }
   if (t.value_scale != nullptr && problem.value_dtype != MSDA_F8_E4M3) {
-    invalid("tensors.value_scale is {}: must be NULL, value_dtype is {} and only F8_E4M3 has a scale",
-            static_cast<const void*>(t.value_scale), dtype_name(problem.value_dtype));
+    invalid(
+        "tensors.value_scale is {}: must be NULL, value_dtype is {} and only F8_E4M3 has a scale",
+        static_cast<const void*>(t.value_scale), dtype_name(problem.value_dtype));
   }
   check_gradients_asked(problem, t);
   CallBuffers buffers = list_buffers(problem, t);

@@ -14,8 +14,9 @@ msda_status msda_execute(const msda_plan* plan, const msda_tensors* tensors, msd
     Call const call =
         canonical_call(plan->problem, plan->workspace_bytes, tensors, stream, device.is_cpu());
     if (device.is_cpu() && !device.pool->usable_in_this_process()) {
-      invalid("plan belongs to a handle that was created before fork(): its threads are not in this "
-              "process; create a handle here");
+      invalid(
+          "plan belongs to a handle that was created before fork(): its threads are not in this "
+          "process; create a handle here");
     }
     plan->handle.log.write(MSDA_LOG_TRACE, "execute: {}", plan->kernel.variant->id);
     plan->kernel.family->launch(*plan->kernel.variant,

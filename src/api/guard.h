@@ -1,5 +1,5 @@
-// The only way out of the library: runs the body of an entry point and turns whatever it throws into a
-// status, the thread's last error and a log line.
+// The only way out of the library: runs the body of an entry point and turns whatever it throws
+// into a status, the thread's last error and a log line.
 #pragma once
 
 #include "core/log.h"

@@ -1,9 +1,9 @@
 // msda_handle: creation, destruction and the list of kernels.
 
+#include "api/build_info.h"
 #include "api/guard.h"
 #include "api/objects.h"
 #include "api/structs.h"
-#include "api/build_info.h"
 
 #include <thread>
 
@@ -31,8 +31,10 @@ void check_options(msda_handle_options const& options) {
   }
   if (options.flags != 0) invalid("handle_options.flags is {}: must be 0", options.flags);
   if (options.device >= 0) {
-    fail(MSDA_ERROR_CUDA, "handle_options.device is {}: this library has no CUDA backend ({}); use "
-         "MSDA_DEVICE_CPU (-1)", options.device, cuda_build());
+    fail(MSDA_ERROR_CUDA,
+         "handle_options.device is {}: this library has no CUDA backend ({}); use "
+         "MSDA_DEVICE_CPU (-1)",
+         options.device, cuda_build());
   }
 }
 
@@ -105,7 +107,8 @@ msda_status msda_kernel_get(const msda_handle* handle, size_t index, msda_kernel
   return guard("msda_kernel_get", log_of(handle), [&] {
     required(handle, "handle");
     if (index >= kernel_count()) {
-      invalid("index is {}: must be less than the kernel count, which is {}", index, kernel_count());
+      invalid("index is {}: must be less than the kernel count, which is {}", index,
+              kernel_count());
     }
     KernelRef const kernel = kernel_at(index);
     msda_kernel_info info{};

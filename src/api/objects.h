@@ -19,7 +19,8 @@ struct msda_handle {
   msda::Log log;
   msda::Device device;
   std::optional<msda::ThreadPool> pool;
-  // The caller's own hold and one for each plan: a plan stays good when its handle is destroyed first.
+  // The caller's own hold and one for each plan: a plan stays good when its handle is destroyed
+  // first.
   std::atomic<std::int64_t> holds{1};
 };
 
@@ -47,7 +48,8 @@ inline Log const* log_of(const msda_plan* plan) {
 // Gives up one hold of the handle; the last one frees it.
 void release(msda_handle* handle) noexcept;
 
-// Reads and checks every field of the caller's problem; throws StatusError naming the first bad one.
+// Reads and checks every field of the caller's problem; throws StatusError naming the first bad
+// one.
 Problem canonical_problem(const msda_problem* problem, std::pmr::memory_resource* memory);
 
 // Every field of the options by itself; whether a kernel can keep to them is not asked.

@@ -89,7 +89,8 @@ msda_plan* create_plan(msda_handle& handle, const msda_problem* problem,
   }
   Ranked const choice =
       options.mode == MSDA_PLAN_FORCED
-          ? forced_choice(options.kernel_id, canonical, handle.device, options.workspace_limit_bytes)
+          ? forced_choice(options.kernel_id, canonical, handle.device,
+                          options.workspace_limit_bytes)
           : heuristic_choice(canonical, handle.device, options.workspace_limit_bytes);
   return finish_plan(handle, std::move(canonical), choice);
 }

@@ -15,10 +15,11 @@ inline constexpr std::size_t kLargestStruct = 4096;
 
 template <typename T>
 void check_struct_size(std::size_t struct_size, std::string_view name) {
-  // Every struct still has the size it had in 0.1. When one grows, its first size becomes the minimum here.
+  // Every struct still has the size it had in 0.1. When one grows, its first size becomes the
+  // minimum here.
   if (struct_size >= sizeof(T) && struct_size <= kLargestStruct) return;
-  invalid("{}.struct_size is {}: must be sizeof({}), which is {} in this version", name, struct_size,
-          name, sizeof(T));
+  invalid("{}.struct_size is {}: must be sizeof({}), which is {} in this version", name,
+          struct_size, name, sizeof(T));
 }
 
 // Checks the size and that fields of a newer version are zero.
@@ -29,10 +30,11 @@ void check_struct(const T* caller, std::string_view name) {
   auto const* const bytes = reinterpret_cast<const unsigned char*>(caller);
   for (std::size_t i = sizeof(T); i < caller->struct_size; ++i) {
     if (bytes[i] == 0) continue;
-    fail(MSDA_ERROR_ABI_MISMATCH,
-         "{}.struct_size is {} and its byte {} is not zero: this library knows {} bytes, the caller "
-         "uses a field of a newer version",
-         name, caller->struct_size, i, sizeof(T));
+    fail(
+        MSDA_ERROR_ABI_MISMATCH,
+        "{}.struct_size is {} and its byte {} is not zero: this library knows {} bytes, the caller "
+        "uses a field of a newer version",
+        name, caller->struct_size, i, sizeof(T));
   }
 }
 

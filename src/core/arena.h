@@ -9,10 +9,11 @@ namespace msda {
 
 class Arena {
  public:
-  static constexpr std::size_t kAlignment = 256;  // of the workspace and of every block taken from it
+  static constexpr std::size_t kAlignment =
+      256;  // of the workspace and of every block taken from it
 
-  Arena() = default;                                         // counting mode
-  explicit Arena(std::byte* base) : base_(base) {}           // over real memory
+  Arena() = default;                                // counting mode
+  explicit Arena(std::byte* base) : base_(base) {}  // over real memory
 
   // Returns the next block of `count` T, or null in counting mode.
   template <typename T>

@@ -9,12 +9,12 @@ namespace msda {
 class ThreadPool;
 
 struct Device {
-  std::int32_t ordinal = -1;         // CUDA ordinal, or MSDA_DEVICE_CPU
-  std::int32_t sm = 0;               // compute capability times ten; 0: CPU
-  std::int32_t sm_count = 0;         // 0: CPU
-  std::int32_t thread_count = 1;     // CPU: threads that work on one call, the caller's included
-  ThreadPool* pool = nullptr;        // CPU: never null there
-  std::string_view name;             // signature that plans and tuning records are bound to
+  std::int32_t ordinal = -1;      // CUDA ordinal, or MSDA_DEVICE_CPU
+  std::int32_t sm = 0;            // compute capability times ten; 0: CPU
+  std::int32_t sm_count = 0;      // 0: CPU
+  std::int32_t thread_count = 1;  // CPU: threads that work on one call, the caller's included
+  ThreadPool* pool = nullptr;     // CPU: never null there
+  std::string_view name;          // signature that plans and tuning records are bound to
 
   bool is_cpu() const { return ordinal < 0; }
 };

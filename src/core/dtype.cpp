@@ -25,34 +25,35 @@ double decode_finite(Narrow format, std::uint32_t bits) {
       (bits >> format.mantissa_bits) & ((1u << format.exponent_bits) - 1);
   bool const negative = (bits >> (format.mantissa_bits + format.exponent_bits)) & 1u;
   double const magnitude =
-      exponent == 0
-          ? std::ldexp(mantissa, 1 - format.bias() - format.mantissa_bits)
-          : std::ldexp((1u << format.mantissa_bits) + mantissa,
-                       static_cast<int>(exponent) - format.bias() - format.mantissa_bits);
+      exponent == 0 ? std::ldexp(mantissa, 1 - format.bias() - format.mantissa_bits)
+                    : std::ldexp((1u << format.mantissa_bits) + mantissa,
+                                 static_cast<int>(exponent) - format.bias() - format.mantissa_bits);
   return negative ? -magnitude : magnitude;
 }
 
 double decode_ieee(Narrow format, std::uint32_t bits) {
   std::uint32_t const all_ones = (1u << format.exponent_bits) - 1;
   if (((bits >> format.mantissa_bits) & all_ones) != all_ones) return decode_finite(format, bits);
-  if ((bits & ((1u << format.mantissa_bits) - 1)) != 0) return std::numeric_limits<double>::quiet_NaN();
+  if ((bits & ((1u << format.mantissa_bits) - 1)) != 0)
+    return std::numeric_limits<double>::quiet_NaN();
   bool const negative = (bits >> (format.mantissa_bits + format.exponent_bits)) & 1u;
   return negative ? -std::numeric_limits<double>::infinity()
                   : std::numeric_limits<double>::infinity();
 }
 
 std::uint32_t encode_ieee(Narrow format, double value) {
-  std::uint32_t const sign = std::signbit(value) ? 1u << (format.mantissa_bits + format.exponent_bits) : 0;
+  std::uint32_t const sign =
+      std::signbit(value) ? 1u << (format.mantissa_bits + format.exponent_bits) : 0;
   std::uint32_t const infinity = ((1u << format.exponent_bits) - 1) << format.mantissa_bits;
   if (std::isnan(value)) return sign | infinity | (1u << (format.mantissa_bits - 1));
   double const magnitude = std::fabs(value);
   if (std::isinf(magnitude)) return sign | infinity;
   int const least_exponent = 1 - format.bias();
-  int const exponent = magnitude == 0 ? least_exponent
-                                      : std::max(std::ilogb(magnitude), least_exponent);
-  // In units of the last place the rounding is to an integer. The bits of a subnormal are that integer;
-  // those of a normal number continue it, one binade of 2^mantissa_bits integers after the other, so a
-  // carry into the next binade, or into infinity, needs no case of its own.
+  int const exponent =
+      magnitude == 0 ? least_exponent : std::max(std::ilogb(magnitude), least_exponent);
+  // In units of the last place the rounding is to an integer. The bits of a subnormal are that
+  // integer; those of a normal number continue it, one binade of 2^mantissa_bits integers after the
+  // other, so a carry into the next binade, or into infinity, needs no case of its own.
   auto const units = static_cast<std::uint64_t>(
       std::nearbyint(std::ldexp(magnitude, format.mantissa_bits - exponent)));
   std::uint64_t const bits =
@@ -80,50 +81,72 @@ void put(void* array, std::int64_t index, T value) {
 
 std::int64_t dtype_bytes(msda_dtype dtype) {
   switch (dtype) {
-    case MSDA_F64: return 8;
-    case MSDA_F32: return 4;
+    case MSDA_F64:
+      return 8;
+    case MSDA_F32:
+      return 4;
     case MSDA_F16:
-    case MSDA_BF16: return 2;
-    case MSDA_F8_E4M3: return 1;
-    default: return 0;
+    case MSDA_BF16:
+      return 2;
+    case MSDA_F8_E4M3:
+      return 1;
+    default:
+      return 0;
   }
 }
 
 std::string_view dtype_name(msda_dtype dtype) {
   switch (dtype) {
-    case MSDA_DTYPE_NONE: return "NONE";
-    case MSDA_F64: return "F64";
-    case MSDA_F32: return "F32";
-    case MSDA_F16: return "F16";
-    case MSDA_BF16: return "BF16";
-    case MSDA_F8_E4M3: return "F8_E4M3";
-    default: return "unknown";
+    case MSDA_DTYPE_NONE:
+      return "NONE";
+    case MSDA_F64:
+      return "F64";
+    case MSDA_F32:
+      return "F32";
+    case MSDA_F16:
+      return "F16";
+    case MSDA_BF16:
+      return "BF16";
+    case MSDA_F8_E4M3:
+      return "F8_E4M3";
+    default:
+      return "unknown";
   }
 }
 
 double load_element(msda_dtype dtype, const void* array, std::int64_t index) {
   switch (dtype) {
-    case MSDA_F32: return element<float>(array, index);
-    case MSDA_F64: return element<double>(array, index);
-    case MSDA_F16: return decode_ieee(kF16, element<std::uint16_t>(array, index));
+    case MSDA_F32:
+      return element<float>(array, index);
+    case MSDA_F64:
+      return element<double>(array, index);
+    case MSDA_F16:
+      return decode_ieee(kF16, element<std::uint16_t>(array, index));
     case MSDA_BF16:
       return std::bit_cast<float>(std::uint32_t{element<std::uint16_t>(array, index)} << 16);
-    case MSDA_F8_E4M3: return decode_f8_e4m3(element<std::uint8_t>(array, index));
-    default: return std::numeric_limits<double>::quiet_NaN();
+    case MSDA_F8_E4M3:
+      return decode_f8_e4m3(element<std::uint8_t>(array, index));
+    default:
+      return std::numeric_limits<double>::quiet_NaN();
   }
 }
 
 void store_element(msda_dtype dtype, void* array, std::int64_t index, double value) {
   switch (dtype) {
-    case MSDA_F32: put(array, index, static_cast<float>(value)); return;
-    case MSDA_F64: put(array, index, value); return;
+    case MSDA_F32:
+      put(array, index, static_cast<float>(value));
+      return;
+    case MSDA_F64:
+      put(array, index, value);
+      return;
     case MSDA_F16:
       put(array, index, static_cast<std::uint16_t>(encode_ieee(kF16, value)));
       return;
     case MSDA_BF16:
       put(array, index, static_cast<std::uint16_t>(encode_ieee(kBf16, value)));
       return;
-    default: return;
+    default:
+      return;
   }
 }
 

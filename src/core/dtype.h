@@ -15,7 +15,8 @@ std::string_view dtype_name(msda_dtype dtype);
 
 // Element `index` of an array, exactly.
 double load_element(msda_dtype dtype, const void* array, std::int64_t index);
-// Rounds once, to nearest even; overflow becomes infinity. F8_E4M3 is an input type only: not stored.
+// Rounds once, to nearest even; overflow becomes infinity. F8_E4M3 is an input type only: not
+// stored.
 void store_element(msda_dtype dtype, void* array, std::int64_t index, double value);
 
 }  // namespace msda

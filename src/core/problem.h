@@ -1,5 +1,5 @@
-// The canonical form of what the caller described: checked once at the C boundary, trusted ever after.
-// Nothing behind src/api reads the C structs again.
+// The canonical form of what the caller described: checked once at the C boundary, trusted ever
+// after. Nothing behind src/api reads the C structs again.
 #pragma once
 
 #include <msda.h>
@@ -16,7 +16,7 @@ struct Level {
   std::int64_t width = 0;        // pixels
   std::int64_t token_start = 0;  // first stored token of the level
   std::int64_t row_tokens = 0;   // stored tokens between pixel rows: width + 2 * border
-  std::int64_t origin = 0;       // stored token of pixel (0, 0): token_start + border * (row_tokens + 1)
+  std::int64_t origin = 0;  // stored token of pixel (0, 0): token_start + border * (row_tokens + 1)
   std::int64_t point_start = 0;  // first of the level's points among the K of a query and head
   std::int64_t point_count = 0;
 };
@@ -29,7 +29,7 @@ struct Grid {
 // Element strides of the three outer dimensions; the inner dimensions are packed.
 struct Strides {
   std::int64_t batch = 0;
-  std::int64_t row = 0;   // a token of value, a query of everything else
+  std::int64_t row = 0;  // a token of value, a query of everything else
   std::int64_t head = 0;
 };
 
@@ -69,21 +69,21 @@ struct Problem {
 
 // One call's buffers, already checked against the problem.
 struct Call {
-  const void* value = nullptr;          // [B][S][M][D]
-  const void* coord = nullptr;          // [B][Q][M][K][2]   sampled
-  const void* weight = nullptr;         // [B][Q][M][K]      sampled
-  const void* reference = nullptr;      // [B][Q][L][2|4]    fused, packed
-  const void* offset = nullptr;         // [B][Q][M][K][2]   fused
-  const void* logit = nullptr;          // [B][Q][M][K]      fused
-  const float* value_scale = nullptr;   // [M] or null
-  void* output = nullptr;               // [B][Q][M][D]
-  const void* grad_output = nullptr;    // [B][Q][M][D]
-  void* grad_value = nullptr;           // [B][S][M][D]      packed, as are all gradients below
-  void* grad_coord = nullptr;           // [B][Q][M][K][2]
-  void* grad_weight = nullptr;          // [B][Q][M][K]
-  void* grad_reference = nullptr;       // [B][Q][L][2|4]
-  void* grad_offset = nullptr;          // [B][Q][M][K][2]
-  void* grad_logit = nullptr;           // [B][Q][M][K]
+  const void* value = nullptr;         // [B][S][M][D]
+  const void* coord = nullptr;         // [B][Q][M][K][2]   sampled
+  const void* weight = nullptr;        // [B][Q][M][K]      sampled
+  const void* reference = nullptr;     // [B][Q][L][2|4]    fused, packed
+  const void* offset = nullptr;        // [B][Q][M][K][2]   fused
+  const void* logit = nullptr;         // [B][Q][M][K]      fused
+  const float* value_scale = nullptr;  // [M] or null
+  void* output = nullptr;              // [B][Q][M][D]
+  const void* grad_output = nullptr;   // [B][Q][M][D]
+  void* grad_value = nullptr;          // [B][S][M][D]      packed, as are all gradients below
+  void* grad_coord = nullptr;          // [B][Q][M][K][2]
+  void* grad_weight = nullptr;         // [B][Q][M][K]
+  void* grad_reference = nullptr;      // [B][Q][L][2|4]
+  void* grad_offset = nullptr;         // [B][Q][M][K][2]
+  void* grad_logit = nullptr;          // [B][Q][M][K]
   std::byte* workspace = nullptr;
   std::size_t workspace_bytes = 0;
   msda_stream stream = nullptr;

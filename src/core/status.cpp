@@ -20,16 +20,26 @@ std::size_t append(std::size_t at, std::string_view text) {
 
 const char* status_name(msda_status status) {
   switch (status) {
-    case MSDA_SUCCESS: return "MSDA_SUCCESS";
-    case MSDA_ERROR_INVALID_ARGUMENT: return "MSDA_ERROR_INVALID_ARGUMENT";
-    case MSDA_ERROR_UNSUPPORTED: return "MSDA_ERROR_UNSUPPORTED";
-    case MSDA_ERROR_ABI_MISMATCH: return "MSDA_ERROR_ABI_MISMATCH";
-    case MSDA_ERROR_BUFFER_TOO_SMALL: return "MSDA_ERROR_BUFFER_TOO_SMALL";
-    case MSDA_ERROR_STALE_PLAN: return "MSDA_ERROR_STALE_PLAN";
-    case MSDA_ERROR_OUT_OF_MEMORY: return "MSDA_ERROR_OUT_OF_MEMORY";
-    case MSDA_ERROR_CUDA: return "MSDA_ERROR_CUDA";
-    case MSDA_ERROR_INTERNAL: return "MSDA_ERROR_INTERNAL";
-    default: return "MSDA_ERROR_UNKNOWN";
+    case MSDA_SUCCESS:
+      return "MSDA_SUCCESS";
+    case MSDA_ERROR_INVALID_ARGUMENT:
+      return "MSDA_ERROR_INVALID_ARGUMENT";
+    case MSDA_ERROR_UNSUPPORTED:
+      return "MSDA_ERROR_UNSUPPORTED";
+    case MSDA_ERROR_ABI_MISMATCH:
+      return "MSDA_ERROR_ABI_MISMATCH";
+    case MSDA_ERROR_BUFFER_TOO_SMALL:
+      return "MSDA_ERROR_BUFFER_TOO_SMALL";
+    case MSDA_ERROR_STALE_PLAN:
+      return "MSDA_ERROR_STALE_PLAN";
+    case MSDA_ERROR_OUT_OF_MEMORY:
+      return "MSDA_ERROR_OUT_OF_MEMORY";
+    case MSDA_ERROR_CUDA:
+      return "MSDA_ERROR_CUDA";
+    case MSDA_ERROR_INTERNAL:
+      return "MSDA_ERROR_INTERNAL";
+    default:
+      return "MSDA_ERROR_UNKNOWN";
   }
 }
 

@@ -1,5 +1,5 @@
-// The tensors of a problem as one table: name, shape, strides, dtype. Size checks, span checks and buffer
-// checks all walk it.
+// The tensors of a problem as one table: name, shape, strides, dtype. Size checks, span checks and
+// buffer checks all walk it.
 #pragma once
 
 #include "core/problem.h"
@@ -51,7 +51,8 @@ bool tensor_is_empty(Problem const& problem, Tensor tensor);
 
 Strides packed_strides(std::int64_t rows, std::int64_t heads, std::int64_t inner);
 
-// Throw MSDA_ERROR_INVALID_ARGUMENT where a tensor, packed or as strided, exceeds kLargestByteCount.
+// Throw MSDA_ERROR_INVALID_ARGUMENT where a tensor, packed or as strided, exceeds
+// kLargestByteCount.
 void check_packed_sizes(Problem const& problem);
 void check_strided_sizes(Problem const& problem);
 

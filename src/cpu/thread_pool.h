@@ -1,5 +1,5 @@
-// Threads of the CPU backend. They sleep when there is nothing to do, and who computes a chunk never
-// changes what is computed: chunks write disjoint outputs.
+// Threads of the CPU backend. They sleep when there is nothing to do, and who computes a chunk
+// never changes what is computed: chunks write disjoint outputs.
 #pragma once
 
 #include <cstdint>
@@ -31,8 +31,9 @@ class ThreadPool {
 
   std::int32_t thread_count() const;
 
-  // Runs fn(0) .. fn(chunk_count - 1), each once, on the calling thread and the pool's; returns when all
-  // are done. Any number of threads may call it at once. Allocates nothing. fn must not throw.
+  // Runs fn(0) .. fn(chunk_count - 1), each once, on the calling thread and the pool's; returns
+  // when all are done. Any number of threads may call it at once. Allocates nothing. fn must not
+  // throw.
   void run(std::int64_t chunk_count, ChunkFn fn);
 
   // False in a child process after fork(): the pool's threads are not there.

@@ -1,5 +1,6 @@
 // Plans as bytes: what the caller asked for and the kernel that was chosen, with a checksum. A
-// blob is trusted in nothing: its problem passes through the same checks as the caller's own structs.
+// blob is trusted in nothing: its problem passes through the same checks as the caller's own
+// structs.
 #pragma once
 
 #include "core/device.h"
@@ -30,8 +31,8 @@ struct StoredPlan {
 
 std::vector<std::uint8_t> encode_plan(Problem const& problem, std::string_view kernel_id,
                                       Device const& device);
-// Throws MSDA_ERROR_INVALID_ARGUMENT where the bytes are no whole blob, MSDA_ERROR_STALE_PLAN where they
-// are of another library version or device. The kernel id is not looked up here.
+// Throws MSDA_ERROR_INVALID_ARGUMENT where the bytes are no whole blob, MSDA_ERROR_STALE_PLAN where
+// they are of another library version or device. The kernel id is not looked up here.
 StoredPlan decode_plan(const void* bytes, std::size_t size, Device const& device);
 
 }  // namespace msda

@@ -1,4 +1,5 @@
-// Which kernel runs a problem: every kernel is asked, those that accept are sorted by predicted time.
+// Which kernel runs a problem: every kernel is asked, those that accept are sorted by predicted
+// time.
 #pragma once
 
 #include "core/device.h"

@@ -1,5 +1,5 @@
-// The reference family: float64 throughout, every combination of the contract, no trick. It is what the
-// other kernels are held against, so it is kept plain; its speed is whatever that gives.
+// The reference family: float64 throughout, every combination of the contract, no trick. It is what
+// the other kernels are held against, so it is kept plain; its speed is whatever that gives.
 
 #include "cpu/ref/ref_kernel.h"
 #include "registry.h"
@@ -23,9 +23,9 @@ Reason reject(Variant const&, Problem const&, Device const& device) {
 }
 
 double cost(Variant const&, Problem const& problem, Device const& device) {
-  double const points = static_cast<double>(problem.batch) * static_cast<double>(problem.query_count) *
-                        static_cast<double>(problem.head_count) *
-                        static_cast<double>(problem.point_total);
+  double const points =
+      static_cast<double>(problem.batch) * static_cast<double>(problem.query_count) *
+      static_cast<double>(problem.head_count) * static_cast<double>(problem.point_total);
   double const channels = 4.0 * points * static_cast<double>(problem.head_dim);
   double const per_channel = problem.backward() ? kBackwardNsPerChannel : kForwardNsPerChannel;
   return (points * kNsPerPoint + channels * per_channel) * 1e-3 / device.thread_count + 1.0;

@@ -38,8 +38,7 @@ class Worker {
   }
   void read_grad_output(std::int64_t b, std::int64_t q, std::int64_t m) {
     for (std::int64_t d = 0; d < problem_.head_dim; ++d) {
-      vector_[d] =
-          load_element(problem_.output_dtype, call_.grad_output, output_row(b, q, m) + d);
+      vector_[d] = load_element(problem_.output_dtype, call_.grad_output, output_row(b, q, m) + d);
     }
   }
   struct PointGrad {
@@ -118,8 +117,8 @@ void Worker::store_fused(std::int64_t l, std::int64_t k, std::int64_t row,
   double* const sum = reference_grad + l * R;
   if (R == 4) {
     for (int i = 0; i < 2; ++i) {
-      double const size = load_element(problem_.coord_dtype, call_.reference,
-                                       (reference_row + l) * R + 2 + i);
+      double const size =
+          load_element(problem_.coord_dtype, call_.reference, (reference_row + l) * R + 2 + i);
       double const per_point = 0.5 / static_cast<double>(level.point_count);
       double const offset = load_element(problem_.coord_dtype, call_.offset, row + 2 * k + i);
       scale[i] = size * per_point;
@@ -137,7 +136,8 @@ void Worker::store_fused(std::int64_t l, std::int64_t k, std::int64_t row,
 // The softmax's own derivative: w_k (g_k - sum_j w_j g_j).
 void Worker::store_logit_grad(std::int64_t row) {
   double mean = 0;
-  for (std::int64_t k = 0; k < problem_.point_total; ++k) mean += points_.weight[k] * weight_grad_[k];
+  for (std::int64_t k = 0; k < problem_.point_total; ++k)
+    mean += points_.weight[k] * weight_grad_[k];
   for (std::int64_t k = 0; k < problem_.point_total; ++k) {
     store_optional(problem_.weight_dtype, call_.grad_logit, row * problem_.point_total + k,
                    points_.weight[k] * (weight_grad_[k] - mean));
@@ -229,7 +229,8 @@ void for_items(std::int64_t count, Scratch const& scratch, ThreadPool& pool, Ite
 void backward_value(Problem const& problem, Call const& call, Scratch const& scratch,
                     ThreadPool& pool) {
   std::int64_t const S = problem.token_count, M = problem.head_count, D = problem.head_dim;
-  // A head of a batch item is summed by one thread in the order of the queries: the same bits every run.
+  // A head of a batch item is summed by one thread in the order of the queries: the same bits every
+  // run.
   for_items(problem.batch * M, scratch, pool, [&](std::int64_t item, double* row) {
     std::int64_t const b = item / M, m = item % M;
     double* const head_grad = scratch.grad_value + item * S * D;
@@ -249,7 +250,8 @@ void backward_value(Problem const& problem, Call const& call, Scratch const& scr
 
 bool wants_point_grads(Call const& call) {
   return call.grad_coord != nullptr || call.grad_weight != nullptr ||
-         call.grad_reference != nullptr || call.grad_offset != nullptr || call.grad_logit != nullptr;
+         call.grad_reference != nullptr || call.grad_offset != nullptr ||
+         call.grad_logit != nullptr;
 }
 
 }  // namespace
@@ -259,10 +261,10 @@ Scratch take_scratch(Problem const& problem, Arena& arena) {
   std::int64_t const rows = problem.batch * problem.query_count * problem.head_count;
   std::int64_t const heads = problem.batch * problem.head_count;
   scratch.chunk_count = std::clamp<std::int64_t>(std::max(rows, heads), 1, kLargestChunkCount);
-  scratch.row_size =
-      4 * problem.point_total + problem.head_dim +
-      static_cast<std::int64_t>(problem.levels.size()) * problem.reference_dim;
-  scratch.rows = arena.take<double>(static_cast<std::size_t>(scratch.chunk_count * scratch.row_size));
+  scratch.row_size = 4 * problem.point_total + problem.head_dim +
+                     static_cast<std::int64_t>(problem.levels.size()) * problem.reference_dim;
+  scratch.rows =
+      arena.take<double>(static_cast<std::size_t>(scratch.chunk_count * scratch.row_size));
   if (problem.backward()) {
     scratch.grad_value = arena.take<double>(
         static_cast<std::size_t>(heads * problem.token_count * problem.head_dim));

@@ -7,8 +7,8 @@
 
 namespace msda::ref {
 
-// Work is cut into at most this many chunks, each with a row of scratch of its own: the workspace does not
-// depend on the number of threads.
+// Work is cut into at most this many chunks, each with a row of scratch of its own: the workspace
+// does not depend on the number of threads.
 inline constexpr std::int64_t kLargestChunkCount = 64;
 
 struct Scratch {
@@ -19,7 +19,8 @@ struct Scratch {
 };
 
 Scratch take_scratch(Problem const& problem, Arena& arena);
-void run_forward(Problem const& problem, Call const& call, Scratch const& scratch, ThreadPool& pool);
+void run_forward(Problem const& problem, Call const& call, Scratch const& scratch,
+                 ThreadPool& pool);
 void run_backward(Problem const& problem, Call const& call, Scratch const& scratch,
                   ThreadPool& pool);
 

@@ -35,7 +35,8 @@ void read_softmax(Problem const& problem, Call const& call, std::int64_t weight_
   for (std::int64_t k = 0; k < K; ++k) weight[k] /= sum;
 }
 
-// Deformable DETR: reference points plus offsets in pixels, or boxes with offsets in units of their size.
+// Deformable DETR: reference points plus offsets in pixels, or boxes with offsets in units of their
+// size.
 void read_fused(Problem const& problem, Call const& call, std::int64_t reference_row,
                 std::int64_t coord_row, std::int64_t weight_row, Points const& points) {
   read_softmax(problem, call, weight_row, points.weight);

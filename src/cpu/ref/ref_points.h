@@ -17,11 +17,12 @@ struct Points {
 void read_points(Problem const& problem, Call const& call, std::int64_t b, std::int64_t q,
                  std::int64_t m, Points const& points);
 
-// The four corners of a sample, in the order (y0, x0), (y0, x0 + 1), (y0 + 1, x0), (y0 + 1, x0 + 1).
+// The four corners of a sample, in the order (y0, x0), (y0, x0 + 1), (y0 + 1, x0), (y0 + 1, x0 +
+// 1).
 struct Corners {
-  bool finite;             // false: the point contributes nothing at all
+  bool finite;  // false: the point contributes nothing at all
   bool any_inside;
-  std::int64_t token[4];   // within the value tensor; -1: outside the map, counts as zero
+  std::int64_t token[4];  // within the value tensor; -1: outside the map, counts as zero
   double weight[4];
   double fx, fy;
 };

@@ -131,7 +131,7 @@ HWY_INLINE hn::Vec<hn::RebindToUnsigned<D>> round_to_bf16(D, hn::Vec<D> v) {
   auto const odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(d32, 1u));
   auto const rounded = hn::Add(hn::Add(bits, hn::Set(d32, 0x7FFFu)), odd);
   auto const quiet_nan = hn::Or(bits, hn::Set(d32, 0x00400000u));
-  return hn::IfThenElse(hn::RebindMask(d32, hn::Ne(v, v)), quiet_nan, rounded);
+  return hn::IfThenElse(hn::RebindMask(d32, hn::IsNaN(v)), quiet_nan, rounded);
 }
 
 // Lanes below 2^16, narrowed.
