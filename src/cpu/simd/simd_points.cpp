@@ -210,9 +210,10 @@ HWY_INLINE V to_pixels(V coord, V size, V half_step, const float* centre, const 
     // (centre + offset / size) size - 1/2
     return hn::MulAdd(hn::Load(d, centre), size, hn::Sub(coord, half));
   } else {
-    // (centre + offset / P extent / 2) size - 1/2
-    auto const step = hn::Mul(hn::Mul(hn::Load(d, extent), size), half_step);
-    return hn::MulAdd(hn::Load(d, centre), size, hn::MulSub(coord, step, half));
+    // (centre + offset / P extent / 2) size - 1/2; extent and 1 / P first, which cannot overflow
+    auto const step = hn::Mul(hn::Load(d, extent), half_step);
+    auto const from_centre = hn::Mul(coord, step);
+    return hn::MulAdd(from_centre, size, hn::MulSub(hn::Load(d, centre), size, half));
   }
 }
 
