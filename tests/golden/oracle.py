@@ -106,7 +106,7 @@ def _scaled(value, value_scale):
 
 def _quiet(function):
     """NaN and infinity are part of the definition here, not something to warn about."""
-    return np.errstate(invalid="ignore", over="ignore")(function)
+    return np.errstate(invalid="ignore", over="ignore", divide="ignore")(function)
 
 
 @_quiet
@@ -204,7 +204,7 @@ def backward_fused(value, level_hw, points, reference, offset, logit, grad_outpu
     finite = np.isfinite(coord).all(axis=-1, keepdims=True)
     by_point = grad_coord  # by the anchor's (x, y), [B,Q,M,K,2]
     if reference.shape[-1] == 2:
-        grad_offset = grad_coord / wh
+        grad_offset = np.where(finite, grad_coord / wh, 0.0)  # a level may be of no width
     else:
         size = reference[:, :, None, level, 2:]
         grad_offset = np.where(finite, grad_coord * size / (2 * count), 0.0)
@@ -239,9 +239,11 @@ def float32_bound(value, level_hw, points, coord, weight, *, value_border=0, val
 
 
 def largest_step(value, level):
-    """The largest difference of neighbouring pixels of a level and the zeros around it, [B,M,D]."""
+    """The largest difference of neighbouring pixels of a level and the zeros around it, [B,M,D].
+
+    NaN pixels are left out: a result that they reach has no bound."""
     row = np.arange(level.height)[:, None] * level.row_pitch + np.arange(level.width)
     image = value[:, level.first_pixel + row]  # [B,H,W,M,D]
     image = np.pad(image, [(0, 0), (1, 1), (1, 1), (0, 0), (0, 0)])
-    steps = [np.abs(np.diff(image, axis=axis)).max(axis=(1, 2), initial=0.0) for axis in (1, 2)]
-    return np.maximum(*steps)
+    steps = [np.abs(np.diff(image, axis=axis)) for axis in (1, 2)]
+    return np.fmax(*(np.nanmax(step, axis=(1, 2), initial=0.0) for step in steps))

@@ -161,7 +161,10 @@ def _arrays(level_count: int, **given: ArrayLike) -> dict[str, np.ndarray]:
         if array.ndim != axes:
             raise InvalidArgumentError(f"{name} has shape {array.shape}: must be "
                                        f"[{', '.join(TENSORS[name][0])}]")
-        if name not in STRIDES or outer_strides(array) is None:
+        strides = outer_strides(array)
+        # grad_output has the strides of output, whose rows must not be one another's.
+        repeated = name == "grad_output" and strides != PACKED and 0 in (strides or ())
+        if name not in STRIDES or strides is None or repeated:
             array = np.ascontiguousarray(array)
         arrays[name] = array
     return arrays
