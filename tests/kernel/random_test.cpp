@@ -7,8 +7,12 @@
 #include "support/runner.h"
 #include "support/tolerance.h"
 
+#include "cpu/simd/simd_targets.h"
+
 #include <doctest/doctest.h>
 #include <fmt/format.h>
+#define HWY_DISABLED_TARGETS MSDA_SIMD_DISABLED_TARGETS
+#include <hwy/highway.h>
 
 #include <algorithm>
 #include <map>
@@ -62,6 +66,16 @@ void print(const char* operation, Record const& record) {
   }
 }
 
+// While it lives, the SIMD family sees a machine with this instruction set alone.
+struct OnlyTarget {
+  explicit OnlyTarget(std::int64_t target) { see(target); }
+  ~OnlyTarget() { see(0); }
+  static void see(std::int64_t target) {
+    hwy::SetSupportedTargetsForTest(target);
+    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+  }
+};
+
 }  // namespace
 
 TEST_CASE("random problems forward") {
@@ -84,6 +98,38 @@ TEST_CASE("random problems forward") {
   for (std::string const& id : kernel_ids(handle)) {
     CAPTURE(id);
     CHECK(record[id].runs > 0);
+  }
+}
+
+TEST_CASE("random problems on every instruction set of the machine") {
+  TestHandle const handle;
+  RandomRange const range = random_range(100);
+  for (std::int64_t const target : hwy::SupportedAndGeneratedTargets()) {
+    if (target == HWY_SCALAR) continue;  // the next test's
+    std::string const name = hwy::TargetName(target);
+    CAPTURE(name);
+    OnlyTarget const only(target);
+    Record record;
+    for (std::uint64_t seed = range.first; seed < range.first + range.count; ++seed) {
+      TestProblem const problem = random_problem(seed);
+      for (std::string const& id : kernel_ids(handle)) {
+        if (id.starts_with("simd.") && expected_reason(id, problem.shape).empty()) {
+          check_kernel(handle, problem, id, seed, record[id]);
+        }
+      }
+    }
+    print(name.c_str(), record);
+    CHECK(!record.empty());
+  }
+}
+
+TEST_CASE("without vectors the simd family leaves everything to ref") {
+  TestHandle const handle;
+  OnlyTarget const only(HWY_SCALAR);
+  TestProblem const problem = random_problem(random_range(1).first);
+  for (std::string const& id : kernel_ids(handle)) {
+    PlanResult const plan = make_plan(handle, problem.shape, id);
+    CHECK((plan.status == MSDA_SUCCESS) == !id.starts_with("simd."));
   }
 }
 
