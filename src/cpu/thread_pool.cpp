@@ -2,8 +2,8 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
@@ -12,13 +12,36 @@
 namespace msda {
 namespace {
 
+// Waking a sleeping thread takes about as long as a small problem. So a thread that runs out of work looks
+// around this long before it goes to sleep: calls that follow one another find it awake, an idle pool sleeps.
+constexpr auto kLookAround = std::chrono::microseconds(100);
+
+void relax() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+template <typename Condition>
+void look_around_until(Condition condition) {
+  auto const end = std::chrono::steady_clock::now() + kLookAround;
+  do {
+    for (int i = 0; i < 16; ++i) {
+      if (condition()) return;
+      relax();
+    }
+  } while (std::chrono::steady_clock::now() < end);
+}
+
 // One run() in progress. It lives on the stack of the thread that called run().
 struct Job {
   ChunkFn fn;
   std::int64_t chunk_count;
   std::atomic<std::int64_t> next_chunk{0};
-  std::int32_t helpers = 0;  // workers inside the job; guarded by the pool's mutex
-  Job* next = nullptr;       // in the list of jobs that still have chunks to give
+  std::atomic<std::int32_t> helpers{0};  // workers inside the job; changed under the pool's mutex
+  Job* next = nullptr;                   // in the list of jobs that still have chunks to give
 
   void work() {
     for (;;) {
@@ -35,23 +58,38 @@ struct ThreadPool::State {
   std::mutex mutex;
   std::condition_variable work_arrived;
   std::condition_variable helper_left;
-  Job* jobs = nullptr;
-  bool ending = false;
+  std::atomic<Job*> jobs{nullptr};  // changed under the mutex, and so is their `next`
+  std::atomic<bool> ending{false};
   pid_t const process = getpid();
   std::vector<std::thread> threads;
 
+  void add(Job* job) {
+    job->next = jobs;
+    jobs = job;
+  }
+
   void remove(Job* job) {
-    for (Job** link = &jobs; *link != nullptr; link = &(*link)->next) {
-      if (*link != job) continue;
-      *link = job->next;
+    if (jobs == job) {
+      jobs = job->next;
+      return;
+    }
+    for (Job* other = jobs; other != nullptr; other = other->next) {
+      if (other->next != job) continue;
+      other->next = job->next;
       return;
     }
   }
 
   void worker() {
+    auto const is_wanted = [this] { return ending || jobs != nullptr; };
     std::unique_lock lock(mutex);
     for (;;) {
-      work_arrived.wait(lock, [&] { return ending || jobs != nullptr; });
+      if (!is_wanted()) {
+        lock.unlock();
+        look_around_until(is_wanted);
+        lock.lock();
+        work_arrived.wait(lock, is_wanted);
+      }
       if (ending) return;
       Job* const job = jobs;
       ++job->helpers;
@@ -107,8 +145,7 @@ void ThreadPool::run(std::int64_t chunk_count, ChunkFn fn) {
   if (shared) {
     {
       std::scoped_lock const lock(state.mutex);
-      job.next = state.jobs;
-      state.jobs = &job;
+      state.add(&job);
     }
     if (chunk_count == 2) {
       state.work_arrived.notify_one();
@@ -118,9 +155,15 @@ void ThreadPool::run(std::int64_t chunk_count, ChunkFn fn) {
   }
   job.work();
   if (!shared) return;
+  {
+    std::scoped_lock const lock(state.mutex);
+    state.remove(&job);
+  }
+  auto const is_done = [&job] { return job.helpers == 0; };
+  look_around_until(is_done);
+  // Also when it is done: the last helper may still hold the mutex.
   std::unique_lock lock(state.mutex);
-  state.remove(&job);
-  state.helper_left.wait(lock, [&] { return job.helpers == 0; });
+  state.helper_left.wait(lock, is_done);
 }
 
 bool ThreadPool::usable_in_this_process() const { return state_->process == getpid(); }
