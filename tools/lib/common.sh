@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034 # the variables are for the scripts that include this file
 # What tools/setup, tools/demo and tools/check share: where things are, and how they speak.
 set -euo pipefail
 
