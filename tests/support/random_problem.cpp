@@ -17,16 +17,19 @@ constexpr std::int64_t kLargestWork = 150'000;
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
+// Mostly 1 to `most`, now and then 0.
+std::int64_t size_up_to(Rng& rng, std::int64_t most) {
+  return rng.chance(0.02) ? 0 : rng.integer(1, most);
+}
+
 std::vector<LevelShape> random_levels(Rng& rng) {
-  std::vector<LevelShape> levels(
-      static_cast<std::size_t>(rng.integer(rng.chance(0.03) ? 0 : 1, 5)));
+  std::vector<LevelShape> levels(static_cast<std::size_t>(size_up_to(rng, 5)));
   bool const ragged = rng.chance(0.4);
-  auto const points = static_cast<std::int32_t>(rng.integer(rng.chance(0.03) ? 0 : 1, 8));
+  auto const points = static_cast<std::int32_t>(size_up_to(rng, 8));
   for (LevelShape& level : levels) {
-    std::int64_t const least = rng.chance(0.03) ? 0 : 1;
     std::int64_t const most = rng.pick<std::int64_t>({2, 7, 20});
-    level.height = static_cast<std::int32_t>(rng.integer(least, most));
-    level.width = static_cast<std::int32_t>(rng.integer(least, most));
+    level.height = static_cast<std::int32_t>(size_up_to(rng, most));
+    level.width = static_cast<std::int32_t>(size_up_to(rng, most));
     level.points = ragged ? static_cast<std::int32_t>(rng.integer(0, 9)) : points;
   }
   return levels;
@@ -191,11 +194,11 @@ std::uint64_t environment_number(const char* name, std::uint64_t otherwise) {
 ProblemShape random_shape(Rng& rng) {
   ProblemShape shape;
   shape.levels = random_levels(rng);
-  auto const size = [&](std::int64_t most) { return rng.integer(rng.chance(0.02) ? 0 : 1, most); };
-  shape.batch = size(3);
-  shape.query_count = size(rng.pick<std::int64_t>({3, 20, 70}));
-  shape.head_count = size(9);
-  shape.head_dim = rng.chance(0.05) ? rng.pick<std::int64_t>({96, 128, 200, 256, 300}) : size(71);
+  shape.batch = size_up_to(rng, 3);
+  shape.query_count = size_up_to(rng, rng.pick<std::int64_t>({3, 20, 70}));
+  shape.head_count = size_up_to(rng, 9);
+  shape.head_dim =
+      rng.chance(0.05) ? rng.pick<std::int64_t>({96, 128, 200, 256, 300}) : size_up_to(rng, 71);
   shape.value_border = rng.chance(0.2) ? 1 : 0;
   shape.reference_dim = rng.pick({0, 0, 0, 2, 4});
   shape.math_mode = rng.chance(0.2) ? MSDA_MATH_FAST : MSDA_MATH_ACCURATE;

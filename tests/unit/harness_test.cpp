@@ -1,0 +1,199 @@
+// The tests' own tools: a check that cannot fail is worth nothing.
+
+#include "support/case_file.h"
+#include "support/golden.h"
+#include "support/runner.h"
+#include "support/tolerance.h"
+
+#include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <csignal>
+#include <limits>
+
+using namespace msda::test;
+
+namespace {
+
+// Whether touching the address ends the process.
+bool crashes(volatile std::byte* address, bool write) {
+  pid_t const pid = fork();
+  REQUIRE(pid >= 0);
+  if (pid == 0) {
+    std::signal(SIGSEGV, [](int) { _exit(42); });
+    std::signal(SIGBUS, [](int) { _exit(42); });
+    if (write) {
+      *address = std::byte{1};
+    } else {
+      static_cast<void>(*address);
+    }
+    _exit(0);
+  }
+  int status = 0;
+  REQUIRE(waitpid(pid, &status, 0) == pid);
+  return !WIFEXITED(status) || WEXITSTATUS(status) != 0;
+}
+
+TestProblem tiny_problem() {
+  ProblemShape shape;
+  shape.levels = {{3, 3, 1}};
+  shape.head_dim = 2;
+  Rng rng(1);
+  DataKind inside;
+  inside.low = 0.2;
+  inside.high = 0.8;
+  return fill_problem(shape, inside, rng);
+}
+
+}  // namespace
+
+TEST_CASE("guard pages guard") {
+  GuardedBuffer const high(100, 4, Against::kHighPage, 0);
+  CHECK_FALSE(crashes(high.data() + 99, true));
+  CHECK(crashes(high.data() + 100, false));
+  GuardedBuffer const low(100, 4, Against::kLowPage, 0);
+  CHECK_FALSE(crashes(low.data(), true));
+  CHECK(crashes(low.data() - 1, false));
+  GuardedBuffer read_only(100, 4);
+  read_only.set_read_only(true);
+  CHECK_FALSE(crashes(read_only.data(), false));
+  CHECK(crashes(read_only.data(), true));
+  GuardedBuffer const empty(0, 4);
+  CHECK(crashes(empty.data(), false));
+}
+
+TEST_CASE("bytes beside a buffer are watched") {
+  for (Against const against : {Against::kLowPage, Against::kHighPage}) {
+    for (std::size_t const shift : {4, 60}) {
+      GuardedBuffer buffer(100, 4, against, shift);
+      CHECK(reinterpret_cast<std::uintptr_t>(buffer.data()) % 4 == 0);
+      CHECK(buffer.surroundings_intact());
+      std::byte* const beside =
+          against == Against::kLowPage ? buffer.data() - 1 : buffer.data() + 100;
+      *beside = std::byte{0};
+      CHECK_FALSE(buffer.surroundings_intact());
+    }
+  }
+  GuardedBuffer const aligned(1000, 256);
+  CHECK(reinterpret_cast<std::uintptr_t>(aligned.data()) % 256 == 0);
+}
+
+TEST_CASE("a missing element and a written gap are seen") {
+  TensorLayout const layout{MSDA_F32, {2, 2, 1, 3}, {16, 4, 3}};
+  HostTensor tensor(layout);
+  CHECK(tensor.check_untouched() == "");
+  CHECK(tensor.check_written() == "element 0 was not written");
+  tensor.set_values(std::vector<double>(12, 1.0));
+  CHECK(tensor.check_written() == "");
+  CHECK(tensor.check_untouched() != "");
+  static_cast<float*>(tensor.data())[3] = 0;
+  CHECK(tensor.check_written() == "the gap at element 3 was written");
+}
+
+TEST_CASE("compare refuses what is off") {
+  double const nan = std::nan(""), infinity = std::numeric_limits<double>::infinity();
+  Expected const expected{MSDA_F32, {1.0, nan, infinity, 0.0}, {1e-6, 0, 0, 1e-6}};
+  auto const failure = [&](std::vector<double> const& actual) {
+    return compare(expected, actual).failure;
+  };
+  CHECK(failure({1.0, nan, infinity, 0.0}) == "");
+  CHECK(failure({1.0 + 1e-6, nan, infinity, -1e-6}) == "");
+  CHECK(failure({1.0 + 2e-6, nan, infinity, 0.0}) != "");
+  CHECK(failure({nan, nan, infinity, 0.0}) != "");
+  CHECK(failure({1.0, 1.0, infinity, 0.0}) != "");
+  CHECK(failure({1.0, nan, -infinity, 0.0}) != "");
+  CHECK(failure({1.0, nan, 1e38, 0.0}) != "");
+  CHECK(failure({infinity, nan, infinity, 0.0}) != "");
+  CHECK(failure({1.0, nan, infinity}) != "");
+  // At the end of the type, infinity is a rounding away.
+  CHECK(compare({MSDA_F16, {65519.0}, {10}}, {infinity}).failure == "");
+  CHECK(compare({MSDA_F16, {65000.0}, {10}}, {infinity}).failure != "");
+  // Half a unit in the last place is allowed, a whole one is not.
+  CHECK(compare({MSDA_BF16, {1.0 + 0x1p-8}, {0}}, {1.0 + 0x1p-7}).failure == "");
+  CHECK(compare({MSDA_BF16, {1.0}, {0}}, {1.0 + 0x1p-7}).failure != "");
+}
+
+TEST_CASE("the bound is tight enough to see a wrong float") {
+  TestProblem const problem = tiny_problem();
+  Expectations const expected(problem, Arithmetic::kFloat32);
+  std::vector<double> output = run_oracle(problem).values[TensorId::kOutput];
+  CHECK(compare(expected[TensorId::kOutput], output).failure == "");
+  double const largest = std::fabs(output[0]);
+  REQUIRE(largest > 1e-3);
+  output[0] += 3e-5 * largest;
+  CHECK(compare(expected[TensorId::kOutput], output).failure != "");
+}
+
+TEST_CASE("the oracle gives the golden vectors") {
+  for (GoldenCase const& golden : golden_cases()) {
+    CAPTURE(golden.name);
+    for (msda_operation const operation : {MSDA_FORWARD, MSDA_BACKWARD}) {
+      TestProblem problem = golden.problem;
+      problem.shape.operation = operation;
+      OracleResult const result = run_oracle(problem);
+      for (TensorRow const& row : tensor_rows()) {
+        if (!row.is_result || !row.belongs_to(problem.shape)) continue;
+        // On pixel lines the files have the one or the other derivative; see their README.
+        if (row.id == TensorId::kGradCoord && golden.name == "edges") continue;
+        CAPTURE(row.name);
+        std::vector<double> const& stored = golden.results[row.id];
+        REQUIRE(result.values[row.id].size() == stored.size());
+        double largest = 0, worst = 0;
+        for (std::size_t i = 0; i < stored.size(); ++i) {
+          largest = std::max(largest, std::fabs(stored[i]));
+          worst = std::max(worst, std::fabs(stored[i] - result.values[row.id][i]));
+        }
+        CHECK(worst <= 1e-12 * largest);
+      }
+    }
+  }
+}
+
+TEST_CASE("a problem follows from its seed") {
+  TestProblem const first = random_problem(5), again = random_problem(5), other = random_problem(6);
+  CHECK(first.shape.describe() == again.shape.describe());
+  CHECK(first.shape.describe() != other.shape.describe());
+  auto const bits = [](TestProblem const& problem) {
+    std::vector<std::uint64_t> all;
+    for (auto const& tensor : problem.inputs.by_id) {
+      for (double const number : tensor) all.push_back(raw_bits(MSDA_F64, &number));
+    }
+    return all;
+  };
+  CHECK(bits(first) == bits(again));
+}
+
+TEST_CASE("random problems reach what they are meant to reach") {
+  int empty = 0, ragged = 0, strided = 0, fused = 0, bordered = 0, nan_inputs = 0, hinted = 0;
+  std::vector<bool> head_dims(72);
+  for (std::uint64_t seed = 0; seed < 2000; ++seed) {
+    Rng rng(seed);
+    ProblemShape const shape = random_shape(rng);
+    empty += layout_of(shape, TensorId::kOutput).element_count() == 0;
+    for (LevelShape const& level : shape.levels) {
+      ragged += level.points != shape.levels[0].points;
+    }
+    strided += shape.value_strides != Strides3{0, 0, 0};
+    fused += shape.fused();
+    bordered += shape.value_border;
+    hinted += !shape.query_hw.empty();
+    DataKind const kind = random_data_kind(rng, shape);
+    nan_inputs += kind.odd_values || kind.odd_weights;
+    if (shape.head_dim < 72) head_dims[static_cast<std::size_t>(shape.head_dim)] = true;
+  }
+  for (int const count : {empty, ragged, strided, fused, bordered, nan_inputs, hinted}) {
+    CHECK(count > 50);
+  }
+  CHECK(std::count(head_dims.begin(), head_dims.end(), true) == 72);
+}
+
+TEST_CASE("the corpus is read") {
+  CHECK(corpus().size() > 50);
+  CHECK(corpus_case("mixed_f16").shapes().size() == 1);
+  CHECK(corpus_case("dfine").shapes().size() == 5);
+  CHECK(corpus_case("dfine").shape.levels[1].points == 6);
+  CHECK_THROWS(corpus_case("no such case"));
+}

@@ -1,0 +1,103 @@
+// The registry's list and how kernels are ranked.
+
+#include "cpu/thread_pool.h"
+#include "plan/selector.h"
+#include "registry.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+
+using namespace msda;
+
+namespace {
+
+Problem problem_of(msda_dtype value_dtype) {
+  Problem problem(std::pmr::new_delete_resource());
+  problem.batch = problem.query_count = problem.head_count = 2;
+  problem.head_dim = 8;
+  problem.token_count = 6;
+  problem.point_total = 3;
+  problem.levels.push_back({2, 3, 0, 3, 0, 0, 3});
+  problem.value_dtype = value_dtype;
+  return problem;
+}
+
+Device cpu_device(ThreadPool& pool) {
+  Device device;
+  device.pool = &pool;
+  device.thread_count = pool.thread_count();
+  device.name = "cpu";
+  return device;
+}
+
+}  // namespace
+
+TEST_CASE("kernel ids are unique and found again") {
+  std::set<std::string_view> ids;
+  for (std::size_t i = 0; i < kernel_count(); ++i) {
+    KernelRef const kernel = kernel_at(i);
+    REQUIRE(kernel.variant != nullptr);
+    std::string_view const id = kernel.variant->id;
+    CHECK(ids.insert(id).second);
+    CHECK(find_kernel(id).variant == kernel.variant);
+    CHECK(find_kernel(id).family == kernel.family);
+    CHECK(id.starts_with(std::string(kernel.family->name) + "."));
+  }
+  CHECK(ids.size() == kernel_count());
+  CHECK(kernel_count() > 0);
+  CHECK(kernel_at(kernel_count()).variant == nullptr);
+  CHECK(find_kernel("ref.cpu").variant == nullptr);
+  CHECK(find_kernel("").family == nullptr);
+}
+
+TEST_CASE("every reason has words of its own") {
+  std::set<std::string_view> texts;
+  for (std::int32_t i = 0; i <= static_cast<std::int32_t>(Reason::kWorkspaceLimit); ++i) {
+    CHECK(texts.insert(reason_text(static_cast<Reason>(i))).second);
+  }
+  CHECK_FALSE(texts.contains("unknown reason"));
+}
+
+TEST_CASE("accepting kernels come first by predicted time") {
+  ThreadPool pool(1);
+  Device const device = cpu_device(pool);
+  for (msda_dtype const dtype : {MSDA_F32, MSDA_F16, MSDA_BF16, MSDA_F8_E4M3, MSDA_F64}) {
+    std::vector<Ranked> const ranking = rank_kernels(problem_of(dtype), device, 0);
+    REQUIRE(ranking.size() == kernel_count());
+    auto const accepts = [](Ranked const& r) { return r.rejected == Reason::kNone; };
+    auto const first_rejected = std::find_if_not(ranking.begin(), ranking.end(), accepts);
+    CHECK(std::none_of(first_rejected, ranking.end(), accepts));
+    CHECK(first_rejected != ranking.begin());
+    CHECK(std::is_sorted(ranking.begin(), first_rejected, [](Ranked const& a, Ranked const& b) {
+      return a.predicted_us < b.predicted_us;
+    }));
+    std::set<std::string_view> ids;
+    for (Ranked const& entry : ranking) ids.insert(entry.kernel.variant->id);
+    CHECK(ids.size() == kernel_count());
+  }
+}
+
+TEST_CASE("a limit on the workspace rejects what needs more") {
+  ThreadPool pool(1);
+  Device const device = cpu_device(pool);
+  Problem const problem = problem_of(MSDA_F64);
+  KernelRef const ref = find_kernel("ref.cpu@1");
+  std::size_t const needed = judge(ref, problem, device, 0).workspace_bytes;
+  REQUIRE(needed > 1);
+  CHECK(judge(ref, problem, device, needed).rejected == Reason::kNone);
+  CHECK(judge(ref, problem, device, needed - 1).rejected == Reason::kWorkspaceLimit);
+  CHECK(rank_kernels(problem, device, 1).front().rejected != Reason::kNone);
+}
+
+TEST_CASE("CPU kernels refuse a GPU") {
+  Device gpu;
+  gpu.ordinal = 0;
+  gpu.sm = 90;
+  for (std::size_t i = 0; i < kernel_count(); ++i) {
+    if (kernel_at(i).variant->sm_min != 0) continue;
+    CHECK(judge(kernel_at(i), problem_of(MSDA_F32), gpu, 0).rejected == Reason::kDeviceIsCuda);
+  }
+}
