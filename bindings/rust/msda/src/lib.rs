@@ -1,0 +1,44 @@
+//! Multi-scale deformable attention, forward and backward, on slices: a safe interface to libmsda.
+//!
+//! What is computed, and what each field means, is written in `msda.h`. In short, with the letters used there
+//! (B batch, S tokens, M heads, D channels of a head, Q queries, K points of all levels):
+//! `output[b][q][m][:]` is the sum over the K points of `weight * sample(value, coord)`.
+//!
+//! ```
+//! use msda::{Dtype, Handle, Inputs, Problem};
+//!
+//! # fn main() -> Result<(), msda::Error> {
+//! let handle = Handle::cpu(0)?; // all hardware threads
+//! // One level of 2 x 2 pixels, one point a query, one query, one head of one channel.
+//! let problem = Problem::new(&[[2, 2]], Dtype::F32).points(1).queries(1).heads(1, 1);
+//! let plan = handle.plan(&problem)?;
+//!
+//! let value = [1.0f32, 2.0, 3.0, 4.0]; // [B][S][M][D]
+//! let coord = [0.5f32, 0.5]; //           [B][Q][M][K][2], the middle of the map
+//! let weight = [1.0f32]; //               [B][Q][M][K]
+//! let mut output = [0.0f32]; //           [B][Q][M][D]
+//! plan.forward(&Inputs::sampled(&value, &coord, &weight), &mut output)?;
+//! assert_eq!(output, [2.5]);
+//!
+//! let too_short = [0.0f32; 3];
+//! let error = plan.forward(&Inputs::sampled(&too_short, &coord, &weight), &mut output).unwrap_err();
+//! assert_eq!(error.to_string(), "value has 3 elements: must have 4");
+//! # Ok(())
+//! # }
+//! ```
+
+mod element;
+mod error;
+mod handle;
+mod plan;
+mod problem;
+mod tensors;
+
+pub use element::{Dtype, Element, F8E4M3};
+pub use error::{Error, Result, Status};
+pub use half::{bf16, f16};
+pub use handle::{build_info, version, Handle, Kernel};
+pub use msda_sys as sys;
+pub use plan::{Plan, PlanInfo, PlanOptions, Workspace};
+pub use problem::{Determinism, MathMode, Operation, Problem};
+pub use tensors::{Gradients, Inputs, Slice, SliceMut};

@@ -1,0 +1,317 @@
+use msda_sys as sys;
+
+use crate::element::Dtype;
+use crate::error::{Error, Result};
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(i32)]
+pub enum Operation {
+    #[default]
+    Forward = sys::MSDA_FORWARD as i32,
+    Backward = sys::MSDA_BACKWARD as i32,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(i32)]
+pub enum MathMode {
+    #[default]
+    Accurate = sys::MSDA_MATH_ACCURATE as i32,
+    Fast = sys::MSDA_MATH_FAST as i32,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(i32)]
+pub enum Determinism {
+    #[default]
+    Deterministic = sys::MSDA_DETERMINISTIC as i32,
+    NotGuaranteed = sys::MSDA_NOT_GUARANTEED as i32,
+}
+
+/// The shapes and types of one computation: `msda_problem`, whose fields say what each setter means. What is
+/// not set has the library's default; sizes are 1 but for Q, M, D and P, which are 0. Tensors are packed
+/// unless strides are given.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Problem {
+    level_hw: Vec<[i32; 2]>,
+    point_counts: Option<Vec<i32>>,
+    query_hw: Vec<[i32; 2]>,
+    batch: i64,
+    query_count: i64,
+    head_count: i64,
+    head_dim: i64,
+    point_count: i32,
+    value_strides: [i64; 3],
+    coord_strides: [i64; 3],
+    weight_strides: [i64; 3],
+    output_strides: [i64; 3],
+    value_border: bool,
+    reference_dim: Option<i32>,
+    operation: Operation,
+    value_dtype: Dtype,
+    coord_dtype: Option<Dtype>,
+    weight_dtype: Option<Dtype>,
+    output_dtype: Option<Dtype>,
+    grad_value_dtype: Option<Dtype>,
+    math_mode: MathMode,
+    determinism: Determinism,
+}
+
+impl Problem {
+    /// Levels as (H, W) in pixels, and the type of value.
+    pub fn new(level_hw: &[[i32; 2]], value_dtype: Dtype) -> Self {
+        Problem {
+            level_hw: level_hw.to_vec(),
+            point_counts: None,
+            query_hw: Vec::new(),
+            batch: 1,
+            query_count: 0,
+            head_count: 0,
+            head_dim: 0,
+            point_count: 0,
+            value_strides: [0; 3],
+            coord_strides: [0; 3],
+            weight_strides: [0; 3],
+            output_strides: [0; 3],
+            value_border: false,
+            reference_dim: None,
+            operation: Operation::default(),
+            value_dtype,
+            coord_dtype: None,
+            weight_dtype: None,
+            output_dtype: None,
+            grad_value_dtype: None,
+            math_mode: MathMode::default(),
+            determinism: Determinism::default(),
+        }
+    }
+
+    /// B.
+    pub fn batch(mut self, batch: i64) -> Self {
+        self.batch = batch;
+        self
+    }
+    /// Q.
+    pub fn queries(mut self, query_count: i64) -> Self {
+        self.query_count = query_count;
+        self
+    }
+    /// The grids whose pixels the queries are; a hint of locality that never changes a result.
+    pub fn query_grids(mut self, query_hw: &[[i32; 2]]) -> Self {
+        self.query_hw = query_hw.to_vec();
+        self
+    }
+    /// M heads of D channels.
+    pub fn heads(mut self, head_count: i64, head_dim: i64) -> Self {
+        (self.head_count, self.head_dim) = (head_count, head_dim);
+        self
+    }
+    /// P points on every level.
+    pub fn points(mut self, point_count: i32) -> Self {
+        (self.point_count, self.point_counts) = (point_count, None);
+        self
+    }
+    /// The points of each level.
+    pub fn points_by_level(mut self, point_counts: &[i32]) -> Self {
+        self.point_counts = Some(point_counts.to_vec());
+        self
+    }
+    /// The inputs are reference points of `reference_dim` numbers (2 or 4), offsets and logits.
+    pub fn fused(mut self, reference_dim: i32) -> Self {
+        self.reference_dim = Some(reference_dim);
+        self
+    }
+    /// Gradients instead of the output.
+    pub fn backward(mut self) -> Self {
+        self.operation = Operation::Backward;
+        self
+    }
+    /// Elements between neighbours along \[B\]\[S\]\[M\] of value.
+    pub fn value_strides(mut self, strides: [i64; 3]) -> Self {
+        self.value_strides = strides;
+        self
+    }
+    /// Elements between neighbours along \[B\]\[Q\]\[M\] of coord and offset.
+    pub fn coord_strides(mut self, strides: [i64; 3]) -> Self {
+        self.coord_strides = strides;
+        self
+    }
+    /// Elements between neighbours along \[B\]\[Q\]\[M\] of weight and logit.
+    pub fn weight_strides(mut self, strides: [i64; 3]) -> Self {
+        self.weight_strides = strides;
+        self
+    }
+    /// Elements between neighbours along \[B\]\[Q\]\[M\] of output and its gradient.
+    pub fn output_strides(mut self, strides: [i64; 3]) -> Self {
+        self.output_strides = strides;
+        self
+    }
+    /// Every level is stored with a border of one zero pixel.
+    pub fn bordered(mut self) -> Self {
+        self.value_border = true;
+        self
+    }
+    /// Type of coord, reference, offset and their gradients.
+    pub fn coord_dtype(mut self, dtype: Dtype) -> Self {
+        self.coord_dtype = Some(dtype);
+        self
+    }
+    /// Type of weight, logit and their gradients.
+    pub fn weight_dtype(mut self, dtype: Dtype) -> Self {
+        self.weight_dtype = Some(dtype);
+        self
+    }
+    /// Type of output and its gradient.
+    pub fn output_dtype(mut self, dtype: Dtype) -> Self {
+        self.output_dtype = Some(dtype);
+        self
+    }
+    /// Type of the gradient of value.
+    pub fn grad_value_dtype(mut self, dtype: Dtype) -> Self {
+        self.grad_value_dtype = Some(dtype);
+        self
+    }
+    pub fn math_mode(mut self, mode: MathMode) -> Self {
+        self.math_mode = mode;
+        self
+    }
+    pub fn determinism(mut self, determinism: Determinism) -> Self {
+        self.determinism = determinism;
+        self
+    }
+
+    /// Calls `use_it` with the C struct, which points into `self`.
+    pub(crate) fn with_c<T>(
+        &self,
+        use_it: impl FnOnce(&sys::msda_problem) -> Result<T>,
+    ) -> Result<T> {
+        if let Some(counts) = &self.point_counts {
+            if counts.len() != self.level_hw.len() {
+                return Err(Error::invalid(format!(
+                    "points_by_level has {} entries: must have {}, one for each level",
+                    counts.len(),
+                    self.level_hw.len()
+                )));
+            }
+        }
+        let length = |count: usize, name: &str| {
+            i32::try_from(count)
+                .map_err(|_| Error::invalid(format!("{name} has {count} entries: too many")))
+        };
+        let pairs = |array: &[[i32; 2]]| {
+            if array.is_empty() {
+                std::ptr::null()
+            } else {
+                array.as_ptr().cast()
+            }
+        };
+        let dtype = |dtype: Option<Dtype>| dtype.map_or(sys::MSDA_DTYPE_NONE as i32, |d| d as i32);
+        let fused = self.reference_dim.is_some();
+        let mode = if fused { sys::MSDA_INPUT_FUSED } else { sys::MSDA_INPUT_SAMPLED };
+        use_it(&sys::msda_problem {
+            struct_size: std::mem::size_of::<sys::msda_problem>(),
+            level_hw: pairs(&self.level_hw),
+            point_counts: self.point_counts.as_ref().map_or(std::ptr::null(), |p| p.as_ptr()),
+            query_hw: pairs(&self.query_hw),
+            batch: self.batch,
+            query_count: self.query_count,
+            head_count: self.head_count,
+            head_dim: self.head_dim,
+            value_strides: self.value_strides,
+            coord_strides: self.coord_strides,
+            weight_strides: self.weight_strides,
+            output_strides: self.output_strides,
+            level_count: length(self.level_hw.len(), "level_hw")?,
+            point_count: self.point_count,
+            value_border: self.value_border.into(),
+            reference_dim: self.reference_dim.unwrap_or(0),
+            operation: self.operation as i32,
+            input_mode: mode as i32,
+            value_dtype: self.value_dtype as i32,
+            coord_dtype: dtype(self.coord_dtype),
+            weight_dtype: dtype(self.weight_dtype),
+            output_dtype: dtype(self.output_dtype),
+            grad_value_dtype: dtype(self.grad_value_dtype),
+            math_mode: self.math_mode as i32,
+            determinism: self.determinism as i32,
+            query_grid_count: length(self.query_hw.len(), "query_grids")?,
+        })
+    }
+
+    /// The tensors of a problem that the library has accepted.
+    pub(crate) fn shapes(&self) -> Shapes {
+        let border = if self.value_border { 2 } else { 0 };
+        let token_count = (self.level_hw.iter())
+            .map(|[h, w]| (i128::from(*h) + border) * (i128::from(*w) + border))
+            .sum::<i128>();
+        let points = match &self.point_counts {
+            Some(counts) => counts.iter().map(|&count| i128::from(count)).sum::<i128>(),
+            None => i128::from(self.point_count) * self.level_hw.len() as i128,
+        };
+        let [b, q, m, d] =
+            [self.batch, self.query_count, self.head_count, self.head_dim].map(i128::from);
+        let levels = self.level_hw.len() as i128;
+        let reference_dim = i128::from(self.reference_dim.unwrap_or(0));
+        let tensor =
+            |dims, inner, strides: [i64; 3], dtype| Shape::new(dims, inner, strides, dtype);
+        let packed = [0; 3];
+        let coord_dtype = self.coord_dtype.unwrap_or(self.value_dtype.default_of_points());
+        let weight_dtype = self.weight_dtype.unwrap_or(self.value_dtype.default_of_points());
+        let result_dtype = self.value_dtype.default_of_results();
+        let output_dtype = self.output_dtype.unwrap_or(result_dtype);
+        let grad_value_dtype = self.grad_value_dtype.unwrap_or(result_dtype);
+        Shapes {
+            backward: self.operation == Operation::Backward,
+            fused: self.reference_dim.is_some(),
+            value_dtype: self.value_dtype,
+            value: tensor([b, token_count, m], d, self.value_strides, self.value_dtype),
+            points: tensor([b, q, m], 2 * points, self.coord_strides, coord_dtype),
+            weights: tensor([b, q, m], points, self.weight_strides, weight_dtype),
+            reference: tensor([b, q, levels], reference_dim, packed, coord_dtype),
+            output: tensor([b, q, m], d, self.output_strides, output_dtype),
+            value_scale: tensor([1, 1, m], 1, packed, Dtype::F32),
+            grad_value: tensor([b, token_count, m], d, packed, grad_value_dtype),
+            grad_points: tensor([b, q, m], 2 * points, packed, coord_dtype),
+            grad_weights: tensor([b, q, m], points, packed, weight_dtype),
+        }
+    }
+}
+
+/// What a slice must be: so many elements (or at least, when there are strides) of this type.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    pub len: u128,
+    pub strided: bool,
+    pub dtype: Dtype,
+}
+
+impl Shape {
+    fn new(dims: [i128; 3], inner: i128, strides: [i64; 3], dtype: Dtype) -> Self {
+        let strided = strides != [0; 3];
+        let len = if dims.contains(&0) || inner == 0 {
+            0
+        } else if strided {
+            dims.iter().zip(strides).map(|(n, stride)| (n - 1) * i128::from(stride)).sum::<i128>()
+                + inner
+        } else {
+            dims.iter().product::<i128>() * inner
+        };
+        Shape { len: len.unsigned_abs(), strided, dtype }
+    }
+}
+
+/// The shapes of a plan's tensors; points are coord or offset, weights are weight or logit.
+#[derive(Clone, Debug)]
+pub(crate) struct Shapes {
+    pub backward: bool,
+    pub fused: bool,
+    pub value_dtype: Dtype,
+    pub value: Shape,
+    pub points: Shape,
+    pub weights: Shape,
+    pub reference: Shape,
+    pub output: Shape,
+    pub value_scale: Shape,
+    pub grad_value: Shape,
+    pub grad_points: Shape,
+    pub grad_weights: Shape,
+}

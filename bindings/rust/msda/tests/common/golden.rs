@@ -1,0 +1,97 @@
+//! The golden vectors of tests/golden: the same files that the C, C++ and Python tests read.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use msda::{Dtype, Problem};
+
+pub struct Golden {
+    arrays: HashMap<String, (Vec<u64>, Vec<f64>)>,
+    level_hw: Vec<[i32; 2]>,
+    points: Vec<i32>,
+}
+
+pub fn files() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../tests/golden");
+    let entries = std::fs::read_dir(folder).expect("tests/golden exists");
+    let mut files: Vec<PathBuf> = (entries.map(|entry| entry.expect("readable").path()))
+        .filter(|path| path.extension().is_some_and(|extension| extension == "npz"))
+        .collect();
+    files.sort();
+    files
+}
+
+impl Golden {
+    pub fn read(path: &Path) -> Self {
+        let mut archive = npyz::npz::NpzArchive::open(path).expect("an .npz");
+        let names: Vec<String> = archive.array_names().map(String::from).collect();
+        let (mut arrays, mut integers) = (HashMap::new(), HashMap::new());
+        for name in names {
+            let array = archive.by_name(&name).expect("readable").expect("listed");
+            if name == "level_hw" || name == "points" {
+                integers.insert(name, array.into_vec::<i32>().expect("int32"));
+            } else {
+                let shape = array.shape().to_vec();
+                arrays.insert(name, (shape, array.into_vec::<f64>().expect("float64")));
+            }
+        }
+        let level_hw = integers["level_hw"].chunks(2).map(|hw| [hw[0], hw[1]]).collect();
+        Golden { arrays, level_hw, points: integers["points"].clone() }
+    }
+
+    /// What `msda run --output` wrote: results only, in float32 or float64.
+    #[allow(dead_code)] // of this file's users only the test reads results
+    pub fn read_results(path: &Path) -> Self {
+        let mut archive = npyz::npz::NpzArchive::open(path).expect("an .npz");
+        let names: Vec<String> = archive.array_names().map(String::from).collect();
+        let mut arrays = HashMap::new();
+        for name in names {
+            let array = archive.by_name(&name).expect("readable").expect("listed");
+            let shape = array.shape().to_vec();
+            let numbers = match array.dtype().descr().as_str() {
+                "'<f4'" => {
+                    let numbers = array.into_vec::<f32>().expect("float32");
+                    numbers.into_iter().map(f64::from).collect()
+                }
+                _ => array.into_vec::<f64>().expect("float64"),
+            };
+            arrays.insert(name, (shape, numbers));
+        }
+        Golden { arrays, level_hw: Vec::new(), points: Vec::new() }
+    }
+
+    pub fn is_fused(&self) -> bool {
+        self.arrays.contains_key("reference")
+    }
+
+    /// The names of the inputs in the order of `Inputs::sampled` and `Inputs::fused`.
+    pub fn input_names(&self) -> &'static [&'static str] {
+        if self.is_fused() {
+            &["value", "reference", "offset", "logit"]
+        } else {
+            &["value", "coord", "weight"]
+        }
+    }
+
+    pub fn array(&self, name: &str) -> &[f64] {
+        &self.arrays[name].1
+    }
+
+    pub fn array_f32(&self, name: &str) -> Vec<f32> {
+        self.array(name).iter().map(|&x| x as f32).collect()
+    }
+
+    pub fn problem(&self, dtype: Dtype) -> Problem {
+        let size = |name: &str, axis: usize| self.arrays[name].0[axis] as i64;
+        let problem = Problem::new(&self.level_hw, dtype)
+            .points_by_level(&self.points)
+            .batch(size("value", 0))
+            .queries(size("output", 1))
+            .heads(size("value", 2), size("value", 3));
+        if self.is_fused() {
+            problem.fused(size("reference", 3) as i32)
+        } else {
+            problem
+        }
+    }
+}
