@@ -74,7 +74,8 @@ def assert_close(name, found, exact, bound):
     allowed = (bound + half_ulp(exact, found.dtype))[number]
     worst = np.argmax(error - allowed) if error.size else 0
     assert (error <= allowed).all(), (
-        f"{name}: off by {error[worst]:.3g}, allowed {allowed[worst]:.3g} at {exact[number][worst]}")
+        f"{name}: off by {error[worst]:.3g}, allowed {allowed[worst]:.3g}, "
+        f"at {exact[number][worst]}")
 
 
 def float64_slack(exact):

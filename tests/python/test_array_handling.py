@@ -8,7 +8,7 @@ import msda
 
 
 def same_bits(left, right):
-    return left.dtype == right.dtype and left.shape == right.shape and left.tobytes() == right.tobytes()
+    return (left.dtype, left.shape, left.tobytes()) == (right.dtype, right.shape, right.tobytes())
 
 
 def spread(array):
@@ -118,7 +118,8 @@ def test_hints_change_nothing(small):
     expected = msda.forward(**small)
     assert same_bits(msda.forward(**small, query_hw=[(2, 3)]), expected)
     assert same_bits(msda.forward(**small, query_hw=[(1, 2), (2, 2)]), expected)
-    assert same_bits(msda.forward(**small, math_mode="fast"), expected)  # float32 is never less exact
+    # "fast" is about 16-bit values: others are never less exact by it.
+    assert same_bits(msda.forward(**small, math_mode="fast"), expected)
 
 
 def test_empty():

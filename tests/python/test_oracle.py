@@ -74,7 +74,8 @@ def test_fused_backward_by_differences(dim):
             for sign in (1, -1):
                 moved = [a.copy() for a in inputs]
                 moved[which][index] += sign * step
-                sums.append((oracle.forward_fused(value, level_hw, points, *moved) * grad_output).sum())
+                output = oracle.forward_fused(value, level_hw, points, *moved)
+                sums.append((output * grad_output).sum())
             assert gradient[index] == pytest.approx((sums[0] - sums[1]) / (2 * step), abs=1e-6)
 
 
@@ -93,7 +94,8 @@ def test_border_is_the_same_map():
     grad_output = np.ones_like(expected)
     grad_value = oracle.backward(bordered, *arguments, grad_output, value_border=1)[0]
     assert np.count_nonzero(grad_value[bordered == 99]) == 0
-    assert grad_value.sum() == pytest.approx(oracle.backward(value, *arguments, grad_output)[0].sum())
+    unbordered = oracle.backward(value, *arguments, grad_output)[0]
+    assert grad_value.sum() == pytest.approx(unbordered.sum())
 
 
 def test_what_is_not_finite():
@@ -108,7 +110,7 @@ def test_what_is_not_finite():
 
 
 def test_a_changed_number_is_found():
-    """differences() sees a flipped bit of an input and the smallest error that matters in a result."""
+    """differences() sees a flipped bit of an input and a small error of a result."""
     _, inputs, computed = next(generate.make("golden"))
     stored = {n: a.copy() for n, a in (inputs | computed).items()}
     assert list(generate.differences(inputs, computed, stored)) == []
@@ -118,5 +120,6 @@ def test_a_changed_number_is_found():
     del stored["output"]
     found = "\n".join(generate.differences(inputs, computed, stored))
     assert found.count("\n") == 3
-    for name in ("value: not the same bits", "grad_weight: largest", "grad_value: largest", "output: miss"):
-        assert name in found
+    for line in ("value: not the same bits", "grad_weight: largest", "grad_value: largest",
+                 "output: missing"):
+        assert line in found

@@ -40,8 +40,8 @@ def strided(rng, array):
     another order, or are repeated."""
     kind = rng.integers(5)
     if kind == 0:
-        larger = np.full([n + int(rng.integers(3)) for n in array.shape[:3]] + [*array.shape[3:]], 7,
-                         array.dtype)
+        room = [n + int(rng.integers(3)) for n in array.shape[:3]]
+        larger = np.full((*room, *array.shape[3:]), 7, array.dtype)
         view = larger[tuple(slice(n) for n in array.shape[:3])]
     elif kind == 1:  # [B][M][S] in memory
         view = np.empty(np.array(array.shape)[[0, 2, 1, *range(3, array.ndim)]], array.dtype)
@@ -72,7 +72,8 @@ def draw(seed):
     level_hw, points = sizes["level_hw"], sizes["points"]
     B, Q, M, D = (sizes[letter] for letter in "BQMD")
     border = int(rng.random() < 0.3)
-    S, K, L = sum((h + 2 * border) * (w + 2 * border) for h, w in level_hw), sum(points), len(points)
+    S = sum((h + 2 * border) * (w + 2 * border) for h, w in level_hw)
+    K, L = sum(points), len(points)
     dtype = pick(rng, VALUE_DTYPES)
     point_dtypes = [np.dtype(np.float64)] * 2 if dtype == np.float64 else [
         pick(rng, WIDE_DTYPES[1:]) if rng.random() < 0.4 else np.dtype(np.float32) for _ in "xw"]

@@ -46,7 +46,10 @@ def _load(ffi: Any) -> tuple[Any, str]:
 
 
 def _check(ffi: Any, lib: Any, name: str) -> None:
-    found = lib.msda_abi_version()
+    try:
+        found = lib.msda_abi_version()
+    except AttributeError:
+        raise ImportError(f"msda: {name} is no libmsda: it has no msda_abi_version()") from None
     if found != ABI_VERSION:
         raise ImportError(
             f"msda: {name} has ABI version {found}, this package was written for {ABI_VERSION}; "

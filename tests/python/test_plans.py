@@ -1,0 +1,197 @@
+"""Handle and Plan: what they say, what they keep alive, and plans as bytes."""
+
+import gc
+import os
+import time
+import weakref
+
+import numpy as np
+import pytest
+
+import msda
+from conftest import KERNELS
+
+
+@pytest.fixture
+def problem():
+    return msda.Problem(level_hw=[(4, 6), (2, 3)], points=2, batch=2, query_count=7, head_count=3,
+                        head_dim=8)
+
+
+@pytest.fixture
+def tensors(small):
+    return {name: small[name] for name in ("value", "coord", "weight")}
+
+
+def test_problem_describes_its_tensors(problem):
+    assert problem.token_count == 30 and problem.point_total == 4
+    assert problem.inputs == ("value", "coord", "weight") and problem.outputs == ("output",)
+    assert problem.shape("coord") == (2, 7, 3, 4, 2) and problem.dtype("coord") == np.float32
+    assert problem == msda.Problem(
+        level_hw=np.array([[4, 6], [2, 3]]), points=[2, 2], batch=2, query_count=7,
+        head_count=np.int64(3), head_dim=8, value_dtype=np.float32)
+    assert len({problem, problem}) == 1
+    fused = msda.Problem(level_hw=[(4, 6)], points=2, batch=2, query_count=7, head_count=3, head_dim=8,
+                         input_mode="fused", reference_dim=4, operation="backward",
+                         value_dtype="float64", value_border=True)
+    assert fused.token_count == 48 and fused.dtype("grad_reference") == np.float64
+    assert fused.outputs == ("grad_value", "grad_reference", "grad_offset", "grad_logit")
+    assert fused.shape("reference") == (2, 7, 1, 4)
+
+
+def test_execute_is_forward(problem, tensors, small):
+    plan = msda.Plan(problem)
+    expected = msda.forward(**small)
+    assert np.array_equal(plan.execute(**tensors)["output"], expected)
+    out = np.full_like(expected, np.nan)
+    result = plan.execute(**tensors, output=out, workspace=plan.workspace())
+    assert result["output"] is out and np.array_equal(out, expected)
+
+
+def test_execute_backward(problem, tensors, small):
+    backward = msda.Problem(level_hw=problem.level_hw, points=2, batch=2, query_count=7, head_count=3,
+                            head_dim=8, operation="backward")
+    plan = msda.Plan(backward)
+    tensors["grad_output"] = grad_output = msda.forward(**small)
+    expected = msda.backward(**small, grad_output=grad_output)
+    found = plan.execute(**tensors)
+    assert set(found) == {"grad_value", "grad_coord", "grad_weight"}
+    own = np.full_like(small["weight"], np.nan)
+    some = plan.execute(**tensors, grad_weight=own, grad_coord=True)
+    assert set(some) == {"grad_weight", "grad_coord"} and some["grad_weight"] is own
+    for name in ("value", "coord", "weight"):
+        assert np.array_equal(found[f"grad_{name}"], getattr(expected, name))
+    assert np.array_equal(own, expected.weight)
+
+
+def test_execute_refuses(problem, tensors):
+    plan = msda.Plan(problem)
+    with pytest.raises(msda.InvalidArgumentError, match="weight is missing: this plan reads value, coord"):
+        plan.execute(value=tensors["value"], coord=tensors["coord"])
+    with pytest.raises(msda.InvalidArgumentError, match="'logit' is no tensor of this plan: must be one"):
+        plan.execute(**tensors, logit=tensors["weight"])
+    with pytest.raises(msda.InvalidArgumentError, match="value.dtype is float64: must be float32"):
+        plan.execute(**tensors | {"value": tensors["value"].astype(np.float64)})
+
+
+def test_plan_with_strides(problem, tensors, small):
+    """A plan of rows with spare room takes such rows alone."""
+    roomy = msda.Problem(level_hw=problem.level_hw, points=2, batch=2, query_count=7, head_count=3,
+                         head_dim=8, value_strides=(1500, 50, 10), output_strides=(400, 40, 10))
+    plan = msda.Plan(roomy)
+    with pytest.raises(msda.InvalidArgumentError, match=r"value has element strides \(720, 24, 8, 1\): must be \(1500"):
+        plan.execute(**tensors)
+    room = np.full((2, 30, 5, 10), np.nan, np.float32)
+    room[:, :, :3, :8] = tensors["value"]
+    output = plan.execute(**tensors | {"value": room[:, :, :3, :8]})["output"]
+    assert output.strides == (1600, 160, 40, 4)
+    assert np.array_equal(output, msda.forward(**small))
+
+
+def test_workspace(small):
+    """ref needs one: too small, unaligned and read-only ones are refused, a right one is used."""
+    problem = msda.Problem(level_hw=[(4, 6), (2, 3)], points=2, batch=2, query_count=7, head_count=3,
+                           head_dim=8)
+    plan = msda.Plan(problem, kernel="ref.cpu@1")
+    tensors = {name: small[name] for name in ("value", "coord", "weight")}
+    assert plan.info.workspace_bytes > 0
+    right = plan.workspace()
+    assert right.size == plan.info.workspace_bytes
+    larger = np.zeros(right.size + 1024, np.uint8)
+    offset = -larger.ctypes.data % plan.info.workspace_alignment
+    expected = plan.execute(**tensors, workspace=right)["output"]
+    for workspace, kind, words in [
+            (right[:-1], msda.BufferTooSmallError, "workspace_bytes is .*must be at least"),
+            (larger[offset + 8:], msda.InvalidArgumentError, "must be aligned to 256 bytes"),
+            (larger.view(np.int8), msda.InvalidArgumentError, "workspace.dtype is int8: must be uint8"),
+            (larger[::2], msda.InvalidArgumentError, "must be one-dimensional and contiguous")]:
+        out = np.full_like(expected, 7)
+        with pytest.raises(kind, match=words):
+            plan.execute(**tensors, output=out, workspace=workspace)
+        assert (out == 7).all()
+    assert np.array_equal(plan.execute(**tensors, workspace=right)["output"], expected)
+    with pytest.raises(msda.UnsupportedError, match="ref.cpu@1"):
+        msda.Plan(problem, kernel="ref.cpu@1", workspace_limit_bytes=1)
+
+
+def test_kernels_and_explain(problem):
+    assert "ref.cpu@1" in KERNELS and all(k.sm_min == 0 for k in msda.kernels())
+    lines = msda.explain(problem).strip().splitlines()
+    assert len(lines) == len(KERNELS)
+    assert lines[0].split()[:2] == ["1", msda.Plan(problem).info.kernel_id]
+    assert any(line.startswith("-  simd.cpu.f16@1  rejected: ") for line in lines)
+
+
+def test_info(problem):
+    info = msda.Plan(problem, kernel="ref.cpu@1").info
+    assert info.kernel_id == "ref.cpu@1" and info.launch_count == 1
+    assert info.is_deterministic is True and info.predicted_us > 0
+    assert msda.__version__ in msda.build_info()
+
+
+def test_serialize(problem, tensors):
+    plan = msda.Plan(problem, kernel="ref.cpu@1")
+    blob = plan.serialize()
+    again = msda.Plan.deserialize(blob, problem)
+    assert again.info == plan.info
+    assert np.array_equal(again.execute(**tensors)["output"], plan.execute(**tensors)["output"])
+    with pytest.raises(msda.InvalidArgumentError, match="damaged or cut short"):
+        msda.Plan.deserialize(blob[:-1], problem)
+    for position in range(0, len(blob), 7):
+        damaged = bytearray(blob)
+        damaged[position] ^= 0x40
+        with pytest.raises(msda.InvalidArgumentError):
+            msda.Plan.deserialize(bytes(damaged), problem)
+    larger = msda.Problem(level_hw=[(4, 6), (2, 3)], points=2, batch=3, query_count=7, head_count=3,
+                          head_dim=8)
+    with pytest.raises(msda.InvalidArgumentError, match="plan of another problem"):
+        msda.Plan.deserialize(blob, larger)
+
+
+def test_log():
+    lines = []
+    handle = msda.Handle(threads=2, log=lambda level, message: lines.append((level, message)),
+                         log_level="info")
+    problem = msda.Problem(level_hw=[(4, 6)], points=2, batch=1, query_count=7, head_count=3, head_dim=8)
+    handle.plan(problem, kernel="ref.cpu@1")
+    assert ("info" in {level for level, _ in lines}) and any("ref.cpu@1" in m for _, m in lines)
+    quiet = []
+    msda.Handle(threads=1, log=lambda *line: quiet.append(line), log_level="error").plan(problem)
+    assert quiet == []
+    with pytest.raises(msda.InvalidArgumentError, match="log_level is 'loud': must be one of off, error"):
+        msda.Handle(log_level="loud")
+
+
+def test_a_plan_outlives_its_handle(problem, tensors, small):
+    messages = []
+    handle = msda.Handle(threads=2, log=lambda *line: messages.append(line), log_level="trace")
+    gone = weakref.ref(handle)
+    plan = handle.plan(problem)
+    del handle
+    gc.collect()
+    assert gone() is None
+    seen = len(messages)
+    assert np.array_equal(plan.execute(**tensors)["output"], msda.forward(**small))
+    assert len(messages) >= seen
+
+
+def test_handles_and_plans_are_freed(problem, tensors):
+    """Threads of handles that nothing refers to end, and memory does not grow."""
+    threads = lambda: len(os.listdir("/proc/self/task"))
+    resident = lambda: int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    def use(times):
+        for _ in range(times):
+            handle = msda.Handle(threads=3)
+            handle.plan(problem).execute(**tensors)
+        del handle
+        gc.collect()
+
+    use(50)
+    threads_before, bytes_before = threads(), resident()
+    use(300)
+    deadline = time.monotonic() + 5
+    while threads() > threads_before and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert threads() <= threads_before
+    assert resident() - bytes_before < 4 << 20
