@@ -40,7 +40,6 @@ impl Golden {
     }
 
     /// What `msda run --output` wrote: results only, in float32 or float64.
-    #[allow(dead_code)] // of this file's users only the test reads results
     pub fn read_results(path: &Path) -> Self {
         let mut archive = npyz::npz::NpzArchive::open(path).expect("an .npz");
         let names: Vec<String> = archive.array_names().map(String::from).collect();
@@ -79,6 +78,16 @@ impl Golden {
 
     pub fn array_f32(&self, name: &str) -> Vec<f32> {
         self.array(name).iter().map(|&x| x as f32).collect()
+    }
+
+    /// How far each number of coord is from a pixel line, in pixels. The derivative by it jumps there, and
+    /// the golden files and the library may stand on different sides of it.
+    pub fn distances_from_lines(&self) -> Vec<f64> {
+        let sizes: Vec<f64> = (self.level_hw.iter().zip(&self.points))
+            .flat_map(|([h, w], &count)| [f64::from(*w), f64::from(*h)].repeat(count as usize))
+            .collect();
+        let pixels = self.array("coord").iter().zip(sizes.iter().cycle());
+        pixels.map(|(x, size)| x * size - 0.5).map(|pixel| (pixel - pixel.round()).abs()).collect()
     }
 
     pub fn problem(&self, dtype: Dtype) -> Problem {
