@@ -12,8 +12,9 @@
 namespace msda {
 namespace {
 
-// Waking a sleeping thread takes about as long as a small problem. So a thread that runs out of work looks
-// around this long before it goes to sleep: calls that follow one another find it awake, an idle pool sleeps.
+// Waking a sleeping thread takes about as long as a small problem. So a thread that runs out of
+// work looks around this long before it goes to sleep: calls that follow one another find it awake,
+// an idle pool sleeps.
 constexpr auto kLookAround = std::chrono::microseconds(100);
 
 void relax() {

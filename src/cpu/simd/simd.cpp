@@ -1,4 +1,5 @@
-// The SIMD family: forward on the CPU, a head's channels in the lanes of vectors. README.md here says how.
+// The SIMD family: forward on the CPU, a head's channels in the lanes of vectors. README.md here
+// says how.
 
 #include "cpu/simd/simd_cost.h"
 #include "cpu/simd/simd_kernel.h"
@@ -24,8 +25,9 @@ const Variant kVariants[] = {
 // Pixel positions are 32-bit integers, and the float32 nearest above a size must still fit one.
 constexpr std::int64_t kLargestSide = std::numeric_limits<std::int32_t>::max() - 256;
 
-// Queries that one thread takes of one head before it asks for more work: long enough for the values of a
-// head to be worth having near, short enough that the inputs of all heads of a run stay near too.
+// Queries that one thread takes of one head before it asks for more work: long enough for the
+// values of a head to be worth having near, short enough that the inputs of all heads of a run stay
+// near too.
 constexpr std::int64_t kLongestRun = 1024;
 constexpr std::int64_t kShortestRun = 64;
 constexpr std::int64_t kChunksPerThread = 8;
@@ -55,10 +57,12 @@ PreparedPtr prepare(Variant const&, Problem const& problem, Device const&,
 // A power of two, so that runs are made of whole tiles.
 std::int64_t run_length(Problem const& problem, std::int64_t thread_count) {
   if (thread_count == 1) return kLongestRun;
-  std::int64_t const rows_of_head = (problem.query_count + kLongestRun - 1) / kLongestRun * kLongestRun;
+  std::int64_t const rows_of_head =
+      (problem.query_count + kLongestRun - 1) / kLongestRun * kLongestRun;
   std::int64_t const heads = problem.batch * problem.head_count;
   std::int64_t const chunks_of_head = (thread_count * kChunksPerThread + heads - 1) / heads;
-  auto const even = static_cast<std::uint64_t>(std::max(rows_of_head / chunks_of_head, kShortestRun));
+  auto const even =
+      static_cast<std::uint64_t>(std::max(rows_of_head / chunks_of_head, kShortestRun));
   return std::min(static_cast<std::int64_t>(std::bit_floor(even)), kLongestRun);
 }
 

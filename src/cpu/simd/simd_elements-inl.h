@@ -1,5 +1,5 @@
-// Loads and stores of the element types as float32 vectors, and never a byte outside what was asked for.
-// Included once a target by foreach_target.
+// Loads and stores of the element types as float32 vectors, and never a byte outside what was asked
+// for. Included once a target by foreach_target.
 #if defined(MSDA_SIMD_ELEMENTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef MSDA_SIMD_ELEMENTS_INL_H_
 #undef MSDA_SIMD_ELEMENTS_INL_H_
@@ -19,7 +19,8 @@ HWY_BEFORE_NAMESPACE();
 namespace msda::simd::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Whether the target converts binary16 in hardware, and whether a masked load leaves alone what it masks.
+// Whether the target converts binary16 in hardware, and whether a masked load leaves alone what it
+// masks.
 #if HWY_ARCH_X86
 #define MSDA_SIMD_HAS_F16 (HWY_TARGET <= HWY_AVX2)
 #define MSDA_SIMD_HAS_MASKED_LOAD (HWY_TARGET <= HWY_AVX2)
@@ -39,7 +40,8 @@ struct F8 {
   std::uint8_t bits;
 };
 
-// ---- loads: as many elements as D has lanes -----------------------------------------------------------
+// ---- loads: as many elements as D has lanes
+// -----------------------------------------------------------
 
 template <class D>
 HWY_INLINE hn::Vec<D> load(D d, const float* p) {
@@ -59,7 +61,8 @@ HWY_INLINE hn::Vec<D> promote_f16(D d, V16 half) {
 #if MSDA_SIMD_HAS_F16
   return hn::PromoteTo(d, hn::BitCast(hn::Rebind<hwy::float16_t, D>(), half));
 #else
-  // A product rebiases the exponent and is exact for subnormals too; infinities and NaNs are put back.
+  // A product rebiases the exponent and is exact for subnormals too; infinities and NaNs are put
+  // back.
   const hn::RebindToUnsigned<D> d32;
   const hn::RebindToSigned<D> di;
   auto const bits = hn::PromoteTo(d32, half);
@@ -78,8 +81,9 @@ HWY_INLINE hn::Vec<D> load(D d, const F16* p) {
   return promote_f16(d, hn::LoadU(hn::Rebind<std::uint16_t, D>(), &p->bits));
 }
 
-// 8-bit values go through binary16, which has one more exponent bit and seven more of mantissa: shifted
-// into place they are binary16 numbers 2^8 times too small. The sum of a row makes up for it.
+// 8-bit values go through binary16, which has one more exponent bit and seven more of mantissa:
+// shifted into place they are binary16 numbers 2^8 times too small. The sum of a row makes up for
+// it.
 inline constexpr float kF8Unit = 0x1p8f;
 
 template <class D>
@@ -87,12 +91,15 @@ HWY_INLINE hn::Vec<D> load(D d, const F8* p) {
   const hn::Rebind<std::uint8_t, D> d8;
   const hn::Rebind<std::int16_t, D> d16;
   auto const bits = hn::ShiftLeft<8>(hn::PromoteTo(d16, hn::LoadU(d8, &p->bits)));
-  // s m6..m0 0 0 0 0 0 0 0 0 becomes s 0 m6..m0 0 0 0 0 0 0 0: the arithmetic shift doubles the sign.
-  auto const half = hn::And(hn::ShiftRight<1>(bits), hn::Set(d16, static_cast<std::int16_t>(0xBFFF)));
+  // s m6..m0 0 0 0 0 0 0 0 0 becomes s 0 m6..m0 0 0 0 0 0 0 0: the arithmetic shift doubles the
+  // sign.
+  auto const half =
+      hn::And(hn::ShiftRight<1>(bits), hn::Set(d16, static_cast<std::int16_t>(0xBFFF)));
   auto const all_ones = hn::Set(d16, 0x3F80);
   auto const is_nan = hn::VecFromMask(d16, hn::Eq(hn::And(half, all_ones), all_ones));
   auto const quiet_nan = hn::And(is_nan, hn::Set(d16, 0x7E00));
-  return promote_f16(d, hn::BitCast(hn::RebindToUnsigned<decltype(d16)>(), hn::Or(half, quiet_nan)));
+  return promote_f16(d,
+                     hn::BitCast(hn::RebindToUnsigned<decltype(d16)>(), hn::Or(half, quiet_nan)));
 }
 
 // The first `count` lanes from memory, the others zero.
@@ -121,7 +128,8 @@ HWY_INLINE void to_floats(const T* from, std::int64_t count, float* to) {
   for (; i < count; ++i) hn::StoreU(load(one, from + i), one, to + i);
 }
 
-// ---- stores: one rounding, to nearest even; overflow becomes infinity -----------------------------------
+// ---- stores: one rounding, to nearest even; overflow becomes infinity
+// -----------------------------------
 
 // The bits of a bfloat16 in the upper half of each lane; the lower half is to be dropped.
 template <class D>
@@ -165,7 +173,8 @@ HWY_INLINE void store_f16([[maybe_unused]] D d, hn::Vec<D> v, std::uint16_t* to)
   auto const finite = hn::IfThenElse(is_above(magnitude, 0x387FFFFF), normal, subnormal);
   auto const infinite = hn::Set(d32, 0x7C00u), quiet_nan = hn::Set(d32, 0x7E00u);
   auto const large = hn::IfThenElse(is_above(magnitude, 0x7F800000), quiet_nan, infinite);
-  store_low_halves(d32, hn::Or(sign, hn::IfThenElse(is_above(magnitude, 0x477FFFFF), large, finite)), to);
+  store_low_halves(
+      d32, hn::Or(sign, hn::IfThenElse(is_above(magnitude, 0x477FFFFF), large, finite)), to);
 #endif
 }
 
@@ -179,12 +188,15 @@ HWY_INLINE void store_f64(D d, hn::Vec<D> v, double* to) {
 template <class D>
 HWY_INLINE void store(D d, hn::Vec<D> v, msda_dtype dtype, void* array, std::int64_t index) {
   switch (dtype) {
-    case MSDA_F32: return hn::StoreU(v, d, static_cast<float*>(array) + index);
-    case MSDA_F16: return store_f16(d, v, static_cast<std::uint16_t*>(array) + index);
+    case MSDA_F32:
+      return hn::StoreU(v, d, static_cast<float*>(array) + index);
+    case MSDA_F16:
+      return store_f16(d, v, static_cast<std::uint16_t*>(array) + index);
     case MSDA_BF16:
       return store_low_halves(hn::RebindToUnsigned<D>(), hn::ShiftRight<16>(round_to_bf16(d, v)),
                               static_cast<std::uint16_t*>(array) + index);
-    default: return store_f64(d, v, static_cast<double*>(array) + index);
+    default:
+      return store_f64(d, v, static_cast<double*>(array) + index);
   }
 }
 

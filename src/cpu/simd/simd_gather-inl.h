@@ -1,5 +1,5 @@
-// The gather: a head's channels at four corners a point, weighted and summed in registers. Included once a
-// target by foreach_target, in one file a value type.
+// The gather: a head's channels at four corners a point, weighted and summed in registers. Included
+// once a target by foreach_target, in one file a value type.
 #if defined(MSDA_SIMD_GATHER_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef MSDA_SIMD_GATHER_INL_H_
 #undef MSDA_SIMD_GATHER_INL_H_
@@ -27,7 +27,8 @@ constexpr int kRegisters = 32;
 constexpr int kRegisters = 16;
 #endif
 
-// ---- groups: the channels that one step loads ------------------------------------------------------------
+// ---- groups: the channels that one step loads
+// ------------------------------------------------------------
 
 // As many channels as a vector of at most kCap floats has lanes.
 template <typename T, std::size_t kCap>
@@ -46,8 +47,8 @@ struct Plain {
   }
 };
 
-// A whole vector of bfloat16: the upper halves of its 32-bit lanes are one vector of floats, the lower halves
-// another. That takes one operation a vector where widening takes two.
+// A whole vector of bfloat16: the upper halves of its 32-bit lanes are one vector of floats, the
+// lower halves another. That takes one operation a vector where widening takes two.
 struct Bf16Pairs {
   using D = hn::ScalableTag<float>;
   static constexpr int kVectors = 2;
@@ -58,7 +59,8 @@ struct Bf16Pairs {
     const D d;
     const hn::RebindToUnsigned<D> d32;
     const hn::Repartition<std::uint8_t, D> d8;
-    auto const bits = hn::BitCast(d32, hn::LoadU(d8, reinterpret_cast<const std::uint8_t*>(address)));
+    auto const bits =
+        hn::BitCast(d32, hn::LoadU(d8, reinterpret_cast<const std::uint8_t*>(address)));
     to[0] = hn::BitCast(d, hn::ShiftLeft<16>(bits));
     to[1] = hn::BitCast(d, hn::And(bits, hn::Set(d32, 0xFFFF0000u)));
   }
@@ -81,10 +83,11 @@ struct Bf16Pairs {
   }
 };
 
-// ---- rows -----------------------------------------------------------------------------------------------
+// ---- rows
+// -----------------------------------------------------------------------------------------------
 
-// The sums of kGroups groups of channels. Up to four chains of additions a vector overlap; the order of the
-// additions is fixed by the number of groups alone.
+// The sums of kGroups groups of channels. Up to four chains of additions a vector overlap; the
+// order of the additions is fixed by the number of groups alone.
 template <class Group, int kGroups>
 class Sums {
  public:
@@ -99,15 +102,17 @@ class Sums {
     }
   }
 
-  // Adds points [0, count). `base` is the address of the row of zeros, moved to the first channel; `last` the
-  // offset of the last group, which overlaps the one before where the channels are no whole number of groups.
-  // When kPrefetch, asks for the lines of the same channels of the points in `next`.
+  // Adds points [0, count). `base` is the address of the row of zeros, moved to the first channel;
+  // `last` the offset of the last group, which overlaps the one before where the channels are no
+  // whole number of groups. When kPrefetch, asks for the lines of the same channels of the points
+  // in `next`.
   template <bool kPrefetch>
-  HWY_INLINE void add(Corners const& corners, std::int64_t count, std::uintptr_t base, std::int64_t last,
-                      Corners const& next) {
+  HWY_INLINE void add(Corners const& corners, std::int64_t count, std::uintptr_t base,
+                      std::int64_t last, Corners const& next) {
     for (std::int64_t k = 0; k < count; ++k) {
       for (int corner = 0; corner < 4; ++corner) {
-        if constexpr (kPrefetch) prefetch(base + static_cast<std::uintptr_t>(next.offset[corner][k]));
+        if constexpr (kPrefetch)
+          prefetch(base + static_cast<std::uintptr_t>(next.offset[corner][k]));
         std::uintptr_t const at = base + static_cast<std::uintptr_t>(corners.offset[corner][k]);
         auto const weight = hn::Set(D(), corners.weight[corner][k]);
         for (int g = 0; g < kGroups; ++g) {
@@ -144,12 +149,13 @@ class Sums {
   static HWY_INLINE std::int64_t offset(int group, std::int64_t last) {
     return group == kGroups - 1 ? last : group * Group::kChannels * Group::kElementBytes;
   }
-  // Into the second level: where a head's pixels lie far apart they share a few sets of the first, fewer than a
-  // row's lines need.
+  // Into the second level: where a head's pixels lie far apart they share a few sets of the first,
+  // fewer than a row's lines need.
   static HWY_INLINE void prefetch(std::uintptr_t address) {
     constexpr std::int64_t kBytes = kGroups * Group::kChannels * Group::kElementBytes;
     for (std::int64_t byte = 0; byte < kBytes; byte += 64) {
-      __builtin_prefetch(reinterpret_cast<const void*>(address + static_cast<std::uintptr_t>(byte)), 0, 2);
+      __builtin_prefetch(reinterpret_cast<const void*>(address + static_cast<std::uintptr_t>(byte)),
+                         0, 2);
     }
   }
 
@@ -167,8 +173,8 @@ class HeadGather {
         K_(source.problem.point_total),
         D_(source.problem.head_dim) {}
 
-  // The points of a row are one block: while it is summed, the corners of the next are known and its lines on
-  // their way.
+  // The points of a row are one block: while it is summed, the corners of the next are known and
+  // its lines on their way.
   void run_pipelined(std::int64_t first, std::int64_t last) const {
     Corners corners[2];
     std::int64_t q = tables_.query_at(first);
@@ -180,13 +186,14 @@ class HeadGather {
       source_.prefetch(tables_.query_at(std::min(i + 2, last - 1)));
       tables_.locate(source_, next_q, 0, K_, next);
       each_channel_block([&](auto groups, std::int64_t channel) HWY_ATTR {
-        row<decltype(groups)::value>(q, channel, [&](auto& sums, std::uintptr_t base, std::int64_t end) HWY_ATTR {
-          if (tables_.prefetch) {
-            sums.template add<true>(now, K_, base, end, next);
-          } else {
-            sums.template add<false>(now, K_, base, end, next);
-          }
-        });
+        row<decltype(groups)::value>(
+            q, channel, [&](auto& sums, std::uintptr_t base, std::int64_t end) HWY_ATTR {
+              if (tables_.prefetch) {
+                sums.template add<true>(now, K_, base, end, next);
+              } else {
+                sums.template add<false>(now, K_, base, end, next);
+              }
+            });
       });
       q = next_q;
     }
@@ -198,13 +205,14 @@ class HeadGather {
     for (std::int64_t i = first; i < last; ++i) {
       std::int64_t const q = tables_.query_at(i);
       each_channel_block([&](auto groups, std::int64_t channel) HWY_ATTR {
-        row<decltype(groups)::value>(q, channel, [&](auto& sums, std::uintptr_t base, std::int64_t end) HWY_ATTR {
-          for (std::int64_t k = 0; k < K_; k += kPointBlock) {
-            std::int64_t const count = std::min(K_ - k, kPointBlock);
-            tables_.locate(source_, q, k, count, corners);
-            sums.template add<false>(corners, count, base, end, corners);
-          }
-        });
+        row<decltype(groups)::value>(
+            q, channel, [&](auto& sums, std::uintptr_t base, std::int64_t end) HWY_ATTR {
+              for (std::int64_t k = 0; k < K_; k += kPointBlock) {
+                std::int64_t const count = std::min(K_ - k, kPointBlock);
+                tables_.locate(source_, q, k, count, corners);
+                sums.template add<false>(corners, count, base, end, corners);
+              }
+            });
       });
     }
   }
@@ -231,8 +239,8 @@ class HeadGather {
     }
   }
 
-  // kGroups groups of query q's output: add_points(sums, address of the first channel in the row of zeros, bytes
-  // from there to the last group) adds all points.
+  // kGroups groups of query q's output: add_points(sums, address of the first channel in the row of
+  // zeros, bytes from there to the last group) adds all points.
   template <int kGroups, class AddPoints>
   HWY_INLINE void row(std::int64_t q, std::int64_t channel, AddPoints add_points) const {
     std::int64_t const end = std::min(channel + kGroups * Group::kChannels, D_);

@@ -28,7 +28,9 @@ HWY_AFTER_NAMESPACE();
 namespace msda::simd {
 
 HWY_EXPORT(choose_bf16);
-Gather choose_gather_bf16(Problem const& problem) { return HWY_DYNAMIC_DISPATCH(choose_bf16)(problem); }
+Gather choose_gather_bf16(Problem const& problem) {
+  return HWY_DYNAMIC_DISPATCH(choose_bf16)(problem);
+}
 
 }  // namespace msda::simd
 #endif

@@ -25,7 +25,9 @@ HWY_AFTER_NAMESPACE();
 namespace msda::simd {
 
 HWY_EXPORT(choose_f16);
-Gather choose_gather_f16(Problem const& problem) { return HWY_DYNAMIC_DISPATCH(choose_f16)(problem); }
+Gather choose_gather_f16(Problem const& problem) {
+  return HWY_DYNAMIC_DISPATCH(choose_f16)(problem);
+}
 
 }  // namespace msda::simd
 #endif

@@ -25,7 +25,9 @@ HWY_AFTER_NAMESPACE();
 namespace msda::simd {
 
 HWY_EXPORT(choose_f32);
-Gather choose_gather_f32(Problem const& problem) { return HWY_DYNAMIC_DISPATCH(choose_f32)(problem); }
+Gather choose_gather_f32(Problem const& problem) {
+  return HWY_DYNAMIC_DISPATCH(choose_f32)(problem);
+}
 
 }  // namespace msda::simd
 #endif

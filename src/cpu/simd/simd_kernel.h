@@ -1,5 +1,6 @@
-// What the parts of the family that are compiled once an instruction set share: the located points of one
-// row, and the two functions that make and use them. A row is the points of one (batch, query, head).
+// What the parts of the family that are compiled once an instruction set share: the located points
+// of one row, and the two functions that make and use them. A row is the points of one (batch,
+// query, head).
 #pragma once
 
 #include "core/problem.h"
@@ -48,8 +49,8 @@ struct HeadSource {
     std::int64_t step;
     std::int64_t size;
   };
-  static Rows rows_of(const void* array, std::int64_t element, Strides const& strides, std::int64_t count,
-                      msda_dtype dtype);
+  static Rows rows_of(const void* array, std::int64_t element, Strides const& strides,
+                      std::int64_t count, msda_dtype dtype);
   static void prefetch_row(Rows const& rows, std::int64_t q) {
     std::uintptr_t const row = rows.first + static_cast<std::uintptr_t>(q * rows.step);
     for (std::int64_t byte = 0; byte < rows.size; byte += 64) {

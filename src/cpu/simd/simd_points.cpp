@@ -1,5 +1,5 @@
-// Locating points: from the inputs of one row to the offsets and weights of its corners, a vector of points
-// at a time. Compiled once a target.
+// Locating points: from the inputs of one row to the offsets and weights of its corners, a vector
+// of points at a time. Compiled once a target.
 
 #include "cpu/simd/simd_kernel.h"
 
@@ -30,8 +30,8 @@ constexpr std::int64_t kLanes = hn::MaxLanes(Floats());
 // Left of and above every map: all four corners of such a point are outside.
 constexpr float kOutside = -2.0f;
 
-// A block of points: where they lie in pixels, and their attention weights. What stands behind the last
-// point is not looked at.
+// A block of points: where they lie in pixels, and their attention weights. What stands behind the
+// last point is not looked at.
 struct Points {
   HWY_ALIGN float x[kPointBlock];
   HWY_ALIGN float y[kPointBlock];
@@ -50,7 +50,8 @@ HWY_INLINE const float* as_floats(const T* from, std::int64_t count, float* copy
   return copy;
 }
 
-// ---- attention weights ----------------------------------------------------------------------------------
+// ---- attention weights
+// ----------------------------------------------------------------------------------
 
 template <typename T>
 HWY_INLINE void copy_weights(const T* from, std::int64_t count, float* to) {
@@ -66,17 +67,23 @@ HWY_INLINE void copy_weights(const double* from, std::int64_t count, float* to) 
   for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<float>(from[i]);
 }
 
-HWY_INLINE void read_weights(HeadSource const& source, std::int64_t row, std::int64_t count, float* to) {
+HWY_INLINE void read_weights(HeadSource const& source, std::int64_t row, std::int64_t count,
+                             float* to) {
   const void* const array = source.call.weight;
   switch (source.problem.weight_dtype) {
-    case MSDA_F32: return copy_weights(static_cast<const float*>(array) + row, count, to);
-    case MSDA_F16: return copy_weights(static_cast<const F16*>(array) + row, count, to);
-    case MSDA_BF16: return copy_weights(static_cast<const Bf16*>(array) + row, count, to);
-    default: return copy_weights(static_cast<const double*>(array) + row, count, to);
+    case MSDA_F32:
+      return copy_weights(static_cast<const float*>(array) + row, count, to);
+    case MSDA_F16:
+      return copy_weights(static_cast<const F16*>(array) + row, count, to);
+    case MSDA_BF16:
+      return copy_weights(static_cast<const Bf16*>(array) + row, count, to);
+    default:
+      return copy_weights(static_cast<const double*>(array) + row, count, to);
   }
 }
 
-// ---- softmax --------------------------------------------------------------------------------------------
+// ---- softmax
+// --------------------------------------------------------------------------------------------
 
 template <typename T>
 HWY_INLINE double largest_of(const T* row, std::int64_t K) {
@@ -103,7 +110,8 @@ HWY_INLINE double largest_of(const double* row, std::int64_t K) {
 }
 
 // exp(logit - largest) of a block, behind it zeros up to a whole vector; the sum is added to `sum`.
-// Differences are formed in the type of the logits: float64 ones may agree in all of float32's digits.
+// Differences are formed in the type of the logits: float64 ones may agree in all of float32's
+// digits.
 template <typename T, class V>
 HWY_INLINE V exponentials(const T* logit, std::int64_t count, double largest, float* to, V sum) {
   const Floats d;
@@ -132,8 +140,8 @@ HWY_INLINE V exponentials(const T* logit, std::int64_t count, double largest, fl
   return sum;
 }
 
-// Weights of points [first, first + count) of a row of K logits. The first block of a row finds the largest
-// logit and the sum; the others take them from `corners`.
+// Weights of points [first, first + count) of a row of K logits. The first block of a row finds the
+// largest logit and the sum; the others take them from `corners`.
 template <typename T>
 HWY_INLINE void softmax(const T* row, std::int64_t K, std::int64_t first, std::int64_t count,
                         Corners& corners, float* to) {
@@ -159,14 +167,19 @@ HWY_INLINE void read_softmax(HeadSource const& source, std::int64_t row, std::in
   const void* const array = source.call.logit;
   std::int64_t const K = source.problem.point_total;
   switch (source.problem.weight_dtype) {
-    case MSDA_F32: return softmax(static_cast<const float*>(array) + row, K, first, count, corners, to);
-    case MSDA_F16: return softmax(static_cast<const F16*>(array) + row, K, first, count, corners, to);
-    case MSDA_BF16: return softmax(static_cast<const Bf16*>(array) + row, K, first, count, corners, to);
-    default: return softmax(static_cast<const double*>(array) + row, K, first, count, corners, to);
+    case MSDA_F32:
+      return softmax(static_cast<const float*>(array) + row, K, first, count, corners, to);
+    case MSDA_F16:
+      return softmax(static_cast<const F16*>(array) + row, K, first, count, corners, to);
+    case MSDA_BF16:
+      return softmax(static_cast<const Bf16*>(array) + row, K, first, count, corners, to);
+    default:
+      return softmax(static_cast<const double*>(array) + row, K, first, count, corners, to);
   }
 }
 
-// ---- coordinates ----------------------------------------------------------------------------------------
+// ---- coordinates
+// ----------------------------------------------------------------------------------------
 
 // What a level's reference gives each of its points: centre, and half the extent of the box.
 struct References {
@@ -222,15 +235,16 @@ HWY_INLINE V zero_if_number(V v) {
   return hn::Sub(v, v);
 }
 
-// A coordinate that is no number takes the point's weight with it, NaN or not. All others are clamped so
-// that what is far outside stays outside and fits an integer.
+// A coordinate that is no number takes the point's weight with it, NaN or not. All others are
+// clamped so that what is far outside stays outside and fits an integer.
 template <int kReference, typename T>
 HWY_INLINE void read_coords(HeadSource const& source, std::int64_t q, const T* coord,
                             std::int64_t first, std::int64_t count, Points& points) {
   const Floats d;
   PointLevels const& levels = levels_at(source, first);
   References references;
-  if constexpr (kReference != 0) spread_references<kReference, T>(source, q, first, count, references);
+  if constexpr (kReference != 0)
+    spread_references<kReference, T>(source, q, first, count, references);
   HWY_ALIGN float copy[2 * kPointBlock];
   const float* const pairs = as_floats(coord, 2 * count, copy);
   for (std::int64_t i = 0; i < count; i += kLanes) {
@@ -277,13 +291,15 @@ HWY_INLINE void read_coords(HeadSource const& source, std::int64_t q, const doub
   for (std::size_t l = 0; l < levels.size(); ++l, reference += kReference) {
     std::int64_t const begin = std::max(levels[l].point_start - first, std::int64_t{0});
     std::int64_t const end = std::min(levels[l].point_start + levels[l].point_count - first, count);
-    double const size[2] = {static_cast<double>(levels[l].width), static_cast<double>(levels[l].height)};
+    double const size[2] = {static_cast<double>(levels[l].width),
+                            static_cast<double>(levels[l].height)};
     for (std::int64_t i = begin; i < end; ++i) {
       double at[2] = {coord[2 * i], coord[2 * i + 1]};
       for (int axis = 0; axis < 2; ++axis) {
         if constexpr (kReference == 2) at[axis] = reference[axis] + at[axis] / size[axis];
         if constexpr (kReference == 4) {
-          double const step = 0.5 * reference[2 + axis] / static_cast<double>(levels[l].point_count);
+          double const step =
+              0.5 * reference[2 + axis] / static_cast<double>(levels[l].point_count);
           at[axis] = reference[axis] + at[axis] * step;
         }
       }
@@ -299,7 +315,8 @@ HWY_INLINE void read_coords(HeadSource const& source, std::int64_t q, const doub
   }
 }
 
-// ---- corners --------------------------------------------------------------------------------------------
+// ---- corners
+// --------------------------------------------------------------------------------------------
 
 template <class V>
 HWY_INLINE void store_weights(V fx, V fy, V weight, std::int64_t i, Corners& corners) {
@@ -315,8 +332,8 @@ HWY_INLINE void store_weights(V fx, V fy, V weight, std::int64_t i, Corners& cor
 
 // Byte offsets, half a vector of points at a time because they take 64 bits.
 template <class V32, class Half>
-HWY_INLINE void store_offsets(HeadSource const& source, std::int64_t first, std::int64_t i, V32 x0, V32 y0,
-                              V32 const (&inside)[4], Half half, Corners& corners) {
+HWY_INLINE void store_offsets(HeadSource const& source, std::int64_t first, std::int64_t i, V32 x0,
+                              V32 y0, V32 const (&inside)[4], Half half, Corners& corners) {
   using D32 = hn::RebindToSigned<Floats>;
   using D64 = hn::RepartitionToWide<D32>;
   const D32 d32;
@@ -324,9 +341,8 @@ HWY_INLINE void store_offsets(HeadSource const& source, std::int64_t first, std:
   PointLevels const& levels = levels_at(source, first);
   Tables const& tables = source.tables;
   auto const widen = [&](V32 v) HWY_ATTR { return hn::PromoteTo(d64, half(v)); };
-  auto const times = [&](hn::Vec<D64> a, hn::Vec<D64> b) HWY_ATTR {
-    return hn::MulEven(hn::BitCast(d32, a), hn::BitCast(d32, b));
-  };
+  auto const times = [&](hn::Vec<D64> a, hn::Vec<D64> b)
+                         HWY_ATTR { return hn::MulEven(hn::BitCast(d32, a), hn::BitCast(d32, b)); };
   auto const x = widen(x0), y = widen(y0);
   auto const pixel = hn::Set(d64, tables.pixel_bytes);
   auto const row = hn::Load(d64, levels.row_bytes + i);
@@ -358,28 +374,32 @@ HWY_INLINE void find_corners(HeadSource const& source, std::int64_t first, std::
   for (std::int64_t i = 0; i < count; i += kLanes) {
     auto const px = hn::Load(d, points.x + i), py = hn::Load(d, points.y + i);
     auto const floor_x = hn::Floor(px), floor_y = hn::Floor(py);
-    store_weights(hn::Sub(px, floor_x), hn::Sub(py, floor_y), hn::Load(d, points.weight + i), i, corners);
+    store_weights(hn::Sub(px, floor_x), hn::Sub(py, floor_y), hn::Load(d, points.weight + i), i,
+                  corners);
     auto const x0 = hn::ConvertTo(di, floor_x), y0 = hn::ConvertTo(di, floor_y);
     auto const x1 = hn::Add(x0, hn::Set(di, 1)), y1 = hn::Add(y0, hn::Set(di, 1));
     auto const columns = hn::BitCast(du, hn::Load(di, levels.columns + i));
     auto const rows = hn::BitCast(du, hn::Load(di, levels.rows + i));
     // As unsigned numbers the negative ones are beyond every size.
-    auto const left = hn::Lt(hn::BitCast(du, x0), columns), right = hn::Lt(hn::BitCast(du, x1), columns);
+    auto const left = hn::Lt(hn::BitCast(du, x0), columns),
+               right = hn::Lt(hn::BitCast(du, x1), columns);
     auto const top = hn::Lt(hn::BitCast(du, y0), rows), bottom = hn::Lt(hn::BitCast(du, y1), rows);
-    auto const ones = [&](auto a, auto b) HWY_ATTR {
-      return hn::BitCast(di, hn::VecFromMask(du, hn::And(a, b)));
-    };
+    auto const ones = [&](auto a, auto b)
+                          HWY_ATTR { return hn::BitCast(di, hn::VecFromMask(du, hn::And(a, b))); };
     hn::Vec<decltype(di)> const inside[4] = {ones(top, left), ones(top, right), ones(bottom, left),
                                              ones(bottom, right)};
     const hn::Half<decltype(di)> dh;
-    store_offsets(source, first, i, x0, y0, inside,
-                  [](auto v) HWY_ATTR { return hn::LowerHalf(v); }, corners);
-    store_offsets(source, first, i + kLanes / 2, x0, y0, inside,
-                  [dh](auto v) HWY_ATTR { return hn::UpperHalf(dh, v); }, corners);
+    store_offsets(
+        source, first, i, x0, y0, inside, [](auto v) HWY_ATTR { return hn::LowerHalf(v); },
+        corners);
+    store_offsets(
+        source, first, i + kLanes / 2, x0, y0, inside,
+        [dh](auto v) HWY_ATTR { return hn::UpperHalf(dh, v); }, corners);
   }
 }
 
-// ---- the function of a plan -----------------------------------------------------------------------------
+// ---- the function of a plan
+// -----------------------------------------------------------------------------
 
 template <int kReference, typename T>
 void locate(HeadSource const& source, std::int64_t q, std::int64_t first, std::int64_t count,
@@ -402,10 +422,14 @@ void locate(HeadSource const& source, std::int64_t q, std::int64_t first, std::i
 template <int kReference>
 Locate choose_by_dtype(msda_dtype coord_dtype) {
   switch (coord_dtype) {
-    case MSDA_F32: return locate<kReference, float>;
-    case MSDA_F16: return locate<kReference, F16>;
-    case MSDA_BF16: return locate<kReference, Bf16>;
-    default: return locate<kReference, double>;
+    case MSDA_F32:
+      return locate<kReference, float>;
+    case MSDA_F16:
+      return locate<kReference, F16>;
+    case MSDA_BF16:
+      return locate<kReference, Bf16>;
+    default:
+      return locate<kReference, double>;
   }
 }
 

@@ -3,8 +3,8 @@
 
 namespace msda::simd {
 
-HeadSource::HeadSource(Problem const& problem_of_all, Call const& call_of_all, Tables const& tables_of_all,
-                       std::int64_t b, std::int64_t m)
+HeadSource::HeadSource(Problem const& problem_of_all, Call const& call_of_all,
+                       Tables const& tables_of_all, std::int64_t b, std::int64_t m)
     : problem(problem_of_all),
       call(call_of_all),
       tables(tables_of_all),
@@ -19,7 +19,8 @@ HeadSource::HeadSource(Problem const& problem_of_all, Call const& call_of_all, T
                         2 * problem.point_total, problem.coord_dtype)),
       weight_row(rows_of(problem.fused() ? call.logit : call.weight, weight, problem.weight,
                          problem.point_total, problem.weight_dtype)),
-      output_row(rows_of(call.output, output, problem.output, problem.head_dim, problem.output_dtype)) {
+      output_row(
+          rows_of(call.output, output, problem.output, problem.head_dim, problem.output_dtype)) {
   // The two arrays are not one object, so their distance is that of addresses.
   std::int64_t const first =
       (b * problem.value.batch + m * problem.value.head) * dtype_bytes(problem.value_dtype);
@@ -28,8 +29,8 @@ HeadSource::HeadSource(Problem const& problem_of_all, Call const& call_of_all, T
                                     reinterpret_cast<std::uintptr_t>(tables.zeros.data()));
 }
 
-HeadSource::Rows HeadSource::rows_of(const void* array, std::int64_t element, Strides const& strides,
-                                     std::int64_t count, msda_dtype dtype) {
+HeadSource::Rows HeadSource::rows_of(const void* array, std::int64_t element,
+                                     Strides const& strides, std::int64_t count, msda_dtype dtype) {
   std::int64_t const bytes = dtype_bytes(dtype);
   return {reinterpret_cast<std::uintptr_t>(array) + static_cast<std::uintptr_t>(element * bytes),
           strides.row * bytes, count * bytes};

@@ -10,8 +10,8 @@
 namespace msda::simd {
 namespace {
 
-// Rounded up where float32 does not have the number: what is clamped to it is still outside. Two-component
-// references have offsets in units of the size, and a number divided by 0 is none.
+// Rounded up where float32 does not have the number: what is clamped to it is still outside.
+// Two-component references have offsets in units of the size, and a number divided by 0 is none.
 float size_of(std::int64_t pixels, Problem const& problem) {
   if (pixels == 0 && problem.reference_dim == 2) return std::numeric_limits<float>::quiet_NaN();
   auto const rounded = static_cast<float>(pixels);
@@ -25,9 +25,7 @@ constexpr std::int64_t kNearBytes = 128 * 1024;
 }  // namespace
 
 Tables::Tables(Problem const& problem, std::pmr::memory_resource* memory)
-    : levels(memory),
-      visit(visiting_order(problem, memory)),
-      zeros(memory) {
+    : levels(memory), visit(visiting_order(problem, memory)), zeros(memory) {
   levels.resize(static_cast<std::size_t>((problem.point_total + kPointBlock - 1) / kPointBlock));
   zeros.resize(static_cast<std::size_t>(problem.head_dim * dtype_bytes(problem.value_dtype)));
 
@@ -52,10 +50,18 @@ Tables::Tables(Problem const& problem, std::pmr::memory_resource* memory)
 
   locate = choose_locate(problem);
   switch (problem.value_dtype) {
-    case MSDA_F32: gather = choose_gather_f32(problem); break;
-    case MSDA_F16: gather = choose_gather_f16(problem); break;
-    case MSDA_BF16: gather = choose_gather_bf16(problem); break;
-    default: gather = choose_gather_f8(problem); break;
+    case MSDA_F32:
+      gather = choose_gather_f32(problem);
+      break;
+    case MSDA_F16:
+      gather = choose_gather_f16(problem);
+      break;
+    case MSDA_BF16:
+      gather = choose_gather_bf16(problem);
+      break;
+    default:
+      gather = choose_gather_f8(problem);
+      break;
   }
 }
 

@@ -1,5 +1,5 @@
-// What prepare() makes once a plan: the level of every point, the order in which queries are visited, a row of
-// zeros for corners outside the map, and the functions to run.
+// What prepare() makes once a plan: the level of every point, the order in which queries are
+// visited, a row of zeros for corners outside the map, and the functions to run.
 #pragma once
 
 #include "core/problem.h"
@@ -23,9 +23,9 @@ using Gather = void (*)(HeadSource const&, std::int64_t first, std::int64_t last
 
 // Of the level of each point of a block, as arrays that vectors can load.
 struct alignas(64) PointLevels {
-  float width[kPointBlock] = {};   // pixels; rounded up where float32 does not have the number
+  float width[kPointBlock] = {};  // pixels; rounded up where float32 does not have the number
   float height[kPointBlock] = {};
-  float half_step[kPointBlock] = {};  // 0.5 / P_l: what boxes divide an offset by
+  float half_step[kPointBlock] = {};       // 0.5 / P_l: what boxes divide an offset by
   std::int32_t columns[kPointBlock] = {};  // pixels
   std::int32_t rows[kPointBlock] = {};
   std::int64_t row_bytes[kPointBlock] = {};  // from a pixel to the one below
@@ -45,8 +45,9 @@ struct Tables final : Prepared {
   std::int64_t pixel_bytes = 0;  // from a pixel to the one on its right
   bool wide_strides = false;     // some of them needs more than 31 bits
 
-  std::pmr::vector<std::int32_t> visit;  // [Q] query at each place of the order; empty: as they come
-  std::pmr::vector<std::byte> zeros;     // one pixel of a head
+  std::pmr::vector<std::int32_t>
+      visit;                          // [Q] query at each place of the order; empty: as they come
+  std::pmr::vector<std::byte> zeros;  // one pixel of a head
 
   Locate locate = nullptr;
   Gather gather = nullptr;

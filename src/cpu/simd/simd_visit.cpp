@@ -8,7 +8,8 @@ namespace {
 
 constexpr std::int64_t kTileSide = 16;  // queries
 
-void append_tiles(Grid const& grid, std::int64_t first_query, std::pmr::vector<std::int32_t>& visit) {
+void append_tiles(Grid const& grid, std::int64_t first_query,
+                  std::pmr::vector<std::int32_t>& visit) {
   for (std::int64_t top = 0; top < grid.height; top += kTileSide) {
     std::int64_t const bottom = std::min(top + kTileSide, grid.height);
     for (std::int64_t left = 0; left < grid.width; left += kTileSide) {

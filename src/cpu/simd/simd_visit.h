@@ -1,5 +1,5 @@
-// The order in which queries are visited: neighbours in the picture sample neighbouring pixels, so that a
-// tile of them shares what the caches hold. The order never changes a result.
+// The order in which queries are visited: neighbours in the picture sample neighbouring pixels, so
+// that a tile of them shares what the caches hold. The order never changes a result.
 #pragma once
 
 #include "core/problem.h"
@@ -10,8 +10,9 @@
 
 namespace msda::simd {
 
-// [Q]: the query at each place, tile by tile of the grids in query_hw; without them, when there are as many
-// queries as pixels, of the levels (an encoder attends from its own pixels). Empty: as they come.
+// [Q]: the query at each place, tile by tile of the grids in query_hw; without them, when there are
+// as many queries as pixels, of the levels (an encoder attends from its own pixels). Empty: as they
+// come.
 std::pmr::vector<std::int32_t> visiting_order(Problem const& problem,
                                               std::pmr::memory_resource* memory);
 
