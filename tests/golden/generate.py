@@ -56,8 +56,10 @@ SETS = {
         Case("edges", PYRAMID, [4] * 4, 1, 2, 8, 64, at_edges=True),
         Case("ragged_points", COARSE, [3, 6, 3], 1, 8, 32, 19),
         Case("one_level_d16", [(12, 12)], [2], 2, 16, 16, 33),
-        *(Case(f"head_dim_{d}", [(7, 9), (3, 4)], [4, 4], 1, 3, d, 13)
-          for d in (1, 3, 30, 64, 71, 128, 256)),
+        *(
+            Case(f"head_dim_{d}", [(7, 9), (3, 4)], [4, 4], 1, 3, d, 13)
+            for d in (1, 3, 30, 64, 71, 128, 256)
+        ),
         Case("six_levels_p1", SHRINKING, [1] * 6, 2, 4, 32, 11),
         Case("fused_ref2", PYRAMID, [4] * 4, 2, 8, 32, 17, reference_dim=2),
         Case("fused_ref4", COARSE, [3, 6, 3], 2, 8, 32, 17, reference_dim=4),
@@ -157,9 +159,11 @@ def differences(inputs, computed, stored):
     for name in sorted(set(stored) ^ (set(inputs) | set(computed))):
         yield f"{name}: " + ("not expected" if name in stored else "missing")
     for name, expected in inputs.items():
-        if name in stored and (stored[name].dtype != expected.dtype
-                               or stored[name].shape != expected.shape
-                               or stored[name].tobytes() != expected.tobytes()):
+        if name in stored and (
+            stored[name].dtype != expected.dtype
+            or stored[name].shape != expected.shape
+            or stored[name].tobytes() != expected.tobytes()
+        ):
             yield f"{name}: not the same bits as drawn from seed {SEED}"
     left = left_derivatives(inputs)
     for name, expected in computed.items():
@@ -201,7 +205,8 @@ def check():
 
 def main():
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--check", action="store_true", help="check the committed files")
     parser.add_argument("--out", type=pathlib.Path, metavar="DIR", help="write a set there")
     parser.add_argument("--set", choices=sorted(SETS), default="golden", dest="set_name")

@@ -124,8 +124,18 @@ def forward(value, level_hw, points, coord, weight, *, value_border=0, value_sca
 
 
 @_quiet
-def backward(value, level_hw, points, coord, weight, grad_output, *, value_border=0,
-             value_scale=None, line_side="right"):
+def backward(
+    value,
+    level_hw,
+    points,
+    coord,
+    weight,
+    grad_output,
+    *,
+    value_border=0,
+    value_scale=None,
+    line_side="right",
+):
     """(grad_value, grad_coord, grad_weight) of sum(output * grad_output), in float64.
 
     grad_value is by the stored value, so it carries value_scale; border pixels get zero. The sample
@@ -199,7 +209,8 @@ def backward_fused(value, level_hw, points, reference, offset, logit, grad_outpu
     reference, offset = _wide(reference), _wide(offset)
     coord, weight = fused_inputs(level_hw, points, reference, offset, logit)
     grad_value, grad_coord, grad_weight = backward(
-        value, level_hw, points, coord, weight, grad_output, **options)
+        value, level_hw, points, coord, weight, grad_output, **options
+    )
     level, wh, count = _point_sizes(level_hw, points)
     finite = np.isfinite(coord).all(axis=-1, keepdims=True)
     by_point = grad_coord  # by the anchor's (x, y), [B,Q,M,K,2]
@@ -211,8 +222,8 @@ def backward_fused(value, level_hw, points, reference, offset, logit, grad_outpu
         by_size = np.where(finite, grad_coord * offset / (2 * count), 0.0)
         by_point = np.concatenate([grad_coord, by_size], axis=-1)
     grad_reference = np.zeros_like(reference)
-    for l in range(len(points)):
-        grad_reference[:, :, l] = by_point[:, :, :, level == l].sum(axis=(2, 3))
+    for index in range(len(points)):
+        grad_reference[:, :, index] = by_point[:, :, :, level == index].sum(axis=(2, 3))
     mean = (weight * grad_weight).sum(axis=-1, keepdims=True)
     grad_logit = weight * (grad_weight - mean)
     return grad_value, grad_reference, grad_offset, grad_logit

@@ -32,13 +32,21 @@ class NumericCase:
 
     def forward(self, **options):
         function = msda.forward if self.mode == "sampled" else msda.forward_fused
-        return function(self.value, self.level_hw, *self.inputs, points=self.points,
-                        **self.options, **options)
+        return function(
+            self.value, self.level_hw, *self.inputs, points=self.points, **self.options, **options
+        )
 
     def backward(self, **options):
         function = msda.backward if self.mode == "sampled" else msda.backward_fused
-        return function(self.value, self.level_hw, *self.inputs, self.grad_output,
-                        points=self.points, **self.options, **options)
+        return function(
+            self.value,
+            self.level_hw,
+            *self.inputs,
+            self.grad_output,
+            points=self.points,
+            **self.options,
+            **options,
+        )
 
     def exact_forward(self):
         function = oracle.forward if self.mode == "sampled" else oracle.forward_fused
@@ -46,8 +54,9 @@ class NumericCase:
 
     def exact_backward(self):
         function = oracle.backward if self.mode == "sampled" else oracle.backward_fused
-        return function(self.value, self.level_hw, self.points, *self.inputs, self.grad_output,
-                        **self.options)
+        return function(
+            self.value, self.level_hw, self.points, *self.inputs, self.grad_output, **self.options
+        )
 
     def float32_bound(self):
         """The documented bound of a float32 kernel, before the rounding of the output."""
@@ -75,7 +84,8 @@ def assert_close(name, found, exact, bound):
     worst = np.argmax(error - allowed) if error.size else 0
     assert (error <= allowed).all(), (
         f"{name}: off by {error[worst]:.3g}, allowed {allowed[worst]:.3g}, "
-        f"at {exact[number][worst]}")
+        f"at {exact[number][worst]}"
+    )
 
 
 def float64_slack(exact):
@@ -88,8 +98,12 @@ def check_forward(case, kernel):
     output = case.forward(kernel=kernel)
     exact = case.exact_forward()
     reference = kernel.startswith("ref.")
-    assert_close(f"output by {kernel}", output, exact,
-                 float64_slack(exact) if reference else case.float32_bound())
+    assert_close(
+        f"output by {kernel}",
+        output,
+        exact,
+        float64_slack(exact) if reference else case.float32_bound(),
+    )
 
 
 def check_backward(case, kernel):
@@ -104,5 +118,8 @@ _SIMD_TARGETS = {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "float8
 def kernels_of(case):
     """Ids of the kernels that take the case forward."""
     target = _SIMD_TARGETS.get(case.value.dtype.name)
-    return [kernel.kernel_id for kernel in msda.kernels() if kernel.family == "ref"
-            or (kernel.family == "simd" and f".{target}@" in kernel.kernel_id)]
+    return [
+        kernel.kernel_id
+        for kernel in msda.kernels()
+        if kernel.family == "ref" or (kernel.family == "simd" and f".{target}@" in kernel.kernel_id)
+    ]

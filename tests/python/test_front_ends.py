@@ -10,16 +10,39 @@ from conftest import GOLDEN, GOLDEN_NAMES
 from numeric_cases import kernels_of
 from test_golden_vectors import load
 
-TYPES = {"f64": np.float64, "f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16,
-         "f8_e4m3": ml_dtypes.float8_e4m3fn}
+TYPES = {
+    "f64": np.float64,
+    "f32": np.float32,
+    "f16": np.float16,
+    "bf16": ml_dtypes.bfloat16,
+    "f8_e4m3": ml_dtypes.float8_e4m3fn,
+}
 
 
 def command_results(command, name, folder, kernel, dtype, *options):
     output = folder / "result.npz"
     subprocess.run(
-        [command, "run", "--npz", GOLDEN / f"{name}.npz", "--dtype", dtype, "--kernel", kernel,
-         "--iterations", "1", "--warmup", "0", "--output", output, *options],
-        check=True, capture_output=True, timeout=120)
+        [
+            command,
+            "run",
+            "--npz",
+            GOLDEN / f"{name}.npz",
+            "--dtype",
+            dtype,
+            "--kernel",
+            kernel,
+            "--iterations",
+            "1",
+            "--warmup",
+            "0",
+            "--output",
+            output,
+            *options,
+        ],
+        check=True,
+        capture_output=True,
+        timeout=120,
+    )
     with np.load(output) as arrays:
         return dict(arrays)
 

@@ -6,8 +6,15 @@ import pytest
 import generate
 import msda
 from conftest import GOLDEN_NAMES, KERNELS, golden
-from numeric_cases import (F8, INPUTS, VALUE_DTYPES, NumericCase, check_backward, check_forward,
-                           kernels_of)
+from numeric_cases import (
+    F8,
+    INPUTS,
+    VALUE_DTYPES,
+    NumericCase,
+    check_backward,
+    check_forward,
+    kernels_of,
+)
 
 
 def load(name, value_dtype):
@@ -20,9 +27,13 @@ def load(name, value_dtype):
     if value_dtype == F8:
         options["value_scale"] = np.linspace(0.5, 2, arrays["value"].shape[2], dtype=np.float32)
     return NumericCase(
-        arrays["level_hw"].tolist(), arrays["points"].tolist(), arrays["value"].astype(value_dtype),
+        arrays["level_hw"].tolist(),
+        arrays["points"].tolist(),
+        arrays["value"].astype(value_dtype),
         tuple(arrays[n].astype(sampling) for n in INPUTS[mode]),
-        arrays["grad_output"].astype(output), options)
+        arrays["grad_output"].astype(output),
+        options,
+    )
 
 
 @pytest.mark.parametrize("dtype", VALUE_DTYPES, ids=str)

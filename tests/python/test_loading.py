@@ -18,8 +18,9 @@ PACKAGE = pathlib.Path(msda.__file__).parent
 def run(code=IMPORT, package=PACKAGE, **variables):
     environment = {k: v for k, v in os.environ.items() if k != "MSDA_LIBRARY"} | variables
     environment["PYTHONPATH"] = str(package.parent)
-    return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True,
-                          text=True, timeout=60)
+    return subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60
+    )
 
 
 def refused(result):
@@ -37,13 +38,18 @@ def compile_library(folder, source):
 def test_a_library_that_is_not_there(tmp_path):
     missing = str(tmp_path / "libnone.so")
     text = refused(run(MSDA_LIBRARY=missing))
-    assert "ImportError: msda: no libmsda could be loaded; set MSDA_LIBRARY" in text and missing in text
+    assert (
+        "ImportError: msda: no libmsda could be loaded; set MSDA_LIBRARY" in text
+        and missing in text
+    )
 
 
 def test_another_abi_version(tmp_path):
     library = compile_library(tmp_path, "unsigned msda_abi_version(void) { return 77; }")
     text = refused(run(MSDA_LIBRARY=library))
-    assert f"ImportError: msda: {library} has ABI version 77, this package was written for 0" in text
+    assert (
+        f"ImportError: msda: {library} has ABI version 77, this package was written for 0" in text
+    )
 
 
 def test_no_libmsda_at_all(tmp_path):
@@ -54,7 +60,9 @@ def test_no_libmsda_at_all(tmp_path):
 
 def test_other_struct_sizes(monkeypatch):
     monkeypatch.setitem(_library.STRUCT_SIZES, "msda_problem", 999)
-    with pytest.raises(ImportError, match="struct msda_problem has 216 bytes on this machine and 999"):
+    with pytest.raises(
+        ImportError, match="struct msda_problem has 216 bytes on this machine and 999"
+    ):
         _library._check(_library.ffi, _library.lib, "libmsda.so")
 
 

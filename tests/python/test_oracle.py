@@ -31,8 +31,13 @@ def draw(seed, level_hw=((3, 5), (2, 1)), points=(2, 3), shape=(2, 4, 3), channe
     rng = np.random.default_rng(seed)
     batch, _, heads = shape
     tokens, total = sum(h * w for h, w in level_hw), sum(points)
-    return (rng.standard_normal((batch, tokens, heads, channels)), level_hw, points,
-            rng.uniform(-0.3, 1.3, (*shape, total, 2)), rng.standard_normal((*shape, total)))
+    return (
+        rng.standard_normal((batch, tokens, heads, channels)),
+        level_hw,
+        points,
+        rng.uniform(-0.3, 1.3, (*shape, total, 2)),
+        rng.standard_normal((*shape, total)),
+    )
 
 
 def test_forward_number_by_number():
@@ -83,7 +88,7 @@ def test_border_is_the_same_map():
     value, level_hw, points, coord, weight = draw(6)
     parts, start = [], 0
     for height, width in level_hw:
-        level = value[:, start:start + height * width].reshape(2, height, width, 3, 2)
+        level = value[:, start : start + height * width].reshape(2, height, width, 3, 2)
         level = np.pad(level, ((0, 0), (1, 1), (1, 1), (0, 0), (0, 0)), constant_values=99)
         parts.append(level.reshape(2, -1, 3, 2))
         start += height * width
@@ -120,6 +125,10 @@ def test_a_changed_number_is_found():
     del stored["output"]
     found = "\n".join(generate.differences(inputs, computed, stored))
     assert found.count("\n") == 3
-    for line in ("value: not the same bits", "grad_weight: largest", "grad_value: largest",
-                 "output: missing"):
+    for line in (
+        "value: not the same bits",
+        "grad_weight: largest",
+        "grad_value: largest",
+        "output: missing",
+    ):
         assert line in found

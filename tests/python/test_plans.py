@@ -14,8 +14,9 @@ from conftest import KERNELS
 
 @pytest.fixture
 def problem():
-    return msda.Problem(level_hw=[(4, 6), (2, 3)], points=2, batch=2, query_count=7, head_count=3,
-                        head_dim=8)
+    return msda.Problem(
+        level_hw=[(4, 6), (2, 3)], points=2, batch=2, query_count=7, head_count=3, head_dim=8
+    )
 
 
 @pytest.fixture
@@ -28,12 +29,28 @@ def test_problem_describes_its_tensors(problem):
     assert problem.inputs == ("value", "coord", "weight") and problem.outputs == ("output",)
     assert problem.shape("coord") == (2, 7, 3, 4, 2) and problem.dtype("coord") == np.float32
     assert problem == msda.Problem(
-        level_hw=np.array([[4, 6], [2, 3]]), points=[2, 2], batch=2, query_count=7,
-        head_count=np.int64(3), head_dim=8, value_dtype=np.float32)
+        level_hw=np.array([[4, 6], [2, 3]]),
+        points=[2, 2],
+        batch=2,
+        query_count=7,
+        head_count=np.int64(3),
+        head_dim=8,
+        value_dtype=np.float32,
+    )
     assert len({problem, problem}) == 1
-    fused = msda.Problem(level_hw=[(4, 6)], points=2, batch=2, query_count=7, head_count=3, head_dim=8,
-                         input_mode="fused", reference_dim=4, operation="backward",
-                         value_dtype="float64", value_border=True)
+    fused = msda.Problem(
+        level_hw=[(4, 6)],
+        points=2,
+        batch=2,
+        query_count=7,
+        head_count=3,
+        head_dim=8,
+        input_mode="fused",
+        reference_dim=4,
+        operation="backward",
+        value_dtype="float64",
+        value_border=True,
+    )
     assert fused.token_count == 48 and fused.dtype("grad_reference") == np.float64
     assert fused.outputs == ("grad_value", "grad_reference", "grad_offset", "grad_logit")
     assert fused.shape("reference") == (2, 7, 1, 4)
@@ -49,8 +66,15 @@ def test_execute_is_forward(problem, tensors, small):
 
 
 def test_execute_backward(problem, tensors, small):
-    backward = msda.Problem(level_hw=problem.level_hw, points=2, batch=2, query_count=7, head_count=3,
-                            head_dim=8, operation="backward")
+    backward = msda.Problem(
+        level_hw=problem.level_hw,
+        points=2,
+        batch=2,
+        query_count=7,
+        head_count=3,
+        head_dim=8,
+        operation="backward",
+    )
     plan = msda.Plan(backward)
     tensors["grad_output"] = grad_output = msda.forward(**small)
     expected = msda.backward(**small, grad_output=grad_output)
@@ -66,9 +90,13 @@ def test_execute_backward(problem, tensors, small):
 
 def test_execute_refuses(problem, tensors):
     plan = msda.Plan(problem)
-    with pytest.raises(msda.InvalidArgumentError, match="weight is missing: this plan reads value, coord"):
+    with pytest.raises(
+        msda.InvalidArgumentError, match="weight is missing: this plan reads value, coord"
+    ):
         plan.execute(value=tensors["value"], coord=tensors["coord"])
-    with pytest.raises(msda.InvalidArgumentError, match="'logit' is no tensor of this plan: must be one"):
+    with pytest.raises(
+        msda.InvalidArgumentError, match="'logit' is no tensor of this plan: must be one"
+    ):
         plan.execute(**tensors, logit=tensors["weight"])
     with pytest.raises(msda.InvalidArgumentError, match="value.dtype is float64: must be float32"):
         plan.execute(**tensors | {"value": tensors["value"].astype(np.float64)})
@@ -76,10 +104,21 @@ def test_execute_refuses(problem, tensors):
 
 def test_plan_with_strides(problem, tensors, small):
     """A plan of rows with spare room takes such rows alone."""
-    roomy = msda.Problem(level_hw=problem.level_hw, points=2, batch=2, query_count=7, head_count=3,
-                         head_dim=8, value_strides=(1500, 50, 10), output_strides=(400, 40, 10))
+    roomy = msda.Problem(
+        level_hw=problem.level_hw,
+        points=2,
+        batch=2,
+        query_count=7,
+        head_count=3,
+        head_dim=8,
+        value_strides=(1500, 50, 10),
+        output_strides=(400, 40, 10),
+    )
     plan = msda.Plan(roomy)
-    with pytest.raises(msda.InvalidArgumentError, match=r"value has element strides \(720, 24, 8, 1\): must be \(1500"):
+    with pytest.raises(
+        msda.InvalidArgumentError,
+        match=r"value has element strides \(720, 24, 8, 1\): must be \(1500",
+    ):
         plan.execute(**tensors)
     room = np.full((2, 30, 5, 10), np.nan, np.float32)
     room[:, :, :3, :8] = tensors["value"]
@@ -90,8 +129,9 @@ def test_plan_with_strides(problem, tensors, small):
 
 def test_workspace(small):
     """ref needs one: too small, unaligned and read-only ones are refused, a right one is used."""
-    problem = msda.Problem(level_hw=[(4, 6), (2, 3)], points=2, batch=2, query_count=7, head_count=3,
-                           head_dim=8)
+    problem = msda.Problem(
+        level_hw=[(4, 6), (2, 3)], points=2, batch=2, query_count=7, head_count=3, head_dim=8
+    )
     plan = msda.Plan(problem, kernel="ref.cpu@1")
     tensors = {name: small[name] for name in ("value", "coord", "weight")}
     assert plan.info.workspace_bytes > 0
@@ -101,10 +141,11 @@ def test_workspace(small):
     offset = -larger.ctypes.data % plan.info.workspace_alignment
     expected = plan.execute(**tensors, workspace=right)["output"]
     for workspace, kind, words in [
-            (right[:-1], msda.BufferTooSmallError, "workspace_bytes is .*must be at least"),
-            (larger[offset + 8:], msda.InvalidArgumentError, "must be aligned to 256 bytes"),
-            (larger.view(np.int8), msda.InvalidArgumentError, "workspace.dtype is int8: must be uint8"),
-            (larger[::2], msda.InvalidArgumentError, "must be one-dimensional and contiguous")]:
+        (right[:-1], msda.BufferTooSmallError, "workspace_bytes is .*must be at least"),
+        (larger[offset + 8 :], msda.InvalidArgumentError, "must be aligned to 256 bytes"),
+        (larger.view(np.int8), msda.InvalidArgumentError, "workspace.dtype is int8: must be uint8"),
+        (larger[::2], msda.InvalidArgumentError, "must be one-dimensional and contiguous"),
+    ]:
         out = np.full_like(expected, 7)
         with pytest.raises(kind, match=words):
             plan.execute(**tensors, output=out, workspace=workspace)
@@ -142,23 +183,29 @@ def test_serialize(problem, tensors):
         damaged[position] ^= 0x40
         with pytest.raises(msda.InvalidArgumentError):
             msda.Plan.deserialize(bytes(damaged), problem)
-    larger = msda.Problem(level_hw=[(4, 6), (2, 3)], points=2, batch=3, query_count=7, head_count=3,
-                          head_dim=8)
+    larger = msda.Problem(
+        level_hw=[(4, 6), (2, 3)], points=2, batch=3, query_count=7, head_count=3, head_dim=8
+    )
     with pytest.raises(msda.InvalidArgumentError, match="plan of another problem"):
         msda.Plan.deserialize(blob, larger)
 
 
 def test_log():
     lines = []
-    handle = msda.Handle(threads=2, log=lambda level, message: lines.append((level, message)),
-                         log_level="info")
-    problem = msda.Problem(level_hw=[(4, 6)], points=2, batch=1, query_count=7, head_count=3, head_dim=8)
+    handle = msda.Handle(
+        threads=2, log=lambda level, message: lines.append((level, message)), log_level="info"
+    )
+    problem = msda.Problem(
+        level_hw=[(4, 6)], points=2, batch=1, query_count=7, head_count=3, head_dim=8
+    )
     handle.plan(problem, kernel="ref.cpu@1")
     assert ("info" in {level for level, _ in lines}) and any("ref.cpu@1" in m for _, m in lines)
     quiet = []
     msda.Handle(threads=1, log=lambda *line: quiet.append(line), log_level="error").plan(problem)
     assert quiet == []
-    with pytest.raises(msda.InvalidArgumentError, match="log_level is 'loud': must be one of off, error"):
+    with pytest.raises(
+        msda.InvalidArgumentError, match="log_level is 'loud': must be one of off, error"
+    ):
         msda.Handle(log_level="loud")
 
 

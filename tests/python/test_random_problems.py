@@ -9,8 +9,15 @@ import os
 import numpy as np
 import pytest
 
-from numeric_cases import (F8, VALUE_DTYPES, WIDE_DTYPES, NumericCase, check_backward,
-                           check_forward, kernels_of)
+from numeric_cases import (
+    F8,
+    VALUE_DTYPES,
+    WIDE_DTYPES,
+    NumericCase,
+    check_backward,
+    check_forward,
+    kernels_of,
+)
 
 COUNT = int(os.environ.get("MSDA_TEST_PROBLEMS", 200))
 ODD_COORDS = [np.nan, np.inf, -np.inf, 1e38, -1e38, 1e-40, -1e-40, 65504.0, 0.0, 1.0, -0.5]
@@ -25,8 +32,10 @@ def draw_sizes(rng):
     sizes = {
         "level_hw": rng.integers(1, 12, (levels, 2)).tolist(),
         "points": rng.integers(0, 7, levels).tolist(),
-        "B": int(rng.integers(1, 4)), "Q": int(rng.integers(1, 12)),
-        "M": int(rng.integers(1, 5)), "D": int(rng.integers(1, 72)),
+        "B": int(rng.integers(1, 4)),
+        "Q": int(rng.integers(1, 12)),
+        "M": int(rng.integers(1, 5)),
+        "D": int(rng.integers(1, 72)),
     }
     if rng.random() < 0.1:  # an empty size
         sizes[pick(rng, "BQMD")] = 0
@@ -75,8 +84,13 @@ def draw(seed):
     S = sum((h + 2 * border) * (w + 2 * border) for h, w in level_hw)
     K, L = sum(points), len(points)
     dtype = pick(rng, VALUE_DTYPES)
-    point_dtypes = [np.dtype(np.float64)] * 2 if dtype == np.float64 else [
-        pick(rng, WIDE_DTYPES[1:]) if rng.random() < 0.4 else np.dtype(np.float32) for _ in "xw"]
+    point_dtypes = (
+        [np.dtype(np.float64)] * 2
+        if dtype == np.float64
+        else [
+            pick(rng, WIDE_DTYPES[1:]) if rng.random() < 0.4 else np.dtype(np.float32) for _ in "xw"
+        ]
+    )
     odd = rng.random() < 0.3
 
     value = rng.standard_normal((B, S, M, D))
@@ -103,14 +117,20 @@ def draw(seed):
         options["value_scale"] = rng.uniform(0.5, 4, M).astype(np.float32)
     output = np.dtype(np.float32) if dtype == F8 else dtype
     grad_output = rng.standard_normal((B, Q, M, D)).astype(output)
-    return NumericCase(level_hw, points, strided(rng, value.astype(dtype)), inputs,
-                       strided(rng, grad_output), options)
+    return NumericCase(
+        level_hw,
+        points,
+        strided(rng, value.astype(dtype)),
+        inputs,
+        strided(rng, grad_output),
+        options,
+    )
 
 
 def clear_borders(value, level_hw):
     start = 0
     for height, width in level_hw:
-        level = value[:, start:start + (height + 2) * (width + 2)]
+        level = value[:, start : start + (height + 2) * (width + 2)]
         level = level.reshape(value.shape[0], height + 2, width + 2, *value.shape[2:])
         level[:, [0, -1]] = 0
         level[:, :, [0, -1]] = 0

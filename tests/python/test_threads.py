@@ -1,4 +1,4 @@
-"""Many threads: of the library in one call, of Python on one plan, and the process that was forked."""
+"""Many threads: of the library in one call, of Python on one plan, and a process that forks."""
 
 import os
 import subprocess
@@ -44,22 +44,33 @@ def test_a_query_does_not_know_its_neighbours(larger, kernel):
     """Any batch item and any queries, in any order: the same rows."""
     whole = msda.forward(**larger, kernel=kernel)
     order = np.random.default_rng(9).permutation(333)[:50]
-    part = larger | {n: larger[n][1:, order] for n in ("coord", "weight")} | {
-        "value": larger["value"][1:]}
+    part = (
+        larger
+        | {n: larger[n][1:, order] for n in ("coord", "weight")}
+        | {"value": larger["value"][1:]}
+    )
     assert np.array_equal(msda.forward(**part, kernel=kernel), whole[1:, order])
 
 
 def test_one_plan_on_many_threads(larger):
-    problem = msda.Problem(level_hw=larger["level_hw"], points=4, batch=2, query_count=333,
-                           head_count=4, head_dim=32)
+    problem = msda.Problem(
+        level_hw=larger["level_hw"], points=4, batch=2, query_count=333, head_count=4, head_dim=32
+    )
     plan = msda.Plan(problem, handle=msda.Handle(threads=3))
-    inputs = [{n: larger[n] * np.float32(i + 1) if n == "weight" else larger[n]
-               for n in ("value", "coord", "weight")} for i in range(8)]
+    inputs = [
+        {
+            n: larger[n] * np.float32(i + 1) if n == "weight" else larger[n]
+            for n in ("value", "coord", "weight")
+        }
+        for i in range(8)
+    ]
     expected = [plan.execute(**tensors)["output"] for tensors in inputs]
 
     def work(index):
-        return all(np.array_equal(plan.execute(**inputs[index])["output"], expected[index])
-                   for _ in range(20))
+        return all(
+            np.array_equal(plan.execute(**inputs[index])["output"], expected[index])
+            for _ in range(20)
+        )
 
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(work, range(8)))
@@ -67,6 +78,7 @@ def test_one_plan_on_many_threads(larger):
 
 def test_errors_belong_to_their_thread(small):
     """Each thread gets the message of its own mistake."""
+
     def work(index):
         words = f"query_hw has {index} pixels"
         for _ in range(50):
@@ -80,8 +92,9 @@ def test_errors_belong_to_their_thread(small):
 
 def test_the_interpreter_is_free_meanwhile(larger):
     """Python code runs on while a call is in the library."""
-    problem = msda.Problem(level_hw=larger["level_hw"], points=4, batch=2, query_count=333,
-                           head_count=4, head_dim=32)
+    problem = msda.Problem(
+        level_hw=larger["level_hw"], points=4, batch=2, query_count=333, head_count=4, head_dim=32
+    )
     plan = msda.Plan(problem, kernel="ref.cpu@1", handle=msda.Handle(threads=1))
     tensors = {n: larger[n] for n in ("value", "coord", "weight")}
     counted, stop = [0], threading.Event()
@@ -111,7 +124,8 @@ FORKED = """
 import os, sys
 import numpy as np, msda
 arguments = dict(value=np.ones((1, 6, 1, 4), np.float32), level_hw=[(2, 3)],
-                 coord=np.full((1, 5, 1, 1, 2), 0.5, np.float32), weight=np.ones((1, 5, 1, 1), np.float32))
+                 coord=np.full((1, 5, 1, 1, 2), 0.5, np.float32),
+                 weight=np.ones((1, 5, 1, 1), np.float32))
 expected = msda.forward(**arguments)
 handle = msda.Handle(threads=2)
 child = os.fork()
@@ -133,6 +147,7 @@ sys.exit(0 if status == 7 else f"the child ended with {status}")
 def test_fork():
     """In a forked child the functions work, the parent's own handles say why they do not, and both
     processes end as they should."""
-    result = subprocess.run([sys.executable, "-c", FORKED], capture_output=True, text=True, timeout=60,
-                            env=os.environ)
+    result = subprocess.run(
+        [sys.executable, "-c", FORKED], capture_output=True, text=True, timeout=60, env=os.environ
+    )
     assert result.returncode == 0, result.stderr

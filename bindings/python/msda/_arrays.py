@@ -50,7 +50,7 @@ def to_array(field: str, given: ArrayLike) -> np.ndarray:
 
 def packed_strides(shape: tuple[int, ...]) -> Strides:
     """Element strides of the first three axes of a packed array."""
-    return tuple(math.prod(shape[axis + 1:]) for axis in range(3))  # type: ignore[return-value]
+    return tuple(math.prod(shape[axis + 1 :]) for axis in range(3))  # type: ignore[return-value]
 
 
 def outer_strides(array: np.ndarray) -> Strides | None:
@@ -81,13 +81,15 @@ def outer_strides(array: np.ndarray) -> Strides | None:
 def check_shape(field: str, array: np.ndarray, letters: str, shape: tuple[int, ...]) -> None:
     if array.shape != shape:
         raise InvalidArgumentError(
-            f"{field} has shape {array.shape}: must be {shape} = [{', '.join(letters)}]")
+            f"{field} has shape {array.shape}: must be {shape} = [{', '.join(letters)}]"
+        )
 
 
 def check_array(field: str, given: Any) -> np.ndarray:
     if not isinstance(given, np.ndarray):
         raise InvalidArgumentError(
-            f"{field} is {type(given).__name__}: must be a numpy.ndarray, it is written in place")
+            f"{field} is {type(given).__name__}: must be a numpy.ndarray, it is written in place"
+        )
     return given
 
 
@@ -100,7 +102,8 @@ def check_writable(field: str, given: Any, dtype: np.dtype) -> None:
         raise InvalidArgumentError(f"{field} is read-only: must be writable")
     if not array.flags.aligned:
         raise InvalidArgumentError(
-            f"{field} is not aligned: must be aligned to {dtype.itemsize} bytes")
+            f"{field} is not aligned: must be aligned to {dtype.itemsize} bytes"
+        )
 
 
 def address(array: np.ndarray) -> int:

@@ -62,9 +62,19 @@ class InternalError(Error, RuntimeError):
     status = lib.MSDA_ERROR_INTERNAL
 
 
-_BY_STATUS = {kind.status: kind for kind in (
-    InvalidArgumentError, UnsupportedError, AbiMismatchError, BufferTooSmallError, StalePlanError,
-    OutOfMemoryError, CudaError, InternalError)}
+_BY_STATUS = {
+    kind.status: kind
+    for kind in (
+        InvalidArgumentError,
+        UnsupportedError,
+        AbiMismatchError,
+        BufferTooSmallError,
+        StalePlanError,
+        OutOfMemoryError,
+        CudaError,
+        InternalError,
+    )
+}
 
 
 def check(status: int) -> None:

@@ -29,11 +29,23 @@ class FusedGradients(NamedTuple):
     logit: np.ndarray | None
 
 
-def forward(value: ArrayLike, level_hw: ArrayLike, coord: ArrayLike, weight: ArrayLike, *,
-            points: Any = None, value_scale: ArrayLike | None = None, value_border: bool = False,
-            query_hw: Any = None, math_mode: str = "accurate", out: np.ndarray | None = None,
-            out_dtype: DTypeLike | None = None, kernel: str | None = None,
-            threads: int | None = None, handle: Handle | None = None) -> np.ndarray:
+def forward(
+    value: ArrayLike,
+    level_hw: ArrayLike,
+    coord: ArrayLike,
+    weight: ArrayLike,
+    *,
+    points: Any = None,
+    value_scale: ArrayLike | None = None,
+    value_border: bool = False,
+    query_hw: Any = None,
+    math_mode: str = "accurate",
+    out: np.ndarray | None = None,
+    out_dtype: DTypeLike | None = None,
+    kernel: str | None = None,
+    threads: int | None = None,
+    handle: Handle | None = None,
+) -> np.ndarray:
     """Multi-scale deformable attention: output[b,q,m,:] = sum over points of weight * sample.
 
     A point (x, y) on a level of H x W pixels samples bilinearly at px = x W - 1/2, py = y H - 1/2;
@@ -70,17 +82,34 @@ def forward(value: ArrayLike, level_hw: ArrayLike, coord: ArrayLike, weight: Arr
     """
     arrays = _arrays(len(level_hw), value=value, coord=coord, weight=weight)
     return _forward(
-        arrays, level_hw, points, out, out_dtype,
+        arrays,
+        level_hw,
+        points,
+        out,
+        out_dtype,
         dict(value_border=value_border, query_hw=query_hw, math_mode=math_mode),
-        dict(kernel=kernel, threads=threads, handle=handle, value_scale=value_scale))
+        dict(kernel=kernel, threads=threads, handle=handle, value_scale=value_scale),
+    )
 
 
-def forward_fused(value: ArrayLike, level_hw: ArrayLike, reference: ArrayLike, offset: ArrayLike,
-                  logit: ArrayLike, *, points: Any = None, value_scale: ArrayLike | None = None,
-                  value_border: bool = False, query_hw: Any = None, math_mode: str = "accurate",
-                  out: np.ndarray | None = None, out_dtype: DTypeLike | None = None,
-                  kernel: str | None = None, threads: int | None = None,
-                  handle: Handle | None = None) -> np.ndarray:
+def forward_fused(
+    value: ArrayLike,
+    level_hw: ArrayLike,
+    reference: ArrayLike,
+    offset: ArrayLike,
+    logit: ArrayLike,
+    *,
+    points: Any = None,
+    value_scale: ArrayLike | None = None,
+    value_border: bool = False,
+    query_hw: Any = None,
+    math_mode: str = "accurate",
+    out: np.ndarray | None = None,
+    out_dtype: DTypeLike | None = None,
+    kernel: str | None = None,
+    threads: int | None = None,
+    handle: Handle | None = None,
+) -> np.ndarray:
     """forward() with the softmax and the sampling locations computed inside.
 
     weight = softmax(logit) over all K points of a query and head, and for a point on a level of
@@ -97,18 +126,35 @@ def forward_fused(value: ArrayLike, level_hw: ArrayLike, reference: ArrayLike, o
     """
     arrays = _arrays(len(level_hw), value=value, reference=reference, offset=offset, logit=logit)
     return _forward(
-        arrays, level_hw, points, out, out_dtype,
+        arrays,
+        level_hw,
+        points,
+        out,
+        out_dtype,
         dict(value_border=value_border, query_hw=query_hw, math_mode=math_mode),
-        dict(kernel=kernel, threads=threads, handle=handle, value_scale=value_scale))
+        dict(kernel=kernel, threads=threads, handle=handle, value_scale=value_scale),
+    )
 
 
-def backward(value: ArrayLike, level_hw: ArrayLike, coord: ArrayLike, weight: ArrayLike,
-             grad_output: ArrayLike, *, points: Any = None,
-             wanted: tuple[str, ...] = ("value", "coord", "weight"),
-             value_scale: ArrayLike | None = None, value_border: bool = False,
-             query_hw: Any = None, math_mode: str = "accurate", deterministic: bool = True,
-             grad_value_dtype: DTypeLike | None = None, kernel: str | None = None,
-             threads: int | None = None, handle: Handle | None = None) -> Gradients:
+def backward(
+    value: ArrayLike,
+    level_hw: ArrayLike,
+    coord: ArrayLike,
+    weight: ArrayLike,
+    grad_output: ArrayLike,
+    *,
+    points: Any = None,
+    wanted: tuple[str, ...] = ("value", "coord", "weight"),
+    value_scale: ArrayLike | None = None,
+    value_border: bool = False,
+    query_hw: Any = None,
+    math_mode: str = "accurate",
+    deterministic: bool = True,
+    grad_value_dtype: DTypeLike | None = None,
+    kernel: str | None = None,
+    threads: int | None = None,
+    handle: Handle | None = None,
+) -> Gradients:
     """Gradients of sum(forward(...) * grad_output) by value, coord and weight.
 
     grad_output       [B,Q,M,D]; float64, float32, float16 or bfloat16.
@@ -121,30 +167,66 @@ def backward(value: ArrayLike, level_hw: ArrayLike, coord: ArrayLike, weight: Ar
     """
     given = dict(value=value, coord=coord, weight=weight, grad_output=grad_output)
     return _backward(
-        Gradients, _arrays(len(level_hw), **given), given, level_hw, points, wanted,
-        dict(value_border=value_border, query_hw=query_hw, math_mode=math_mode,
-             deterministic=deterministic, grad_value_dtype=grad_value_dtype),
-        dict(kernel=kernel, threads=threads, handle=handle, value_scale=value_scale))
+        Gradients,
+        _arrays(len(level_hw), **given),
+        given,
+        level_hw,
+        points,
+        wanted,
+        dict(
+            value_border=value_border,
+            query_hw=query_hw,
+            math_mode=math_mode,
+            deterministic=deterministic,
+            grad_value_dtype=grad_value_dtype,
+        ),
+        dict(kernel=kernel, threads=threads, handle=handle, value_scale=value_scale),
+    )
 
 
-def backward_fused(value: ArrayLike, level_hw: ArrayLike, reference: ArrayLike, offset: ArrayLike,
-                   logit: ArrayLike, grad_output: ArrayLike, *, points: Any = None,
-                   wanted: tuple[str, ...] = ("value", "reference", "offset", "logit"),
-                   value_scale: ArrayLike | None = None, value_border: bool = False,
-                   query_hw: Any = None, math_mode: str = "accurate", deterministic: bool = True,
-                   grad_value_dtype: DTypeLike | None = None, kernel: str | None = None,
-                   threads: int | None = None, handle: Handle | None = None) -> FusedGradients:
+def backward_fused(
+    value: ArrayLike,
+    level_hw: ArrayLike,
+    reference: ArrayLike,
+    offset: ArrayLike,
+    logit: ArrayLike,
+    grad_output: ArrayLike,
+    *,
+    points: Any = None,
+    wanted: tuple[str, ...] = ("value", "reference", "offset", "logit"),
+    value_scale: ArrayLike | None = None,
+    value_border: bool = False,
+    query_hw: Any = None,
+    math_mode: str = "accurate",
+    deterministic: bool = True,
+    grad_value_dtype: DTypeLike | None = None,
+    kernel: str | None = None,
+    threads: int | None = None,
+    handle: Handle | None = None,
+) -> FusedGradients:
     """Gradients of sum(forward_fused(...) * grad_output) by value, reference, offset and logit.
 
     Everything is as in forward_fused() and backward().
     """
-    given = dict(value=value, reference=reference, offset=offset, logit=logit,
-                 grad_output=grad_output)
+    given = dict(
+        value=value, reference=reference, offset=offset, logit=logit, grad_output=grad_output
+    )
     return _backward(
-        FusedGradients, _arrays(len(level_hw), **given), given, level_hw, points, wanted,
-        dict(value_border=value_border, query_hw=query_hw, math_mode=math_mode,
-             deterministic=deterministic, grad_value_dtype=grad_value_dtype),
-        dict(kernel=kernel, threads=threads, handle=handle, value_scale=value_scale))
+        FusedGradients,
+        _arrays(len(level_hw), **given),
+        given,
+        level_hw,
+        points,
+        wanted,
+        dict(
+            value_border=value_border,
+            query_hw=query_hw,
+            math_mode=math_mode,
+            deterministic=deterministic,
+            grad_value_dtype=grad_value_dtype,
+        ),
+        dict(kernel=kernel, threads=threads, handle=handle, value_scale=value_scale),
+    )
 
 
 def _arrays(level_count: int, **given: ArrayLike) -> dict[str, np.ndarray]:
@@ -156,11 +238,13 @@ def _arrays(level_count: int, **given: ArrayLike) -> dict[str, np.ndarray]:
         if "K" in TENSORS[name][0] and array.ndim == axes + 1:
             if array.shape[3] != level_count:
                 raise InvalidArgumentError(
-                    f"{name} has shape {array.shape}: axis 3 must be the {level_count} levels")
+                    f"{name} has shape {array.shape}: axis 3 must be the {level_count} levels"
+                )
             array = array.reshape(*array.shape[:3], math.prod(array.shape[3:5]), *array.shape[5:])
         if array.ndim != axes:
-            raise InvalidArgumentError(f"{name} has shape {array.shape}: must be "
-                                       f"[{', '.join(TENSORS[name][0])}]")
+            raise InvalidArgumentError(
+                f"{name} has shape {array.shape}: must be [{', '.join(TENSORS[name][0])}]"
+            )
         strides = outer_strides(array)
         # grad_output has the strides of output, whose rows must not be one another's.
         repeated = name == "grad_output" and strides != PACKED and 0 in (strides or ())
@@ -175,8 +259,10 @@ def _points(points: Any, level_count: int, total: int) -> Any:
     if points is None:
         points = total // max(level_count, 1)
         if points * level_count != total:
-            raise InvalidArgumentError(f"points is None: must be given, {total} points are not the "
-                                       f"same number on each of {level_count} levels")
+            raise InvalidArgumentError(
+                f"points is None: must be given, {total} points are not the "
+                f"same number on each of {level_count} levels"
+            )
     return points
 
 
@@ -187,28 +273,45 @@ def _problem(arrays: dict[str, np.ndarray], level_hw: Any, points: Any, **option
     if fused:
         options |= {"input_mode": "fused", "reference_dim": arrays["reference"].shape[3]}
     return Problem(
-        level_hw=level_hw, points=_points(points, len(level_hw), point.shape[3]),
-        batch=value.shape[0], query_count=point.shape[1], head_count=value.shape[2],
-        head_dim=value.shape[3], value_dtype=value.dtype, coord_dtype=point.dtype,
-        weight_dtype=weight.dtype, value_strides=outer_strides(value),
-        coord_strides=outer_strides(point), weight_strides=outer_strides(weight), **options)
+        level_hw=level_hw,
+        points=_points(points, len(level_hw), point.shape[3]),
+        batch=value.shape[0],
+        query_count=point.shape[1],
+        head_count=value.shape[2],
+        head_dim=value.shape[3],
+        value_dtype=value.dtype,
+        coord_dtype=point.dtype,
+        weight_dtype=weight.dtype,
+        value_strides=outer_strides(value),
+        coord_strides=outer_strides(point),
+        weight_strides=outer_strides(weight),
+        **options,
+    )
 
 
-def _execute(problem: Problem, kernel: str | None, threads: int | None, handle: Handle | None,
-             **tensors: Any) -> dict[str, np.ndarray]:
+def _execute(
+    problem: Problem, kernel: str | None, threads: int | None, handle: Handle | None, **tensors: Any
+) -> dict[str, np.ndarray]:
     if handle is not None and threads is not None:
         raise InvalidArgumentError(f"threads is {threads}: must be None when handle is given")
     plan = Plan(problem, kernel=kernel, handle=handle or default_handle(threads or 0))
     return plan.execute(**tensors)
 
 
-def _forward(arrays: dict[str, np.ndarray], level_hw: Any, points: Any, out: np.ndarray | None,
-             out_dtype: DTypeLike | None, problem_options: dict[str, Any],
-             run_options: dict[str, Any]) -> np.ndarray:
+def _forward(
+    arrays: dict[str, np.ndarray],
+    level_hw: Any,
+    points: Any,
+    out: np.ndarray | None,
+    out_dtype: DTypeLike | None,
+    problem_options: dict[str, Any],
+    run_options: dict[str, Any],
+) -> np.ndarray:
     if out is not None:
         if out_dtype is not None:
             raise InvalidArgumentError(
-                f"out_dtype is {out_dtype!r}: must be None when out is given")
+                f"out_dtype is {out_dtype!r}: must be None when out is given"
+            )
         out_dtype = check_array("out", out).dtype
         # Plan.execute refuses an out of another shape, or that has no strides of this kind.
         strides = outer_strides(out) if out.ndim == 4 else None
@@ -217,20 +320,36 @@ def _forward(arrays: dict[str, np.ndarray], level_hw: Any, points: Any, out: np.
     return _execute(problem, **run_options, **arrays, output=out)["output"]
 
 
-def _backward(kind: Any, arrays: dict[str, np.ndarray], given: dict[str, ArrayLike], level_hw: Any,
-              points: Any, wanted: tuple[str, ...], problem_options: dict[str, Any],
-              run_options: dict[str, Any]) -> Any:
+def _backward(
+    kind: Any,
+    arrays: dict[str, np.ndarray],
+    given: dict[str, ArrayLike],
+    level_hw: Any,
+    points: Any,
+    wanted: tuple[str, ...],
+    problem_options: dict[str, Any],
+    run_options: dict[str, Any],
+) -> Any:
     """The gradients that are wanted as a `kind`, in the shapes of `given`."""
     for name in wanted:
         if name not in kind._fields:
-            raise InvalidArgumentError(
-                f"wanted has {name!r}: must be of {', '.join(kind._fields)}")
+            raise InvalidArgumentError(f"wanted has {name!r}: must be of {', '.join(kind._fields)}")
     if not wanted:
         return kind(*[None] * len(kind._fields))
     grad = arrays["grad_output"]
-    problem = _problem(arrays, level_hw, points, operation="backward", output_dtype=grad.dtype,
-                       output_strides=outer_strides(grad), **problem_options)
+    problem = _problem(
+        arrays,
+        level_hw,
+        points,
+        operation="backward",
+        output_dtype=grad.dtype,
+        output_strides=outer_strides(grad),
+        **problem_options,
+    )
     found = _execute(problem, **run_options, **arrays, **{f"grad_{name}": True for name in wanted})
-    return kind(**{
-        name: found[f"grad_{name}"].reshape(np.shape(given[name])) if name in wanted else None
-        for name in kind._fields})
+    return kind(
+        **{
+            name: found[f"grad_{name}"].reshape(np.shape(given[name])) if name in wanted else None
+            for name in kind._fields
+        }
+    )

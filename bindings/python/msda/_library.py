@@ -42,7 +42,8 @@ def _load(ffi: Any) -> tuple[Any, str]:
             failures.append(f"{name}: {error}")
     raise ImportError(
         "msda: no libmsda could be loaded; set MSDA_LIBRARY to the path of libmsda.so. Tried\n  "
-        + "\n  ".join(failures))
+        + "\n  ".join(failures)
+    )
 
 
 def _check(ffi: Any, lib: Any, name: str) -> None:
@@ -53,12 +54,14 @@ def _check(ffi: Any, lib: Any, name: str) -> None:
     if found != ABI_VERSION:
         raise ImportError(
             f"msda: {name} has ABI version {found}, this package was written for {ABI_VERSION}; "
-            "install a package and a library of the same version")
+            "install a package and a library of the same version"
+        )
     for struct, size in STRUCT_SIZES.items():
         if ffi.sizeof(struct) != size:
             raise ImportError(
                 f"msda: struct {struct} has {ffi.sizeof(struct)} bytes on this machine and {size} "
-                "in the library's interface")
+                "in the library's interface"
+            )
 
 
 ffi = _declarations()

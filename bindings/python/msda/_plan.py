@@ -9,14 +9,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._arrays import (PACKED, Strides, address, check_shape, check_writable, outer_strides,
-                      to_array)
+from ._arrays import PACKED, Strides, address, check_shape, check_writable, outer_strides, to_array
 from ._errors import InvalidArgumentError, check
 from ._library import ffi, lib, text
 from ._problem import TENSORS, Problem
 
-_LOG_LEVELS = {"off": lib.MSDA_LOG_OFF, "error": lib.MSDA_LOG_ERROR, "warn": lib.MSDA_LOG_WARN,
-               "info": lib.MSDA_LOG_INFO, "trace": lib.MSDA_LOG_TRACE}
+_LOG_LEVELS = {
+    "off": lib.MSDA_LOG_OFF,
+    "error": lib.MSDA_LOG_ERROR,
+    "warn": lib.MSDA_LOG_WARN,
+    "info": lib.MSDA_LOG_INFO,
+    "trace": lib.MSDA_LOG_TRACE,
+}
 _LOG_NAMES = {number: name for name, number in _LOG_LEVELS.items()}
 
 
@@ -65,19 +69,27 @@ class Handle:
     device that is not there. A process forked after the handle was made cannot execute with it.
     """
 
-    def __init__(self, *, threads: int = 0, device: int | None = None,
-                 log: Callable[[str, str], None] | None = None, log_level: str = "info"):
+    def __init__(
+        self,
+        *,
+        threads: int = 0,
+        device: int | None = None,
+        log: Callable[[str, str], None] | None = None,
+        log_level: str = "info",
+    ):
         if log_level not in _LOG_LEVELS:
             raise InvalidArgumentError(
-                f"log_level is {log_level!r}: must be one of {', '.join(_LOG_LEVELS)}")
+                f"log_level is {log_level!r}: must be one of {', '.join(_LOG_LEVELS)}"
+            )
         options = ffi.new("msda_handle_options*")
         options.struct_size = ffi.sizeof("msda_handle_options")
         try:
             options.device = lib.MSDA_DEVICE_CPU if device is None else device
             options.thread_count = threads
         except (OverflowError, TypeError) as error:
-            raise InvalidArgumentError(f"device is {device!r} and threads is {threads!r}: "
-                                       "must be 32-bit integers") from error
+            raise InvalidArgumentError(
+                f"device is {device!r} and threads is {threads!r}: must be 32-bit integers"
+            ) from error
         callback = None
         if log is not None:
             callback = options.log_fn = _log_callback(log)
@@ -96,8 +108,9 @@ class Handle:
             info = ffi.new("msda_kernel_info*")
             info.struct_size = ffi.sizeof("msda_kernel_info")
             check(lib.msda_kernel_get(self._c, index, info))
-            found.append(KernelInfo(text(info.kernel_id), text(info.family),
-                                    info.sm_min, info.sm_max))
+            found.append(
+                KernelInfo(text(info.kernel_id), text(info.family), info.sm_min, info.sm_max)
+            )
         return found
 
     def explain(self, problem: Problem) -> str:
@@ -151,8 +164,14 @@ class Plan:
     problem, and InvalidArgumentError.
     """
 
-    def __init__(self, problem: Problem, *, kernel: str | None = None,
-                 workspace_limit_bytes: int = 0, handle: Handle | None = None):
+    def __init__(
+        self,
+        problem: Problem,
+        *,
+        kernel: str | None = None,
+        workspace_limit_bytes: int = 0,
+        handle: Handle | None = None,
+    ):
         handle = handle or default_handle()
         c_problem, _keep = problem.to_c()
         options = ffi.new("msda_plan_options*")
@@ -167,14 +186,22 @@ class Plan:
 
     def _adopt(self, problem: Problem, handle: Handle, pointer: Any) -> None:
         self._problem = problem
-        self._specs = {name: (problem.shape(name), problem.dtype(name), problem.strides(name))
-                       for name in problem.inputs + problem.outputs}
+        self._specs = {
+            name: (problem.shape(name), problem.dtype(name), problem.strides(name))
+            for name in problem.inputs + problem.outputs
+        }
         self._c = ffi.gc(pointer, functools.partial(_destroy, lib.msda_plan_destroy, handle._keep))
         info = ffi.new("msda_plan_info*")
         info.struct_size = ffi.sizeof("msda_plan_info")
         check(lib.msda_plan_get_info(self._c, info))
-        self._info = PlanInfo(text(info.kernel_id), info.workspace_bytes, info.workspace_alignment,
-                              info.predicted_us, info.launch_count, bool(info.is_deterministic))
+        self._info = PlanInfo(
+            text(info.kernel_id),
+            info.workspace_bytes,
+            info.workspace_alignment,
+            info.predicted_us,
+            info.launch_count,
+            bool(info.is_deterministic),
+        )
 
     @property
     def problem(self) -> Problem:
@@ -192,10 +219,15 @@ class Plan:
         spare = max(self._info.workspace_alignment, 1)
         memory = np.empty(self._info.workspace_bytes + spare, np.uint8)
         start = -address(memory) % spare
-        return memory[start:start + self._info.workspace_bytes]
+        return memory[start : start + self._info.workspace_bytes]
 
-    def execute(self, *, value_scale: ArrayLike | None = None, workspace: np.ndarray | None = None,
-                **tensors: Any) -> dict[str, np.ndarray]:
+    def execute(
+        self,
+        *,
+        value_scale: ArrayLike | None = None,
+        workspace: np.ndarray | None = None,
+        **tensors: Any,
+    ) -> dict[str, np.ndarray]:
         """Runs the plan and returns what it computed, by name.
 
         Every name of problem.inputs must be given: an array of problem.shape(name) and
@@ -212,7 +244,8 @@ class Plan:
         for name in tensors:
             if name not in self._specs:
                 raise InvalidArgumentError(
-                    f"{name!r} is no tensor of this plan: must be one of {', '.join(self._specs)}")
+                    f"{name!r} is no tensor of this plan: must be one of {', '.join(self._specs)}"
+                )
         arrays = {name: self._input(name, tensors.get(name)) for name in self._problem.inputs}
         results = self._outputs({n: tensors.get(n) for n in self._problem.outputs})
         c = ffi.new("msda_tensors*")
@@ -254,8 +287,9 @@ class Plan:
 
     def _input(self, name: str, given: Any) -> np.ndarray:
         if given is None:
-            raise InvalidArgumentError(f"{name} is missing: this plan reads "
-                                       f"{', '.join(self._problem.inputs)}")
+            raise InvalidArgumentError(
+                f"{name} is missing: this plan reads {', '.join(self._problem.inputs)}"
+            )
         shape, dtype, wanted = self._specs[name]
         array = to_array(name, given)
         if array.dtype != dtype:
@@ -296,7 +330,8 @@ class Plan:
         check_writable("workspace", given, np.dtype(np.uint8))
         if given.ndim != 1 or not given.flags.c_contiguous:
             raise InvalidArgumentError(
-                f"workspace has shape {given.shape}: must be one-dimensional and contiguous")
+                f"workspace has shape {given.shape}: must be one-dimensional and contiguous"
+            )
         return given
 
 
@@ -304,7 +339,8 @@ def _strides_error(name: str, array: np.ndarray, wanted: Strides) -> InvalidArgu
     found = tuple(f"{step / array.itemsize:g}" for step in array.strides)
     allowed = "packed" if wanted == PACKED else f"{wanted} and packed from there, as in the problem"
     return InvalidArgumentError(
-        f"{name} has element strides ({', '.join(found)}): must be {allowed}")
+        f"{name} has element strides ({', '.join(found)}): must be {allowed}"
+    )
 
 
 def _new_strided(shape: tuple[int, ...], dtype: np.dtype, strides: tuple[int, ...]) -> np.ndarray:

@@ -67,7 +67,8 @@ def _pairs(field: str, given: Any) -> tuple[tuple[int, int], ...]:
             raise InvalidArgumentError(f"{field}[{index}] is {row}: must be a pair (H, W)")
     return tuple(
         (_integer(f"{field}[{i}][0]", h, _INT32_MAX), _integer(f"{field}[{i}][1]", w, _INT32_MAX))
-        for i, (h, w) in enumerate(rows))
+        for i, (h, w) in enumerate(rows)
+    )
 
 
 def _choice(field: str, given: Any, allowed: dict[str, int]) -> None:
@@ -153,7 +154,8 @@ class Problem:
             points = [points] * levels
         if len(points) != levels:
             raise InvalidArgumentError(
-                f"points has {len(points)} entries: must have one for each of the {levels} levels")
+                f"points has {len(points)} entries: must have one for each of the {levels} levels"
+            )
         return tuple(_integer(f"points[{i}]", p, _INT32_MAX) for i, p in enumerate(points))
 
     def _resolve_dtypes(self, put: Any) -> None:
@@ -161,8 +163,12 @@ class Problem:
         like_value = value if value.itemsize > 1 else np.dtype(np.float32)
         sampling = value if value == np.float64 else np.dtype(np.float32)
         put("value_dtype", value)
-        for field, default in (("coord_dtype", sampling), ("weight_dtype", sampling),
-                               ("output_dtype", like_value), ("grad_value_dtype", like_value)):
+        for field, default in (
+            ("coord_dtype", sampling),
+            ("weight_dtype", sampling),
+            ("output_dtype", like_value),
+            ("grad_value_dtype", like_value),
+        ):
             given = getattr(self, field)
             put(field, default if given is None else to_dtype(field, given))
 
@@ -179,9 +185,17 @@ class Problem:
 
     def shape(self, tensor: str) -> tuple[int, ...]:
         """The shape of a tensor by its name, such as "value" or "grad_coord"."""
-        size = {"B": self.batch, "S": self.token_count, "M": self.head_count, "D": self.head_dim,
-                "Q": self.query_count, "L": len(self.level_hw), "K": self.point_total,
-                "R": self.reference_dim, "2": 2}
+        size = {
+            "B": self.batch,
+            "S": self.token_count,
+            "M": self.head_count,
+            "D": self.head_dim,
+            "Q": self.query_count,
+            "L": len(self.level_hw),
+            "K": self.point_total,
+            "R": self.reference_dim,
+            "2": 2,
+        }
         return tuple(size[letter] for letter in TENSORS[tensor][0])
 
     def dtype(self, tensor: str) -> np.dtype:
@@ -228,9 +242,18 @@ class Problem:
         if self.query_hw:
             query_hw = c.query_hw = ffi.new("int32_t[]", flat(self.query_hw))
             c.query_grid_count = len(self.query_hw)
-        for field in ("batch", "query_count", "head_count", "head_dim", "reference_dim",
-                      "value_border", "value_strides", "coord_strides", "weight_strides",
-                      "output_strides"):
+        for field in (
+            "batch",
+            "query_count",
+            "head_count",
+            "head_dim",
+            "reference_dim",
+            "value_border",
+            "value_strides",
+            "coord_strides",
+            "weight_strides",
+            "output_strides",
+        ):
             setattr(c, field, getattr(self, field))
         for field in fields(self):
             if field.name.endswith("_dtype"):
