@@ -2,14 +2,15 @@
 """A photograph through multi-scale deformable attention: identity, average, lens correction.
 
 The photograph's four-level pyramid is the value: two heads of four channels, colour (red, green,
-blue, luma) and structure (horizontal and vertical contrast, saturation, local deviation). Every pixel
-is a query. Three cases, each computed through the Python package and left as tensors for the C++
-program beside this file and for `msda run --check`:
+blue, luma) and structure (horizontal and vertical contrast, saturation, local deviation). Every
+pixel is a query. Three cases, each computed through the Python package and left as tensors for the
+C++ program beside this file and for `msda run --check`:
 
   identity  one point on level 0, at the query's own pixel: gives the photograph back exactly
   average   fused input: reference points, offsets around them on all four levels, and logits that
-            prefer the neighbours that look alike, so that edges stay: a deformable neighbourhood average
-  lens      sampling locations that undo a pincushion distortion; compared with skimage.transform.warp
+            prefer neighbours that look alike, so that edges stay: a neighbourhood average
+  lens      sampling locations that undo a pincushion distortion; compared with
+            skimage.transform.warp
 
     photo.py --out DIR            compute, write tensors, .npz files and pictures
     photo.py --out DIR --compare  compare the C++ results in DIR with the Python ones, bit for bit
@@ -31,7 +32,7 @@ HEADS, CHANNELS = 2, 4
 
 
 def photograph():
-    """[512, 512, 3] uint8: the portrait of Eileen Collins that scikit-image ships (NASA, public domain)."""
+    """[512, 512, 3] uint8: Eileen Collins, shipped by scikit-image (NASA, public domain)."""
     return skimage.data.astronaut()
 
 
@@ -64,9 +65,13 @@ def pixel_centres(height, width):
 def identity_case(value, level_hw):
     centres = pixel_centres(*level_hw[0])
     coord = np.broadcast_to(centres[None, :, None, None], (1, len(centres), HEADS, 1, 2))
-    return dict(value=value, level_hw=level_hw, points=np.array([1, 0, 0, 0], np.int32),
-                coord=np.ascontiguousarray(coord),
-                weight=np.ones((1, len(centres), HEADS, 1), np.float32))
+    return dict(
+        value=value,
+        level_hw=level_hw,
+        points=np.array([1, 0, 0, 0], np.int32),
+        coord=np.ascontiguousarray(coord),
+        weight=np.ones((1, len(centres), HEADS, 1), np.float32),
+    )
 
 
 def average_case(value, level_hw):
@@ -74,22 +79,35 @@ def average_case(value, level_hw):
     centres = pixel_centres(height, width)
     points = np.array([8, 4, 2, 2], np.int32)
     # A ring of points on each level, its radius one and a half of that level's pixels.
-    angle = np.concatenate([2 * np.pi * (np.arange(n) + 0.5 * l) / n for l, n in enumerate(points)])
-    offset = 1.5 * np.stack([np.cos(angle), np.sin(angle)], -1).astype(np.float32)
     level_of_point = np.repeat(np.arange(LEVELS), points)
+    turn = (
+        np.concatenate([np.arange(n) / n for n in points])
+        + 0.5 * level_of_point / points[level_of_point]
+    )
+    offset = 1.5 * np.stack([np.cos(2 * np.pi * turn), np.sin(2 * np.pi * turn)], -1)
+    offset = offset.astype(np.float32)
     luma = value[0, : height * width, 0, 3].reshape(height, width)
-    logit = np.empty((1, height * width, HEADS, len(angle)), np.float32)
+    logit = np.empty((1, height * width, HEADS, len(turn)), np.float32)
     for k, level in enumerate(level_of_point):
-        step = np.rint(offset[k] * 2.0**level).astype(int)
-        neighbour = np.roll(luma, (-step[1], -step[0]), (0, 1)).reshape(-1)
+        place = centres * level_hw[level, ::-1] - 0.5 + offset[k]  # in pixels of the level
+        inside = ((place >= 0) & (place <= level_hw[level, ::-1] - 1)).all(-1)
+        x, y = np.rint(centres * (width, height) - 0.5 + offset[k] * 2.0**level).astype(int).T
+        neighbour = luma[np.clip(y, 0, height - 1), np.clip(x, 0, width - 1)]
         unlike = (neighbour - luma.reshape(-1)) / 0.08
-        logit[0, :, :, k] = -(unlike[:, None] ** 2) - 0.7 * level
+        # Beyond the picture all is zero: such points would darken its edge.
+        score = np.where(inside, -(unlike**2) - 0.7 * level, -100)
+        logit[0, :, :, k] = score[:, None]
     queries = height * width
-    return dict(value=value, level_hw=level_hw, points=points, logit=logit,
-                reference=np.ascontiguousarray(
-                    np.broadcast_to(centres[None, :, None], (1, queries, LEVELS, 2))),
-                offset=np.ascontiguousarray(
-                    np.broadcast_to(offset, (1, queries, HEADS, len(angle), 2))))
+    return dict(
+        value=value,
+        level_hw=level_hw,
+        points=points,
+        logit=logit,
+        reference=np.ascontiguousarray(
+            np.broadcast_to(centres[None, :, None], (1, queries, LEVELS, 2))
+        ),
+        offset=np.ascontiguousarray(np.broadcast_to(offset, (1, queries, HEADS, len(turn), 2))),
+    )
 
 
 def undistorted(centres):
@@ -103,7 +121,8 @@ def lens_case(value, level_hw):
     case = identity_case(value, level_hw)
     where = undistorted(pixel_centres(*level_hw[0])).astype(np.float32)
     case["coord"] = np.ascontiguousarray(
-        np.broadcast_to(where[None, :, None, None], case["coord"].shape))
+        np.broadcast_to(where[None, :, None, None], case["coord"].shape)
+    )
     return case
 
 
@@ -111,8 +130,14 @@ def run(case):
     """output [1, Q, M, D] of a case through the Python package."""
     common = dict(points=case["points"], query_hw=case["level_hw"][:1])
     if "logit" in case:
-        return msda.forward_fused(case["value"], case["level_hw"], case["reference"],
-                                  case["offset"], case["logit"], **common)
+        return msda.forward_fused(
+            case["value"],
+            case["level_hw"],
+            case["reference"],
+            case["offset"],
+            case["logit"],
+            **common,
+        )
     return msda.forward(case["value"], case["level_hw"], case["coord"], case["weight"], **common)
 
 
@@ -139,10 +164,12 @@ def write_tensors(case, folder):
 
 
 def check_identity(photo, case):
-    assert np.array_equal(case["output"].reshape(-1), case["value"][0, : photo[..., 0].size].reshape(-1)), \
-        "identity: the features are not given back bit for bit"
-    assert np.array_equal(colours(case["output"], photo.shape[:2]), photo), \
+    assert np.array_equal(
+        case["output"].reshape(-1), case["value"][0, : photo[..., 0].size].reshape(-1)
+    ), "identity: the features are not given back bit for bit"
+    assert np.array_equal(colours(case["output"], photo.shape[:2]), photo), (
         "identity: the photograph is not given back byte for byte"
+    )
     print("  identity: the photograph comes back byte for byte, all eight channels bit for bit")
 
 
@@ -155,8 +182,10 @@ def check_average(photo, case):
     edge = contrast[0] > np.quantile(contrast[0], 0.99)
     calmer = contrast[1][flat].mean() / contrast[0][flat].mean()
     kept = contrast[1][edge].mean() / contrast[0][edge].mean()
-    print(f"  average: contrast in flat regions x {calmer:.2f}, at strong edges x {kept:.2f}, "
-          f"mean {before.mean():.4f} -> {after.mean():.4f}")
+    print(
+        f"  average: contrast in flat regions x {calmer:.2f}, at strong edges x {kept:.2f}, "
+        f"mean {before.mean():.4f} -> {after.mean():.4f}"
+    )
     assert calmer < kept and kept > 0.4 and abs(before.mean() - after.mean()) < 0.01
 
 
@@ -167,9 +196,12 @@ def check_lens(photo, case):
     rows_columns = np.stack([where[..., 1] * height - 0.5, where[..., 0] * width - 0.5])
     worst = 0.0
     for c in range(3):
-        expected = skimage.transform.warp(photo[..., c] / 255.0, rows_columns, order=1,
-                                          mode="constant", cval=0.0)
-        worst = max(worst, np.abs(case["output"][0, :, 0, c].reshape(height, width) - expected).max())
+        expected = skimage.transform.warp(
+            photo[..., c] / 255.0, rows_columns, order=1, mode="constant", cval=0.0
+        )
+        worst = max(
+            worst, np.abs(case["output"][0, :, 0, c].reshape(height, width) - expected).max()
+        )
     print(f"  lens: largest difference to skimage.transform.warp {worst:.1e} of full scale")
     assert worst < 2e-4
 
@@ -183,8 +215,11 @@ def contact_sheet(pictures):
 def compute(out):
     photo = photograph()
     value, level_hw = pyramid(features((photo / np.float32(255)).astype(np.float32)))
-    cases = dict(identity=identity_case(value, level_hw), average=average_case(value, level_hw),
-                 lens=lens_case(value, level_hw))
+    cases = dict(
+        identity=identity_case(value, level_hw),
+        average=average_case(value, level_hw),
+        lens=lens_case(value, level_hw),
+    )
     checks = dict(identity=check_identity, average=check_average, lens=check_lens)
     pictures = []
     for name, case in cases.items():
@@ -195,7 +230,9 @@ def compute(out):
         np.savez(out / f"{name}.npz", **case, query_hw=level_hw[:1])
         write_tensors(case, out / name)
     skimage.io.imsave(out / "photo.png", contact_sheet(pictures), check_contrast=False)
-    print(f"  pictures: {', '.join(f'{name}.png' for name in cases)} and photo.png, all three, in {out}")
+    print(
+        f"  pictures in {out}: {', '.join(f'{name}.png' for name in cases)}; photo.png has them all"
+    )
 
 
 def compare(out):
@@ -203,18 +240,28 @@ def compare(out):
         python, cpp = out / name / "output.bin", out / f"{name}_cpp.bin"
         if python.read_bytes() != cpp.read_bytes():
             sys.exit(f"photo.py: {cpp} differs from {python}")
-        if not np.array_equal(skimage.io.imread(out / f"{name}.png"),
-                              skimage.io.imread(out / f"{name}_cpp.png")):
+        if not np.array_equal(
+            skimage.io.imread(out / f"{name}.png"), skimage.io.imread(out / f"{name}_cpp.png")
+        ):
             sys.exit(f"photo.py: the picture {name}_cpp.png differs from {name}.png")
     print("  C++ and Python agree bit for bit in all three cases")
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("build/photo"),
-                        help="folder for tensors and pictures (default: %(default)s)")
-    parser.add_argument("--compare", action="store_true",
-                        help="compare the C++ program's results with the Python ones")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--out",
+        type=pathlib.Path,
+        default=pathlib.Path("build/photo"),
+        help="folder for tensors and pictures (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--compare",
+        action="store_true",
+        help="compare the C++ program's results with the Python ones",
+    )
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     (compare if options.compare else compute)(options.out)
