@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstring>
 
 using namespace msda::test;
@@ -31,7 +32,8 @@ struct Restored {
 // From memory that ends where the blob ends.
 Restored deserialize(TestHandle const& handle, Blob const& blob) {
   GuardedBuffer const memory(blob.size(), 1);
-  std::memcpy(memory.data(), blob.data(), blob.size());
+  std::transform(blob.begin(), blob.end(), memory.data(),
+                 [](std::uint8_t b) { return std::byte{b}; });
   auto* const untouched = reinterpret_cast<msda_plan*>(0x5);
   msda_plan* plan = untouched;
   msda_status const status = msda_plan_deserialize(handle.get(), memory.data(), blob.size(), &plan);

@@ -26,7 +26,8 @@ constexpr std::int64_t kNearBytes = 128 * 1024;
 
 Tables::Tables(Problem const& problem, std::pmr::memory_resource* memory)
     : levels(memory), visit(visiting_order(problem, memory)), zeros(memory) {
-  levels.resize(static_cast<std::size_t>((problem.point_total + kPointBlock - 1) / kPointBlock));
+  // Never empty: the first block is looked up even where there are no points.
+  levels.resize(static_cast<std::size_t>(problem.point_total / kPointBlock + 1));
   zeros.resize(static_cast<std::size_t>(problem.head_dim * dtype_bytes(problem.value_dtype)));
 
   prefetch = problem.token_count * static_cast<std::int64_t>(zeros.size()) > kNearBytes;
