@@ -57,12 +57,10 @@ PreparedPtr prepare(Variant const&, Problem const& problem, Device const&,
 // A power of two, so that runs are made of whole tiles.
 std::int64_t run_length(Problem const& problem, std::int64_t thread_count) {
   if (thread_count == 1) return kLongestRun;
-  std::int64_t const rows_of_head =
-      (problem.query_count + kLongestRun - 1) / kLongestRun * kLongestRun;
   std::int64_t const heads = problem.batch * problem.head_count;
   std::int64_t const chunks_of_head = (thread_count * kChunksPerThread + heads - 1) / heads;
   auto const even =
-      static_cast<std::uint64_t>(std::max(rows_of_head / chunks_of_head, kShortestRun));
+      static_cast<std::uint64_t>(std::max(problem.query_count / chunks_of_head, kShortestRun));
   return std::min(static_cast<std::int64_t>(std::bit_floor(even)), kLongestRun);
 }
 

@@ -1,0 +1,295 @@
+#!/usr/bin/env python3
+"""Forward on the CPU: libmsda against torch's grid_sample composition and torch-ms-deform-attn's C++ op.
+
+All of them run in one process on the same tensors, in turns: a round gives each side some milliseconds of calls
+that are not timed and then a few that are, so that each finds the caches as its own calls before left them and
+the threads of the side before it have stopped spinning. Outputs are
+compared with a float64 computation before any time is taken. Thread counts get a process each, because the
+thread pools of torch are made once.
+
+    MSDA_LIBRARY=build/release/lib/libmsda.so PYTHONPATH=bindings/python \\
+        python bench/peers/cpu_peers.py --json peers.json
+"""
+
+import argparse
+import csv
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+# Name in bench/workloads.json, and what is changed: the targets are stated for one image.
+WORKLOADS = {"enc-uniform": {"batch": 1}, "enc-local": {"batch": 1}, "dec": {}, "rtdetr": {}}
+VALUE_DTYPES = ("f32", "f16", "bf16")
+# Largest error allowed before a time is taken, for outputs of magnitude 1: each side's own arithmetic on the
+# same rounded inputs, with the output rounded to the value type.
+TOLERANCE = {"f32": 1e-4, "f16": 2e-3, "bf16": 2e-2}
+WARM_SECONDS = 0.02  # longer than OpenMP's threads spin after their work
+PEERS = ("grid_sample", "ms_deform_attn")
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--threads", default="1,2", help="thread counts, comma separated (default 1,2)")
+    parser.add_argument("--workloads", default=",".join(WORKLOADS),
+                        help="names in bench/workloads.json (default %(default)s)")
+    parser.add_argument("--value-dtypes", default=",".join(VALUE_DTYPES),
+                        help="of libmsda; the peers run in float32 (default %(default)s)")
+    parser.add_argument("--rounds", type=int, default=6, help="turns of each side (default 6)")
+    parser.add_argument("--calls", type=int, default=2, help="timed calls a turn (default 2)")
+    parser.add_argument("--json", type=pathlib.Path, help="write the results here")
+    parser.add_argument("--csv", type=pathlib.Path, help="write the results here")
+    parser.add_argument("--child", type=int, help=argparse.SUPPRESS)  # thread count of this process
+    arguments = parser.parse_args()
+    known = {w["name"] for w in workload_list()}
+    for name in arguments.workloads.split(","):
+        if name not in known:
+            parser.error(f"--workloads has {name!r}: must be of {', '.join(sorted(known))}")
+    for dtype in arguments.value_dtypes.split(","):
+        if dtype not in VALUE_DTYPES:
+            parser.error(f"--value-dtypes has {dtype!r}: must be of {', '.join(VALUE_DTYPES)}")
+    if not all(t.isdigit() and int(t) > 0 for t in arguments.threads.split(",")):
+        parser.error(f"--threads is {arguments.threads!r}: must be numbers, comma separated")
+    if arguments.rounds < 1 or arguments.calls < 1:
+        parser.error("--rounds and --calls must be at least 1")
+    return arguments
+
+
+def workload_list():
+    return json.loads((ROOT / "bench/workloads.json").read_text())["workloads"]
+
+
+def workload(name):
+    found = next(w for w in workload_list() if w["name"] == name)
+    return found | WORKLOADS.get(name, {})
+
+
+def make_tensors(work):
+    """value [B,S,M,D], level_hw [L,2], coord [B,Q,M,L,P,2] and weight [B,Q,M,L,P], all float32."""
+    import torch
+
+    points = set(work["points"])
+    if len(points) != 1 or "reference_grid" in work:
+        sys.exit(f"{work['name']}: the peers need the same number of points on every level, and this "
+                 "script knows references at the queries' own pixels only")
+    random = torch.Generator().manual_seed(0)
+    B, M, D, Q = work["batch"], work["heads"], work["channels"], work["queries"]
+    level_hw, P = torch.tensor(work["levels"]), points.pop()
+    L, S = len(level_hw), int(level_hw.prod(1).sum())
+    value = torch.randn(B, S, M, D, generator=random)
+    weight = torch.randn(B, Q, M, L * P, generator=random).softmax(-1).view(B, Q, M, L, P)
+    if work["pattern"] == "uniform":
+        return value, level_hw, torch.rand(B, Q, M, L, P, 2, generator=random), weight
+    centres = []
+    for H, W in work["levels"]:
+        y, x = torch.meshgrid(torch.arange(H), torch.arange(W), indexing="ij")
+        centres.append(torch.stack([(x + 0.5) / W, (y + 0.5) / H], -1).reshape(-1, 2))
+    angle = 2 * torch.pi * ((torch.arange(B)[:, None] * M + torch.arange(M)) % 8) / 8
+    direction = torch.stack([angle.cos(), angle.sin()], -1)[:, None, :, None, None]
+    length = (torch.arange(P) % 4 + 1.0)[:, None]
+    offset = length * direction + 1.5 * torch.randn(B, Q, M, L, P, 2, generator=random)
+    size = level_hw.flip(1)[:, None].float()  # (W, H)
+    coord = torch.cat(centres)[:, None, None, None] + offset / size
+    return value, level_hw, coord.contiguous(), weight
+
+
+def grid_sample(value, level_hw, coord, weight):
+    """The composition that models fall back on: one grid_sample a level."""
+    import torch
+    from torch.nn.functional import grid_sample as sample
+
+    B, _, M, D = value.shape
+    _, Q, _, L, P, _ = coord.shape
+    sampled = []
+    for level, (H, W) in enumerate(level_hw.tolist()):
+        tokens = value.split([h * w for h, w in level_hw.tolist()], 1)[level]
+        image = tokens.flatten(2).transpose(1, 2).reshape(B * M, D, H, W)
+        grid = 2 * coord[:, :, :, level].transpose(1, 2).flatten(0, 1) - 1
+        sampled.append(sample(image, grid, mode="bilinear", padding_mode="zeros", align_corners=False))
+    weights = weight.transpose(1, 2).reshape(B * M, 1, Q, L * P)
+    output = (torch.stack(sampled, -2).flatten(-2) * weights).sum(-1)
+    return output.view(B, M * D, Q).transpose(1, 2).contiguous()
+
+
+def ms_deform_attn(value, level_hw, coord, weight):
+    """torch-ms-deform-attn's op on the same tensors, or None where it is not installed."""
+    try:
+        from torch_ms_deform_attn import ms_deform_attn as function
+    except ImportError:
+        return None
+    size = level_hw.prod(1)
+    start = size.cumsum(0) - size
+    return lambda: function(value, level_hw, start, coord, weight)
+
+
+def to_numpy(tensor):
+    import ml_dtypes
+    import torch
+
+    if tensor.dtype == torch.bfloat16:
+        return tensor.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+    return tensor.numpy()
+
+
+def msda_call(value, level_hw, coord, weight, threads):
+    """(call, kernel id, output): the C function itself on a struct filled once, as a C program would."""
+    import msda
+    import torch
+    from msda._library import ffi, lib
+
+    B, _, M, D = value.shape
+    _, Q, _, L, P, _ = coord.shape
+    output = torch.full((B, Q, M, D), float("nan"), dtype=value.dtype)
+    problem = msda.Problem(
+        level_hw=level_hw.tolist(), points=P, batch=B, query_count=Q, head_count=M, head_dim=D,
+        value_dtype=to_numpy(value).dtype, coord_dtype="float32", weight_dtype="float32")
+    plan = msda.Plan(problem, handle=msda.Handle(threads=threads))
+    workspace = plan.workspace()
+    tensors = ffi.new("msda_tensors*")
+    tensors.struct_size = ffi.sizeof("msda_tensors")
+    for name, tensor in dict(value=value, coord=coord, weight=weight, output=output).items():
+        setattr(tensors, name, ffi.cast("void*", tensor.data_ptr()))
+    tensors.workspace = ffi.cast("void*", workspace.ctypes.data)
+    tensors.workspace_bytes = workspace.size
+
+    def call(keep=(value, coord, weight, workspace)):
+        if lib.msda_execute(plan._c, tensors, ffi.NULL) != lib.MSDA_SUCCESS:
+            sys.exit(ffi.string(lib.msda_last_error()).decode())
+        return output
+
+    return call, plan.info.kernel_id
+
+
+def make_sides(tensors, dtypes, threads):
+    """Name to (call that returns the output, its kernel, value dtype)."""
+    import torch
+
+    value, *rest = tensors
+    sides = {"grid_sample": (lambda: grid_sample(*tensors), "torch", "f32")}
+    op = ms_deform_attn(*tensors)
+    if op is not None:
+        sides["ms_deform_attn"] = (op, "torch-ms-deform-attn", "f32")
+    types = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
+    for dtype in dtypes:
+        sides[f"msda {dtype}"] = *msda_call(value.to(types[dtype]), *rest, threads), dtype
+    return sides
+
+
+def largest_errors(sides, tensors):
+    """Name to the largest error against float64 on the same rounded values."""
+    import torch
+
+    value, level_hw, coord, weight = tensors
+    types = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
+    errors = {}
+    for dtype in {dtype for _, _, dtype in sides.values()}:
+        exact = grid_sample(value.to(types[dtype]).double(), level_hw, coord.double(), weight.double())
+        for name, (call, _, side_dtype) in sides.items():
+            if side_dtype == dtype:
+                errors[name] = (call().double().reshape(exact.shape) - exact).abs().max().item()
+    return errors
+
+
+def measure(sides, rounds, calls):
+    times = {name: [] for name in sides}
+    for _ in range(rounds):
+        for name, (call, _, _) in sides.items():
+            warm = time.perf_counter() + WARM_SECONDS
+            call()
+            while time.perf_counter() < warm:
+                call()
+            for _ in range(calls):
+                start = time.perf_counter()
+                call()
+                times[name].append((time.perf_counter() - start) * 1e3)
+    return times
+
+
+def run_child(arguments):
+    """All workloads with one thread count; one JSON object a line to standard output."""
+    import torch
+
+    torch.set_num_threads(arguments.child)
+    with torch.no_grad():
+        for name in arguments.workloads.split(","):
+            tensors = make_tensors(workload(name))
+            sides = make_sides(tensors, arguments.value_dtypes.split(","), arguments.child)
+            errors = largest_errors(sides, tensors)
+            for side, (_, _, dtype) in sides.items():
+                if not errors[side] <= TOLERANCE[dtype]:  # NaN is no agreement either
+                    sys.exit(f"{name}: {side} is off by {errors[side]:.2e}, allowed {TOLERANCE[dtype]}")
+            small = tensors[2].numel() < 1 << 21  # short calls are repeated more
+            times = measure(sides, arguments.rounds * (4 if small else 1), arguments.calls)
+            for side, milliseconds in times.items():
+                low, *_, high = statistics.quantiles(milliseconds, n=10, method="inclusive")
+                print(json.dumps({
+                    "workload": name, "threads": arguments.child, "side": side,
+                    "kernel": sides[side][1], "median_ms": statistics.median(milliseconds),
+                    "p10_ms": low, "p90_ms": high, "samples": len(milliseconds),
+                    "max_error": errors[side]}), flush=True)
+
+
+def add_ratios(rows):
+    """How many times a peer's median each libmsda row goes into."""
+    median = {(r["workload"], r["threads"], r["side"]): r["median_ms"] for r in rows}
+    for row in rows:
+        for peer in PEERS:
+            other = median.get((row["workload"], row["threads"], peer))
+            if row["side"].startswith("msda") and other is not None:
+                row[f"{peer}_ratio"] = other / row["median_ms"]
+
+
+def print_table(rows):
+    print(f"{'workload':12} {'thr':>3}  {'side':15} {'median ms':>10} {'p10 .. p90':>19} {'max error':>9}"
+          f" {'x grid_sample':>14} {'x ms_deform_attn':>17}")
+    for r in rows:
+        ratios = [f"{r[f'{peer}_ratio']:.1f}" if f"{peer}_ratio" in r else "" for peer in PEERS]
+        spread = f"{r['p10_ms']:.3f} .. {r['p90_ms']:.3f}"
+        print(f"{r['workload']:12} {r['threads']:>3}  {r['side']:15} {r['median_ms']:>10.3f} {spread:>19}"
+              f" {r['max_error']:>9.1e} {ratios[0]:>14} {ratios[1]:>17}")
+
+
+def write_results(rows, arguments):
+    if arguments.json:
+        arguments.json.write_text(json.dumps({"about": about(), "results": rows}, indent=1) + "\n")
+    if arguments.csv:
+        columns = dict.fromkeys(key for row in rows for key in row)
+        with arguments.csv.open("w", newline="") as file:
+            writer = csv.DictWriter(file, columns)
+            writer.writeheader()
+            writer.writerows(rows)
+
+
+def about():
+    import msda
+    import torch
+
+    lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+    model = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), "?")
+    return {"cpu": model, "cpus": os.cpu_count(), "torch": torch.__version__, "msda": msda.build_info()}
+
+
+def main():
+    arguments = parse_arguments()
+    if arguments.child:
+        return run_child(arguments)
+    rows = []
+    for threads in arguments.threads.split(","):
+        environment = os.environ | {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
+        child = subprocess.run([sys.executable, __file__, *sys.argv[1:], "--child", threads],
+                               env=environment, stdout=subprocess.PIPE, text=True)
+        if child.returncode:
+            sys.exit(child.returncode)
+        rows += [json.loads(line) for line in child.stdout.splitlines()]
+    add_ratios(rows)
+    print_table(rows)
+    write_results(rows, arguments)
+
+
+if __name__ == "__main__":
+    main()
