@@ -9,7 +9,6 @@
 #include "registry.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstdint>
 #include <limits>
 
@@ -30,7 +29,7 @@ constexpr std::int64_t kLargestSide = std::numeric_limits<std::int32_t>::max() -
 // near too.
 constexpr std::int64_t kLongestRun = 1024;
 constexpr std::int64_t kShortestRun = 64;
-constexpr std::int64_t kChunksPerThread = 8;
+constexpr std::int64_t kChunksPerThread = 16;
 
 Reason reject(Variant const& variant, Problem const& problem, Device const& device) {
   if (!device.is_cpu()) return Reason::kDeviceIsCuda;
@@ -54,14 +53,12 @@ PreparedPtr prepare(Variant const&, Problem const& problem, Device const&,
   return make_prepared<Tables>(memory, problem, memory);
 }
 
-// A power of two, so that runs are made of whole tiles.
 std::int64_t run_length(Problem const& problem, std::int64_t thread_count) {
   if (thread_count == 1) return kLongestRun;
   std::int64_t const heads = problem.batch * problem.head_count;
   std::int64_t const chunks_of_head = (thread_count * kChunksPerThread + heads - 1) / heads;
-  auto const even =
-      static_cast<std::uint64_t>(std::max(problem.query_count / chunks_of_head, kShortestRun));
-  return std::min(static_cast<std::int64_t>(std::bit_floor(even)), kLongestRun);
+  std::int64_t const even = (problem.query_count + chunks_of_head - 1) / chunks_of_head;
+  return std::clamp(even, kShortestRun, kLongestRun);
 }
 
 void launch(Variant const&, Launch const& launch) {

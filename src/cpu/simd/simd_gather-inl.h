@@ -177,14 +177,12 @@ class HeadGather {
   // its lines on their way.
   void run_pipelined(std::int64_t first, std::int64_t last) const {
     Corners corners[2];
-    std::int64_t q = tables_.query_at(first);
-    tables_.locate(source_, q, 0, K_, corners[0]);
-    for (std::int64_t i = first; i < last; ++i) {
-      Corners const& now = corners[(i - first) & 1];
-      Corners& next = corners[(i - first + 1) & 1];
-      std::int64_t const next_q = tables_.query_at(std::min(i + 1, last - 1));
-      source_.prefetch(tables_.query_at(std::min(i + 2, last - 1)));
-      tables_.locate(source_, next_q, 0, K_, next);
+    tables_.locate(source_, first, 0, K_, corners[0]);
+    for (std::int64_t q = first; q < last; ++q) {
+      Corners const& now = corners[(q - first) & 1];
+      Corners& next = corners[(q - first + 1) & 1];
+      source_.prefetch(std::min(q + 2, last - 1));
+      tables_.locate(source_, std::min(q + 1, last - 1), 0, K_, next);
       each_channel_block([&](auto groups, std::int64_t channel) HWY_ATTR {
         row<decltype(groups)::value>(
             q, channel, [&](auto& sums, std::uintptr_t base, std::int64_t end) HWY_ATTR {
@@ -195,15 +193,13 @@ class HeadGather {
               }
             });
       });
-      q = next_q;
     }
   }
 
   // Longer rows: every block of points is located where it is summed.
   void run_blocked(std::int64_t first, std::int64_t last) const {
     Corners corners;
-    for (std::int64_t i = first; i < last; ++i) {
-      std::int64_t const q = tables_.query_at(i);
+    for (std::int64_t q = first; q < last; ++q) {
       each_channel_block([&](auto groups, std::int64_t channel) HWY_ATTR {
         row<decltype(groups)::value>(
             q, channel, [&](auto& sums, std::uintptr_t base, std::int64_t end) HWY_ATTR {

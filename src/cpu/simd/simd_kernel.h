@@ -7,6 +7,8 @@
 #include "cpu/simd/simd_tables.h"
 #include "cpu/simd/simd_targets.h"
 
+#include <hwy/base.h>
+
 #include <cstdint>
 
 namespace msda::simd {
@@ -25,8 +27,9 @@ struct HeadSource {
   HeadSource(Problem const& problem_of_all, Call const& call_of_all, Tables const& tables_of_all,
              std::int64_t b, std::int64_t m);
 
-  // Asks for the lines of query q's row: its coordinates, weights and output.
-  void prefetch(std::int64_t q) const {
+  // Asks for the lines of query q's row: its coordinates, weights and output. Has to be inlined: a
+  // call of a function that only prefetches is dropped by GCC as one without effect.
+  HWY_INLINE void prefetch(std::int64_t q) const {
     prefetch_row(coord_row, q);
     prefetch_row(weight_row, q);
     prefetch_row(output_row, q);
@@ -51,7 +54,7 @@ struct HeadSource {
   };
   static Rows rows_of(const void* array, std::int64_t element, Strides const& strides,
                       std::int64_t count, msda_dtype dtype);
-  static void prefetch_row(Rows const& rows, std::int64_t q) {
+  static HWY_INLINE void prefetch_row(Rows const& rows, std::int64_t q) {
     std::uintptr_t const row = rows.first + static_cast<std::uintptr_t>(q * rows.step);
     for (std::int64_t byte = 0; byte < rows.size; byte += 64) {
       __builtin_prefetch(reinterpret_cast<const void*>(row + static_cast<std::uintptr_t>(byte)));
@@ -65,7 +68,7 @@ struct HeadSource {
 
 // Locates points [first, first + count) of query q.
 Locate choose_locate(Problem const& problem);
-// Computes the rows of the queries at places [first, last) of the visiting order.
+// Computes the rows of queries [first, last).
 Gather choose_gather_f32(Problem const& problem);
 Gather choose_gather_f16(Problem const& problem);
 Gather choose_gather_bf16(Problem const& problem);

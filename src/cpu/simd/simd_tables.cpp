@@ -2,7 +2,6 @@
 
 #include "core/dtype.h"
 #include "cpu/simd/simd_kernel.h"
-#include "cpu/simd/simd_visit.h"
 
 #include <cmath>
 #include <limits>
@@ -25,7 +24,7 @@ constexpr std::int64_t kNearBytes = 128 * 1024;
 }  // namespace
 
 Tables::Tables(Problem const& problem, std::pmr::memory_resource* memory)
-    : levels(memory), visit(visiting_order(problem, memory)), zeros(memory) {
+    : levels(memory), zeros(memory) {
   // Never empty: the first block is looked up even where there are no points.
   levels.resize(static_cast<std::size_t>(problem.point_total / kPointBlock + 1));
   zeros.resize(static_cast<std::size_t>(problem.head_dim * dtype_bytes(problem.value_dtype)));

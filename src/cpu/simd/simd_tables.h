@@ -1,5 +1,5 @@
-// What prepare() makes once a plan: the level of every point, the order in which queries are
-// visited, a row of zeros for corners outside the map, and the functions to run.
+// What prepare() makes once a plan: the level of every point, a row of zeros for corners outside the
+// map, and the functions to run.
 #pragma once
 
 #include "core/problem.h"
@@ -35,18 +35,12 @@ struct alignas(64) PointLevels {
 struct Tables final : Prepared {
   Tables(Problem const& problem, std::pmr::memory_resource* memory);
 
-  std::int64_t query_at(std::int64_t place) const {
-    return visit.empty() ? place : visit[static_cast<std::size_t>(place)];
-  }
-
   std::pmr::vector<PointLevels> levels;  // a block of points each
 
   bool prefetch = false;         // of values: more of them than a cache that is near holds
   std::int64_t pixel_bytes = 0;  // from a pixel to the one on its right
   bool wide_strides = false;     // some of them needs more than 31 bits
 
-  std::pmr::vector<std::int32_t>
-      visit;                          // [Q] query at each place of the order; empty: as they come
   std::pmr::vector<std::byte> zeros;  // one pixel of a head
 
   Locate locate = nullptr;
