@@ -24,7 +24,8 @@ constexpr double kNearBytes = 256e3;
 constexpr double kFarBytes = 32e6;
 constexpr double kNearLineNs = 0.10;
 constexpr double kFarLineNs = 1.2;
-constexpr double kLocalShare = 0.5;  // of that, when neighbouring queries are neighbours in an image
+constexpr double kLocalShare =
+    0.5;  // of that, when neighbouring queries are neighbours in an image
 
 double convert_ns(msda_dtype dtype) {
   if (dtype == MSDA_F16) return kConvertF16Ns;

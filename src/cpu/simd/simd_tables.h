@@ -1,5 +1,5 @@
-// What prepare() makes once a plan: the level of every point, a row of zeros for corners outside the
-// map, and the functions to run.
+// What prepare() makes once a plan: the level of every point, a row of zeros for corners outside
+// the map, and the functions to run.
 #pragma once
 
 #include "core/problem.h"
