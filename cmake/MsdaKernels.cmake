@@ -4,7 +4,8 @@
 #   MSDA_CPU_FAMILY(name)   src/cpu/<name>/*.cpp
 #   MSDA_FAMILY(name)       kernels/<name>/<name>.cpp, and a CUDA file of its own for every row
 #                           MSDA_VARIANT(arguments..., architecture) of variants.inc, in which
-#                           <name>.cuh is included and MSDA_INSTANTIATE(arguments...) expanded
+#                           <name>.cuh is included and MSDA_INSTANTIATE(arguments...) expanded.
+#                           Architecture 75: 75 and everything newer; 90a: that one alone
 function(msda_add_families target list)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/${list}")
   file(STRINGS "${PROJECT_SOURCE_DIR}/${list}" rows REGEX "^MSDA_(CPU_)?FAMILY\\(")
@@ -22,6 +23,22 @@ function(msda_add_families target list)
         "MSDA_CPU_FAMILY(name), name of a-z, 0-9 and _")
     endif()
   endforeach()
+endfunction()
+
+# Those of MSDA_CUDA_ARCHITECTURES that a row is for.
+function(msda_row_architectures result row_architecture)
+  set(chosen "")
+  foreach(architecture IN LISTS MSDA_CUDA_ARCHITECTURES)
+    string(REGEX MATCH "^[0-9]+" number "${architecture}")
+    if(row_architecture MATCHES "[af]$")
+      if(architecture MATCHES "^${row_architecture}(-|$)")
+        list(APPEND chosen "${architecture}")
+      endif()
+    elseif(number GREATER_EQUAL row_architecture)
+      list(APPEND chosen "${architecture}")
+    endif()
+  endforeach()
+  set(${result} "${chosen}" PARENT_SCOPE)
 endfunction()
 
 function(msda_add_cuda_family target family)
@@ -45,11 +62,20 @@ function(msda_add_cuda_family target family)
 #include \"${folder}/${family}.cuh\"
 MSDA_INSTANTIATE(${arguments})
 ")
+    msda_row_architectures(architectures "${architecture}")
+    if(NOT architectures)
+      message(FATAL_ERROR "${folder}/variants.inc: '${row}' is for none of "
+        "MSDA_CUDA_ARCHITECTURES=${MSDA_CUDA_ARCHITECTURES}")
+    endif()
     # An architecture belongs to a target, not to a file, so every row is a target.
     add_library(msda_${unit} OBJECT "${file}")
-    target_include_directories(msda_${unit} PRIVATE "${PROJECT_SOURCE_DIR}")
-    target_link_libraries(msda_${unit} PRIVATE $<TARGET_PROPERTY:${target},INTERFACE_LINK_LIBRARIES>)
-    set_target_properties(msda_${unit} PROPERTIES CUDA_ARCHITECTURES "${architecture}-real")
-    target_sources(${target} PRIVATE $<TARGET_OBJECTS:msda_${unit}>)
+    target_include_directories(msda_${unit} PRIVATE "${PROJECT_SOURCE_DIR}"
+      "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src" "${PROJECT_BINARY_DIR}/gen")
+    target_link_libraries(msda_${unit} PRIVATE
+      msda_settings CUDA::cudart_static fmt::fmt-header-only)
+    set_target_properties(msda_${unit} PROPERTIES CUDA_ARCHITECTURES "${architectures}"
+      CUDA_STANDARD 20 CUDA_STANDARD_REQUIRED ON CUDA_RUNTIME_LIBRARY Static)
+    # Objects of objects are not passed on, sources are.
+    target_sources(${target} INTERFACE $<TARGET_OBJECTS:msda_${unit}>)
   endforeach()
 endfunction()

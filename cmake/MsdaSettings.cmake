@@ -18,8 +18,13 @@ add_library(msda_settings INTERFACE)
 target_compile_features(msda_settings INTERFACE c_std_99 cxx_std_20)
 # -ffp-contract=off: a result must not depend on where a compiler finds a fused multiply-add to use.
 # -ffile-prefix-map: the same objects wherever the source lies.
-target_compile_options(msda_settings INTERFACE
-  -Wall -Wextra -ffp-contract=off "-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=")
+set(host_options -Wall -Wextra -ffp-contract=off "-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=")
+target_compile_options(msda_settings INTERFACE "$<$<COMPILE_LANGUAGE:C,CXX>:${host_options}>")
+# Device code: warnings are errors, and so are registers that spill to memory.
+list(JOIN host_options "," host_list)
+target_compile_options(msda_settings INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=${host_list}>"
+  "$<$<COMPILE_LANGUAGE:CUDA>:SHELL:-Werror all-warnings>"
+  "$<$<COMPILE_LANGUAGE:CUDA>:SHELL:-Xptxas --warn-on-spills,--warning-as-error>")
 if(MSDA_SANITIZE)
   target_compile_options(msda_settings INTERFACE
     -fsanitize=${MSDA_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)

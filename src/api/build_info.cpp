@@ -22,6 +22,4 @@ const char* build_info() {
   return text->c_str();
 }
 
-const char* cuda_build() { return MSDA_BUILD_CUDA; }
-
 }  // namespace msda

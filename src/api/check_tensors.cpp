@@ -3,6 +3,7 @@
 
 #include "api/objects.h"
 #include "api/structs.h"
+#include "core/cuda.h"
 #include "core/dtype.h"
 #include "core/tensor_sizes.h"
 
@@ -145,12 +146,29 @@ void check_overlap(CallBuffers const& buffers) {
   }
 }
 
+// Where the driver can tell: a GPU must not be given the host's memory, nor the CPU a GPU's.
+void check_memory(CallBuffers const& buffers, Device const& device) {
+  for (int i = 0; i < buffers.count; ++i) {
+    Buffer const& buffer = buffers.items[static_cast<std::size_t>(i)];
+    if (buffer.begin == buffer.end) continue;
+    cuda::MemoryKind const kind = cuda::kind_of(buffer.pointer);
+    if (device.is_cpu() && kind == cuda::MemoryKind::kDevice) {
+      invalid("tensors.{} is {}: must be host memory, the handle's device is the CPU",
+              buffer.shape.name, buffer.pointer);
+    }
+    if (!device.is_cpu() && kind == cuda::MemoryKind::kHost && !device.reads_host_memory) {
+      invalid("tensors.{} is {}: must be memory that CUDA device {} can reach, this is the host's",
+              buffer.shape.name, buffer.pointer, device.ordinal);
+    }
+  }
+}
+
 }  // namespace
 
 Call canonical_call(Problem const& problem, std::size_t workspace_bytes,
-                    const msda_tensors* tensors, msda_stream stream, bool on_cpu) {
+                    const msda_tensors* tensors, msda_stream stream, Device const& device) {
   msda_tensors const t = read_struct(tensors, "msda_tensors");
-  if (on_cpu && stream != nullptr) {
+  if (device.is_cpu() && stream != nullptr) {
     invalid("stream is {}: must be NULL on a CPU handle", static_cast<void*>(stream));
   }
   if (t.value_scale != nullptr && problem.value_dtype != MSDA_F8_E4M3) {
@@ -163,6 +181,7 @@ Call canonical_call(Problem const& problem, std::size_t workspace_bytes,
   for (int i = 0; i < buffers.count; ++i) check_buffer(buffers.items[static_cast<std::size_t>(i)]);
   buffers.items[static_cast<std::size_t>(buffers.count++)] = workspace_buffer(workspace_bytes, t);
   check_overlap(buffers);
+  check_memory(buffers, device);
 
   Call call;
   call.value = t.value;

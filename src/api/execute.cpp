@@ -3,6 +3,7 @@
 #include "api/guard.h"
 #include "api/objects.h"
 #include "api/structs.h"
+#include "core/cuda.h"
 
 using namespace msda;
 using namespace msda::api;
@@ -11,13 +12,13 @@ msda_status msda_execute(const msda_plan* plan, const msda_tensors* tensors, msd
   return guard("msda_execute", log_of(plan), [&] {
     required(plan, "plan");
     Device const& device = plan->handle.device;
-    Call const call =
-        canonical_call(plan->problem, plan->workspace_bytes, tensors, stream, device.is_cpu());
+    Call const call = canonical_call(plan->problem, plan->workspace_bytes, tensors, stream, device);
     if (device.is_cpu() && !device.pool->usable_in_this_process()) {
       invalid(
           "plan belongs to a handle that was created before fork(): its threads are not in this "
           "process; create a handle here");
     }
+    cuda::CurrentDevice const current(device);
     plan->handle.log.write(MSDA_LOG_TRACE, "execute: {}", plan->kernel.variant->id);
     plan->kernel.family->launch(*plan->kernel.variant,
                                 {plan->problem, device, plan->prepared.get(), call});

@@ -1,9 +1,9 @@
 // msda_handle: creation, destruction and the list of kernels.
 
-#include "api/build_info.h"
 #include "api/guard.h"
 #include "api/objects.h"
 #include "api/structs.h"
+#include "core/cuda.h"
 
 #include <thread>
 
@@ -30,16 +30,9 @@ void check_options(msda_handle_options const& options) {
             options.thread_count, kLargestThreadCount);
   }
   if (options.flags != 0) invalid("handle_options.flags is {}: must be 0", options.flags);
-  if (options.device >= 0) {
-    fail(MSDA_ERROR_CUDA,
-         "handle_options.device is {}: this library has no CUDA backend ({}); use "
-         "MSDA_DEVICE_CPU (-1)",
-         options.device, cuda_build());
-  }
 }
 
-void start_device(msda_handle& handle, msda_handle_options const& options) {
-  handle.log = {options.log_fn, options.log_user, options.log_level};
+void start_cpu(msda_handle& handle, msda_handle_options const& options) {
   std::int32_t threads = options.thread_count;
   if (threads == 0) threads = static_cast<std::int32_t>(std::thread::hardware_concurrency());
   handle.device.ordinal = MSDA_DEVICE_CPU;
@@ -48,6 +41,19 @@ void start_device(msda_handle& handle, msda_handle_options const& options) {
   handle.pool.emplace(handle.device.thread_count);
   handle.device.pool = &*handle.pool;
   handle.log.write(MSDA_LOG_INFO, "handle: CPU backend, {} threads", handle.device.thread_count);
+}
+
+void start_device(msda_handle& handle, msda_handle_options const& options) {
+  handle.log = {options.log_fn, options.log_user, options.log_level};
+  if (options.device == MSDA_DEVICE_CPU) {
+    start_cpu(handle, options);
+    return;
+  }
+  handle.device = cuda::open_device(options.device, handle.device_name);
+  handle.device_memory =
+      CallerMemory(options.alloc_fn, options.free_fn, options.alloc_user, options.device);
+  handle.device.memory = &handle.device_memory;
+  handle.log.write(MSDA_LOG_INFO, "handle: CUDA device {}, {}", options.device, handle.device_name);
 }
 
 // Ends and frees a handle through the allocator it came from.

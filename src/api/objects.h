@@ -11,12 +11,15 @@
 #include <atomic>
 #include <cstdint>
 #include <optional>
+#include <string>
 
 struct msda_handle {
   explicit msda_handle(msda::CallerMemory caller_memory) : memory(caller_memory) {}
 
   msda::CallerMemory memory;
   msda::Log log;
+  msda::CallerMemory device_memory;
+  std::string device_name;
   msda::Device device;
   std::optional<msda::ThreadPool> pool;
   // The caller's own hold and one for each plan: a plan stays good when its handle is destroyed
@@ -57,6 +60,6 @@ void check_plan_options(msda_plan_options const& options, Device const& device);
 
 // Checks the caller's buffers against the plan's problem before anything is touched.
 Call canonical_call(Problem const& problem, std::size_t workspace_bytes,
-                    const msda_tensors* tensors, msda_stream stream, bool on_cpu);
+                    const msda_tensors* tensors, msda_stream stream, Device const& device);
 
 }  // namespace msda::api

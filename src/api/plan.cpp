@@ -3,6 +3,7 @@
 #include "api/guard.h"
 #include "api/objects.h"
 #include "api/structs.h"
+#include "core/cuda.h"
 #include "plan/blob.h"
 #include "plan/selector.h"
 
@@ -36,6 +37,8 @@ msda_plan* finish_plan(msda_handle& handle, Problem&& problem, Ranked const& cho
   plan->kernel = choice.kernel;
   plan->workspace_bytes = choice.workspace_bytes;
   plan->predicted_us = choice.predicted_us;
+  cuda::look_for_driver();
+  cuda::CurrentDevice const current(handle.device);
   plan->prepared = choice.kernel.family->prepare(*choice.kernel.variant, plan->problem,
                                                  handle.device, &handle.memory);
   handle.log.write(MSDA_LOG_INFO, "plan: {}, predicted {:.1f} us, workspace {} bytes",

@@ -27,7 +27,7 @@ msda_status msda_plan_tune(msda_handle* handle, const msda_problem* problem,
     required(out, "out");
     check_plan_options(read_optional_struct(options, "msda_plan_options"), handle->device);
     Problem const canonical = canonical_problem(problem, std::pmr::new_delete_resource());
-    canonical_call(canonical, 0, sample, stream, handle->device.is_cpu());
+    canonical_call(canonical, 0, sample, stream, handle->device);
     if (!(std::isfinite(budget_ms) && budget_ms > 0)) {
       invalid("budget_ms is {}: must be a finite number greater than 0", budget_ms);
     }

@@ -18,9 +18,10 @@ std::vector<NamedArray> run_reference(Case const& input, std::int32_t thread_cou
   ProblemSpec spec = input.spec;
   spec.output_dtype = spec.backward() ? spec.output_dtype : MSDA_F64;
   spec.grad_value_dtype = MSDA_F64;
-  Runner runner(Handle::cpu(thread_count), spec, kReferenceKernel);
+  Runner runner(Engine(MSDA_DEVICE_CPU, thread_count), spec, kReferenceKernel);
   auto results = make_results(spec, {});
-  runner.execute(bind(input, results));
+  runner.bind(input, results);
+  runner.execute();
   return results;
 }
 
@@ -251,15 +252,17 @@ Subset take_subset(Case const& input, std::int64_t query_count, std::uint64_t se
 }
 
 Accuracy check_subset(Case const& input, std::vector<NamedArray> const& results,
-                      Handle const& handle, std::string const& kernel_id, Subset const& subset,
+                      Engine const& engine, std::string const& kernel_id, Subset const& subset,
                       std::int32_t thread_count) {
   if (!input.spec.backward()) {
     Array const rows = gather(results[0].second, subset.batch_items, &subset.queries);
     return check_forward(subset.input, rows, thread_count);
   }
-  Runner runner(handle, subset.input.spec, kernel_id);
+  Runner runner(engine, subset.input.spec, kernel_id);
   auto part = make_results(subset.input.spec, {});
-  runner.execute(bind(subset.input, part));
+  runner.bind(subset.input, part);
+  runner.execute();
+  runner.fetch();
   return check_accuracy(subset.input, part, thread_count);
 }
 

@@ -35,7 +35,7 @@ Subset take_subset(Case const& input, std::int64_t query_count, std::uint64_t se
 // A forward output is checked in the subset's rows. Gradients of values depend on every query, so a
 // backward kernel runs once more, on the subset itself.
 Accuracy check_subset(Case const& input, std::vector<NamedArray> const& results,
-                      Handle const& handle, std::string const& kernel_id, Subset const& subset,
+                      Engine const& engine, std::string const& kernel_id, Subset const& subset,
                       std::int32_t thread_count);
 
 }  // namespace msda::cli

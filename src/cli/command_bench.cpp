@@ -56,16 +56,16 @@ int save_inputs(std::vector<Workload> const& workloads, Options const& options) 
 }
 
 // The kernels to measure for a problem: each id that takes it.
-std::vector<std::string> chosen_kernels(Handle const& handle, ProblemSpec const& spec,
+std::vector<std::string> chosen_kernels(Engine const& engine, ProblemSpec const& spec,
                                         Options const& options) {
   bool const best_only =
       options.kernels.empty() || options.kernels == std::vector<std::string>{"best"};
-  if (best_only) return {Runner(handle, spec, "").info().kernel_id};
+  if (best_only) return {Runner(engine, spec, "").info().kernel_id};
   if (options.kernels != std::vector<std::string>{"all"}) return options.kernels;
   std::vector<std::string> ids;
-  for (msda_kernel_info const& kernel : handle.kernels()) {
+  for (msda_kernel_info const& kernel : engine.handle.kernels()) {
     try {
-      ids.emplace_back(Runner(handle, spec, kernel.kernel_id).info().kernel_id);
+      ids.emplace_back(Runner(engine, spec, kernel.kernel_id).info().kernel_id);
     } catch (Error const& error) {
       if (error.status() != MSDA_ERROR_UNSUPPORTED) throw;  // `msda explain` has the reasons
     }
@@ -78,38 +78,40 @@ TimingOptions timing_options(Options const& options) {
   timing.warmup = options.warmup;
   timing.iterations = options.iterations;
   timing.seconds_limit = options.seconds;
-  std::size_t const automatic =
-      std::clamp(2 * last_level_cache_bytes(), kLeastFlushBytes, kMostFlushBytes);
+  std::size_t const automatic = options.device >= 0 ? kMostFlushBytes
+                                                    : std::clamp(2 * last_level_cache_bytes(),
+                                                                 kLeastFlushBytes, kMostFlushBytes);
   timing.flush_bytes =
       options.flush_mib ? static_cast<std::size_t>(*options.flush_mib) * kMebibyte : automatic;
   return timing;
 }
 
 // Checks, and times only what is right.
-BenchRow measure(Case const& input, Subset const& subset, Handle const& handle,
+BenchRow measure(Case const& input, Subset const& subset, Engine const& engine,
                  std::string const& id, Options const& options, ProgressBar& progress,
                  std::string const& workload) {
   BenchRow row;
   row.workload = workload;
   row.spec = input.spec;
-  Runner runner(handle, input.spec, id);
+  Runner runner(engine, input.spec, id);
   row.kernel_id = runner.info().kernel_id;
   row.predicted_us = runner.info().predicted_us;
   row.workspace_bytes = runner.info().workspace_bytes;
   auto results = make_results(input.spec, {});
-  msda_tensors const tensors = bind(input, results);
+  runner.bind(input, results);
   progress.step(fmt::format("{}  {}  checking", workload, id));
-  runner.execute(tensors);
+  runner.execute();
+  runner.fetch();
   row.accuracy = options.check_queries.value_or(kCheckQueries) == 0
                      ? check_accuracy(input, results, options.threads)
-                     : check_subset(input, results, handle, id, subset, options.threads);
+                     : check_subset(input, results, engine, id, subset, options.threads);
   progress.step(fmt::format("{}  {}  timing", workload, id));
-  if (row.accuracy.passed()) row.timing = time_runs(runner, tensors, timing_options(options));
+  if (row.accuracy.passed()) row.timing = time_runs(runner, timing_options(options));
   return row;
 }
 
 std::vector<BenchRow> measure_all(std::vector<Workload> const& workloads, Options const& options) {
-  Handle const handle = make_handle(options.device, options.threads);
+  Engine const engine(options.device, options.threads);
   auto const seed = static_cast<std::uint64_t>(options.seed);
   std::vector<ProblemSpec> specs;
   std::vector<std::vector<std::string>> kernels;
@@ -117,8 +119,8 @@ std::vector<BenchRow> measure_all(std::vector<Workload> const& workloads, Option
   // All plans first: a kernel that does not exist should not show after minutes of work.
   for (Workload const& workload : workloads) {
     specs.push_back(workload_spec(workload, options));
-    kernels.push_back(chosen_kernels(handle, specs.back(), options));
-    for (std::string const& id : kernels.back()) Runner(handle, specs.back(), id);
+    kernels.push_back(chosen_kernels(engine, specs.back(), options));
+    for (std::string const& id : kernels.back()) Runner(engine, specs.back(), id);
     step_count += 1 + 2 * kernels.back().size();
   }
   std::vector<BenchRow> rows;
@@ -128,7 +130,7 @@ std::vector<BenchRow> measure_all(std::vector<Workload> const& workloads, Option
     Case const input = random_case(workloads[i], specs[i], seed);
     Subset const subset = take_subset(input, options.check_queries.value_or(kCheckQueries), seed);
     for (std::string const& id : kernels[i]) {
-      rows.push_back(measure(input, subset, handle, id, options, progress, workloads[i].name));
+      rows.push_back(measure(input, subset, engine, id, options, progress, workloads[i].name));
     }
   }
   return rows;

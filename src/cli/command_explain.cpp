@@ -22,10 +22,10 @@ int run_explain(Options const& options) {
       specs.push_back(workload_spec(workload, options));
     }
   }
-  Handle const handle = make_handle(options.device, options.threads);
+  Engine const engine(options.device, options.threads);
   for (std::size_t i = 0; i < specs.size(); ++i) {
     fmt::print("{}problem  {}\ntypes    {}\n{}", i == 0 ? "" : "\n", sizes_text(specs[i]),
-               types_text(specs[i]), explain(handle, specs[i]));
+               types_text(specs[i]), explain(engine, specs[i]));
   }
   return kExitOk;
 }

@@ -15,7 +15,7 @@ namespace {
 // Why there is no GPU 0, or none if there is one.
 std::optional<std::string> why_no_gpu() {
   try {
-    Handle const gpu = make_handle(0, 0);
+    Engine const gpu(0, 0);
     return std::nullopt;
   } catch (Error const& error) {
     return error.what();

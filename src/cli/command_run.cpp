@@ -61,11 +61,11 @@ void print_measurement(ProblemSpec const& spec, Runner const& runner, Timing con
 }
 
 // The results of the timed runs, or of the chosen queries alone.
-Accuracy check(Case const& input, std::vector<NamedArray> const& results, Handle const& handle,
+Accuracy check(Case const& input, std::vector<NamedArray> const& results, Engine const& engine,
                std::string const& kernel_id, Options const& options) {
   std::int64_t const queries = options.check_queries.value_or(0);
   if (queries == 0) return check_accuracy(input, results, options.threads);
-  return check_subset(input, results, handle, kernel_id, take_subset(input, queries, kSubsetSeed),
+  return check_subset(input, results, engine, kernel_id, take_subset(input, queries, kSubsetSeed),
                       options.threads);
 }
 
@@ -74,18 +74,19 @@ int run_run(Options const& options) {
   ProblemSpec const& spec = input.spec;
   std::vector<std::string> const names = result_names(spec, options);
   if (options.output) check_output(*options.output, names, options);
-  Handle const handle = make_handle(options.device, options.threads);
-  Runner runner(handle, spec, options.kernel);
+  Engine const engine(options.device, options.threads);
+  Runner runner(engine, spec, options.kernel);
   for (std::string const& remark : input.remarks) fmt::print(stderr, "{}\n", remark);
   auto results = make_results(spec, names);
+  runner.bind(input, results);
   TimingOptions timing_options;
   timing_options.warmup = options.warmup;
   timing_options.iterations = options.iterations;
-  Timing const timing = time_runs(runner, bind(input, results), timing_options);
+  Timing const timing = time_runs(runner, timing_options);
   print_measurement(spec, runner, timing, options);
   int exit_code = kExitOk;
   if (options.check || options.check_queries) {
-    Accuracy const accuracy = check(input, results, handle, runner.info().kernel_id, options);
+    Accuracy const accuracy = check(input, results, engine, runner.info().kernel_id, options);
     fmt::print("check    {} elements against ref.cpu@1: {}\n", accuracy.value_count,
                accuracy_text(accuracy));
     if (!accuracy.passed()) exit_code = kExitCheckFailed;

@@ -10,8 +10,9 @@ namespace {
 
 constexpr std::size_t kFewestRuns = 3;
 
-void write_all(std::vector<std::byte>& memory, int byte) {
-  std::memset(memory.data(), byte, memory.size());
+void write_all(std::vector<std::byte>& memory) {
+  static int byte = 0;
+  std::memset(memory.data(), ++byte & 0xFF, memory.size());
   asm volatile("" : : "r"(memory.data()) : "memory");  // nobody reads it, yet it has to be written
 }
 
@@ -29,8 +30,6 @@ Plan make_plan(Handle const& handle, ProblemSpec const& spec, std::string const&
   return Plan(handle, spec.to_c(), options);
 }
 
-}  // namespace
-
 Handle make_handle(std::int32_t device, std::int32_t thread_count) {
   auto options = make<msda_handle_options>();
   options.device = device;
@@ -38,17 +37,60 @@ Handle make_handle(std::int32_t device, std::int32_t thread_count) {
   return Handle(options);
 }
 
-std::string explain(Handle const& handle, ProblemSpec const& spec) {
-  return handle.explain(spec.to_c());
+}  // namespace
+
+Engine::Engine(std::int32_t device_number, std::int32_t thread_count)
+    : device(device_number), handle(make_handle(device_number, thread_count)) {}
+
+std::string explain(Engine const& engine, ProblemSpec const& spec) {
+  return engine.handle.explain(spec.to_c());
 }
 
-Runner::Runner(Handle const& handle, ProblemSpec const& spec, std::string const& kernel_id)
-    : plan_(make_plan(handle, spec, kernel_id)), workspace_(plan_), info_(plan_.info()) {}
+Runner::Runner(Engine const& engine, ProblemSpec const& spec, std::string const& kernel_id)
+    : plan_(make_plan(engine.handle, spec, kernel_id)),
+      info_(plan_.info()),
+      device_(engine.device),
+      workspace_(plan_) {}
 
-void Runner::execute(msda_tensors const& tensors) {
-  msda_tensors bound = tensors;
-  workspace_.attach(bound);
-  plan_.execute(bound);
+void Runner::bind(Case const& inputs, std::vector<NamedArray>& results) {
+  if (device_ >= 0) gpu_ = std::make_unique<GpuCall>(device_);
+  auto const place = [this](Array const& array, bool is_result) -> void* {
+    auto* const host = const_cast<std::byte*>(array.bytes.data());
+    return gpu_ ? gpu_->add(host, array.bytes.size(), is_result) : host;
+  };
+  tensors_ = make<msda_tensors>();
+  for (TensorRow const& row : tensor_table()) {
+    Array const* const array = inputs.find(row.name);
+    if (row.input != nullptr && array != nullptr) tensors_.*row.input = place(*array, false);
+    for (auto& [name, result] : results) {
+      if (row.result != nullptr && name == row.name) tensors_.*row.result = place(result, true);
+    }
+  }
+  // The one input that has a type of its own.
+  if (Array const* const scale = inputs.find("value_scale"); scale != nullptr) {
+    tensors_.value_scale = static_cast<const float*>(place(*scale, false));
+  }
+  workspace_.attach(tensors_);
+  if (gpu_) tensors_.workspace = gpu_->workspace(info_.workspace_bytes);
+}
+
+void Runner::execute() { plan_.execute(tensors_); }
+
+void Runner::fetch() {
+  if (gpu_) gpu_->fetch();
+}
+
+double Runner::time_once(std::size_t flush_bytes) {
+  if (gpu_) {
+    gpu_->start_timing(flush_bytes);
+    execute();
+    return gpu_->stop_timing();
+  }
+  flush_.resize(flush_bytes);
+  write_all(flush_);
+  auto const start = std::chrono::steady_clock::now();
+  execute();
+  return elapsed_us(start);
 }
 
 std::vector<NamedArray> make_results(ProblemSpec const& spec,
@@ -64,41 +106,22 @@ std::vector<NamedArray> make_results(ProblemSpec const& spec,
   return results;
 }
 
-msda_tensors bind(Case const& inputs, std::vector<NamedArray>& results) {
-  auto tensors = make<msda_tensors>();
-  for (TensorRow const& row : tensor_table()) {
-    Array const* const array = inputs.find(row.name);
-    if (row.input != nullptr && array != nullptr) tensors.*row.input = array->bytes.data();
-    for (auto& [name, result] : results) {
-      if (row.result != nullptr && name == row.name) tensors.*row.result = result.bytes.data();
-    }
-  }
-  // The one input that has a type of its own.
-  if (Array const* const scale = inputs.find("value_scale"); scale != nullptr) {
-    tensors.value_scale = reinterpret_cast<const float*>(scale->bytes.data());
-  }
-  return tensors;
-}
-
 double Timing::median() const {
   std::size_t const count = microseconds.size();
   return 0.5 * (microseconds[(count - 1) / 2] + microseconds[count / 2]);
 }
 
-Timing time_runs(Runner& runner, msda_tensors const& tensors, TimingOptions const& options) {
-  std::vector<std::byte> flush(options.flush_bytes);
-  for (std::int64_t i = 0; i < options.warmup; ++i) runner.execute(tensors);
+Timing time_runs(Runner& runner, TimingOptions const& options) {
+  for (std::int64_t i = 0; i < options.warmup; ++i) runner.execute();
   Timing timing;
   auto const begin = std::chrono::steady_clock::now();
   for (std::int64_t i = 0; i < options.iterations; ++i) {
     bool const is_late =
         options.seconds_limit > 0 && elapsed_us(begin) > 1e6 * options.seconds_limit;
     if (is_late && timing.microseconds.size() >= kFewestRuns) break;
-    if (!flush.empty()) write_all(flush, static_cast<int>(i) & 0xFF);
-    auto const start = std::chrono::steady_clock::now();
-    runner.execute(tensors);
-    timing.microseconds.push_back(elapsed_us(start));
+    timing.microseconds.push_back(runner.time_once(options.flush_bytes));
   }
+  runner.fetch();
   std::sort(timing.microseconds.begin(), timing.microseconds.end());
   return timing;
 }

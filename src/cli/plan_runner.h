@@ -2,38 +2,55 @@
 // interface.
 #pragma once
 
+#include "cli/gpu_call.h"
 #include "cli/problem_spec.h"
 
 #include <msda.hpp>
 
+#include <memory>
 #include <string>
 #include <vector>
 
 namespace msda::cli {
 
-Handle make_handle(std::int32_t device, std::int32_t thread_count);
-std::string explain(Handle const& handle, ProblemSpec const& spec);
+// A handle, and the device that it is for.
+struct Engine {
+  Engine(std::int32_t device_number, std::int32_t thread_count);
+  bool on_gpu() const { return device >= 0; }
 
-// A plan with the workspace of its one caller.
+  std::int32_t device;
+  Handle handle;
+};
+std::string explain(Engine const& engine, ProblemSpec const& spec);
+
+// A plan, the tensors it is bound to, and its workspace.
 class Runner {
  public:
   // An empty kernel id lets the library choose.
-  Runner(Handle const& handle, ProblemSpec const& spec, std::string const& kernel_id);
+  Runner(Engine const& engine, ProblemSpec const& spec, std::string const& kernel_id);
 
   msda_plan_info const& info() const { return info_; }
-  void execute(msda_tensors const& tensors);
+  // Results are where fetch() brings them; on a GPU everything is copied there.
+  void bind(Case const& inputs, std::vector<NamedArray>& results);
+  void execute();
+  void fetch();
+  // One execution, in microseconds, after writing `flush_bytes`.
+  double time_once(std::size_t flush_bytes);
 
  private:
   Plan plan_;
-  Workspace workspace_;
   msda_plan_info info_;
+  std::int32_t device_;
+  Workspace workspace_;           // on the CPU
+  std::unique_ptr<GpuCall> gpu_;  // on a GPU
+  std::vector<std::byte> flush_;  // on the CPU
+  msda_tensors tensors_{};
 };
 
 // The results of the case's problem, filled with NaN so that what a kernel forgets is seen. Only
 // those named, or all if `names` is empty.
 std::vector<NamedArray> make_results(ProblemSpec const& spec,
                                      std::vector<std::string> const& names);
-msda_tensors bind(Case const& inputs, std::vector<NamedArray>& results);
 
 struct Timing {
   std::vector<double> microseconds;  // sorted, one a timed run
@@ -50,6 +67,6 @@ struct TimingOptions {
   double seconds_limit = 0;     // stops after three runs at the earliest; 0: no limit
   std::size_t flush_bytes = 0;  // written between runs, so that each starts with cold caches
 };
-Timing time_runs(Runner& runner, msda_tensors const& tensors, TimingOptions const& options);
+Timing time_runs(Runner& runner, TimingOptions const& options);
 
 }  // namespace msda::cli

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory_resource>
 #include <string_view>
 
 namespace msda {
@@ -14,7 +15,9 @@ struct Device {
   std::int32_t sm_count = 0;      // 0: CPU
   std::int32_t thread_count = 1;  // CPU: threads that work on one call, the caller's included
   ThreadPool* pool = nullptr;     // CPU: never null there
-  std::string_view name;          // signature that plans and tuning records are bound to
+  std::pmr::memory_resource* memory = nullptr;  // CUDA: what plans keep on the device
+  bool reads_host_memory = false;               // a GPU that shares the host's page tables
+  std::string_view name;  // signature that plans and tuning records are bound to
 
   bool is_cpu() const { return ordinal < 0; }
 };

@@ -1,5 +1,8 @@
-// The caller's allocator as a C++ memory resource. Everything a handle or plan keeps comes from it.
+// The caller's allocator as a C++ memory resource. Everything a handle or plan keeps comes from it,
+// on the host or on a device.
 #pragma once
+
+#include "core/cuda.h"
 
 #include <msda.h>
 
@@ -11,21 +14,25 @@ namespace msda {
 class CallerMemory final : public std::pmr::memory_resource {
  public:
   CallerMemory() = default;
-  CallerMemory(msda_alloc_fn alloc_fn, msda_free_fn free_fn, void* user)
-      : alloc_fn_(alloc_fn), free_fn_(free_fn), user_(user) {}
+  CallerMemory(msda_alloc_fn alloc_fn, msda_free_fn free_fn, void* user,
+               std::int32_t device = MSDA_DEVICE_CPU)
+      : alloc_fn_(alloc_fn), free_fn_(free_fn), user_(user), device_(device) {}
 
  private:
   void* do_allocate(std::size_t bytes, std::size_t alignment) override {
+    if (alloc_fn_ == nullptr && device_ >= 0) return cuda::allocate(bytes);
     if (alloc_fn_ == nullptr) return ::operator new(bytes, std::align_val_t{alignment});
-    void* const pointer = alloc_fn_(user_, bytes, alignment, MSDA_DEVICE_CPU);
+    void* const pointer = alloc_fn_(user_, bytes, alignment, device_);
     if (pointer == nullptr) throw std::bad_alloc();
     return pointer;
   }
   void do_deallocate(void* pointer, std::size_t bytes, std::size_t alignment) override {
-    if (free_fn_ == nullptr) {
+    if (free_fn_ == nullptr && device_ >= 0) {
+      cuda::deallocate(pointer);
+    } else if (free_fn_ == nullptr) {
       ::operator delete(pointer, bytes, std::align_val_t{alignment});
     } else {
-      free_fn_(user_, pointer, bytes, MSDA_DEVICE_CPU);
+      free_fn_(user_, pointer, bytes, device_);
     }
   }
   bool do_is_equal(std::pmr::memory_resource const& other) const noexcept override {
@@ -35,6 +42,7 @@ class CallerMemory final : public std::pmr::memory_resource {
   msda_alloc_fn alloc_fn_ = nullptr;
   msda_free_fn free_fn_ = nullptr;
   void* user_ = nullptr;
+  std::int32_t device_ = MSDA_DEVICE_CPU;
 };
 
 }  // namespace msda

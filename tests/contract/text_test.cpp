@@ -81,7 +81,7 @@ TEST_CASE("explain says of every kernel its rank or its reason") {
           std::string rank, id, verdict, number, unit;
           words >> rank >> id >> verdict;
           explained.insert(id);
-          std::string const reason = expected_reason(id, shape);
+          std::string const reason = expected_reason(handle, id, shape);
           if (!reason.empty()) {
             CHECK(line == fmt::format("-  {}  rejected: {}", id, reason));
             rejecting = true;

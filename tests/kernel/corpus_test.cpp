@@ -2,6 +2,7 @@
 
 #include "support/case_file.h"
 #include "support/expected_reason.h"
+#include "support/gpu_tests.h"
 #include "support/runner.h"
 #include "support/tolerance.h"
 
@@ -13,7 +14,7 @@ namespace {
 
 void check_kernel(TestHandle const& handle, TestProblem const& problem, std::string const& id) {
   CAPTURE(id);
-  std::string const reason = expected_reason(id, problem.shape);
+  std::string const reason = expected_reason(handle, id, problem.shape);
   PlanResult const plan = make_plan(handle, problem.shape, id);
   if (!reason.empty()) {
     CHECK(plan.status == MSDA_ERROR_UNSUPPORTED);
@@ -31,8 +32,7 @@ void check_kernel(TestHandle const& handle, TestProblem const& problem, std::str
   }
 }
 
-void check_corpus(msda_operation operation) {
-  TestHandle const handle;
+void check_corpus(TestHandle const& handle, msda_operation operation) {
   for (CorpusCase const& item : corpus()) {
     for (ProblemShape shape : item.shapes()) {
       shape.operation = operation;
@@ -46,5 +46,11 @@ void check_corpus(msda_operation operation) {
 
 }  // namespace
 
-TEST_CASE("corpus forward") { check_corpus(MSDA_FORWARD); }
-TEST_CASE("corpus backward") { check_corpus(MSDA_BACKWARD); }
+TEST_CASE("corpus forward") { check_corpus(TestHandle(), MSDA_FORWARD); }
+TEST_CASE("corpus backward") { check_corpus(TestHandle(), MSDA_BACKWARD); }
+TEST_CASE("corpus forward on the GPU" * needs_gpu()) {
+  check_corpus(TestHandle(gpu_options()), MSDA_FORWARD);
+}
+TEST_CASE("corpus backward on the GPU" * needs_gpu()) {
+  check_corpus(TestHandle(gpu_options()), MSDA_BACKWARD);
+}

@@ -2,6 +2,7 @@
 
 #include "support/golden.h"
 #include "support/expected_reason.h"
+#include "support/gpu_tests.h"
 #include "support/runner.h"
 #include "support/tolerance.h"
 
@@ -62,6 +63,17 @@ void check_rounded(TestHandle const& handle, GoldenCase const& golden, msda_dtyp
   }
 }
 
+void check_all_types(TestHandle const& handle) {
+  for (GoldenCase const& golden : golden_cases()) {
+    for (msda_dtype const value_dtype : kAllDtypes) {
+      CAPTURE(golden.name);
+      CAPTURE(type_name(value_dtype));
+      check_rounded(handle, golden, value_dtype, MSDA_FORWARD);
+      check_rounded(handle, golden, value_dtype, MSDA_BACKWARD);
+    }
+  }
+}
+
 }  // namespace
 
 TEST_CASE("all golden vectors are there") { CHECK(golden_cases().size() == 16); }
@@ -76,13 +88,8 @@ TEST_CASE("golden vectors in float64 forward and backward") {
 }
 
 TEST_CASE("golden vectors in every storage type through every kernel") {
-  TestHandle const handle;
-  for (GoldenCase const& golden : golden_cases()) {
-    for (msda_dtype const value_dtype : kAllDtypes) {
-      CAPTURE(golden.name);
-      CAPTURE(type_name(value_dtype));
-      check_rounded(handle, golden, value_dtype, MSDA_FORWARD);
-      check_rounded(handle, golden, value_dtype, MSDA_BACKWARD);
-    }
-  }
+  check_all_types(TestHandle());
+}
+TEST_CASE("golden vectors in every storage type on the GPU" * needs_gpu()) {
+  check_all_types(TestHandle(gpu_options()));
 }

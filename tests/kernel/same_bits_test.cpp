@@ -1,6 +1,7 @@
 // Results have the same bits whatever the threads, the run, and what else is in the batch.
 
 #include "support/case_file.h"
+#include "support/gpu_tests.h"
 #include "support/runner.h"
 
 #include <doctest/doctest.h>
@@ -65,24 +66,7 @@ TestProblem restrict_to(TestProblem const& problem, std::int64_t batch,
   return part;
 }
 
-}  // namespace
-
-TEST_CASE("the same bits with 1 2 3 and 16 threads") {
-  TestHandle const one(1);
-  TestHandle const others[] = {TestHandle(2), TestHandle(3), TestHandle(16)};
-  for_kernels_and_cases(one, [&](TestProblem const& problem, std::string const& id) {
-    RunResult const expected = run(one, problem, id);
-    REQUIRE(expected.failure == "");
-    for (TestHandle const& handle : others) {
-      RunResult const result = run(handle, problem, id);
-      REQUIRE(result.failure == "");
-      CHECK(result.same_bits(expected));
-    }
-  });
-}
-
-TEST_CASE("the same bits in 100 runs at different addresses") {
-  TestHandle const handle(3);
+void check_addresses(TestHandle const& handle) {
   for (const char* const name : {"decoder", "odd_coords"}) {
     for (msda_operation const operation : {MSDA_FORWARD, MSDA_BACKWARD}) {
       for (ProblemShape shape : corpus_case(name).shapes()) {
@@ -107,8 +91,7 @@ TEST_CASE("the same bits in 100 runs at different addresses") {
   }
 }
 
-TEST_CASE("a query has the same bits whatever else is computed with it") {
-  TestHandle const handle(2);
+void check_invariance(TestHandle const& handle) {
   for_kernels_and_cases(handle, [&](TestProblem const& problem, std::string const& id) {
     ProblemShape const& shape = problem.shape;
     if (shape.backward()) return;
@@ -130,8 +113,7 @@ TEST_CASE("a query has the same bits whatever else is computed with it") {
   });
 }
 
-TEST_CASE("query_hw changes no bit") {
-  TestHandle const handle(2);
+void check_hint(TestHandle const& handle) {
   for_kernels_and_cases(handle, [&](TestProblem const& problem, std::string const& id) {
     RunResult const expected = run(handle, problem, id);
     REQUIRE(expected.failure == "");
@@ -148,8 +130,7 @@ TEST_CASE("query_hw changes no bit") {
   });
 }
 
-TEST_CASE("gradients not asked for change no bit of the others") {
-  TestHandle const handle(2);
+void check_partial(TestHandle const& handle) {
   for (const char* const name : {"dfine", "decoder", "bev_heads"}) {
     ProblemShape shape = corpus_case(name).shape;
     shape.operation = MSDA_BACKWARD;
@@ -165,7 +146,9 @@ TEST_CASE("gradients not asked for change no bit of the others") {
         for (TensorRow const& row : tensor_rows()) {
           if (row.is_result && row.id != only.id) set_pointer(buffers.c(), row.id, nullptr);
         }
-        REQUIRE(msda_execute(plan.plan.get(), &buffers.c(), nullptr) == MSDA_SUCCESS);
+        Executed const executed = execute(plan.plan.get(), buffers);
+        REQUIRE(executed.message == "");
+        REQUIRE(executed.failure == "");
         CHECK(buffers.tensor(only.id).bits() == all.bits[static_cast<std::size_t>(only.id)]);
         for (TensorRow const& row : tensor_rows()) {
           if (!row.is_result || row.id == only.id) continue;
@@ -174,4 +157,42 @@ TEST_CASE("gradients not asked for change no bit of the others") {
       }
     }
   }
+}
+
+}  // namespace
+
+TEST_CASE("the same bits with 1 2 3 and 16 threads") {
+  TestHandle const one(1);
+  TestHandle const others[] = {TestHandle(2), TestHandle(3), TestHandle(16)};
+  for_kernels_and_cases(one, [&](TestProblem const& problem, std::string const& id) {
+    RunResult const expected = run(one, problem, id);
+    REQUIRE(expected.failure == "");
+    for (TestHandle const& handle : others) {
+      RunResult const result = run(handle, problem, id);
+      REQUIRE(result.failure == "");
+      CHECK(result.same_bits(expected));
+    }
+  });
+}
+
+TEST_CASE("the same bits in 100 runs at different addresses") { check_addresses(TestHandle(3)); }
+TEST_CASE("the same bits in 100 runs at different addresses, on the GPU" * needs_gpu()) {
+  check_addresses(TestHandle(gpu_options()));
+}
+
+TEST_CASE("a query has the same bits whatever else is computed with it") {
+  check_invariance(TestHandle(2));
+}
+TEST_CASE("a query has the same bits whatever else is computed with it, on the GPU" * needs_gpu()) {
+  check_invariance(TestHandle(gpu_options()));
+}
+
+TEST_CASE("query_hw changes no bit") { check_hint(TestHandle(2)); }
+TEST_CASE("query_hw changes no bit, on the GPU" * needs_gpu()) {
+  check_hint(TestHandle(gpu_options()));
+}
+
+TEST_CASE("gradients not asked for change no bit of the others") { check_partial(TestHandle(2)); }
+TEST_CASE("gradients not asked for change no bit of the others, on the GPU" * needs_gpu()) {
+  check_partial(TestHandle(gpu_options()));
 }

@@ -18,6 +18,7 @@ import msda  # noqa: E402
 
 GOLDEN_NAMES = sorted(path.stem for path in GOLDEN.glob("*.npz"))
 KERNELS = [kernel.kernel_id for kernel in msda.kernels()]
+CPU_KERNELS = [kernel.kernel_id for kernel in msda.kernels() if kernel.sm_min == 0]
 
 
 def golden(name):

@@ -5,7 +5,7 @@ import pytest
 
 import generate
 import msda
-from conftest import GOLDEN_NAMES, KERNELS, golden
+from conftest import CPU_KERNELS, GOLDEN_NAMES, golden
 from numeric_cases import (
     F8,
     INPUTS,
@@ -62,7 +62,7 @@ def test_stored_results(name):
     assert list(generate.differences(inputs, computed, arrays)) == []
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", CPU_KERNELS)
 def test_kernels_refuse_by_name(kernel):
     """Every kernel takes the types it says, and refuses the others with a reason."""
     for dtype in VALUE_DTYPES:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import msda
-from conftest import KERNELS
+from conftest import CPU_KERNELS, KERNELS
 
 
 @pytest.fixture
@@ -156,11 +156,12 @@ def test_workspace(small):
 
 
 def test_kernels_and_explain(problem):
-    assert "ref.cpu@1" in KERNELS and all(k.sm_min == 0 for k in msda.kernels())
+    assert "ref.cpu@1" in CPU_KERNELS and all(".sm" in k for k in set(KERNELS) - set(CPU_KERNELS))
     lines = msda.explain(problem).strip().splitlines()
     assert len(lines) == len(KERNELS)
     assert lines[0].split()[:2] == ["1", msda.Plan(problem).info.kernel_id]
     assert any(line.startswith("-  simd.cpu.f16@1  rejected: ") for line in lines)
+    assert all("rejected: runs on a GPU" in line for line in lines if ".sm" in line)
 
 
 def test_info(problem):

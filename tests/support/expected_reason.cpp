@@ -11,31 +11,79 @@ std::string family_of(std::string const& kernel_id) {
   return kernel_id.substr(0, kernel_id.find('.'));
 }
 
-// "simd.cpu.bf16@1" -> BF16; the ids say "f8" for F8_E4M3.
+// Part 2 of "direct.sm75.f16.d32.p4@1" is "f16".
+std::string part_of(std::string const& kernel_id, int part) {
+  std::size_t begin = 0;
+  for (int i = 0; i < part; ++i) begin = kernel_id.find('.', begin) + 1;
+  return kernel_id.substr(begin, kernel_id.find_first_of(".@", begin) - begin);
+}
+
+// The ids say "f8" for F8_E4M3.
 msda_dtype dtype_of(std::string const& kernel_id) {
-  std::size_t const begin = kernel_id.rfind('.') + 1;
-  std::string const name = kernel_id.substr(begin, kernel_id.find('@') - begin);
+  std::string const name = part_of(kernel_id, 2);
   for (msda_dtype const dtype : kAllDtypes) {
     if (type_name(dtype) == name || (name == "f8" && dtype == MSDA_F8_E4M3)) return dtype;
   }
   throw std::runtime_error("no dtype in kernel id " + kernel_id);
 }
 
+std::string simd_reason(std::string const& kernel_id, ProblemShape const& shape) {
+  if (shape.backward()) return "does not do this operation";
+  if (shape.value_dtype != dtype_of(kernel_id)) return "does not take this value_dtype";
+  return "";
+}
+
+bool is_packed(ProblemShape const& shape, TensorId id) {
+  TensorLayout const layout = layout_of(shape, id);
+  return layout.strides == packed(layout.dims);
+}
+
+std::string direct_reason(std::string const& kernel_id, ProblemShape const& shape) {
+  if (shape.value_dtype != dtype_of(kernel_id)) return "does not take this value_dtype";
+  if (part_of(kernel_id, 3) == "dany") return "";
+  if (shape.backward()) return "does not do this operation";
+  if (shape.coord_dtype == MSDA_F64) return "does not take this coord_dtype";
+  if (shape.weight_dtype == MSDA_F64) return "does not take this weight_dtype";
+  std::int64_t const D = shape.head_dim;
+  std::int64_t const most = std::stoll(part_of(kernel_id, 3).substr(1));
+  std::int64_t const least = most == 8 ? 8 : most / 2 + 1;
+  if (D % 8 != 0 || D < least || D > most) return "does not take this head_dim";
+  if (shape.levels.size() > 16) return "does not take these levels";
+  for (LevelShape const& level : shape.levels) {
+    if (level.height > 1 << 24 || level.width > 1 << 24) return "does not take these levels";
+  }
+  std::string const points = part_of(kernel_id, 4);
+  for (LevelShape const& level : shape.levels) {
+    if (points != "pany" && level.points != std::stoi(points.substr(1))) {
+      return "does not take these point counts";
+    }
+  }
+  if (points == "pany" && shape.point_total() > 512) return "does not take these point counts";
+  TensorId const coord = shape.fused() ? TensorId::kOffset : TensorId::kCoord;
+  TensorId const weight = shape.fused() ? TensorId::kLogit : TensorId::kWeight;
+  for (TensorId const id : {coord, weight, TensorId::kOutput}) {
+    if (!is_packed(shape, id)) return "does not take these strides";
+  }
+  return "";
+}
+
 }  // namespace
 
-std::string expected_reason(std::string const& kernel_id, ProblemShape const& shape) {
+std::string expected_reason(TestHandle const& handle, std::string const& kernel_id,
+                            ProblemShape const& shape) {
   std::string const family = family_of(kernel_id);
+  bool const is_for_cpu = family == "ref" || family == "simd";
+  if (is_for_cpu && handle.on_gpu()) return "runs on the CPU, the handle's device is a GPU";
+  if (!is_for_cpu && !handle.on_gpu()) return "runs on a GPU, the handle's device is the CPU";
   if (family == "ref") return "";
-  if (family == "simd") {
-    if (shape.backward()) return "does not do this operation";
-    if (shape.value_dtype != dtype_of(kernel_id)) return "does not take this value_dtype";
-    return "";
-  }
+  if (family == "simd") return simd_reason(kernel_id, shape);
+  if (family == "direct") return direct_reason(kernel_id, shape);
   throw std::runtime_error("say in expected_reason.cpp what " + kernel_id + " refuses");
 }
 
 Arithmetic arithmetic_of(std::string const& kernel_id) {
-  return family_of(kernel_id) == "ref" ? Arithmetic::kFloat64 : Arithmetic::kFloat32;
+  bool const is_float64 = family_of(kernel_id) == "ref" || dtype_of(kernel_id) == MSDA_F64;
+  return is_float64 ? Arithmetic::kFloat64 : Arithmetic::kFloat32;
 }
 
 }  // namespace msda::test

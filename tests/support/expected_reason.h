@@ -3,14 +3,15 @@
 // the tests.
 #pragma once
 
-#include "support/test_problem.h"
+#include "support/runner.h"
 
 #include <string>
 
 namespace msda::test {
 
-// "" when the kernel is expected to take the problem.
-std::string expected_reason(std::string const& kernel_id, ProblemShape const& shape);
+// "" when the kernel is expected to take the problem on the handle's device.
+std::string expected_reason(TestHandle const& handle, std::string const& kernel_id,
+                            ProblemShape const& shape);
 
 // What the kernel computes its forward sums in.
 enum class Arithmetic;

@@ -360,4 +360,29 @@ std::vector<double> output_slopes(TestProblem const& problem) {
   return slopes;
 }
 
+Arrays float32_kinks(TestProblem const& problem) {
+  ProblemShape const& s = problem.shape;
+  Index const L = static_cast<Index>(s.levels.size()), R = s.reference_dim;
+  Index const rows = s.batch * s.query_count * s.head_count;
+  Arrays kinks;
+  std::vector<double>& by_point = kinks[s.fused() ? TensorId::kGradOffset : TensorId::kGradCoord];
+  std::vector<double>& by_reference = kinks[TensorId::kGradReference];
+  by_point.resize(at(2 * rows * s.point_total()));
+  if (s.fused()) by_reference.resize(at(s.batch * s.query_count * L * R));
+  for_each_point(s, make_points(problem), [&](Point const& p) {
+    LevelShape const& level = s.levels[at(p.level)];
+    double const pixels[2] = {p.x * level.width - 0.5, p.y * level.height - 0.5};
+    for (Index axis = 0; axis < 2; ++axis) {
+      double const size = axis == 0 ? level.width : level.height;
+      double const near = 0x1p-20 * (size + 1 + std::fabs(pixels[axis]));
+      if (!(std::fabs(pixels[axis] - std::nearbyint(pixels[axis])) <= near)) continue;
+      by_point[at(2 * (p.row(s) * s.point_total() + p.k) + axis)] = 1;
+      for (Index i = axis; i < R; i += 2) {
+        by_reference[at(((p.b * s.query_count + p.q) * L + p.level) * R + i)] = 1;
+      }
+    }
+  });
+  return kinks;
+}
+
 }  // namespace msda::test

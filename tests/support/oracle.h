@@ -20,4 +20,9 @@ OracleResult run_oracle(TestProblem const& problem);
 // proportional to.
 std::vector<double> output_slopes(TestProblem const& problem);
 
+// 1 for each element of grad_coord, grad_offset and grad_reference that a point so near a pixel
+// line takes part in that float32 may see it on the other side, where the derivative is another;
+// else 0.
+Arrays float32_kinks(TestProblem const& problem);
+
 }  // namespace msda::test

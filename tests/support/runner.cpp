@@ -1,5 +1,6 @@
 #include "support/runner.h"
 
+#include "support/gpu_memory.h"
 #include "support/rng.h"
 
 #include <fmt/format.h>
@@ -32,7 +33,14 @@ msda_handle_options cpu_options(std::int32_t thread_count) {
 
 TestHandle::TestHandle(std::int32_t thread_count) : TestHandle(cpu_options(thread_count)) {}
 
-TestHandle::TestHandle(msda_handle_options const& options) {
+msda_handle_options gpu_options(std::int32_t device) {
+  msda_handle_options options{};
+  options.struct_size = sizeof(options);
+  options.device = device;
+  return options;
+}
+
+TestHandle::TestHandle(msda_handle_options const& options) : on_gpu_(options.device >= 0) {
   msda_handle* handle = nullptr;
   require(msda_handle_create(&options, &handle), "msda_handle_create");
   handle_.reset(handle);
@@ -139,16 +147,25 @@ std::string CallBuffers::check_untouched() const {
   return check_results([](HostTensor const& tensor) { return tensor.check_untouched(); });
 }
 
+Executed execute(msda_plan const* plan, CallBuffers& buffers) {
+  if (std::string_view(plan_info(plan).kernel_id).find(".sm") != std::string_view::npos) {
+    return execute_on_gpu(plan, buffers);
+  }
+  Executed result{msda_execute(plan, &buffers.c(), nullptr), "", ""};
+  if (result.status != MSDA_SUCCESS) result.message = msda_last_error();
+  return result;
+}
+
 RunResult run_plan(msda_plan const* plan, TestProblem const& problem,
                    std::uint64_t placement_seed) {
   CallBuffers buffers(problem, plan, placement_seed);
   RunResult result;
-  msda_status const status = msda_execute(plan, &buffers.c(), nullptr);
-  if (status != MSDA_SUCCESS) {
-    result.failure = fmt::format("{}: {}", msda_status_name(status), msda_last_error());
+  Executed const executed = execute(plan, buffers);
+  if (executed.status != MSDA_SUCCESS) {
+    result.failure = fmt::format("{}: {}", msda_status_name(executed.status), executed.message);
     return result;
   }
-  result.failure = buffers.check_written();
+  result.failure = executed.failure.empty() ? buffers.check_written() : executed.failure;
   for (TensorRow const& row : tensor_rows()) {
     if (!row.is_result || !row.belongs_to(problem.shape)) continue;
     result.values[row.id] = buffers.tensor(row.id).values();

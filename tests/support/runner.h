@@ -18,14 +18,17 @@ class TestHandle {
   explicit TestHandle(std::int32_t thread_count = 2);
   explicit TestHandle(msda_handle_options const& options);
   msda_handle* get() const { return handle_.get(); }
+  bool on_gpu() const { return on_gpu_; }
 
  private:
   struct Destroy {
     void operator()(msda_handle* handle) const { msda_handle_destroy(handle); }
   };
   std::unique_ptr<msda_handle, Destroy> handle_;
+  bool on_gpu_ = false;
 };
 
+msda_handle_options gpu_options(std::int32_t device = 0);
 msda_handle_options cpu_options(std::int32_t thread_count = 2);
 
 struct DestroyPlan {
@@ -71,6 +74,15 @@ class CallBuffers {
   GuardedBuffer workspace_;
   msda_tensors tensors_{};
 };
+
+// Executes a plan on host buffers: as they are, or for a plan on a GPU through copies of them in
+// device memory, whose surroundings are checked too. Waits for the end.
+struct Executed {
+  msda_status status = MSDA_SUCCESS;
+  std::string message;  // of the library's failure
+  std::string failure;  // memory beside a device buffer was written, or the device failed
+};
+Executed execute(msda_plan const* plan, CallBuffers& buffers);
 
 // The results of one call.
 struct RunResult {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace msda::test {
 namespace {
@@ -15,11 +16,17 @@ double output_bound(double u, double smallest, double K, double products, double
   return u * ((4 * K + 8) * products + 4 * slopes) + (4 * K + 8) * smallest;
 }
 
-// Gradients come from float64 alone so far: a sum of n terms is good to about n u of their
-// magnitudes, and the coordinates' rounding moves c by max(W, H) u. 1e-12 is far above both for any
-// size tested.
-double gradient_bound(double magnitude, double largest_magnitude) {
-  return 1e-12 * (magnitude + 1e-2 * largest_magnitude);
+// A sum of n terms is good to n u of their magnitudes, and the coordinates' rounding moves a
+// corner's weight by up to 4 max(W, H) u, which a small weight does not show: so the largest
+// magnitude counts too. In float64 1e-12 is far above both for any size tested.
+double gradient_bound(ProblemShape const& shape, Arithmetic arithmetic, double magnitude,
+                      double largest_magnitude) {
+  if (arithmetic == Arithmetic::kFloat64) return 1e-12 * (magnitude + 1e-2 * largest_magnitude);
+  std::int32_t side = 1;
+  for (LevelShape const& level : shape.levels) side = std::max({side, level.height, level.width});
+  auto const terms =
+      static_cast<double>(shape.query_count * std::max(shape.point_total(), shape.head_dim) + 64);
+  return 0x1p-24 * (terms * magnitude + 16.0 * side * largest_magnitude) + terms * 0x1p-149;
 }
 
 double largest_finite(std::vector<double> const& numbers) {
@@ -35,6 +42,8 @@ double largest_finite(std::vector<double> const& numbers) {
 Expectations::Expectations(TestProblem const& problem, Arithmetic arithmetic) {
   ProblemShape const& shape = problem.shape;
   OracleResult const oracle = run_oracle(problem);
+  bool const may_cross = shape.backward() && arithmetic == Arithmetic::kFloat32;
+  Arrays const kinks = may_cross ? float32_kinks(problem) : Arrays();
   for (TensorRow const& row : tensor_rows()) {
     if (!row.is_result || !row.belongs_to(shape)) continue;
     Expected& expected = by_id_[static_cast<std::size_t>(row.id)];
@@ -43,7 +52,12 @@ Expectations::Expectations(TestProblem const& problem, Arithmetic arithmetic) {
     expected.bound = oracle.magnitudes[row.id];
     double const largest = largest_finite(expected.bound);
     if (row.id != TensorId::kOutput) {
-      for (double& bound : expected.bound) bound = gradient_bound(bound, largest);
+      std::vector<double> const& kink = kinks[row.id];
+      for (std::size_t i = 0; i < expected.bound.size(); ++i) {
+        double& bound = expected.bound[i];
+        bound = !kink.empty() && kink[i] != 0 ? std::numeric_limits<double>::infinity()
+                                              : gradient_bound(shape, arithmetic, bound, largest);
+      }
       continue;
     }
     bool const wide = arithmetic == Arithmetic::kFloat64;

@@ -1,0 +1,93 @@
+// Element types in device code: loading and storing one element of any of them.
+#pragma once
+
+#include "kernels/common/elements.h"
+#include "kernels/common/params.h"
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_fp8.h>
+
+namespace msda {
+
+// What a value is in memory, and the type that sums of values are formed in.
+template <ValueType kType>
+struct ValueTraits;
+template <>
+struct ValueTraits<ValueType::f64> {
+  using Element = double;
+  using Sum = double;
+};
+template <>
+struct ValueTraits<ValueType::f32> {
+  using Element = float;
+  using Sum = float;
+};
+template <>
+struct ValueTraits<ValueType::f16> {
+  using Element = __half;
+  using Sum = float;
+};
+template <>
+struct ValueTraits<ValueType::bf16> {
+  using Element = __nv_bfloat16;
+  using Sum = float;
+};
+template <>
+struct ValueTraits<ValueType::f8> {
+  using Element = __nv_fp8_e4m3;
+  using Sum = float;
+};
+
+template <typename Real, typename T>
+__device__ __forceinline__ Real convert(T x) {
+  if constexpr (sizeof(T) >= 4) {
+    return static_cast<Real>(x);
+  } else {
+    return static_cast<Real>(static_cast<float>(x));
+  }
+}
+
+// Element `index` of an array whose type is known at run time; F8_E4M3 is for values alone.
+template <typename Real>
+__device__ __forceinline__ Real load_element(msda_dtype dtype, const void* array,
+                                             std::int64_t index) {
+  switch (dtype) {
+    case MSDA_F64:
+      return convert<Real>(static_cast<const double*>(array)[index]);
+    case MSDA_F16:
+      return convert<Real>(static_cast<const __half*>(array)[index]);
+    case MSDA_BF16:
+      return convert<Real>(static_cast<const __nv_bfloat16*>(array)[index]);
+    default:
+      return convert<Real>(static_cast<const float*>(array)[index]);
+  }
+}
+
+template <typename Real>
+__device__ __forceinline__ void store_element(msda_dtype dtype, void* array, std::int64_t index,
+                                              Real x) {
+  switch (dtype) {
+    case MSDA_F64:
+      static_cast<double*>(array)[index] = static_cast<double>(x);
+      break;
+    case MSDA_F16:
+      if constexpr (sizeof(Real) == 8) {
+        static_cast<__half*>(array)[index] = __double2half(x);
+      } else {
+        static_cast<__half*>(array)[index] = __float2half_rn(x);
+      }
+      break;
+    case MSDA_BF16:
+      if constexpr (sizeof(Real) == 8) {
+        static_cast<__nv_bfloat16*>(array)[index] = __double2bfloat16(x);
+      } else {
+        static_cast<__nv_bfloat16*>(array)[index] = __float2bfloat16_rn(x);
+      }
+      break;
+    default:
+      static_cast<float*>(array)[index] = static_cast<float>(x);
+  }
+}
+
+}  // namespace msda

@@ -1,0 +1,93 @@
+#include "kernels/common/make_params.h"
+
+#include "core/cuda.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace msda {
+namespace {
+
+LevelParams level_params(Level const& level) {
+  return {static_cast<std::int32_t>(level.height),
+          static_cast<std::int32_t>(level.width),
+          level.origin,
+          level.row_tokens,
+          level.point_start,
+          level.point_count};
+}
+
+StrideParams stride_params(Strides const& strides) {
+  return {strides.batch, strides.row, strides.head};
+}
+
+bool are_near(Problem const& problem) {
+  return problem.levels.size() <= static_cast<std::size_t>(kInlineLevels);
+}
+
+}  // namespace
+
+FarLevels::FarLevels(Problem const& problem, Device const& device) : device_(device) {
+  if (are_near(problem)) return;
+  std::vector<LevelParams> levels;
+  for (Level const& level : problem.levels) levels.push_back(level_params(level));
+  bytes_ = levels.size() * sizeof(LevelParams);
+  data_ = static_cast<LevelParams*>(device.memory->allocate(bytes_, alignof(LevelParams)));
+  cudaError_t const error = cudaMemcpy(data_, levels.data(), bytes_, cudaMemcpyHostToDevice);
+  if (error == cudaSuccess) return;
+  device.memory->deallocate(data_, bytes_, alignof(LevelParams));
+  cuda::check(error, "copying the levels to the device");
+}
+
+FarLevels::~FarLevels() {
+  if (data_ == nullptr) return;
+  // A plan may be destroyed while another device is current.
+  try {
+    cuda::CurrentDevice const current(device_);
+    device_.memory->deallocate(data_, bytes_, alignof(LevelParams));
+  } catch (...) {
+    // The device has failed; so is its memory lost.
+  }
+}
+
+Params make_params(Problem const& problem, FarLevels const& far_levels) {
+  Params params{};
+  params.batch = problem.batch;
+  params.token_count = problem.token_count;
+  params.query_count = problem.query_count;
+  params.head_count = problem.head_count;
+  params.head_dim = problem.head_dim;
+  params.point_total = problem.point_total;
+  params.value_strides = stride_params(problem.value);
+  params.coord_strides = stride_params(problem.coord);
+  params.weight_strides = stride_params(problem.weight);
+  params.output_strides = stride_params(problem.output);
+  params.coord_dtype = problem.coord_dtype;
+  params.weight_dtype = problem.weight_dtype;
+  params.output_dtype = problem.output_dtype;
+  params.grad_value_dtype = problem.grad_value_dtype;
+  params.reference_dim = problem.reference_dim;
+  params.level_count = static_cast<std::int32_t>(problem.levels.size());
+  params.far_levels = far_levels.data();
+  if (are_near(problem)) {
+    std::transform(problem.levels.begin(), problem.levels.end(), params.near_levels, level_params);
+  }
+  return params;
+}
+
+void set_buffers(Params& params, Call const& call) {
+  bool const fused = params.reference_dim != 0;
+  params.value = call.value;
+  params.coord = fused ? call.offset : call.coord;
+  params.weight = fused ? call.logit : call.weight;
+  params.reference = call.reference;
+  params.value_scale = call.value_scale;
+  params.output = call.output;
+  params.grad_output = call.grad_output;
+  params.grad_value = call.grad_value;
+  params.grad_coord = fused ? call.grad_offset : call.grad_coord;
+  params.grad_weight = fused ? call.grad_logit : call.grad_weight;
+  params.grad_reference = call.grad_reference;
+}
+
+}  // namespace msda

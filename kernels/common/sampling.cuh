@@ -1,0 +1,145 @@
+// Where a point lies and what it weighs: the same few lines for every kernel that reads one point
+// at a time. Formulas: include/msda.h, "What is computed".
+#pragma once
+
+#include "kernels/common/elements.cuh"
+
+namespace msda {
+
+// A point in pixels of its level.
+template <typename Real>
+struct Point {
+  Real x;
+  Real y;
+  bool is_number;  // none of its coordinates is NaN or infinite
+};
+
+// size * coord - 1/2 with two roundings. Contracted to one operation it would put points that lie
+// on a pixel line beside it, on either side, and the derivative there with them.
+__device__ __forceinline__ float to_pixel(float coord, float size) {
+  return __fadd_rn(__fmul_rn(coord, size), -0.5f);
+}
+__device__ __forceinline__ double to_pixel(double coord, double size) {
+  return __dadd_rn(__dmul_rn(coord, size), -0.5);
+}
+
+// centre + offset * extent * step. A huge extent times a huge offset must not overflow before the
+// small step makes the product small again.
+__device__ __forceinline__ float product_sum(float centre, float offset, float extent, float step) {
+  return __fadd_rn(centre, __fmul_rn(offset, __fmul_rn(extent, step)));
+}
+__device__ __forceinline__ double product_sum(double centre, double offset, double extent,
+                                              double step) {
+  return __dadd_rn(centre, __dmul_rn(__dmul_rn(offset, extent), step));
+}
+
+template <typename Real>
+__device__ __forceinline__ Real zero_if_number(Real x) {
+  return x - x;
+}
+
+// Row offsets of one (batch, query, head) in the point tensors.
+struct PointRow {
+  std::int64_t coord;
+  std::int64_t weight;
+  std::int64_t reference;
+
+  __device__ PointRow(Params const& p, std::int64_t b, std::int64_t q, std::int64_t m)
+      : coord(p.coord_strides.at(b, q, m)),
+        weight(p.weight_strides.at(b, q, m)),
+        reference((b * p.query_count + q) * p.level_count * p.reference_dim) {}
+};
+
+// Point k, which is on level l. Fused: reference points with offsets in pixels, or boxes with
+// offsets in units of half their size over P_l.
+template <typename Real>
+__device__ __forceinline__ Point<Real> point_at(Params const& p, PointRow const& row,
+                                                LevelParams const& level, std::int32_t l,
+                                                std::int64_t k) {
+  auto const width = static_cast<Real>(level.width);
+  auto const height = static_cast<Real>(level.height);
+  auto const x = load_element<Real>(p.coord_dtype, p.coord, row.coord + 2 * k);
+  auto const y = load_element<Real>(p.coord_dtype, p.coord, row.coord + 2 * k + 1);
+  Real check = zero_if_number(x) + zero_if_number(y);
+  if (p.reference_dim == 0) return {to_pixel(x, width), to_pixel(y, height), check == check};
+
+  std::int64_t const r = row.reference + static_cast<std::int64_t>(l) * p.reference_dim;
+  auto const centre_x = load_element<Real>(p.coord_dtype, p.reference, r);
+  auto const centre_y = load_element<Real>(p.coord_dtype, p.reference, r + 1);
+  check += zero_if_number(centre_x) + zero_if_number(centre_y);
+  if (p.reference_dim == 2) {
+    // An offset in pixels of an empty map is divided by zero: no number.
+    bool const is_number = check == check && level.width > 0 && level.height > 0;
+    return {to_pixel(centre_x + x / width, width), to_pixel(centre_y + y / height, height),
+            is_number};
+  }
+  auto const extent_x = load_element<Real>(p.coord_dtype, p.reference, r + 2);
+  auto const extent_y = load_element<Real>(p.coord_dtype, p.reference, r + 3);
+  check += zero_if_number(extent_x) + zero_if_number(extent_y);
+  Real const step = static_cast<Real>(0.5) / static_cast<Real>(level.point_count);
+  return {to_pixel(product_sum(centre_x, x, extent_x, step), width),
+          to_pixel(product_sum(centre_y, y, extent_y, step), height), check == check};
+}
+
+// Softmax of a row of logits: weight = exp(logit - largest) / sum.
+template <typename Real>
+struct Softmax {
+  Real largest;
+  Real sum;
+
+  __device__ Real weight(Real logit) const { return exp(logit - largest) / sum; }
+};
+
+template <typename Real>
+__device__ Softmax<Real> softmax_of(Params const& p, PointRow const& row) {
+  Softmax<Real> result{-INFINITY, 0};
+  for (std::int64_t k = 0; k < p.point_total; ++k) {
+    auto const logit = load_element<Real>(p.weight_dtype, p.weight, row.weight + k);
+    result.largest = logit > result.largest ? logit : result.largest;
+  }
+  for (std::int64_t k = 0; k < p.point_total; ++k) {
+    auto const logit = load_element<Real>(p.weight_dtype, p.weight, row.weight + k);
+    result.sum += exp(logit - result.largest);
+  }
+  return result;
+}
+
+// The four corners of a point: (y0, x0), (y0, x0 + 1), (y0 + 1, x0), (y0 + 1, x0 + 1).
+template <typename Real>
+struct Corners {
+  std::int64_t token[4];  // -1: outside the map
+  Real fx, fy;
+  bool any_inside;
+
+  __device__ Real weight(int i) const {
+    Real const one = 1;
+    return (i & 1 ? fx : one - fx) * (i & 2 ? fy : one - fy);
+  }
+};
+
+template <typename Real>
+__device__ __forceinline__ Corners<Real> corners_of(LevelParams const& level,
+                                                    Point<Real> const& point) {
+  Corners<Real> corners{{-1, -1, -1, -1}, 0, 0, false};
+  // Written so that NaN is outside. Beyond these bounds the floor may not fit an integer.
+  if (!(point.x >= -1 && point.x < static_cast<Real>(level.width))) return corners;
+  if (!(point.y >= -1 && point.y < static_cast<Real>(level.height))) return corners;
+  Real const left = floor(point.x);
+  Real const top = floor(point.y);
+  corners.fx = point.x - left;
+  corners.fy = point.y - top;
+  auto const x0 = static_cast<std::int32_t>(left);
+  auto const y0 = static_cast<std::int32_t>(top);
+  bool const has_x[2] = {x0 >= 0, x0 < level.width - 1};
+  bool const has_y[2] = {y0 >= 0, y0 < level.height - 1};
+  std::int64_t const token = level.origin + y0 * level.row_tokens + x0;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    if (!has_x[i & 1] || !has_y[i >> 1]) continue;
+    corners.token[i] = token + (i >> 1) * level.row_tokens + (i & 1);
+    corners.any_inside = true;
+  }
+  return corners;
+}
+
+}  // namespace msda

@@ -1,0 +1,37 @@
+// What variants.inc instantiates and how its rows are laid out; host and device read it.
+#pragma once
+
+#include <cstdint>
+
+namespace msda::direct {
+
+// Names of variants.inc: most channels of a head, and points of every level.
+enum Channels : std::int32_t {
+  dany = 0,
+  d8 = 8,
+  d16 = 16,
+  d32 = 32,
+  d64 = 64,
+  d128 = 128,
+  d256 = 256
+};
+enum Points : std::int32_t { pany = 0, p4 = 4, p8 = 8 };
+
+// Limits of the row kernel, which reject() keeps to.
+inline constexpr std::int32_t kMostPoints = 512;        // K, where P is not a constant
+inline constexpr std::int64_t kMostTokens = 1 << 29;    // what fits a record
+inline constexpr std::int32_t kLargestSide = 1 << 24;   // float32 has every pixel
+inline constexpr std::int64_t kMostBytes = 0xffffffff;  // from a pixel to the one below
+
+// Channels that one lane loads at once: 16 bytes, or 8 of an 8-bit type.
+constexpr std::int32_t channels_of_piece(std::int32_t element_bytes) {
+  return element_bytes == 4 ? 4 : 8;
+}
+
+// Two rows of 64 bytes are read without a bank conflict only from opposite halves of 128-byte
+// lines. Where neighbouring heads do not give that, two neighbouring pixels of one head do.
+constexpr bool is_half_line(std::int32_t channels, std::int32_t element_bytes) {
+  return channels * element_bytes == 64;
+}
+
+}  // namespace msda::direct

@@ -1,0 +1,212 @@
+// The direct family: the generic kernel, which takes every problem, and the row kernel, which takes
+// most.
+
+#include "kernels/direct/direct.h"
+#include "core/cuda.h"
+#include "core/dtype.h"
+#include "core/status.h"
+#include "kernels/common/elements.h"
+#include "kernels/common/make_params.h"
+#include "registry.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+
+namespace msda::direct {
+
+#define MSDA_VARIANT(type, channels, points, revision, sm) \
+  template <>                                              \
+  Instance instance<ValueType::type, channels, points>();
+#include "kernels/direct/variants.inc"
+#undef MSDA_VARIANT
+
+namespace {
+
+const Variant kVariants[] = {
+#define MSDA_VARIANT(type, channels, points, revision, sm)                                       \
+  {"direct.sm" #sm "." #type "." #channels "." #points "@" #revision, dtype_of(ValueType::type), \
+   sm, 0},
+#include "kernels/direct/variants.inc"
+#undef MSDA_VARIANT
+};
+
+// What the id says, beside the variant of the same place.
+struct Entry {
+  Channels channels;
+  Points points;
+  Instance (*instance)();
+};
+const Entry kEntries[] = {
+#define MSDA_VARIANT(type, channels, points, revision, sm) \
+  {channels, points, instance<ValueType::type, channels, points>},
+#include "kernels/direct/variants.inc"
+#undef MSDA_VARIANT
+};
+static_assert(std::size(kVariants) == std::size(kEntries));
+
+Entry const& entry_of(Variant const& variant) { return kEntries[&variant - kVariants]; }
+
+bool is_wide(Problem const& problem) {
+  return problem.coord_dtype == MSDA_F64 || problem.weight_dtype == MSDA_F64;
+}
+
+// ---- reject
+// ------------------------------------------------------------------------------------------------
+
+bool is_packed(Strides const& strides, std::int64_t rows, std::int64_t heads, std::int64_t size) {
+  return strides.head == size && strides.row == heads * size &&
+         strides.batch == rows * heads * size;
+}
+
+bool strides_fit(Problem const& problem) {
+  std::int64_t const Q = problem.query_count;
+  std::int64_t const M = problem.head_count;
+  return is_packed(problem.coord, Q, M, 2 * problem.point_total) &&
+         is_packed(problem.weight, Q, M, problem.point_total) &&
+         is_packed(problem.output, Q, M, problem.head_dim);
+}
+
+bool levels_fit(Problem const& problem) {
+  if (problem.levels.size() > static_cast<std::size_t>(kInlineLevels)) return false;
+  return std::all_of(problem.levels.begin(), problem.levels.end(), [](Level const& level) {
+    return level.height <= kLargestSide && level.width <= kLargestSide;
+  });
+}
+
+bool sizes_fit(Problem const& problem) {
+  std::int64_t const bytes = problem.value.row * dtype_bytes(problem.value_dtype);
+  if (problem.token_count >= kMostTokens || bytes > kMostBytes) return false;
+  if (problem.head_count > INT32_MAX) return false;
+  return std::all_of(problem.levels.begin(), problem.levels.end(), [&](Level const& level) {
+    return bytes == 0 || level.row_tokens <= kMostBytes / bytes;
+  });
+}
+
+bool points_fit(Entry const& entry, Problem const& problem) {
+  if (entry.points == pany) return problem.point_total <= kMostPoints;
+  return std::all_of(problem.levels.begin(), problem.levels.end(),
+                     [&](Level const& level) { return level.point_count == entry.points; });
+}
+
+Reason reject(Variant const& variant, Problem const& problem, Device const& device) {
+  Entry const& entry = entry_of(variant);
+  if (device.is_cpu()) return Reason::kDeviceIsCpu;
+  if (device.sm < variant.sm_min) return Reason::kComputeCapability;
+  if (problem.value_dtype != variant.value_dtype) return Reason::kValueDtype;
+  if (entry.channels == dany) return Reason::kNone;
+  if (problem.backward()) return Reason::kOperation;
+  if (problem.coord_dtype == MSDA_F64) return Reason::kCoordDtype;
+  if (problem.weight_dtype == MSDA_F64) return Reason::kWeightDtype;
+  std::int64_t const D = problem.head_dim;
+  if (D == 0 || D % 8 != 0 || D > entry.channels ||
+      (entry.channels > 8 && 2 * D <= entry.channels)) {
+    return Reason::kHeadDim;
+  }
+  if (!levels_fit(problem)) return Reason::kLevels;
+  if (!points_fit(entry, problem)) return Reason::kPoints;
+  if (!strides_fit(problem)) return Reason::kStrides;
+  return sizes_fit(problem) ? Reason::kNone : Reason::kTooLarge;
+}
+
+// ---- cost
+// --------------------------------------------------------------------------------------------------
+
+// Measured on an H200 (132 SMs) with `msda bench`; scaled by the number of SMs.
+constexpr double kLaunchUs = 3.0;
+constexpr double kCornerLaneNs = 0.055;  // row kernel: 16 bytes of a corner, an SM
+constexpr double kPointNs = 0.12;        // row kernel: locating a point, an SM
+constexpr double kGenericNs = 0.35;      // generic kernel: one channel of a point, an SM
+constexpr double kBackwardFactor = 12.0;
+constexpr double kConstantPoints = 0.95;  // P known when compiled
+
+double cost(Variant const& variant, Problem const& problem, Device const& device) {
+  Entry const& entry = entry_of(variant);
+  auto const number = [](std::int64_t n) { return static_cast<double>(n); };
+  double const points = number(problem.batch) * number(problem.query_count) *
+                        number(problem.head_count) * number(problem.point_total);
+  double const D = number(problem.head_dim);
+  double ns = 0;
+  if (entry.channels == dany) {
+    ns = points * D * kGenericNs * (problem.backward() ? kBackwardFactor : 1.0);
+  } else {
+    double const lanes = D / channels_of_piece(dtype_bytes(problem.value_dtype));
+    ns = points * (kPointNs + 4.0 * lanes * kCornerLaneNs) *
+         (entry.points == pany ? 1.0 : kConstantPoints);
+  }
+  return kLaunchUs + ns * 1e-3 / device.sm_count;
+}
+
+// ---- workspace, prepare, launch
+// ----------------------------------------------------------------------------
+
+bool needs_sums(Problem const& problem) {
+  if (!problem.backward()) return false;
+  return problem.grad_value_dtype != (problem.value_dtype == MSDA_F64 ? MSDA_F64 : MSDA_F32);
+}
+
+std::byte* take_sums(Problem const& problem, Arena& arena) {
+  if (!needs_sums(problem)) return nullptr;
+  std::int64_t const elements =
+      problem.batch * problem.token_count * problem.head_count * problem.head_dim;
+  std::int64_t const bytes = problem.value_dtype == MSDA_F64 ? 8 : 4;
+  return arena.take<std::byte>(static_cast<std::size_t>(elements * bytes));
+}
+
+void workspace(Variant const&, Problem const& problem, Device const&, Arena& arena) {
+  take_sums(problem, arena);
+}
+
+struct DirectPlan final : Prepared {
+  DirectPlan(Problem const& problem, Device const& device)
+      : far_levels(problem, device), params(make_params(problem, far_levels)) {}
+  FarLevels far_levels;
+  Params params;  // all but the buffers
+  Instance instance{};
+  How how{};
+};
+
+PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const& device,
+                    std::pmr::memory_resource* memory) {
+  PreparedPtr prepared = make_prepared<DirectPlan>(memory, problem, device);
+  auto& plan = static_cast<DirectPlan&>(*prepared);
+  plan.instance = entry_of(variant).instance();
+  plan.how.backward = problem.backward();
+  plan.how.wide = is_wide(problem);
+  plan.how.split = problem.head_count % 2 == 1;
+  plan.instance.load(plan.how);
+  return prepared;
+}
+
+bool is_aligned(Problem const& problem, Params const& params) {
+  std::uintptr_t bits = 0;
+  for (const void* const pointer : {params.value, params.coord, params.weight, params.reference,
+                                    static_cast<const void*>(params.output)}) {
+    bits |= reinterpret_cast<std::uintptr_t>(pointer);
+  }
+  std::int64_t const bytes = dtype_bytes(problem.value_dtype);
+  std::uintptr_t value_bits = 0;
+  for (std::int64_t const stride : {problem.value.batch, problem.value.row, problem.value.head}) {
+    value_bits |= static_cast<std::uintptr_t>(stride * bytes);
+  }
+  // 8-bit values are loaded 8 bytes at a time.
+  return bits % 16 == 0 && value_bits % (bytes == 1 ? 8 : 16) == 0;
+}
+
+void launch(Variant const&, Launch const& launch) {
+  auto const& plan = static_cast<DirectPlan const&>(*launch.prepared);
+  Params params = plan.params;
+  set_buffers(params, launch.call);
+  Arena arena(launch.call.workspace);
+  params.sums = take_sums(launch.problem, arena);
+  How how = plan.how;
+  how.aligned = is_aligned(launch.problem, params);
+  plan.instance.launch(params, how, static_cast<cudaStream_t>(launch.call.stream));
+}
+
+}  // namespace
+
+extern const Family kFamily;
+const Family kFamily = {"direct", kVariants, reject, cost, workspace, prepare, launch};
+
+}  // namespace msda::direct

@@ -1,0 +1,135 @@
+// One row of variants.inc as an Instance. Included in a CUDA file a row, which ends in
+// MSDA_INSTANTIATE(type, channels, points).
+#pragma once
+
+#include "kernels/direct/direct.h"
+#include "kernels/direct/generic_backward.cuh"
+#include "kernels/direct/row.cuh"
+
+namespace msda::direct {
+
+// ---- the generic kernels
+// ---------------------------------------------------------------------------------
+
+// Warps that share the tokens of all heads, about enough to fill any device.
+inline constexpr std::int64_t kBandWarps = 8192;
+
+inline Bands bands_of(Params const& p) {
+  std::int64_t const heads = p.batch * p.head_count;
+  std::int64_t const wanted = std::clamp<std::int64_t>(kBandWarps / heads, 1, p.token_count);
+  std::int64_t const tokens = (p.token_count + wanted - 1) / wanted;
+  return {tokens, (p.token_count + tokens - 1) / tokens};
+}
+
+template <ValueType kType, typename Real>
+void launch_backward_value(Params const& p, cudaStream_t stream) {
+  using Sum = typename ValueTraits<kType>::Sum;
+  std::int64_t const elements = p.batch * p.token_count * p.head_count * p.head_dim;
+  if (p.grad_value == nullptr || elements == 0) return;
+  void* const sums = p.sums != nullptr ? p.sums : p.grad_value;
+  cuda::check(cudaMemsetAsync(sums, 0, static_cast<std::size_t>(elements) * sizeof(Sum), stream),
+              "clearing grad_value");
+  if (p.query_count * p.point_total > 0) {
+    Bands const bands = bands_of(p);
+    launch_kernel(backward_value<kType, Real>,
+                  blocks_for(p.batch * p.head_count * bands.count, kWarpsABlock), kThreads, stream,
+                  p, bands);
+  }
+  if (p.sums != nullptr) {
+    launch_kernel(store_sums<Sum>, blocks_for(elements, kThreads), kThreads, stream, p);
+  }
+}
+
+template <ValueType kType, typename Real>
+void launch_any(Params const& p, bool backward, cudaStream_t stream) {
+  if (!backward) {
+    std::int64_t const elements = p.batch * p.query_count * p.head_count * p.head_dim;
+    launch_kernel(forward_any<kType, Real>, blocks_for(elements, kThreads), kThreads, stream, p);
+    return;
+  }
+  launch_backward_value<kType, Real>(p, stream);
+  if (p.grad_coord != nullptr || p.grad_weight != nullptr || p.grad_reference != nullptr) {
+    launch_kernel(backward_points<kType, Real>, blocks_for(p.batch * p.query_count, kWarpsABlock),
+                  kThreads, stream, p);
+  }
+}
+
+template <ValueType kType, typename Real>
+void load_any(bool backward) {
+  if (!backward) {
+    load_kernel(forward_any<kType, Real>);
+    return;
+  }
+  load_kernel(backward_value<kType, Real>);
+  load_kernel(backward_points<kType, Real>);
+  load_kernel(store_sums<typename ValueTraits<kType>::Sum>);
+}
+
+// ---- the row kernel
+// --------------------------------------------------------------------------------------
+
+// Calls fn with the RowConfig for what is known at run time.
+template <ValueType kType, Channels kMost, Points kPoints, class Fn>
+void with_config(bool fused, How how, Fn fn) {
+  constexpr bool kCanSplit = is_half_line(kMost, sizeof(typename ValueTraits<kType>::Element));
+  auto const choose = [&](auto is_fused, auto is_aligned) {
+    constexpr bool kFused = decltype(is_fused)::value;
+    constexpr bool kAligned = decltype(is_aligned)::value;
+    if (kCanSplit && how.split) {
+      fn(RowConfig<kType, kMost, kPoints, kFused, kCanSplit, kAligned>());
+    } else {
+      fn(RowConfig<kType, kMost, kPoints, kFused, false, kAligned>());
+    }
+  };
+  if (fused && how.aligned) choose(std::true_type(), std::true_type());
+  if (fused && !how.aligned) choose(std::true_type(), std::false_type());
+  if (!fused && how.aligned) choose(std::false_type(), std::true_type());
+  if (!fused && !how.aligned) choose(std::false_type(), std::false_type());
+}
+
+// ---- instances
+// -------------------------------------------------------------------------------------------
+
+template <ValueType kType, Channels kMost, Points kPoints>
+struct InstanceOf {
+  static void load(How how) {
+    if constexpr (kMost == dany) {
+      load_any<kType, double>(how.backward);
+      if constexpr (kType != ValueType::f64) load_any<kType, float>(how.backward);
+    } else {
+      for (bool const fused : {false, true}) {
+        for (bool const aligned : {false, true}) {
+          how.aligned = aligned;
+          with_config<kType, kMost, kPoints>(
+              fused, how, [](auto config) { load_kernel(forward_rows<decltype(config)>); });
+        }
+      }
+    }
+  }
+  static void launch(Params const& p, How how, cudaStream_t stream) {
+    if constexpr (kMost == dany) {
+      if constexpr (kType != ValueType::f64) {
+        if (!how.wide) return launch_any<kType, float>(p, how.backward, stream);
+      }
+      launch_any<kType, double>(p, how.backward, stream);
+    } else {
+      std::int64_t const rows = p.batch * p.query_count * p.head_count;
+      with_config<kType, kMost, kPoints>(p.reference_dim != 0, how, [&](auto config) {
+        using Config = decltype(config);
+        launch_kernel(forward_rows<Config>, (rows + Config::kSlots - 1) / Config::kSlots,
+                      Config::kThreads, stream, p);
+      });
+    }
+  }
+};
+
+}  // namespace msda::direct
+
+#define MSDA_INSTANTIATE(type, channels, points, revision)    \
+  namespace msda::direct {                                    \
+  template <>                                                 \
+  Instance instance<ValueType::type, channels, points>() {    \
+    using Of = InstanceOf<ValueType::type, channels, points>; \
+    return {Of::load, Of::launch};                            \
+  }                                                           \
+  }

@@ -1,0 +1,30 @@
+// What direct.cpp asks of an instantiation.
+#pragma once
+
+#include "kernels/common/elements.h"
+#include "kernels/common/params.h"
+#include "kernels/direct/config.h"
+
+#include <cuda_runtime_api.h>
+
+namespace msda::direct {
+
+// What launch() has to know that is not in Params.
+struct How {
+  bool backward = false;
+  bool wide = false;     // coordinates in float64
+  bool split = false;    // M is odd, see is_half_line()
+  bool aligned = false;  // every tensor to 16 bytes
+};
+
+// An instantiation: a row of variants.inc.
+struct Instance {
+  void (*load)(How);  // the kernels that launch(.., How) starts, onto the current device
+  void (*launch)(Params const&, How, cudaStream_t);
+};
+
+// Each is specialised in a CUDA file of its own.
+template <ValueType kType, Channels kMost, Points kPoints>
+Instance instance();
+
+}  // namespace msda::direct

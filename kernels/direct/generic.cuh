@@ -1,0 +1,95 @@
+// The generic kernels: any legal problem, one output element a thread, or a warp where channels
+// have to be summed. They are written to be right; the row kernels are the fast ones.
+#pragma once
+
+#include "kernels/common/launch.cuh"
+#include "kernels/common/sampling.cuh"
+
+namespace msda::direct {
+
+inline constexpr std::int32_t kThreads = 256;
+inline constexpr std::int32_t kWarp = 32;
+inline constexpr std::int32_t kWarpsABlock = kThreads / kWarp;
+
+__device__ inline std::int64_t thread_index() {
+  return static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+}
+__device__ inline std::int64_t thread_count() {
+  return static_cast<std::int64_t>(gridDim.x) * blockDim.x;
+}
+__device__ inline std::int64_t warp_index() { return thread_index() / kWarp; }
+__device__ inline std::int64_t warp_count() { return thread_count() / kWarp; }
+__device__ inline std::int64_t lane_index() { return threadIdx.x % kWarp; }
+
+// Sums over the lanes of a warp, in an order that is always the same.
+template <typename Sum>
+__device__ Sum warp_sum(Sum x) {
+#pragma unroll
+  for (int distance = kWarp / 2; distance > 0; distance /= 2) {
+    x += __shfl_xor_sync(0xffffffffu, x, distance);
+  }
+  return x;
+}
+
+// The points of one (batch, query, head), with their attention weights.
+template <typename Real>
+struct Row {
+  std::int64_t b, q, m;
+  PointRow at;
+  Softmax<Real> softmax;
+
+  __device__ Row(Params const& p, std::int64_t batch, std::int64_t query, std::int64_t head)
+      : b(batch), q(query), m(head), at(p, batch, query, head) {
+    if (p.reference_dim != 0) softmax = softmax_of<Real>(p, at);
+  }
+  __device__ Real weight(Params const& p, std::int64_t k) const {
+    auto const w = load_element<Real>(p.weight_dtype, p.weight, at.weight + k);
+    return p.reference_dim != 0 ? softmax.weight(w) : w;
+  }
+};
+
+// ---- forward
+// ---------------------------------------------------------------------------------------------
+
+// One channel of one row.
+template <ValueType kType, typename Real>
+__device__ auto forward_element(Params const& p, Row<Real> const& row, std::int64_t d) {
+  using Sum = typename ValueTraits<kType>::Sum;
+  auto const* const value = static_cast<const typename ValueTraits<kType>::Element*>(p.value) +
+                            row.b * p.value_strides.batch + row.m * p.value_strides.head + d;
+  Sum sum = 0;
+  for (std::int32_t l = 0; l < p.level_count; ++l) {
+    LevelParams const level = p.level(l);
+    for (std::int64_t k = level.point_start; k < level.point_start + level.point_count; ++k) {
+      Point<Real> const point = point_at<Real>(p, row.at, level, l, k);
+      if (!point.is_number) continue;
+      Corners<Real> const corners = corners_of(level, point);
+      Sum sample = 0;
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        // Outside corners are zero, not zero times what lies there.
+        if (corners.token[i] < 0) continue;
+        sample += static_cast<Sum>(corners.weight(i)) *
+                  convert<Sum>(value[corners.token[i] * p.value_strides.row]);
+      }
+      sum += static_cast<Sum>(row.weight(p, k)) * sample;
+    }
+  }
+  return kType == ValueType::f8 ? sum * p.scale_of(row.m) : sum;
+}
+
+template <ValueType kType, typename Real>
+__global__ void __launch_bounds__(kThreads, 2) forward_any(const __grid_constant__ Params p) {
+  std::int64_t const M = p.head_count;
+  std::int64_t const elements = p.batch * p.query_count * M * p.head_dim;
+  for (std::int64_t i = thread_index(); i < elements; i += thread_count()) {
+    std::int64_t const d = i % p.head_dim;
+    std::int64_t const m = i / p.head_dim % M;
+    std::int64_t const bq = i / p.head_dim / M;
+    Row<Real> const row(p, bq / p.query_count, bq % p.query_count, m);
+    store_element(p.output_dtype, p.output, p.output_strides.at(row.b, row.q, m) + d,
+                  forward_element<kType>(p, row, d));
+  }
+}
+
+}  // namespace msda::direct

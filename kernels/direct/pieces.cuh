@@ -1,0 +1,141 @@
+// A piece: the channels of one pixel that one lane loads at once.
+#pragma once
+
+#include "kernels/common/elements.cuh"
+#include "kernels/direct/config.h"
+
+namespace msda::direct {
+
+template <ValueType kTypeOfRow, Channels kMostChannels, Points kPointsOfLevel, bool kIsFused,
+          bool kIsSplit, bool kIsAligned>
+struct RowConfig {
+  static constexpr ValueType kType = kTypeOfRow;
+  using Element = typename ValueTraits<kType>::Element;
+  static constexpr int kElementBytes = sizeof(Element);
+  static constexpr int kPoints = kPointsOfLevel;
+  static constexpr bool kFused = kIsFused;
+  static constexpr bool kSplit = kIsSplit;      // lanes of a slot: half a left, half a right pixel
+  static constexpr bool kAligned = kIsAligned;  // to 16 bytes, every tensor
+  static constexpr int kChannels = channels_of_piece(kElementBytes);
+  static constexpr int kPieceBytes = kChannels * kElementBytes;
+  static constexpr int kAllPieces = kMostChannels / kChannels;
+  static constexpr int kGroup = kAllPieces < 32 ? kAllPieces : 32;  // lanes that share the channels
+  static constexpr int kPieces = kAllPieces / kGroup;               // of a lane
+  static constexpr int kLanes = kSplit ? 2 * kGroup : kGroup;       // of a slot
+  static constexpr int kCorners = kSplit ? 2 : 4;                   // that a lane loads
+  static constexpr int kInFlight = kLanes < 2 || kPieces > 1 ? 1 : 2;  // points whose loads are out
+  static constexpr int kThreads = 256;
+  static constexpr int kBlocksAnSm = kAligned ? 4 : 2;
+  static constexpr int kSlots = kThreads / kLanes;
+  static constexpr int kRecords = kThreads;  // of one buffer
+};
+
+// Words of 32 bits as they lie in memory.
+template <int kBytes>
+struct PieceOf {
+  std::uint32_t word[kBytes / 4];
+};
+
+// What corners that are not there are read from.
+static __device__ const uint4 kZeros[64] = {};
+
+template <class Config>
+__device__ __forceinline__ PieceOf<Config::kPieceBytes> load_piece(const char* at) {
+  PieceOf<Config::kPieceBytes> piece;
+  if constexpr (!Config::kAligned) {
+    // The address is that of an element; sizes below 4 bytes are put together in pairs or fours.
+    using Bits = std::conditional_t<
+        Config::kElementBytes == 4, std::uint32_t,
+        std::conditional_t<Config::kElementBytes == 2, std::uint16_t, std::uint8_t>>;
+    constexpr int kAWord = 4 / Config::kElementBytes;
+#pragma unroll
+    for (int w = 0; w < Config::kPieceBytes / 4; ++w) {
+      piece.word[w] = 0;
+#pragma unroll
+      for (int i = 0; i < kAWord; ++i) {
+        piece.word[w] |=
+            static_cast<std::uint32_t>(__ldg(reinterpret_cast<const Bits*>(at) + w * kAWord + i))
+            << (32 / kAWord * i % 32);
+      }
+    }
+  } else if constexpr (Config::kPieceBytes == 16) {
+    uint4 const v = __ldg(reinterpret_cast<const uint4*>(at));
+    piece = {{v.x, v.y, v.z, v.w}};
+  } else {
+    uint2 const v = __ldg(reinterpret_cast<const uint2*>(at));
+    piece = {{v.x, v.y}};
+  }
+  return piece;
+}
+
+// sum[c] += weight * channel c
+template <class Config>
+__device__ __forceinline__ void multiply_add(float (&sum)[Config::kChannels], float weight,
+                                             PieceOf<Config::kPieceBytes> const& piece) {
+#pragma unroll
+  for (int w = 0; w < Config::kPieceBytes / 4; ++w) {
+    std::uint32_t const word = piece.word[w];
+    if constexpr (Config::kType == ValueType::f32) {
+      sum[w] = fmaf(weight, __uint_as_float(word), sum[w]);
+    } else if constexpr (Config::kType == ValueType::f8) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        auto const pair = static_cast<__nv_fp8x2_storage_t>(word >> (16 * i));
+        float2 const v = __half22float2(__half2(__nv_cvt_fp8x2_to_halfraw2(pair, __NV_E4M3)));
+        sum[4 * w + 2 * i] = fmaf(weight, v.x, sum[4 * w + 2 * i]);
+        sum[4 * w + 2 * i + 1] = fmaf(weight, v.y, sum[4 * w + 2 * i + 1]);
+      }
+    } else {
+      float2 v;
+      if constexpr (Config::kType == ValueType::bf16) {
+        v = {__uint_as_float(word << 16), __uint_as_float(word & 0xffff0000u)};
+      } else {
+        __half2 pair;
+        memcpy(&pair, &word, sizeof(pair));
+        v = __half22float2(pair);
+      }
+      sum[2 * w] = fmaf(weight, v.x, sum[2 * w]);
+      sum[2 * w + 1] = fmaf(weight, v.y, sum[2 * w + 1]);
+    }
+  }
+}
+
+// Two floats rounded to 16 bits.
+__device__ __forceinline__ std::uint32_t pack_pair(msda_dtype dtype, float low, float high) {
+  std::uint32_t word;
+  if (dtype == MSDA_F16) {
+    __half2 const pair = __floats2half2_rn(low, high);
+    memcpy(&word, &pair, sizeof(word));
+  } else {
+    __nv_bfloat162 const pair = __floats2bfloat162_rn(low, high);
+    memcpy(&word, &pair, sizeof(word));
+  }
+  return word;
+}
+
+template <class Config>
+__device__ __forceinline__ void store_piece(msda_dtype dtype, void* array, std::int64_t index,
+                                            float const (&x)[Config::kChannels]) {
+  constexpr int C = Config::kChannels;
+  if (!Config::kAligned || dtype == MSDA_F64) {
+#pragma unroll
+    for (int c = 0; c < C; ++c) store_element(dtype, array, index + c, x[c]);
+  } else if (dtype == MSDA_F32) {
+    auto* const to = reinterpret_cast<float4*>(static_cast<float*>(array) + index);
+#pragma unroll
+    for (int i = 0; i < C / 4; ++i) {
+      __stcs(to + i, make_float4(x[4 * i], x[4 * i + 1], x[4 * i + 2], x[4 * i + 3]));
+    }
+  } else {
+    auto* const to = reinterpret_cast<uint2*>(static_cast<std::uint16_t*>(array) + index);
+    if constexpr (C == 8) {
+      __stcs(reinterpret_cast<uint4*>(to),
+             make_uint4(pack_pair(dtype, x[0], x[1]), pack_pair(dtype, x[2], x[3]),
+                        pack_pair(dtype, x[4], x[5]), pack_pair(dtype, x[6], x[7])));
+    } else {
+      __stcs(to, make_uint2(pack_pair(dtype, x[0], x[1]), pack_pair(dtype, x[2], x[3])));
+    }
+  }
+}
+
+}  // namespace msda::direct

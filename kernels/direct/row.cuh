@@ -1,0 +1,371 @@
+// The row kernel: packed inputs, D a multiple of 8. README.md here has the schedule and its count.
+#pragma once
+
+#include "kernels/common/launch.cuh"
+#include "kernels/common/sampling.cuh"
+#include "kernels/direct/config.h"
+#include "kernels/direct/pieces.cuh"
+
+namespace msda::direct {
+
+// Of the level of a point, or of P points: what locating needs. In shared memory.
+struct alignas(16) PlaceParams {
+  float width;
+  float height;
+  std::int32_t origin;  // token of pixel (0, 0)
+  std::int32_t row_tokens;
+};
+
+// One located point. All four pixels that it names are inside the map, or are the row of zeros: an
+// outside corner is replaced by its inside neighbour, which then counts half twice. So what is not
+// part of the result, NaN or infinite as it may be, is never multiplied.
+struct alignas(16) Record {
+  std::int32_t first;  // token of the upper left pixel << 2 | 1: there is a right one | 2: a lower
+                       // one; kNothing
+  float fx;            // share of the right pixel
+  float upper;         // attention weight times share of the upper row
+  float lower;
+};
+inline constexpr std::int32_t kNothing = -1;
+
+// A pixel axis of n pixels.
+struct Axis {
+  std::int32_t first;  // pixel
+  bool has_second;
+  float share;   // of the second
+  float inside;  // 1, or what the border leaves
+};
+
+__device__ __forceinline__ Axis axis_at(float x, float n) {
+  float const floor_x = floorf(x);
+  float const fraction = x - floor_x;
+  auto const i = static_cast<std::int32_t>(floor_x);
+  if (i < 0) return {0, false, 0.5f, fraction};
+  if (floor_x + 1.0f >= n) return {i, false, 0.5f, 1.0f - fraction};
+  return {i, true, fraction, 1.0f};
+}
+
+__device__ __forceinline__ Record locate(PlaceParams const& place, Point<float> const& point,
+                                         float weight) {
+  if (!point.is_number) return {kNothing, 0.0f, 0.0f, 0.0f};
+  // An empty level has no inside, though its first and last pixel line would be half a pixel off.
+  bool const inside = place.width > 0.0f && place.height > 0.0f && point.x >= -1.0f &&
+                      point.x < place.width && point.y >= -1.0f && point.y < place.height;
+  // A weight that is NaN makes the result NaN, whatever it weighs.
+  if (!inside) return {kNothing, 0.0f, weight * 0.0f, 0.0f};
+  Axis const x = axis_at(point.x, place.width);
+  Axis const y = axis_at(point.y, place.height);
+  std::int32_t const token = place.origin + y.first * place.row_tokens + x.first;
+  float const total = weight * x.inside * y.inside;
+  return {token << 2 | (x.has_second ? 1 : 0) | (y.has_second ? 2 : 0), x.share,
+          total * (1.0f - y.share), total * y.share};
+}
+
+// What a lane knows of the row that it works on with the others of its slot.
+template <class Config>
+struct Slot {
+  std::int64_t b, q, m;
+  std::int64_t row;  // (b Q + q) M + m
+  bool is_there;
+
+  __device__ Slot(Params const& p) {
+    std::int64_t const slot =
+        static_cast<std::int64_t>(blockIdx.x) * Config::kSlots + threadIdx.x / Config::kLanes;
+    is_there = slot < p.batch * p.query_count * p.head_count;
+    row = is_there ? slot : 0;
+    auto const M = static_cast<std::uint32_t>(p.head_count);
+    std::int64_t const bq = row / M;
+    m = row - bq * M;
+    b = bq / p.query_count;
+    q = bq - b * p.query_count;
+  }
+};
+
+// A point as it lies in memory.
+struct RawPoint {
+  float x, y, weight;
+};
+
+template <bool kAligned>
+__device__ __forceinline__ float2 load_pair(msda_dtype dtype, const void* array,
+                                            std::int64_t pair) {
+  if constexpr (kAligned) {
+    switch (dtype) {
+      case MSDA_F16:
+        return __half22float2(static_cast<const __half2*>(array)[pair]);
+      case MSDA_BF16:
+        return __bfloat1622float2(static_cast<const __nv_bfloat162*>(array)[pair]);
+      default:
+        return static_cast<const float2*>(array)[pair];
+    }
+  } else {
+    return {load_element<float>(dtype, array, 2 * pair),
+            load_element<float>(dtype, array, 2 * pair + 1)};
+  }
+}
+
+// The softmax of a row, its logits dealt to the lanes of a slot.
+template <class Config>
+__device__ Softmax<float> shared_softmax(Params const& p, std::int64_t first, int lane) {
+  auto const K = static_cast<int>(p.point_total);
+  Softmax<float> result{-INFINITY, 0.0f};
+  for (int k = lane; k < K; k += Config::kLanes) {
+    float const logit = load_element<float>(p.weight_dtype, p.weight, first + k);
+    result.largest = logit > result.largest ? logit : result.largest;
+  }
+#pragma unroll
+  for (int distance = Config::kLanes / 2; distance > 0; distance /= 2) {
+    float const other = __shfl_xor_sync(0xffffffffu, result.largest, distance);
+    result.largest = other > result.largest ? other : result.largest;
+  }
+  for (int k = lane; k < K; k += Config::kLanes) {
+    result.sum += expf(load_element<float>(p.weight_dtype, p.weight, first + k) - result.largest);
+  }
+#pragma unroll
+  for (int distance = Config::kLanes / 2; distance > 0; distance /= 2) {
+    result.sum += __shfl_xor_sync(0xffffffffu, result.sum, distance);
+  }
+  return result;
+}
+
+template <class Config>
+class RowGather {
+ public:
+  __device__ RowGather(Params const& p, PlaceParams const* places, Record* records)
+      : p_(p),
+        places_(places),
+        records_(records + threadIdx.x / 32 * 32),
+        slot_(p),
+        lane_(static_cast<int>(threadIdx.x) % Config::kLanes),
+        K_(static_cast<int>(p.point_total)),
+        pixel_bytes_(static_cast<std::uint32_t>(p.value_strides.row) * Config::kElementBytes) {}
+
+  __device__ void run() {
+    if constexpr (Config::kFused) {
+      softmax_ = shared_softmax<Config>(p_, slot_.row * K_, lane_);
+    }
+    const char* const values =
+        static_cast<const char*>(p_.value) +
+        (slot_.b * p_.value_strides.batch + slot_.m * p_.value_strides.head) *
+            Config::kElementBytes;
+    const char* const zeros = reinterpret_cast<const char*>(kZeros);
+#pragma unroll
+    for (int i = 0; i < Config::kPieces; ++i) {
+      std::int32_t const byte = piece(i) * Config::kPieceBytes;
+      values_[i] = values + byte;
+      zeros_[i] = zeros + byte;
+    }
+    RawPoint next = read(lane_);
+    int buffer = 0;
+    for (int k0 = 0; k0 < K_; k0 += Config::kLanes) {
+      put(buffer, k0, next);
+      next = read(k0 + Config::kLanes + lane_);
+      __syncwarp();
+      gather_chunk(buffer, k0);
+      buffer ^= Config::kRecords;
+    }
+    if constexpr (Config::kSplit) add_halves();
+    store();
+  }
+
+ private:
+  // Pieces behind the last one repeat it: they cost no line and are not stored.
+  __device__ std::int32_t piece(int i) const {
+    int const lane = Config::kSplit ? lane_ % (Config::kLanes / 2) : lane_;
+    int const group = Config::kSplit ? Config::kLanes / 2 : Config::kLanes;
+    int const last = static_cast<int>(p_.head_dim) / Config::kChannels - 1;
+    return min(lane + i * group, last);
+  }
+
+  __device__ int place_of(int k) const { return Config::kPoints > 0 ? k / Config::kPoints : k; }
+
+  __device__ RawPoint read(int k) const {
+    if (k >= K_) return {0.0f, 0.0f, 0.0f};
+    std::int64_t const at = slot_.row * K_ + k;
+    float2 const xy = load_pair<Config::kAligned>(p_.coord_dtype, p_.coord, at);
+    return {xy.x, xy.y, load_element<float>(p_.weight_dtype, p_.weight, at)};
+  }
+
+  __device__ Point<float> to_pixels(PlaceParams const& place, RawPoint const& raw, int k) const {
+    float check = zero_if_number(raw.x) + zero_if_number(raw.y);
+    if constexpr (!Config::kFused) {
+      return {raw.x * place.width - 0.5f, raw.y * place.height - 0.5f, check == check};
+    } else {
+      int const R = p_.reference_dim;
+      int const l = level_of_[place_of(k)];
+      std::int64_t const at = ((slot_.b * p_.query_count + slot_.q) * p_.level_count + l) * R;
+      float const centre_x = load_element<float>(p_.coord_dtype, p_.reference, at);
+      float const centre_y = load_element<float>(p_.coord_dtype, p_.reference, at + 1);
+      check += zero_if_number(centre_x) + zero_if_number(centre_y);
+      if (R == 2) {
+        bool const is_number = check == check && place.width > 0.0f && place.height > 0.0f;
+        return {centre_x * place.width - 0.5f + raw.x, centre_y * place.height - 0.5f + raw.y,
+                is_number};
+      }
+      float const extent_x = load_element<float>(p_.coord_dtype, p_.reference, at + 2);
+      float const extent_y = load_element<float>(p_.coord_dtype, p_.reference, at + 3);
+      check += zero_if_number(extent_x) + zero_if_number(extent_y);
+      float const step = 0.5f / static_cast<float>(p_.near_levels[l].point_count);
+      return {(centre_x + raw.x * (extent_x * step)) * place.width - 0.5f,
+              (centre_y + raw.y * (extent_y * step)) * place.height - 0.5f, check == check};
+    }
+  }
+
+  // Every lane locates one of the points k0 ... k0 + kLanes - 1.
+  __device__ void put(int buffer, int k0, RawPoint const& raw) {
+    int const k = min(k0 + lane_, K_ - 1);
+    PlaceParams const place = places_[place_of(k)];
+    float const weight = Config::kFused ? softmax_.weight(raw.weight) : raw.weight;
+    records_[buffer + threadIdx.x % 32] = locate(place, to_pixels(place, raw, k), weight);
+  }
+
+  __device__ void gather_chunk(int buffer, int k0) {
+    Record const* const records =
+        records_ + buffer + (threadIdx.x % 32) / Config::kLanes * Config::kLanes;
+#pragma unroll
+    for (int i = 0; i < Config::kLanes; i += Config::kInFlight) {
+      if (i > 0 && k0 + i >= K_) break;
+      gather(records, k0, i);
+    }
+  }
+
+  // kInFlight points: all loads first, then the sums.
+  __device__ __forceinline__ void gather(Record const* records, int k0, int i) {
+    constexpr int U = Config::kInFlight;
+    Record record[U];
+    PieceOf<Config::kPieceBytes> value[U][Config::kCorners][Config::kPieces];
+#pragma unroll
+    for (int u = 0; u < U; ++u) {
+      record[u] = records[i + u];
+      // Points behind the last one are not there; the records are those of an earlier chunk.
+      if (k0 + i + u >= K_) record[u] = {kNothing, 0.0f, 0.0f, 0.0f};
+      bool const nothing = record[u].first == kNothing;
+      std::uint32_t const token = nothing ? 0 : static_cast<std::uint32_t>(record[u].first) >> 2;
+      std::uint32_t const right = !nothing && (record[u].first & 1) ? pixel_bytes_ : 0;
+      std::uint32_t const down = !nothing && (record[u].first & 2) ? row_bytes(k0 + i + u) : 0;
+#pragma unroll
+      for (int n = 0; n < Config::kPieces; ++n) {
+        const char* at =
+            (nothing ? zeros_[n] : values_[n]) + static_cast<std::uint64_t>(token) * pixel_bytes_;
+        if constexpr (Config::kSplit) {
+          at += is_right_half() ? right : 0;
+          value[u][0][n] = load_piece<Config>(at);
+          value[u][1][n] = load_piece<Config>(at + down);
+        } else {
+          value[u][0][n] = load_piece<Config>(at);
+          value[u][1][n] = load_piece<Config>(at + right);
+          value[u][2][n] = load_piece<Config>(at + down);
+          value[u][3][n] = load_piece<Config>(at + down + right);
+        }
+      }
+    }
+#pragma unroll
+    for (int u = 0; u < U; ++u) {
+      float const fx = record[u].fx;
+      float const upper = record[u].upper;
+      float const lower = record[u].lower;
+#pragma unroll
+      for (int n = 0; n < Config::kPieces; ++n) {
+        if constexpr (Config::kSplit) {
+          float const share = is_right_half() ? fx : 1.0f - fx;
+          multiply_add<Config>(sum_[n], upper * share, value[u][0][n]);
+          multiply_add<Config>(sum_[n], lower * share, value[u][1][n]);
+        } else {
+          multiply_add<Config>(sum_[n], upper * (1.0f - fx), value[u][0][n]);
+          multiply_add<Config>(sum_[n], upper * fx, value[u][1][n]);
+          multiply_add<Config>(sum_[n], lower * (1.0f - fx), value[u][2][n]);
+          multiply_add<Config>(sum_[n], lower * fx, value[u][3][n]);
+        }
+      }
+    }
+  }
+
+  __device__ std::uint32_t row_bytes(int k) const {
+    if constexpr (Config::kPoints > 0) {
+      return static_cast<std::uint32_t>(p_.near_levels[k / Config::kPoints].row_tokens) *
+             pixel_bytes_;
+    } else {
+      return static_cast<std::uint32_t>(places_[min(k, K_ - 1)].row_tokens) * pixel_bytes_;
+    }
+  }
+
+  __device__ bool is_right_half() const { return lane_ >= Config::kLanes / 2; }
+
+  __device__ void add_halves() {
+#pragma unroll
+    for (int n = 0; n < Config::kPieces; ++n) {
+#pragma unroll
+      for (int c = 0; c < Config::kChannels; ++c) {
+        sum_[n][c] += __shfl_xor_sync(0xffffffffu, sum_[n][c], Config::kLanes / 2);
+      }
+    }
+  }
+
+  __device__ void store() const {
+    if (!slot_.is_there) return;
+    if (Config::kSplit && is_right_half()) return;
+    constexpr int kGroup = Config::kSplit ? Config::kLanes / 2 : Config::kLanes;
+    std::int64_t const first = slot_.row * p_.head_dim;
+#pragma unroll
+    for (int n = 0; n < Config::kPieces; ++n) {
+      int const channel = (lane_ + n * kGroup) * Config::kChannels;
+      if (channel >= p_.head_dim) continue;
+      float scaled[Config::kChannels];
+#pragma unroll
+      for (int c = 0; c < Config::kChannels; ++c) {
+        scaled[c] = Config::kType == ValueType::f8 ? sum_[n][c] * p_.scale_of(slot_.m) : sum_[n][c];
+      }
+      store_piece<Config>(p_.output_dtype, p_.output, first + channel, scaled);
+    }
+  }
+
+ public:
+  const std::uint8_t* level_of_ = nullptr;  // fused: level of each place
+
+ private:
+  Params const& p_;
+  PlaceParams const* places_;
+  Record* records_;
+  Slot<Config> slot_;
+  int lane_;
+  int K_;
+  std::uint32_t pixel_bytes_;
+  Softmax<float> softmax_{};
+  const char* values_[Config::kPieces];
+  const char* zeros_[Config::kPieces];
+  float sum_[Config::kPieces][Config::kChannels] = {};
+};
+
+// The block's table of places: a level each where all have kPoints points, else a point each.
+template <class Config>
+__device__ void fill_places(Params const& p, PlaceParams* places, std::uint8_t* level_of) {
+  int const count = Config::kPoints > 0 ? p.level_count : static_cast<int>(p.point_total);
+  for (int i = static_cast<int>(threadIdx.x); i < count; i += Config::kThreads) {
+    int l = i;
+    if constexpr (Config::kPoints == 0) {
+      l = 0;
+      while (i >= p.near_levels[l].point_start + p.near_levels[l].point_count) ++l;
+    }
+    LevelParams const& level = p.near_levels[l];
+    places[i] = {static_cast<float>(level.width), static_cast<float>(level.height),
+                 static_cast<std::int32_t>(level.origin),
+                 static_cast<std::int32_t>(level.row_tokens)};
+    level_of[i] = static_cast<std::uint8_t>(l);
+  }
+}
+
+template <class Config>
+__global__ void __launch_bounds__(Config::kThreads, Config::kBlocksAnSm)
+    forward_rows(const __grid_constant__ Params p) {
+  constexpr int kPlaces = Config::kPoints > 0 ? kInlineLevels : kMostPoints;
+  __shared__ PlaceParams places[kPlaces];
+  __shared__ std::uint8_t level_of[kPlaces];
+  __shared__ Record records[2 * Config::kThreads];
+  fill_places<Config>(p, places, level_of);
+  __syncthreads();
+  RowGather<Config> gather(p, places, records);
+  gather.level_of_ = level_of;
+  gather.run();
+}
+
+}  // namespace msda::direct

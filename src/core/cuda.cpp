@@ -1,0 +1,161 @@
+#include "core/cuda.h"
+
+#include "core/status.h"
+
+#include <dlfcn.h>
+
+#include <atomic>
+#include <new>
+
+namespace msda::cuda {
+namespace {
+
+// The driver's own function: looking at a pointer must neither load nor start the driver.
+using PointerAttributes = int (*)(unsigned count, int* attributes, void** data,
+                                  unsigned long long pointer);
+std::atomic<PointerAttributes> known_pointer_attributes{nullptr};
+
+}  // namespace
+
+void look_for_driver() {
+  if (known_pointer_attributes.load(std::memory_order_relaxed) != nullptr) return;
+  void* const driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+  if (driver == nullptr) return;
+  known_pointer_attributes.store(
+      reinterpret_cast<PointerAttributes>(dlsym(driver, "cuPointerGetAttributes")),
+      std::memory_order_relaxed);
+}
+
+MemoryKind kind_of(const void* pointer) {
+  PointerAttributes const attributes_of = known_pointer_attributes.load(std::memory_order_relaxed);
+  if (attributes_of == nullptr) return MemoryKind::kUnknown;
+  // CU_POINTER_ATTRIBUTE_MEMORY_TYPE and _IS_MANAGED; the type is 1 for host and 2 for device
+  // memory.
+  int attributes[2] = {2, 8};
+  unsigned type = 0;
+  unsigned managed = 0;
+  void* data[2] = {&type, &managed};
+  if (attributes_of(2, attributes, data, reinterpret_cast<unsigned long long>(pointer)) != 0) {
+    return MemoryKind::kUnknown;
+  }
+  if (managed != 0) return MemoryKind::kBoth;
+  if (type == 2) return MemoryKind::kDevice;
+  // Page-locked host memory, which a GPU can read; or, with type 0, memory that CUDA knows nothing
+  // of.
+  return type == 1 ? MemoryKind::kBoth : MemoryKind::kHost;
+}
+
+#if MSDA_HAS_CUDA
+
+namespace {
+
+constexpr const char* kLeastDriver = "CUDA 13.0 needs driver 580 or newer";
+
+std::string version_text(int version) {
+  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+}
+
+// Throws where no device can be opened, saying what is missing.
+int device_count(std::int32_t ordinal) {
+  int version = 0;
+  if (cudaDriverGetVersion(&version) != cudaSuccess || version == 0) {
+    fail(MSDA_ERROR_CUDA,
+         "handle_options.device is {}: no CUDA driver was found (libcuda.so.1); {}; or use "
+         "MSDA_DEVICE_CPU (-1)",
+         ordinal, kLeastDriver);
+  }
+  int count = 0;
+  cudaError_t const error = cudaGetDeviceCount(&count);
+  if (error == cudaErrorInsufficientDriver) {
+    fail(MSDA_ERROR_CUDA,
+         "handle_options.device is {}: the CUDA driver is for CUDA {}; {}; or use MSDA_DEVICE_CPU "
+         "(-1)",
+         ordinal, version_text(version), kLeastDriver);
+  }
+  if (error != cudaSuccess) {
+    fail(
+        MSDA_ERROR_CUDA,
+        "handle_options.device is {}: the CUDA driver (for CUDA {}) found no device it can use: {}",
+        ordinal, version_text(version), cudaGetErrorString(error));
+  }
+  return count;
+}
+
+int attribute(cudaDeviceAttr which, std::int32_t ordinal) {
+  int value = 0;
+  check(cudaDeviceGetAttribute(&value, which, ordinal), "reading the device's properties");
+  return value;
+}
+
+}  // namespace
+
+void check(cudaError_t error, const char* what) {
+  if (error == cudaSuccess) return;
+  bool const from_before = error == cudaErrorIllegalAddress || error == cudaErrorLaunchFailure ||
+                           error == cudaErrorMisalignedAddress || error == cudaErrorAssert ||
+                           error == cudaErrorHardwareStackError ||
+                           error == cudaErrorECCUncorrectable;
+  fail(MSDA_ERROR_CUDA, "{}: {} ({}){}", what, cudaGetErrorString(error), cudaGetErrorName(error),
+       from_before ? "; the device failed in work given to it earlier" : "");
+}
+
+Device open_device(std::int32_t ordinal, std::string& name) {
+  int const count = device_count(ordinal);
+  if (ordinal >= count) {
+    invalid("handle_options.device is {}: must be 0 to {} (CUDA devices) or MSDA_DEVICE_CPU (-1)",
+            ordinal, count - 1);
+  }
+  Device device;
+  device.ordinal = ordinal;
+  device.sm = 10 * attribute(cudaDevAttrComputeCapabilityMajor, ordinal) +
+              attribute(cudaDevAttrComputeCapabilityMinor, ordinal);
+  device.sm_count = attribute(cudaDevAttrMultiProcessorCount, ordinal);
+  device.reads_host_memory = attribute(cudaDevAttrPageableMemoryAccess, ordinal) != 0;
+  cudaDeviceProp properties{};
+  check(cudaGetDeviceProperties(&properties, ordinal), "reading the device's properties");
+  name = fmt::format("{}, sm_{}, {} SMs", properties.name, device.sm, device.sm_count);
+  device.name = name;
+  return device;
+}
+
+void* allocate(std::size_t bytes) {
+  void* pointer = nullptr;
+  cudaError_t const error = cudaMalloc(&pointer, bytes);
+  if (error == cudaErrorMemoryAllocation) throw std::bad_alloc();
+  check(error, "allocating device memory");
+  return pointer;
+}
+
+void deallocate(void* pointer) noexcept { static_cast<void>(cudaFree(pointer)); }
+
+CurrentDevice::CurrentDevice(Device const& device) {
+  if (device.is_cpu()) return;
+  int before = 0;
+  check(cudaGetDevice(&before), "reading the current device");
+  if (before == device.ordinal) return;
+  check(cudaSetDevice(device.ordinal), "making the plan's device current");
+  before_ = before;
+}
+
+CurrentDevice::~CurrentDevice() {
+  if (before_ >= 0) static_cast<void>(cudaSetDevice(before_));
+}
+
+#else
+
+Device open_device(std::int32_t ordinal, std::string&) {
+  fail(MSDA_ERROR_CUDA,
+       "handle_options.device is {}: this library has no CUDA backend ({}); use MSDA_DEVICE_CPU "
+       "(-1)",
+       ordinal, MSDA_BUILD_CUDA);
+}
+
+void* allocate(std::size_t) { throw std::bad_alloc(); }
+void deallocate(void*) noexcept {}
+
+CurrentDevice::CurrentDevice(Device const&) {}
+CurrentDevice::~CurrentDevice() = default;
+
+#endif
+
+}  // namespace msda::cuda

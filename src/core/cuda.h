@@ -1,0 +1,51 @@
+// The CUDA runtime as the library uses it. Everything that includes this file compiles without CUDA
+// too; there, a GPU cannot be opened and the error says so.
+#pragma once
+
+#include "core/build_config.h"
+#include "core/device.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#if MSDA_HAS_CUDA
+#include <cuda_runtime_api.h>
+#endif
+
+namespace msda::cuda {
+
+// Fills in everything but the pool; `name` is what device.name refers to. Throws StatusError:
+// MSDA_ERROR_CUDA without a driver or with one that is too old, MSDA_ERROR_INVALID_ARGUMENT for an
+// ordinal that does not exist.
+Device open_device(std::int32_t ordinal, std::string& name);
+
+// Makes a device the calling thread's current one, and what was current before so again at the end.
+// On a CPU device it does nothing.
+class CurrentDevice {
+ public:
+  explicit CurrentDevice(Device const& device);
+  ~CurrentDevice();
+  CurrentDevice(CurrentDevice const&) = delete;
+  CurrentDevice& operator=(CurrentDevice const&) = delete;
+
+ private:
+  std::int32_t before_ = -1;
+};
+
+// Which memory an address belongs to, as far as the driver can tell; kUnknown where this process
+// had loaded none when look_for_driver() was last called. That may allocate, kind_of() does not.
+enum class MemoryKind { kUnknown, kHost, kDevice, kBoth };
+void look_for_driver();
+MemoryKind kind_of(const void* pointer);
+
+// Memory of the current device. allocate() throws std::bad_alloc where there is none left.
+void* allocate(std::size_t bytes);
+void deallocate(void* pointer) noexcept;
+
+#if MSDA_HAS_CUDA
+// Throws StatusError MSDA_ERROR_CUDA with what was being done and the runtime's own words.
+void check(cudaError_t error, const char* what);
+#endif
+
+}  // namespace msda::cuda

@@ -1,0 +1,126 @@
+#include "support/gpu_memory.h"
+
+#include "core/build_config.h"
+#include "support/gpu_tests.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+#include <utility>
+
+#if MSDA_HAS_CUDA
+#include <cuda_runtime_api.h>
+#endif
+
+namespace msda::test {
+
+#if MSDA_HAS_CUDA
+
+namespace {
+
+constexpr std::size_t kGuard = 512;
+constexpr std::byte kGuardByte{0xA5};
+
+}  // namespace
+
+void require_cuda(int error, const char* what) {
+  if (error == cudaSuccess) return;
+  throw std::runtime_error(
+      fmt::format("{}: {}", what, cudaGetErrorString(static_cast<cudaError_t>(error))));
+}
+
+GpuBuffer::GpuBuffer(std::size_t bytes, const void* like) : bytes_(bytes) {
+  std::size_t const offset = reinterpret_cast<std::uintptr_t>(like) % 256;
+  total_ = kGuard + offset + bytes + kGuard;
+  void* memory = nullptr;
+  require_cuda(cudaMalloc(&memory, total_), "cudaMalloc");
+  allocation_ = static_cast<std::byte*>(memory);
+  data_ = allocation_ + kGuard + offset;
+  require_cuda(cudaMemset(memory, std::to_integer<int>(kGuardByte), total_), "cudaMemset");
+}
+
+GpuBuffer::~GpuBuffer() { cudaFree(allocation_); }
+
+GpuBuffer::GpuBuffer(GpuBuffer&& other) noexcept
+    : allocation_(std::exchange(other.allocation_, nullptr)),
+      data_(other.data_),
+      bytes_(other.bytes_),
+      total_(other.total_) {}
+
+void GpuBuffer::copy_from(const void* host) {
+  require_cuda(cudaMemcpy(data_, host, bytes_, cudaMemcpyHostToDevice), "copying to the device");
+}
+
+void GpuBuffer::copy_to(void* host) const {
+  require_cuda(cudaMemcpy(host, data_, bytes_, cudaMemcpyDeviceToHost), "copying from the device");
+}
+
+bool GpuBuffer::surroundings_intact() const {
+  auto const before = static_cast<std::size_t>(data_ - allocation_);
+  std::vector<std::byte> bytes(before + kGuard);
+  require_cuda(cudaMemcpy(bytes.data(), allocation_, before, cudaMemcpyDeviceToHost), "reading");
+  require_cuda(cudaMemcpy(bytes.data() + before, data_ + bytes_, kGuard, cudaMemcpyDeviceToHost),
+               "reading");
+  return std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == kGuardByte; });
+}
+
+void GpuCall::add(void* host, std::size_t bytes, bool is_result, std::string const& name,
+                  void** pointer) {
+  if (host == nullptr || bytes == 0) return;
+  pairs_.push_back({GpuBuffer(bytes, host), host, is_result, name});
+  *pointer = pairs_.back().device.data();
+}
+
+GpuCall::GpuCall(msda_plan const* plan, CallBuffers& host) : tensors_(host.c()) {
+  for (TensorRow const& row : tensor_rows()) {
+    HostTensor& tensor = host.tensor(row.id);
+    auto const bytes =
+        static_cast<std::size_t>(tensor.layout().span()) * element_bytes(tensor.layout().dtype);
+    msda_tensors without = host.c();
+    set_pointer(without, row.id, nullptr);
+    if (std::memcmp(&without, &host.c(), sizeof(without)) == 0) continue;  // not asked for
+    void* pointer = nullptr;
+    add(tensor.data(), bytes, row.is_result, row.name, &pointer);
+    if (pointer != nullptr) set_pointer(tensors_, row.id, pointer);
+  }
+  add(host.c().workspace, plan_info(plan).workspace_bytes, true, "workspace", &tensors_.workspace);
+  for (Pair& pair : pairs_) pair.device.copy_from(pair.host);
+}
+
+void GpuCall::reset() {
+  for (Pair& pair : pairs_) {
+    if (pair.is_result) pair.device.copy_from(pair.host);
+  }
+}
+
+std::string GpuCall::finish() {
+  cudaError_t const error = cudaDeviceSynchronize();
+  if (error != cudaSuccess) return fmt::format("the device failed: {}", cudaGetErrorString(error));
+  for (Pair& pair : pairs_) {
+    if (!pair.device.surroundings_intact()) {
+      return fmt::format("{}: device memory beside it was written", pair.name);
+    }
+    if (pair.is_result) pair.device.copy_to(pair.host);
+  }
+  return "";
+}
+
+Executed execute_on_gpu(msda_plan const* plan, CallBuffers& buffers) {
+  GpuCall call(plan, buffers);
+  Executed result{msda_execute(plan, &call.c(), nullptr), "", ""};
+  if (result.status != MSDA_SUCCESS) result.message = msda_last_error();
+  result.failure = call.finish();
+  return result;
+}
+
+#else
+
+Executed execute_on_gpu(msda_plan const*, CallBuffers&) {
+  throw std::runtime_error("built without CUDA, yet a plan for a GPU was made");
+}
+
+#endif
+
+}  // namespace msda::test
