@@ -113,28 +113,35 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
 // --------------------------------------------------------------------------------------------------
 
 // Measured on an H200 (132 SMs) with `msda bench`; scaled by the number of SMs.
-constexpr double kLaunchUs = 3.0;
-constexpr double kCornerLaneNs = 0.055;  // row kernel: 16 bytes of a corner, an SM
-constexpr double kPointNs = 0.12;        // row kernel: locating a point, an SM
-constexpr double kGenericNs = 0.35;      // generic kernel: one channel of a point, an SM
+constexpr double kLaunchUs = 7.0;
+constexpr double kBytesAUs = 4.3e6;      // device memory
+constexpr double kCornerLaneNs = 0.094;  // row kernel: 16 bytes of a corner, an SM
+constexpr double kPointNs = 1.7;         // row kernel: all else of a point, an SM
+constexpr double kGenericNs = 1.2;       // generic kernel: one channel of a point, an SM
 constexpr double kBackwardFactor = 12.0;
 constexpr double kConstantPoints = 0.95;  // P known when compiled
 
+double gather_ns(Entry const& entry, Problem const& problem) {
+  auto const D = static_cast<double>(problem.head_dim);
+  if (entry.channels == dany) return D * kGenericNs * (problem.backward() ? kBackwardFactor : 1.0);
+  auto const bytes = static_cast<std::int32_t>(dtype_bytes(problem.value_dtype));
+  double const lanes = D / channels_of_piece(bytes);
+  return (kPointNs + 4.0 * lanes * kCornerLaneNs) * (entry.points == pany ? 1.0 : kConstantPoints);
+}
+
 double cost(Variant const& variant, Problem const& problem, Device const& device) {
-  Entry const& entry = entry_of(variant);
   auto const number = [](std::int64_t n) { return static_cast<double>(n); };
-  double const points = number(problem.batch) * number(problem.query_count) *
-                        number(problem.head_count) * number(problem.point_total);
-  double const D = number(problem.head_dim);
-  double ns = 0;
-  if (entry.channels == dany) {
-    ns = points * D * kGenericNs * (problem.backward() ? kBackwardFactor : 1.0);
-  } else {
-    double const lanes = D / channels_of_piece(dtype_bytes(problem.value_dtype));
-    ns = points * (kPointNs + 4.0 * lanes * kCornerLaneNs) *
-         (entry.points == pany ? 1.0 : kConstantPoints);
-  }
-  return kLaunchUs + ns * 1e-3 / device.sm_count;
+  double const rows =
+      number(problem.batch) * number(problem.query_count) * number(problem.head_count);
+  double const points = rows * number(problem.point_total);
+  double const values = number(problem.batch) * number(problem.token_count) *
+                        number(problem.head_count) * number(problem.head_dim);
+  double const bytes =
+      values * number(dtype_bytes(problem.value_dtype)) +
+      points * number(2 * dtype_bytes(problem.coord_dtype) + dtype_bytes(problem.weight_dtype)) +
+      rows * number(problem.head_dim * dtype_bytes(problem.output_dtype));
+  double const gather_us = points * gather_ns(entry_of(variant), problem) * 1e-3 / device.sm_count;
+  return kLaunchUs + std::max(gather_us, bytes / kBytesAUs);
 }
 
 // ---- workspace, prepare, launch

@@ -1,0 +1,311 @@
+// What only a GPU has: streams, graphs, devices, memory of two kinds, sizes that fill it.
+
+#include "support/case_file.h"
+#include "support/gpu_memory.h"
+#include "support/gpu_tests.h"
+#include "support/runner.h"
+
+#include "core/build_config.h"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#if MSDA_HAS_CUDA
+#include <cuda_runtime_api.h>
+
+#include <chrono>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+using namespace msda::test;
+
+namespace {
+
+struct Stream {
+  Stream() { require_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "stream"); }
+  ~Stream() { cudaStreamDestroy(stream); }
+  cudaStream_t stream = nullptr;
+};
+
+// A case with data, its buffers, and the results of a call that is like any other.
+struct Scene {
+  Scene(TestHandle const& handle, TestProblem const& problem, std::string const& id)
+      : plan(make_plan(handle, problem.shape, id)), buffers(problem, plan.plan.get(), 3) {}
+
+  std::vector<std::vector<std::uint64_t>> bits() {
+    std::vector<std::vector<std::uint64_t>> all;
+    for (TensorRow const& row : tensor_rows()) {
+      if (row.is_result) all.push_back(buffers.tensor(row.id).bits());
+    }
+    return all;
+  }
+
+  PlanResult plan;
+  CallBuffers buffers;
+};
+
+template <typename Check>
+void for_kernels(TestHandle const& handle, std::vector<const char*> const& names, Check check) {
+  for (const char* const name : names) {
+    for (ProblemShape shape : corpus_case(name).shapes()) {
+      for (msda_operation const operation : {MSDA_FORWARD, MSDA_BACKWARD}) {
+        shape.operation = operation;
+        TestProblem const problem = corpus_case(name).make(shape);
+        for (std::string const& id : accepting_kernels(handle, shape)) {
+          CAPTURE(id);
+          check(problem, id);
+        }
+      }
+    }
+  }
+}
+
+// Captured by the strictest mode, in which the driver refuses whatever might block.
+cudaGraphExec_t capture(Stream const& s, msda_plan const* plan, msda_tensors const& tensors) {
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t executable = nullptr;
+  require_cuda(cudaStreamBeginCapture(s.stream, cudaStreamCaptureModeGlobal), "begin capture");
+  msda_status const status = msda_execute(plan, &tensors, s.stream);
+  std::string const message = status == MSDA_SUCCESS ? "" : msda_last_error();
+  require_cuda(cudaStreamEndCapture(s.stream, &graph), "end capture");
+  REQUIRE(message == "");
+  require_cuda(cudaGraphInstantiate(&executable, graph, 0), "instantiate");
+  cudaGraphDestroy(graph);
+  return executable;
+}
+
+}  // namespace
+
+TEST_CASE("the first call of a kernel inside a capture, and 1000 replays, on the GPU" *
+          needs_gpu()) {
+  TestHandle const handle(gpu_options());
+  Stream const s;
+  for_kernels(handle, {"decoder", "dfine"}, [&](TestProblem const& problem, std::string const& id) {
+    Scene captured(handle, problem, id);
+    GpuCall call(captured.plan.plan.get(), captured.buffers);
+    cudaGraphExec_t const graph = capture(s, captured.plan.plan.get(), call.c());
+    // A capture only records.
+    require_cuda(cudaStreamSynchronize(s.stream), "waiting");
+    for (int i = 0; i < 1000; ++i) require_cuda(cudaGraphLaunch(graph, s.stream), "replay");
+    CHECK(call.finish() == "");
+    cudaGraphExecDestroy(graph);
+    CHECK(captured.buffers.check_written() == "");
+    Scene plain(handle, problem, id);
+    CHECK(execute(plain.plan.plan.get(), plain.buffers).failure == "");
+    CHECK(captured.bits() == plain.bits());
+  });
+}
+
+TEST_CASE("one plan on four threads and streams, on the GPU" * needs_gpu()) {
+  TestHandle const handle(gpu_options());
+  for_kernels(
+      handle, {"decoder", "bev_heads"}, [&](TestProblem const& problem, std::string const& id) {
+        Scene first(handle, problem, id);
+        REQUIRE(execute(first.plan.plan.get(), first.buffers).failure == "");
+        std::vector<std::thread> threads;
+        std::vector<int> wrong(4, -1);
+        for (std::size_t t = 0; t < wrong.size(); ++t) {
+          threads.emplace_back([&, t] {
+            Stream const s;
+            Scene mine(handle, problem, id);
+            GpuCall call(first.plan.plan.get(), mine.buffers);
+            bool failed = false;
+            for (int i = 0; i < 20; ++i) {
+              failed |= msda_execute(first.plan.plan.get(), &call.c(), s.stream) != MSDA_SUCCESS;
+            }
+            failed |= !call.finish().empty();
+            wrong[t] = failed || mine.bits() != first.bits() ? 1 : 0;
+          });
+        }
+        for (std::thread& thread : threads) thread.join();
+        CHECK(wrong == std::vector<int>(4, 0));
+      });
+}
+
+TEST_CASE("the plan's device, whichever is current, on the GPU" * needs_gpu()) {
+  int count = 0;
+  require_cuda(cudaGetDeviceCount(&count), "device count");
+  TestProblem const problem = corpus_case("decoder").make(corpus_case("decoder").shape);
+  std::vector<std::vector<std::uint64_t>> expected;
+  for (int device = 0; device < count; ++device) {
+    TestHandle const handle(gpu_options(device));
+    require_cuda(cudaSetDevice(device), "set device");
+    Scene scene(handle, problem, "");
+    GpuCall call(scene.plan.plan.get(), scene.buffers);
+    require_cuda(cudaSetDevice((device + 1) % count), "set device");
+    CHECK(msda_execute(scene.plan.plan.get(), &call.c(), nullptr) == MSDA_SUCCESS);
+    int current = -1;
+    require_cuda(cudaGetDevice(&current), "current device");
+    CHECK(current == (device + 1) % count);
+    require_cuda(cudaSetDevice(device), "set device");
+    CHECK(call.finish() == "");
+    if (device == 0) expected = scene.bits();
+    CHECK(scene.bits() == expected);
+  }
+  require_cuda(cudaSetDevice(0), "set device");
+  fmt::print("[gpu    ] {} devices\n", count);
+  msda_handle_options const beyond = gpu_options(count);
+  msda_handle* none = nullptr;
+  CHECK(msda_handle_create(&beyond, &none) == MSDA_ERROR_INVALID_ARGUMENT);
+  CHECK(std::string(msda_last_error()).find(fmt::format("must be 0 to {}", count - 1)) !=
+        std::string::npos);
+}
+
+TEST_CASE("memory of the wrong kind is refused, on the GPU" * needs_gpu()) {
+  TestProblem const problem = corpus_case("decoder").make(corpus_case("decoder").shape);
+  TestHandle const gpu(gpu_options());
+  TestHandle const cpu;
+  Scene on_gpu(gpu, problem, "");
+  Scene on_cpu(cpu, problem, "");
+  GpuCall call(on_gpu.plan.plan.get(), on_gpu.buffers);
+  int reads_host_memory = 0;
+  require_cuda(cudaDeviceGetAttribute(&reads_host_memory, cudaDevAttrPageableMemoryAccess, 0),
+               "attribute");
+  for (TensorRow const& row : tensor_rows()) {
+    if (!row.belongs_to(problem.shape) || row.id == TensorId::kValueScale) continue;
+    CAPTURE(row.name);
+    msda_tensors mixed = call.c();
+    set_pointer(mixed, row.id, on_cpu.buffers.tensor(row.id).data());
+    if (reads_host_memory == 0) {
+      CHECK(msda_execute(on_gpu.plan.plan.get(), &mixed, nullptr) == MSDA_ERROR_INVALID_ARGUMENT);
+      CHECK(std::string(msda_last_error()).find("tensors." + row.name) != std::string::npos);
+    }
+    mixed = on_cpu.buffers.c();
+    GpuBuffer const device(4096, nullptr);
+    set_pointer(mixed, row.id, device.data());
+    CHECK(msda_execute(on_cpu.plan.plan.get(), &mixed, nullptr) == MSDA_ERROR_INVALID_ARGUMENT);
+    CHECK(std::string(msda_last_error()).find("tensors." + row.name) != std::string::npos);
+    CHECK(on_cpu.buffers.check_untouched() == "");
+  }
+  CHECK(call.finish() == "");
+  CHECK(on_gpu.buffers.check_untouched() == "");
+  // And the next good calls are good.
+  CHECK(execute(on_gpu.plan.plan.get(), on_gpu.buffers).failure == "");
+  CHECK(msda_execute(on_cpu.plan.plan.get(), &on_cpu.buffers.c(), nullptr) == MSDA_SUCCESS);
+}
+
+namespace {
+
+// One level, one point a query in its middle, constant tensors but for their ends: the last query
+// looks at the last pixels. Returns its first output and an earlier query's.
+struct Ends {
+  float early;
+  float last;
+};
+
+struct DeviceArray {
+  explicit DeviceArray(std::size_t size) : bytes(size) {
+    require_cuda(cudaMalloc(&data, bytes), "cudaMalloc");
+  }
+  ~DeviceArray() { cudaFree(data); }
+  void fill(int byte, std::size_t from, std::size_t to) {
+    require_cuda(cudaMemset(static_cast<char*>(data) + from, byte, to - from), "cudaMemset");
+  }
+  void put(std::size_t at, const void* from, std::size_t count) {
+    require_cuda(cudaMemcpy(static_cast<char*>(data) + at, from, count, cudaMemcpyHostToDevice),
+                 "cudaMemcpy");
+  }
+  float get(std::size_t at) {
+    float value = 0;
+    require_cuda(cudaMemcpy(&value, static_cast<char*>(data) + at, 4, cudaMemcpyDeviceToHost),
+                 "cudaMemcpy");
+    return value;
+  }
+  void* data = nullptr;
+  std::size_t bytes;
+};
+
+Ends run_large(TestHandle const& handle, ProblemShape const& shape, std::string const& id) {
+  auto const bytes = [&](TensorId tensor) {
+    TensorLayout const layout = layout_of(shape, tensor);
+    return static_cast<std::size_t>(layout.span()) * element_bytes(layout.dtype);
+  };
+  PlanResult const plan = make_plan(handle, shape, id);
+  REQUIRE(plan.message == "");
+  DeviceArray value(bytes(TensorId::kValue)), coord(bytes(TensorId::kCoord));
+  DeviceArray weight(bytes(TensorId::kWeight)), output(bytes(TensorId::kOutput));
+  // 0x3c3c is 1.05859375 in F16, 0x4040 is 2.125.
+  std::size_t const tail = value.bytes / 16;
+  value.fill(0x3c, 0, value.bytes - tail);
+  value.fill(0x40, value.bytes - tail, value.bytes);
+  coord.fill(0, 0, coord.bytes);
+  weight.fill(0, 0, weight.bytes);
+  output.fill(0xff, 0, output.bytes);
+  // The centre of the last pixel.
+  auto const side = static_cast<float>(shape.levels[0].width);
+  float const corner = (side - 0.5f) / side;
+  auto const row_points = static_cast<std::size_t>(shape.point_total() * shape.head_count);
+  std::vector<float> const early(2 * row_points, 0.25f), last(2 * row_points, corner);
+  std::vector<float> const one(row_points, 1.0f / static_cast<float>(shape.point_total()));
+  coord.put(0, early.data(), early.size() * 4);
+  coord.put(coord.bytes - last.size() * 4, last.data(), last.size() * 4);
+  weight.put(0, one.data(), one.size() * 4);
+  weight.put(weight.bytes - one.size() * 4, one.data(), one.size() * 4);
+  msda_tensors tensors{};
+  tensors.struct_size = sizeof(tensors);
+  tensors.value = value.data;
+  tensors.coord = coord.data;
+  tensors.weight = weight.data;
+  tensors.output = output.data;
+  REQUIRE(msda_execute(plan.plan.get(), &tensors, nullptr) == MSDA_SUCCESS);
+  require_cuda(cudaDeviceSynchronize(), "running");
+  return {output.get(0), output.get(output.bytes - 4)};
+}
+
+}  // namespace
+
+TEST_CASE("tensors of more than 2^31 elements, on the GPU" * needs_gpu()) {
+  TestHandle const handle(gpu_options());
+  ProblemShape shape;
+  shape.set_dtypes(MSDA_F16);
+  shape.output_dtype = MSDA_F32;
+  shape.head_dim = 8;
+  struct Size {
+    const char* what;
+    std::int32_t side, points;
+    std::int64_t heads, queries, batch;
+  };
+  for (Size const& size :
+       {Size{"value", 16500, 1, 1, 2, 1}, Size{"value, by its batch", 4130, 1, 8, 2, 16},
+        Size{"coord", 16, 16, 8, (1 << 23) + 5, 1}, Size{"output", 16, 1, 8, (1 << 25) + 3, 1},
+        Size{"batch beyond 65535", 4, 1, 1, 1, 70000}}) {
+    shape.levels = {{size.side, size.side, size.points}};
+    shape.head_count = size.heads;
+    shape.query_count = size.queries;
+    shape.batch = size.batch;
+    for (std::string const& id : accepting_kernels(handle, shape)) {
+      CAPTURE(size.what);
+      CAPTURE(id);
+      Ends const ends = run_large(handle, shape, id);
+      CHECK(ends.early == doctest::Approx(1.05859375).epsilon(0.01));
+      CHECK(ends.last == doctest::Approx(2.125).epsilon(0.01));
+    }
+  }
+}
+
+TEST_CASE("what a call costs the host, on the GPU" * needs_gpu()) {
+  TestHandle const handle(gpu_options());
+  ProblemShape const shape = corpus_case("decoder").shape;
+  Scene scene(handle, corpus_case("decoder").make(shape), "");
+  GpuCall call(scene.plan.plan.get(), scene.buffers);
+  std::vector<double> microseconds;
+  for (int round = 0; round < 50; ++round) {
+    require_cuda(cudaDeviceSynchronize(), "waiting");
+    auto const start = std::chrono::steady_clock::now();
+    for (int i = 0; i < 20; ++i) {
+      REQUIRE(msda_execute(scene.plan.plan.get(), &call.c(), nullptr) == MSDA_SUCCESS);
+    }
+    std::chrono::duration<double, std::micro> const spent =
+        std::chrono::steady_clock::now() - start;
+    microseconds.push_back(spent.count() / 20);
+  }
+  std::sort(microseconds.begin(), microseconds.end());
+  fmt::print("[gpu    ] msda_execute takes {:.2f} us of the host, median of {}\n",
+             microseconds[microseconds.size() / 2], microseconds.size());
+  CHECK(microseconds[microseconds.size() / 2] < 20);
+  CHECK(call.finish() == "");
+}
+
+#endif
