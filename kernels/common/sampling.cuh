@@ -107,10 +107,13 @@ __device__ Softmax<Real> softmax_of(Params const& p, PointRow const& row) {
 // The four corners of a point: (y0, x0), (y0, x0 + 1), (y0 + 1, x0), (y0 + 1, x0 + 1).
 template <typename Real>
 struct Corners {
-  std::int64_t token[4];  // -1: outside the map
-  Real fx, fy;
+  std::int64_t first;       // token of (y0, x0), which may be outside
+  std::int64_t row_tokens;  // of the level
+  bool inside[4];
   bool any_inside;
+  Real fx, fy;
 
+  __device__ std::int64_t token(int i) const { return first + (i & 1) + (i >> 1) * row_tokens; }
   __device__ Real weight(int i) const {
     Real const one = 1;
     return (i & 1 ? fx : one - fx) * (i & 2 ? fy : one - fy);
@@ -120,7 +123,7 @@ struct Corners {
 template <typename Real>
 __device__ __forceinline__ Corners<Real> corners_of(LevelParams const& level,
                                                     Point<Real> const& point) {
-  Corners<Real> corners{{-1, -1, -1, -1}, 0, 0, false};
+  Corners<Real> corners{0, level.row_tokens, {}, false, 0, 0};
   // Written so that NaN is outside. Beyond these bounds the floor may not fit an integer.
   if (!(point.x >= -1 && point.x < static_cast<Real>(level.width))) return corners;
   if (!(point.y >= -1 && point.y < static_cast<Real>(level.height))) return corners;
@@ -132,12 +135,11 @@ __device__ __forceinline__ Corners<Real> corners_of(LevelParams const& level,
   auto const y0 = static_cast<std::int32_t>(top);
   bool const has_x[2] = {x0 >= 0, x0 < level.width - 1};
   bool const has_y[2] = {y0 >= 0, y0 < level.height - 1};
-  std::int64_t const token = level.origin + y0 * level.row_tokens + x0;
+  corners.first = level.origin + y0 * level.row_tokens + x0;
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    if (!has_x[i & 1] || !has_y[i >> 1]) continue;
-    corners.token[i] = token + (i >> 1) * level.row_tokens + (i & 1);
-    corners.any_inside = true;
+    corners.inside[i] = has_x[i & 1] && has_y[i >> 1];
+    corners.any_inside = corners.any_inside || corners.inside[i];
   }
   return corners;
 }

@@ -64,13 +64,16 @@ __device__ auto forward_element(Params const& p, Row<Real> const& row, std::int6
       Point<Real> const point = point_at<Real>(p, row.at, level, l, k);
       if (!point.is_number) continue;
       Corners<Real> const corners = corners_of(level, point);
+      // Distances, so that there is one product a point and not one a corner.
+      auto const* const first = value + corners.first * p.value_strides.row;
+      std::int64_t const down = level.row_tokens * p.value_strides.row;
       Sum sample = 0;
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         // Outside corners are zero, not zero times what lies there.
-        if (corners.token[i] < 0) continue;
+        if (!corners.inside[i]) continue;
         sample += static_cast<Sum>(corners.weight(i)) *
-                  convert<Sum>(value[corners.token[i] * p.value_strides.row]);
+                  convert<Sum>(first[(i & 1) * p.value_strides.row + (i >> 1) * down]);
       }
       sum += static_cast<Sum>(row.weight(p, k)) * sample;
     }

@@ -38,8 +38,8 @@ __device__ auto point_grad(Params const& p, Row<Real> const& row, LevelParams co
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       v[i] = 0;
-      if (corners.token[i] < 0) continue;
-      v[i] = convert<Sum>(value[corners.token[i] * p.value_strides.row + d]);
+      if (!corners.inside[i]) continue;
+      v[i] = convert<Sum>(value[corners.token(i) * p.value_strides.row + d]);
       sample += static_cast<Sum>(corners.weight(i)) * v[i];
     }
     grad.x += g * ((one - fy) * (v[1] - v[0]) + fy * (v[3] - v[2]));
@@ -221,8 +221,9 @@ __device__ auto scatter_at(Params const& p, std::int64_t b, std::int64_t m, std:
   bool any = false;
 #pragma unroll
   for (int c = 0; c < 4; ++c) {
-    if (corners.token[c] < first || corners.token[c] >= last) continue;
-    scatter.token[c] = corners.token[c];
+    std::int64_t const token = corners.token(c);
+    if (!corners.inside[c] || token < first || token >= last) continue;
+    scatter.token[c] = token;
     any = true;
   }
   if (!any) return scatter;

@@ -151,12 +151,11 @@ void check_memory(CallBuffers const& buffers, Device const& device) {
   for (int i = 0; i < buffers.count; ++i) {
     Buffer const& buffer = buffers.items[static_cast<std::size_t>(i)];
     if (buffer.begin == buffer.end) continue;
-    cuda::MemoryKind const kind = cuda::kind_of(buffer.pointer);
-    if (device.is_cpu() && kind == cuda::MemoryKind::kDevice) {
+    if (device.is_cpu() && cuda::is_device_only(buffer.pointer)) {
       invalid("tensors.{} is {}: must be host memory, the handle's device is the CPU",
               buffer.shape.name, buffer.pointer);
     }
-    if (!device.is_cpu() && kind == cuda::MemoryKind::kHost && !device.reads_host_memory) {
+    if (!device.is_cpu() && !device.reads_host_memory && cuda::is_unknown_to_cuda(buffer.pointer)) {
       invalid("tensors.{} is {}: must be memory that CUDA device {} can reach, this is the host's",
               buffer.shape.name, buffer.pointer, device.ordinal);
     }

@@ -11,38 +11,48 @@ namespace msda::cuda {
 namespace {
 
 // The driver's own function: looking at a pointer must neither load nor start the driver.
-using PointerAttributes = int (*)(unsigned count, int* attributes, void** data,
-                                  unsigned long long pointer);
-std::atomic<PointerAttributes> known_pointer_attributes{nullptr};
+using PointerAttribute = int (*)(void* data, int attribute, unsigned long long pointer);
+std::atomic<PointerAttribute> known_pointer_attribute{nullptr};
+
+// CU_POINTER_ATTRIBUTE_MEMORY_TYPE and its values; CU_POINTER_ATTRIBUTE_IS_MANAGED.
+constexpr int kMemoryType = 2;
+constexpr unsigned kDeviceMemory = 2;
+constexpr int kIsManaged = 8;
+constexpr int kNoCudaMemory = 1;  // CUDA_ERROR_INVALID_VALUE: an address that CUDA knows nothing of
 
 }  // namespace
 
 void look_for_driver() {
-  if (known_pointer_attributes.load(std::memory_order_relaxed) != nullptr) return;
+  if (known_pointer_attribute.load(std::memory_order_relaxed) != nullptr) return;
   void* const driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
   if (driver == nullptr) return;
-  known_pointer_attributes.store(
-      reinterpret_cast<PointerAttributes>(dlsym(driver, "cuPointerGetAttributes")),
+  known_pointer_attribute.store(
+      reinterpret_cast<PointerAttribute>(dlsym(driver, "cuPointerGetAttribute")),
       std::memory_order_relaxed);
 }
 
-MemoryKind kind_of(const void* pointer) {
-  PointerAttributes const attributes_of = known_pointer_attributes.load(std::memory_order_relaxed);
-  if (attributes_of == nullptr) return MemoryKind::kUnknown;
-  // CU_POINTER_ATTRIBUTE_MEMORY_TYPE and _IS_MANAGED; the type is 1 for host and 2 for device
-  // memory.
-  int attributes[2] = {2, 8};
+namespace {
+
+// The driver's answer, or kNotAsked.
+constexpr int kNotAsked = -1;
+int ask(const void* pointer, int attribute, unsigned& answer) {
+  PointerAttribute const attribute_of = known_pointer_attribute.load(std::memory_order_relaxed);
+  if (attribute_of == nullptr) return kNotAsked;
+  return attribute_of(&answer, attribute, reinterpret_cast<unsigned long long>(pointer));
+}
+
+}  // namespace
+
+bool is_unknown_to_cuda(const void* pointer) {
   unsigned type = 0;
+  return ask(pointer, kMemoryType, type) == kNoCudaMemory;
+}
+
+bool is_device_only(const void* pointer) {
+  unsigned type = 0;
+  if (ask(pointer, kMemoryType, type) != 0 || type != kDeviceMemory) return false;
   unsigned managed = 0;
-  void* data[2] = {&type, &managed};
-  if (attributes_of(2, attributes, data, reinterpret_cast<unsigned long long>(pointer)) != 0) {
-    return MemoryKind::kUnknown;
-  }
-  if (managed != 0) return MemoryKind::kBoth;
-  if (type == 2) return MemoryKind::kDevice;
-  // Page-locked host memory, which a GPU can read; or, with type 0, memory that CUDA knows nothing
-  // of.
-  return type == 1 ? MemoryKind::kBoth : MemoryKind::kHost;
+  return ask(pointer, kIsManaged, managed) == 0 && managed == 0;
 }
 
 #if MSDA_HAS_CUDA

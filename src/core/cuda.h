@@ -33,11 +33,11 @@ class CurrentDevice {
   std::int32_t before_ = -1;
 };
 
-// Which memory an address belongs to, as far as the driver can tell; kUnknown where this process
-// had loaded none when look_for_driver() was last called. That may allocate, kind_of() does not.
-enum class MemoryKind { kUnknown, kHost, kDevice, kBoth };
+// What the driver says of an address; "no" where this process had loaded no driver when
+// look_for_driver() was last called. That may allocate, the others do not.
 void look_for_driver();
-MemoryKind kind_of(const void* pointer);
+bool is_unknown_to_cuda(const void* pointer);  // the host's, and no device can reach it
+bool is_device_only(const void* pointer);      // a device's, and the host cannot reach it
 
 // Memory of the current device. allocate() throws std::bad_alloc where there is none left.
 void* allocate(std::size_t bytes);
