@@ -25,7 +25,7 @@ struct RowConfig {
   static constexpr int kCorners = kSplit ? 2 : 4;                   // that a lane loads
   static constexpr int kInFlight = kLanes < 2 || kPieces > 1 ? 1 : 2;  // points whose loads are out
   static constexpr int kThreads = 256;
-  static constexpr int kBlocksAnSm = !kAligned ? 2 : kFused ? 3 : 4;
+  static constexpr int kBlocksAnSm = !kAligned ? 2 : kFused || kMostChannels > d32 ? 3 : 4;
   static constexpr int kSlots = kThreads / kLanes;
   static constexpr int kRecords = kThreads;  // of one buffer
 };
