@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <utility>
 
 namespace msda::cli {
@@ -12,7 +11,7 @@ constexpr std::size_t kFewestRuns = 3;
 
 void write_all(std::vector<std::byte>& memory) {
   static int byte = 0;
-  std::memset(memory.data(), ++byte & 0xFF, memory.size());
+  std::fill(memory.begin(), memory.end(), static_cast<std::byte>(++byte & 0xFF));
   asm volatile("" : : "r"(memory.data()) : "memory");  // nobody reads it, yet it has to be written
 }
 
