@@ -6,30 +6,24 @@ namespace msda {
 
 // Each family defines its own kFamily; the list is kernels/families.inc and nothing else. Those of
 // GPUs are there where CUDA is.
-#define MSDA_CPU_FAMILY(name)  \
-  namespace name {             \
-  extern const Family kFamily; \
-  }
 #if MSDA_HAS_CUDA
 #define MSDA_FAMILY(name) MSDA_CPU_FAMILY(name)
 #else
 #define MSDA_FAMILY(name)
 #endif
+
+#define MSDA_CPU_FAMILY(name)  \
+  namespace name {             \
+  extern const Family kFamily; \
+  }
 #include "../kernels/families.inc"
-#undef MSDA_FAMILY
 #undef MSDA_CPU_FAMILY
 
 namespace {
 
 const Family* const kFamilies[] = {
 #define MSDA_CPU_FAMILY(name) &name::kFamily,
-#if MSDA_HAS_CUDA
-#define MSDA_FAMILY(name) MSDA_CPU_FAMILY(name)
-#else
-#define MSDA_FAMILY(name)
-#endif
 #include "../kernels/families.inc"
-#undef MSDA_FAMILY
 #undef MSDA_CPU_FAMILY
 };
 

@@ -8,36 +8,28 @@
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
 
+#include <type_traits>
+
 namespace msda {
 
 // What a value is in memory, and the type that sums of values are formed in.
+template <typename T>
+struct TraitsOf {
+  using Element = T;
+  using Sum = std::conditional_t<std::is_same_v<T, double>, double, float>;
+};
 template <ValueType kType>
 struct ValueTraits;
 template <>
-struct ValueTraits<ValueType::f64> {
-  using Element = double;
-  using Sum = double;
-};
+struct ValueTraits<ValueType::f64> : TraitsOf<double> {};
 template <>
-struct ValueTraits<ValueType::f32> {
-  using Element = float;
-  using Sum = float;
-};
+struct ValueTraits<ValueType::f32> : TraitsOf<float> {};
 template <>
-struct ValueTraits<ValueType::f16> {
-  using Element = __half;
-  using Sum = float;
-};
+struct ValueTraits<ValueType::f16> : TraitsOf<__half> {};
 template <>
-struct ValueTraits<ValueType::bf16> {
-  using Element = __nv_bfloat16;
-  using Sum = float;
-};
+struct ValueTraits<ValueType::bf16> : TraitsOf<__nv_bfloat16> {};
 template <>
-struct ValueTraits<ValueType::f8> {
-  using Element = __nv_fp8_e4m3;
-  using Sum = float;
-};
+struct ValueTraits<ValueType::f8> : TraitsOf<__nv_fp8_e4m3> {};
 
 template <typename Real, typename T>
 __device__ __forceinline__ Real convert(T x) {

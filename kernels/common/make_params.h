@@ -6,7 +6,6 @@
 #include "kernels/common/params.h"
 
 #include <cstddef>
-#include <memory_resource>
 
 namespace msda {
 

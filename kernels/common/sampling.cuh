@@ -50,6 +50,27 @@ struct PointRow {
         reference((b * p.query_count + q) * p.level_count * p.reference_dim) {}
 };
 
+// A reference point, or a box with its extent, at element `at` of the reference tensor.
+template <typename Real>
+struct Reference {
+  Real x, y, width, height;
+  Real check;  // no number where one of them is none
+
+  __device__ __forceinline__ Reference(Params const& p, std::int64_t at)
+      : x(component(p, at)), y(component(p, at + 1)), width(0), height(0) {
+    check = zero_if_number(x) + zero_if_number(y);
+    if (p.reference_dim == 2) return;
+    width = component(p, at + 2);
+    height = component(p, at + 3);
+    check += zero_if_number(width) + zero_if_number(height);
+  }
+
+ private:
+  static __device__ __forceinline__ Real component(Params const& p, std::int64_t at) {
+    return load_element<Real>(p.coord_dtype, p.reference, at);
+  }
+};
+
 // Point k, which is on level l. Fused: reference points with offsets in pixels, or boxes with
 // offsets in units of half their size over P_l.
 template <typename Real>
@@ -63,22 +84,18 @@ __device__ __forceinline__ Point<Real> point_at(Params const& p, PointRow const&
   Real check = zero_if_number(x) + zero_if_number(y);
   if (p.reference_dim == 0) return {to_pixel(x, width), to_pixel(y, height), check == check};
 
-  std::int64_t const r = row.reference + static_cast<std::int64_t>(l) * p.reference_dim;
-  auto const centre_x = load_element<Real>(p.coord_dtype, p.reference, r);
-  auto const centre_y = load_element<Real>(p.coord_dtype, p.reference, r + 1);
-  check += zero_if_number(centre_x) + zero_if_number(centre_y);
+  Reference<Real> const reference(p,
+                                  row.reference + static_cast<std::int64_t>(l) * p.reference_dim);
+  check += reference.check;
   if (p.reference_dim == 2) {
     // An offset in pixels of an empty map is divided by zero: no number.
     bool const is_number = check == check && level.width > 0 && level.height > 0;
-    return {to_pixel(centre_x + x / width, width), to_pixel(centre_y + y / height, height),
+    return {to_pixel(reference.x + x / width, width), to_pixel(reference.y + y / height, height),
             is_number};
   }
-  auto const extent_x = load_element<Real>(p.coord_dtype, p.reference, r + 2);
-  auto const extent_y = load_element<Real>(p.coord_dtype, p.reference, r + 3);
-  check += zero_if_number(extent_x) + zero_if_number(extent_y);
   Real const step = static_cast<Real>(0.5) / static_cast<Real>(level.point_count);
-  return {to_pixel(product_sum(centre_x, x, extent_x, step), width),
-          to_pixel(product_sum(centre_y, y, extent_y, step), height), check == check};
+  return {to_pixel(product_sum(reference.x, x, reference.width, step), width),
+          to_pixel(product_sum(reference.y, y, reference.height, step), height), check == check};
 }
 
 // Softmax of a row of logits: weight = exp(logit - largest) / sum.

@@ -4,13 +4,11 @@
 #include "kernels/direct/direct.h"
 #include "core/cuda.h"
 #include "core/dtype.h"
-#include "core/status.h"
 #include "kernels/common/elements.h"
 #include "kernels/common/make_params.h"
 #include "registry.h"
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 
 namespace msda::direct {
@@ -173,31 +171,34 @@ struct DirectPlan final : Prepared {
   How how{};
 };
 
+// 8-bit values are loaded 8 bytes at a time, all else 16.
+bool strides_are_aligned(Problem const& problem) {
+  std::int64_t const bytes = dtype_bytes(problem.value_dtype);
+  std::int64_t const strides = problem.value.batch | problem.value.row | problem.value.head;
+  return strides * bytes % (bytes == 1 ? 8 : 16) == 0;
+}
+
 PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const& device,
                     std::pmr::memory_resource* memory) {
   PreparedPtr prepared = make_prepared<DirectPlan>(memory, problem, device);
   auto& plan = static_cast<DirectPlan&>(*prepared);
   plan.instance = entry_of(variant).instance();
   plan.how.backward = problem.backward();
+  plan.how.fused = problem.fused();
   plan.how.wide = is_wide(problem);
   plan.how.split = problem.head_count % 2 == 1;
+  plan.how.aligned = strides_are_aligned(problem);
   plan.instance.load(plan.how);
   return prepared;
 }
 
-bool is_aligned(Problem const& problem, Params const& params) {
+bool buffers_are_aligned(Params const& params) {
   std::uintptr_t bits = 0;
   for (const void* const pointer : {params.value, params.coord, params.weight, params.reference,
                                     static_cast<const void*>(params.output)}) {
     bits |= reinterpret_cast<std::uintptr_t>(pointer);
   }
-  std::int64_t const bytes = dtype_bytes(problem.value_dtype);
-  std::uintptr_t value_bits = 0;
-  for (std::int64_t const stride : {problem.value.batch, problem.value.row, problem.value.head}) {
-    value_bits |= static_cast<std::uintptr_t>(stride * bytes);
-  }
-  // 8-bit values are loaded 8 bytes at a time.
-  return bits % 16 == 0 && value_bits % (bytes == 1 ? 8 : 16) == 0;
+  return bits % 16 == 0;
 }
 
 void launch(Variant const&, Launch const& launch) {
@@ -207,7 +208,7 @@ void launch(Variant const&, Launch const& launch) {
   Arena arena(launch.call.workspace);
   params.sums = take_sums(launch.problem, arena);
   How how = plan.how;
-  how.aligned = is_aligned(launch.problem, params);
+  how.aligned = how.aligned && buffers_are_aligned(params);
   plan.instance.launch(params, how, static_cast<cudaStream_t>(launch.call.stream));
 }
 

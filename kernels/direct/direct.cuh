@@ -6,6 +6,8 @@
 #include "kernels/direct/generic_backward.cuh"
 #include "kernels/direct/row.cuh"
 
+#include <type_traits>
+
 namespace msda::direct {
 
 // ---- the generic kernels
@@ -68,23 +70,26 @@ void load_any(bool backward) {
 // ---- the row kernel
 // --------------------------------------------------------------------------------------
 
+template <class Fn>
+void with_bool(bool value, Fn fn) {
+  if (value) {
+    fn(std::true_type());
+  } else {
+    fn(std::false_type());
+  }
+}
+
 // Calls fn with the RowConfig for what is known at run time.
 template <ValueType kType, Channels kMost, Points kPoints, class Fn>
-void with_config(bool fused, How how, Fn fn) {
+void with_config(How how, Fn fn) {
   constexpr bool kCanSplit = is_half_line(kMost, sizeof(typename ValueTraits<kType>::Element));
-  auto const choose = [&](auto is_fused, auto is_aligned) {
-    constexpr bool kFused = decltype(is_fused)::value;
-    constexpr bool kAligned = decltype(is_aligned)::value;
-    if (kCanSplit && how.split) {
-      fn(RowConfig<kType, kMost, kPoints, kFused, kCanSplit, kAligned>());
-    } else {
-      fn(RowConfig<kType, kMost, kPoints, kFused, false, kAligned>());
-    }
-  };
-  if (fused && how.aligned) choose(std::true_type(), std::true_type());
-  if (fused && !how.aligned) choose(std::true_type(), std::false_type());
-  if (!fused && how.aligned) choose(std::false_type(), std::true_type());
-  if (!fused && !how.aligned) choose(std::false_type(), std::false_type());
+  with_bool(how.fused, [&](auto fused) {
+    with_bool(how.aligned, [&](auto aligned) {
+      with_bool(how.split, [&](auto split) {
+        fn(RowConfig<kType, kMost, kPoints, fused, split && kCanSplit, aligned>());
+      });
+    });
+  });
 }
 
 // ---- instances
@@ -94,15 +99,15 @@ template <ValueType kType, Channels kMost, Points kPoints>
 struct InstanceOf {
   static void load(How how) {
     if constexpr (kMost == dany) {
+      if constexpr (kType != ValueType::f64) {
+        if (!how.wide) return load_any<kType, float>(how.backward);
+      }
       load_any<kType, double>(how.backward);
-      if constexpr (kType != ValueType::f64) load_any<kType, float>(how.backward);
     } else {
-      for (bool const fused : {false, true}) {
-        for (bool const aligned : {false, true}) {
-          how.aligned = aligned;
-          with_config<kType, kMost, kPoints>(
-              fused, how, [](auto config) { load_kernel(forward_rows<decltype(config)>); });
-        }
+      for (bool const aligned : {false, true}) {
+        how.aligned = aligned;
+        with_config<kType, kMost, kPoints>(
+            how, [](auto config) { load_kernel(forward_rows<decltype(config)>); });
       }
     }
   }
@@ -114,7 +119,7 @@ struct InstanceOf {
       launch_any<kType, double>(p, how.backward, stream);
     } else {
       std::int64_t const rows = p.batch * p.query_count * p.head_count;
-      with_config<kType, kMost, kPoints>(p.reference_dim != 0, how, [&](auto config) {
+      with_config<kType, kMost, kPoints>(how, [&](auto config) {
         using Config = decltype(config);
         launch_kernel(forward_rows<Config>, (rows + Config::kSlots - 1) / Config::kSlots,
                       Config::kThreads, stream, p);

@@ -12,6 +12,7 @@ namespace msda::direct {
 // What launch() has to know that is not in Params.
 struct How {
   bool backward = false;
+  bool fused = false;
   bool wide = false;     // coordinates in float64
   bool split = false;    // M is odd, see is_half_line()
   bool aligned = false;  // every tensor to 16 bytes
@@ -19,7 +20,8 @@ struct How {
 
 // An instantiation: a row of variants.inc.
 struct Instance {
-  void (*load)(How);  // the kernels that launch(.., How) starts, onto the current device
+  // The kernels that launch() may start, aligned or not, onto the current device.
+  void (*load)(How);
   void (*launch)(Params const&, How, cudaStream_t);
 };
 

@@ -131,9 +131,11 @@ __device__ Softmax<float> shared_softmax(Params const& p, std::int64_t first, in
 template <class Config>
 class RowGather {
  public:
-  __device__ RowGather(Params const& p, PlaceParams const* places, Record* records)
+  __device__ RowGather(Params const& p, PlaceParams const* places, const std::uint8_t* level_of,
+                       Record* records)
       : p_(p),
         places_(places),
+        level_of_(level_of),
         records_(records + threadIdx.x / 32 * 32),
         slot_(p),
         lane_(static_cast<int>(threadIdx.x) % Config::kLanes),
@@ -171,10 +173,8 @@ class RowGather {
  private:
   // Pieces behind the last one repeat it: they cost no line and are not stored.
   __device__ std::int32_t piece(int i) const {
-    int const lane = Config::kSplit ? lane_ % (Config::kLanes / 2) : lane_;
-    int const group = Config::kSplit ? Config::kLanes / 2 : Config::kLanes;
     int const last = static_cast<int>(p_.head_dim) / Config::kChannels - 1;
-    return min(lane + i * group, last);
+    return min(lane_ % Config::kGroup + i * Config::kGroup, last);
   }
 
   __device__ int place_of(int k) const { return Config::kPoints > 0 ? k / Config::kPoints : k; }
@@ -194,20 +194,17 @@ class RowGather {
       int const R = p_.reference_dim;
       int const l = level_of_[place_of(k)];
       std::int64_t const at = ((slot_.b * p_.query_count + slot_.q) * p_.level_count + l) * R;
-      float const centre_x = load_element<float>(p_.coord_dtype, p_.reference, at);
-      float const centre_y = load_element<float>(p_.coord_dtype, p_.reference, at + 1);
-      check += zero_if_number(centre_x) + zero_if_number(centre_y);
+      Reference<float> const reference(p_, at);
+      check += reference.check;
       if (R == 2) {
         bool const is_number = check == check && place.width > 0.0f && place.height > 0.0f;
-        return {centre_x * place.width - 0.5f + raw.x, centre_y * place.height - 0.5f + raw.y,
+        return {reference.x * place.width - 0.5f + raw.x, reference.y * place.height - 0.5f + raw.y,
                 is_number};
       }
-      float const extent_x = load_element<float>(p_.coord_dtype, p_.reference, at + 2);
-      float const extent_y = load_element<float>(p_.coord_dtype, p_.reference, at + 3);
-      check += zero_if_number(extent_x) + zero_if_number(extent_y);
       float const step = 0.5f / static_cast<float>(p_.near_levels[l].point_count);
-      return {(centre_x + raw.x * (extent_x * step)) * place.width - 0.5f,
-              (centre_y + raw.y * (extent_y * step)) * place.height - 0.5f, check == check};
+      return {(reference.x + raw.x * (reference.width * step)) * place.width - 0.5f,
+              (reference.y + raw.y * (reference.height * step)) * place.height - 0.5f,
+              check == check};
     }
   }
 
@@ -289,14 +286,14 @@ class RowGather {
     }
   }
 
-  __device__ bool is_right_half() const { return lane_ >= Config::kLanes / 2; }
+  __device__ bool is_right_half() const { return lane_ >= Config::kGroup; }
 
   __device__ void add_halves() {
 #pragma unroll
     for (int n = 0; n < Config::kPieces; ++n) {
 #pragma unroll
       for (int c = 0; c < Config::kChannels; ++c) {
-        sum_[n][c] += __shfl_xor_sync(0xffffffffu, sum_[n][c], Config::kLanes / 2);
+        sum_[n][c] += __shfl_xor_sync(0xffffffffu, sum_[n][c], Config::kGroup);
       }
     }
   }
@@ -304,11 +301,10 @@ class RowGather {
   __device__ void store() const {
     if (!slot_.is_there) return;
     if (Config::kSplit && is_right_half()) return;
-    constexpr int kGroup = Config::kSplit ? Config::kLanes / 2 : Config::kLanes;
     std::int64_t const first = slot_.row * p_.head_dim;
 #pragma unroll
     for (int n = 0; n < Config::kPieces; ++n) {
-      int const channel = (lane_ + n * kGroup) * Config::kChannels;
+      int const channel = (lane_ + n * Config::kGroup) * Config::kChannels;
       if (channel >= p_.head_dim) continue;
       float scaled[Config::kChannels];
 #pragma unroll
@@ -319,12 +315,9 @@ class RowGather {
     }
   }
 
- public:
-  const std::uint8_t* level_of_ = nullptr;  // fused: level of each place
-
- private:
   Params const& p_;
   PlaceParams const* places_;
+  const std::uint8_t* level_of_;  // fused: level of each place
   Record* records_;
   Slot<Config> slot_;
   int lane_;
@@ -363,9 +356,7 @@ __global__ void __launch_bounds__(Config::kThreads, Config::kBlocksAnSm)
   __shared__ Record records[2 * Config::kThreads];
   fill_places<Config>(p, places, level_of);
   __syncthreads();
-  RowGather<Config> gather(p, places, records);
-  gather.level_of_ = level_of;
-  gather.run();
+  RowGather<Config>(p, places, level_of, records).run();
 }
 
 }  // namespace msda::direct

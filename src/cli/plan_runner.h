@@ -16,7 +16,6 @@ namespace msda::cli {
 // A handle, and the device that it is for.
 struct Engine {
   Engine(std::int32_t device_number, std::int32_t thread_count);
-  bool on_gpu() const { return device >= 0; }
 
   std::int32_t device;
   Handle handle;

@@ -1,6 +1,7 @@
 // Plans as bytes: there and back, stale ones, damaged ones.
 
 #include "support/case_file.h"
+#include "support/kernel_cases.h"
 #include "support/runner.h"
 
 #include <doctest/doctest.h>
@@ -99,32 +100,24 @@ Blob sample_blob(TestHandle const& handle) {
 
 TEST_CASE("a plan comes back from its bytes as it was") {
   TestHandle const handle;
-  for (const char* const name : {"encoder_grid", "decoder", "bordered", "heads_outside",
-                                 "mixed_fused_f8", "no_queries", "no_levels", "unused_level"}) {
-    for (ProblemShape shape : corpus_case(name).shapes()) {
-      for (msda_operation const operation : {MSDA_FORWARD, MSDA_BACKWARD}) {
-        shape.operation = operation;
-        TestProblem const problem = corpus_case(name).make(shape);
-        for (std::string const& id : accepting_kernels(handle, shape)) {
-          CAPTURE(id);
-          CAPTURE(name);
-          PlanResult const plan = make_plan(handle, shape, id);
-          Blob const blob = serialize(plan.plan.get());
-          Restored const restored = deserialize(handle, blob);
-          REQUIRE(restored.message == "");
-          CHECK(plan_info(restored.plan.get()).kernel_id == id);
-          CHECK(plan_info(restored.plan.get()).workspace_bytes ==
-                plan_info(plan.plan.get()).workspace_bytes);
-          CHECK(serialize(restored.plan.get()) == blob);
-          RunResult const expected = run_plan(plan.plan.get(), problem, 0);
-          RunResult const actual = run_plan(restored.plan.get(), problem, 0);
-          REQUIRE(expected.failure == "");
-          CHECK(actual.failure == "");
-          CHECK(actual.same_bits(expected));
-        }
-      }
-    }
-  }
+  for_kernels_and_cases(handle,
+                        {"encoder_grid", "decoder", "bordered", "heads_outside", "mixed_fused_f8",
+                         "no_queries", "no_levels", "unused_level"},
+                        [&](TestProblem const& problem, std::string const& id) {
+                          PlanResult const plan = make_plan(handle, problem.shape, id);
+                          Blob const blob = serialize(plan.plan.get());
+                          Restored const restored = deserialize(handle, blob);
+                          REQUIRE(restored.message == "");
+                          CHECK(plan_info(restored.plan.get()).kernel_id == id);
+                          CHECK(plan_info(restored.plan.get()).workspace_bytes ==
+                                plan_info(plan.plan.get()).workspace_bytes);
+                          CHECK(serialize(restored.plan.get()) == blob);
+                          RunResult const expected = run_plan(plan.plan.get(), problem, 0);
+                          RunResult const actual = run_plan(restored.plan.get(), problem, 0);
+                          REQUIRE(expected.failure == "");
+                          CHECK(actual.failure == "");
+                          CHECK(actual.same_bits(expected));
+                        });
 }
 
 TEST_CASE("a plan of another version device or kernel is stale") {

@@ -3,6 +3,7 @@
 #include "support/allocation_watch.h"
 #include "support/case_file.h"
 #include "support/counting_allocator.h"
+#include "support/kernel_cases.h"
 #include "support/runner.h"
 
 #include <doctest/doctest.h>
@@ -158,31 +159,22 @@ TEST_CASE("every allocation of the library's own fails in turn") {
 TEST_CASE("execute allocates nothing") {
   for (std::int32_t const threads : {1, 3}) {
     TestHandle const handle(threads);
-    for (const char* const name :
-         {"encoder", "decoder", "odd_coords", "many_points", "padded_rows"}) {
-      for (ProblemShape shape : corpus_case(name).shapes()) {
-        for (msda_operation const operation : {MSDA_FORWARD, MSDA_BACKWARD}) {
-          shape.operation = operation;
-          TestProblem const problem = corpus_case(name).make(shape);
-          for (std::string const& id : accepting_kernels(handle, shape)) {
-            CAPTURE(id);
-            CAPTURE(name);
-            PlanResult const plan = make_plan(handle, shape, id);
-            CallBuffers buffers(problem, plan.plan.get(), 0);
-            msda_status status = MSDA_SUCCESS;
-            std::int64_t count = 0;
-            {
-              AllocationWatch const watch;
-              for (int i = 0; i < 3; ++i)
-                status |= msda_execute(plan.plan.get(), &buffers.c(), nullptr);
-              count = watch.count();
-            }
-            CHECK(status == MSDA_SUCCESS);
-            CHECK(count == 0);
-          }
-        }
-      }
-    }
+    for_kernels_and_cases(handle,
+                          {"encoder", "decoder", "odd_coords", "many_points", "padded_rows"},
+                          [&](TestProblem const& problem, std::string const& id) {
+                            PlanResult const plan = make_plan(handle, problem.shape, id);
+                            CallBuffers buffers(problem, plan.plan.get(), 0);
+                            msda_status status = MSDA_SUCCESS;
+                            std::int64_t count = 0;
+                            {
+                              AllocationWatch const watch;
+                              for (int i = 0; i < 3; ++i)
+                                status |= msda_execute(plan.plan.get(), &buffers.c(), nullptr);
+                              count = watch.count();
+                            }
+                            CHECK(status == MSDA_SUCCESS);
+                            CHECK(count == 0);
+                          });
   }
   // The watch itself works.
   AllocationWatch const watch;

@@ -3,6 +3,7 @@
 #include "support/case_file.h"
 #include "support/gpu_memory.h"
 #include "support/gpu_tests.h"
+#include "support/kernel_cases.h"
 #include "support/runner.h"
 
 #include "core/build_config.h"
@@ -46,22 +47,6 @@ struct Scene {
   CallBuffers buffers;
 };
 
-template <typename Check>
-void for_kernels(TestHandle const& handle, std::vector<const char*> const& names, Check check) {
-  for (const char* const name : names) {
-    for (ProblemShape shape : corpus_case(name).shapes()) {
-      for (msda_operation const operation : {MSDA_FORWARD, MSDA_BACKWARD}) {
-        shape.operation = operation;
-        TestProblem const problem = corpus_case(name).make(shape);
-        for (std::string const& id : accepting_kernels(handle, shape)) {
-          CAPTURE(id);
-          check(problem, id);
-        }
-      }
-    }
-  }
-}
-
 // Captured by the strictest mode, in which the driver refuses whatever might block.
 cudaGraphExec_t capture(Stream const& s, msda_plan const* plan, msda_tensors const& tensors) {
   cudaGraph_t graph = nullptr;
@@ -82,25 +67,26 @@ TEST_CASE("the first call of a kernel inside a capture, and 1000 replays, on the
           needs_gpu()) {
   TestHandle const handle(gpu_options());
   Stream const s;
-  for_kernels(handle, {"decoder", "dfine"}, [&](TestProblem const& problem, std::string const& id) {
-    Scene captured(handle, problem, id);
-    GpuCall call(captured.plan.plan.get(), captured.buffers);
-    cudaGraphExec_t const graph = capture(s, captured.plan.plan.get(), call.c());
-    // A capture only records.
-    require_cuda(cudaStreamSynchronize(s.stream), "waiting");
-    for (int i = 0; i < 1000; ++i) require_cuda(cudaGraphLaunch(graph, s.stream), "replay");
-    CHECK(call.finish() == "");
-    cudaGraphExecDestroy(graph);
-    CHECK(captured.buffers.check_written() == "");
-    Scene plain(handle, problem, id);
-    CHECK(execute(plain.plan.plan.get(), plain.buffers).failure == "");
-    CHECK(captured.bits() == plain.bits());
-  });
+  for_kernels_and_cases(
+      handle, {"decoder", "dfine"}, [&](TestProblem const& problem, std::string const& id) {
+        Scene captured(handle, problem, id);
+        GpuCall call(captured.plan.plan.get(), captured.buffers);
+        cudaGraphExec_t const graph = capture(s, captured.plan.plan.get(), call.c());
+        // A capture only records.
+        require_cuda(cudaStreamSynchronize(s.stream), "waiting");
+        for (int i = 0; i < 1000; ++i) require_cuda(cudaGraphLaunch(graph, s.stream), "replay");
+        CHECK(call.finish() == "");
+        cudaGraphExecDestroy(graph);
+        CHECK(captured.buffers.check_written() == "");
+        Scene plain(handle, problem, id);
+        CHECK(execute(plain.plan.plan.get(), plain.buffers).failure == "");
+        CHECK(captured.bits() == plain.bits());
+      });
 }
 
 TEST_CASE("one plan on four threads and streams, on the GPU" * needs_gpu()) {
   TestHandle const handle(gpu_options());
-  for_kernels(
+  for_kernels_and_cases(
       handle, {"decoder", "bev_heads"}, [&](TestProblem const& problem, std::string const& id) {
         Scene first(handle, problem, id);
         REQUIRE(execute(first.plan.plan.get(), first.buffers).failure == "");

@@ -2,6 +2,7 @@
 
 #include "support/case_file.h"
 #include "support/gpu_tests.h"
+#include "support/kernel_cases.h"
 #include "support/runner.h"
 
 #include <doctest/doctest.h>
@@ -11,25 +12,8 @@ using namespace msda::test;
 namespace {
 
 // Enough queries and heads for several chunks of work.
-const char* const kCases[] = {"encoder",      "decoder",     "bev_heads", "odd_coords",
-                              "odd_channels", "padded_rows", "dfine"};
-
-template <typename Check>
-void for_kernels_and_cases(TestHandle const& handle, Check check) {
-  for (const char* const name : kCases) {
-    for (ProblemShape shape : corpus_case(name).shapes()) {
-      for (msda_operation const operation : {MSDA_FORWARD, MSDA_BACKWARD}) {
-        shape.operation = operation;
-        TestProblem const problem = corpus_case(name).make(shape);
-        for (std::string const& id : accepting_kernels(handle, shape)) {
-          std::string const what = id + " on " + name + ": " + shape.describe();
-          CAPTURE(what);
-          check(problem, id);
-        }
-      }
-    }
-  }
-}
+const std::vector<const char*> kCases = {"encoder",      "decoder",     "bev_heads", "odd_coords",
+                                         "odd_channels", "padded_rows", "dfine"};
 
 // What is left of a tensor [B][Q][M][inner] when one batch item and some queries are kept.
 std::vector<double> rows_of(ProblemShape const& shape, std::vector<double> const& all,
@@ -92,7 +76,7 @@ void check_addresses(TestHandle const& handle) {
 }
 
 void check_invariance(TestHandle const& handle) {
-  for_kernels_and_cases(handle, [&](TestProblem const& problem, std::string const& id) {
+  for_kernels_and_cases(handle, kCases, [&](TestProblem const& problem, std::string const& id) {
     ProblemShape const& shape = problem.shape;
     if (shape.backward()) return;
     RunResult const whole = run(handle, problem, id);
@@ -114,7 +98,7 @@ void check_invariance(TestHandle const& handle) {
 }
 
 void check_hint(TestHandle const& handle) {
-  for_kernels_and_cases(handle, [&](TestProblem const& problem, std::string const& id) {
+  for_kernels_and_cases(handle, kCases, [&](TestProblem const& problem, std::string const& id) {
     RunResult const expected = run(handle, problem, id);
     REQUIRE(expected.failure == "");
     auto const count = static_cast<std::int32_t>(problem.shape.query_count);
@@ -164,7 +148,7 @@ void check_partial(TestHandle const& handle) {
 TEST_CASE("the same bits with 1 2 3 and 16 threads") {
   TestHandle const one(1);
   TestHandle const others[] = {TestHandle(2), TestHandle(3), TestHandle(16)};
-  for_kernels_and_cases(one, [&](TestProblem const& problem, std::string const& id) {
+  for_kernels_and_cases(one, kCases, [&](TestProblem const& problem, std::string const& id) {
     RunResult const expected = run(one, problem, id);
     REQUIRE(expected.failure == "");
     for (TestHandle const& handle : others) {

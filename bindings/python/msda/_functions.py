@@ -64,7 +64,7 @@ def forward(
     points    how many each level has: one number, or L of them that sum to K. None: all the same.
     value_scale  [M] float32: multiplies the values of each head. float8 values only.
     value_border True: each level is stored (H+2) x (W+2), with a border of zeros around it.
-    query_hw  grids (H, W) whose pixels the queries are, in order; makes it faster, never different.
+    query_hw  grids (H, W) whose pixels the queries are, in order: a hint for speed, never of effect.
     math_mode "accurate": sums in float32 (float64 for float64 values). "fast": 16-bit values may be
               summed in 16 bits, at most 8 at a time.
     out       [B,Q,M,D] to write into; None: a new array.

@@ -1,0 +1,26 @@
+#include "support/kernel_cases.h"
+
+#include "support/case_file.h"
+
+#include <doctest/doctest.h>
+
+namespace msda::test {
+
+void for_kernels_and_cases(TestHandle const& handle, std::vector<const char*> const& names,
+                           KernelCheck const& check) {
+  for (const char* const name : names) {
+    for (ProblemShape shape : corpus_case(name).shapes()) {
+      for (msda_operation const operation : {MSDA_FORWARD, MSDA_BACKWARD}) {
+        shape.operation = operation;
+        TestProblem const problem = corpus_case(name).make(shape);
+        for (std::string const& id : accepting_kernels(handle, shape)) {
+          std::string const what = id + " on " + name + ": " + shape.describe();
+          CAPTURE(what);
+          check(problem, id);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace msda::test
