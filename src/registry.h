@@ -48,6 +48,7 @@ struct Variant {
 // What prepare() made for one plan (tables, function handles). Destroyed with the plan.
 struct Prepared {
   virtual ~Prepared() = default;
+  std::int32_t launch_count = 1;  // kernels that one call launches at most
 };
 
 // Deletes through the memory resource the object came from.

@@ -21,7 +21,8 @@ import subprocess
 import sys
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from peer_data import DTYPES, grid_sample, level_starts, make_tensors, msda_call, workload_list
+
 # Name in bench/workloads.json, and what is changed: the targets are stated for one image.
 WORKLOADS = {"enc-uniform": {"batch": 1}, "enc-local": {"batch": 1}, "dec": {}, "rtdetr": {}}
 VALUE_DTYPES = ("f32", "f16", "bf16")
@@ -60,60 +61,9 @@ def parse_arguments():
     return arguments
 
 
-def workload_list():
-    return json.loads((ROOT / "bench/workloads.json").read_text())["workloads"]
-
-
 def workload(name):
     found = next(w for w in workload_list() if w["name"] == name)
     return found | WORKLOADS.get(name, {})
-
-
-def make_tensors(work):
-    """value [B,S,M,D], level_hw [L,2], coord [B,Q,M,L,P,2] and weight [B,Q,M,L,P], all float32."""
-    import torch
-
-    points = set(work["points"])
-    if len(points) != 1 or "reference_grid" in work:
-        sys.exit(f"{work['name']}: the peers need the same number of points on every level, and this "
-                 "script knows references at the queries' own pixels only")
-    random = torch.Generator().manual_seed(0)
-    B, M, D, Q = work["batch"], work["heads"], work["channels"], work["queries"]
-    level_hw, P = torch.tensor(work["levels"]), points.pop()
-    L, S = len(level_hw), int(level_hw.prod(1).sum())
-    value = torch.randn(B, S, M, D, generator=random)
-    weight = torch.randn(B, Q, M, L * P, generator=random).softmax(-1).view(B, Q, M, L, P)
-    if work["pattern"] == "uniform":
-        return value, level_hw, torch.rand(B, Q, M, L, P, 2, generator=random), weight
-    centres = []
-    for H, W in work["levels"]:
-        y, x = torch.meshgrid(torch.arange(H), torch.arange(W), indexing="ij")
-        centres.append(torch.stack([(x + 0.5) / W, (y + 0.5) / H], -1).reshape(-1, 2))
-    angle = 2 * torch.pi * ((torch.arange(B)[:, None] * M + torch.arange(M)) % 8) / 8
-    direction = torch.stack([angle.cos(), angle.sin()], -1)[:, None, :, None, None]
-    length = (torch.arange(P) % 4 + 1.0)[:, None]
-    offset = length * direction + 1.5 * torch.randn(B, Q, M, L, P, 2, generator=random)
-    size = level_hw.flip(1)[:, None].float()  # (W, H)
-    coord = torch.cat(centres)[:, None, None, None] + offset / size
-    return value, level_hw, coord.contiguous(), weight
-
-
-def grid_sample(value, level_hw, coord, weight):
-    """The composition that models fall back on: one grid_sample a level."""
-    import torch
-    from torch.nn.functional import grid_sample as sample
-
-    B, _, M, D = value.shape
-    _, Q, _, L, P, _ = coord.shape
-    sampled = []
-    for level, (H, W) in enumerate(level_hw.tolist()):
-        tokens = value.split([h * w for h, w in level_hw.tolist()], 1)[level]
-        image = tokens.flatten(2).transpose(1, 2).reshape(B * M, D, H, W)
-        grid = 2 * coord[:, :, :, level].transpose(1, 2).flatten(0, 1) - 1
-        sampled.append(sample(image, grid, mode="bilinear", padding_mode="zeros", align_corners=False))
-    weights = weight.transpose(1, 2).reshape(B * M, 1, Q, L * P)
-    output = (torch.stack(sampled, -2).flatten(-2) * weights).sum(-1)
-    return output.view(B, M * D, Q).transpose(1, 2).contiguous()
 
 
 def ms_deform_attn(value, level_hw, coord, weight):
@@ -122,73 +72,31 @@ def ms_deform_attn(value, level_hw, coord, weight):
         from torch_ms_deform_attn import ms_deform_attn as function
     except ImportError:
         return None
-    size = level_hw.prod(1)
-    start = size.cumsum(0) - size
+    start = level_starts(level_hw)
     return lambda: function(value, level_hw, start, coord, weight)
-
-
-def to_numpy(tensor):
-    import ml_dtypes
-    import torch
-
-    if tensor.dtype == torch.bfloat16:
-        return tensor.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
-    return tensor.numpy()
-
-
-def msda_call(value, level_hw, coord, weight, threads):
-    """(call, kernel id, output): the C function itself on a struct filled once, as a C program would."""
-    import msda
-    import torch
-    from msda._library import ffi, lib
-
-    B, _, M, D = value.shape
-    _, Q, _, L, P, _ = coord.shape
-    output = torch.full((B, Q, M, D), float("nan"), dtype=value.dtype)
-    problem = msda.Problem(
-        level_hw=level_hw.tolist(), points=P, batch=B, query_count=Q, head_count=M, head_dim=D,
-        value_dtype=to_numpy(value).dtype, coord_dtype="float32", weight_dtype="float32")
-    plan = msda.Plan(problem, handle=msda.Handle(threads=threads))
-    workspace = plan.workspace()
-    tensors = ffi.new("msda_tensors*")
-    tensors.struct_size = ffi.sizeof("msda_tensors")
-    for name, tensor in dict(value=value, coord=coord, weight=weight, output=output).items():
-        setattr(tensors, name, ffi.cast("void*", tensor.data_ptr()))
-    tensors.workspace = ffi.cast("void*", workspace.ctypes.data)
-    tensors.workspace_bytes = workspace.size
-
-    def call(keep=(value, coord, weight, workspace)):
-        if lib.msda_execute(plan._c, tensors, ffi.NULL) != lib.MSDA_SUCCESS:
-            sys.exit(ffi.string(lib.msda_last_error()).decode())
-        return output
-
-    return call, plan.info.kernel_id
 
 
 def make_sides(tensors, dtypes, threads):
     """Name to (call that returns the output, its kernel, value dtype)."""
-    import torch
+    import msda
 
     value, *rest = tensors
+    handle = msda.Handle(threads=threads)
     sides = {"grid_sample": (lambda: grid_sample(*tensors), "torch", "f32")}
     op = ms_deform_attn(*tensors)
     if op is not None:
         sides["ms_deform_attn"] = (op, "torch-ms-deform-attn", "f32")
-    types = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
     for dtype in dtypes:
-        sides[f"msda {dtype}"] = *msda_call(value.to(types[dtype]), *rest, threads), dtype
+        sides[f"msda {dtype}"] = *msda_call(value.to(DTYPES[dtype]), *rest, handle), dtype
     return sides
 
 
 def largest_errors(sides, tensors):
     """Name to the largest error against float64 on the same rounded values."""
-    import torch
-
     value, level_hw, coord, weight = tensors
-    types = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
     errors = {}
     for dtype in {dtype for _, _, dtype in sides.values()}:
-        exact = grid_sample(value.to(types[dtype]).double(), level_hw, coord.double(), weight.double())
+        exact = grid_sample(value.to(DTYPES[dtype]).double(), level_hw, coord.double(), weight.double())
         for name, (call, _, side_dtype) in sides.items():
             if side_dtype == dtype:
                 errors[name] = (call().double().reshape(exact.shape) - exact).abs().max().item()

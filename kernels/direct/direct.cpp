@@ -189,6 +189,8 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
   plan.how.split = problem.head_count % 2 == 1;
   plan.how.aligned = strides_are_aligned(problem);
   plan.instance.load(plan.how);
+  // Of the values, of the points, and the rounding of sums.
+  if (problem.backward()) plan.launch_count = needs_sums(problem) ? 3 : 2;
   return prepared;
 }
 

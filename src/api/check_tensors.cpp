@@ -16,20 +16,24 @@ namespace {
 enum class Use : std::uint8_t { kUnused, kRead, kReadOptional, kWrite, kWriteOptional };
 
 struct Buffer {
-  Use use = Use::kUnused;
+  Use use;
   TensorShape shape;
-  const void* pointer = nullptr;
-  std::uintptr_t begin = 0;
-  std::uintptr_t end = 0;  // == begin where nothing will be touched
+  const void* pointer;
+  std::uintptr_t begin;
+  std::uintptr_t end;  // == begin where nothing will be touched
 
   bool written() const { return use == Use::kWrite || use == Use::kWriteOptional; }
 };
 
+// Those that this call has. What is not looked at costs nothing.
 struct CallBuffers {
   std::array<Buffer, kTensorCount + 1> items;  // the workspace last
   int count = 0;
 
   void add(Problem const& problem, Tensor tensor, Use use, const void* pointer) {
+    if (use == Use::kUnused) return;
+    bool const optional = use == Use::kReadOptional || use == Use::kWriteOptional;
+    if (optional && pointer == nullptr) return;
     items[static_cast<std::size_t>(count++)] = {use, tensor_shape(problem, tensor), pointer, 0, 0};
   }
 };
@@ -90,11 +94,9 @@ void set_end(Buffer& buffer, std::uintptr_t bytes) {
 
 // Presence and alignment; fills the address range.
 void check_buffer(Buffer& buffer) {
-  if (buffer.use == Use::kUnused) return;
   std::int64_t const bytes = tensor_span_bytes(buffer.shape);
-  bool const optional = buffer.use == Use::kReadOptional || buffer.use == Use::kWriteOptional;
   if (buffer.pointer == nullptr) {
-    if (bytes == 0 || optional) return;
+    if (bytes == 0) return;
     invalid("tensors.{} is NULL: must point to {} bytes", buffer.shape.name, bytes);
   }
   buffer.begin = reinterpret_cast<std::uintptr_t>(buffer.pointer);
@@ -107,8 +109,7 @@ void check_buffer(Buffer& buffer) {
 }
 
 Buffer workspace_buffer(std::size_t needed_bytes, msda_tensors const& tensors) {
-  Buffer buffer;
-  if (needed_bytes == 0) return buffer;
+  Buffer buffer{};
   if (tensors.workspace == nullptr) {
     invalid("tensors.workspace is NULL: must point to {} bytes aligned to {}", needed_bytes,
             Arena::kAlignment);
@@ -178,7 +179,9 @@ Call canonical_call(Problem const& problem, std::size_t workspace_bytes,
   check_gradients_asked(problem, t);
   CallBuffers buffers = list_buffers(problem, t);
   for (int i = 0; i < buffers.count; ++i) check_buffer(buffers.items[static_cast<std::size_t>(i)]);
-  buffers.items[static_cast<std::size_t>(buffers.count++)] = workspace_buffer(workspace_bytes, t);
+  if (workspace_bytes > 0) {
+    buffers.items[static_cast<std::size_t>(buffers.count++)] = workspace_buffer(workspace_bytes, t);
+  }
   check_overlap(buffers);
   check_memory(buffers, device);
 

@@ -168,7 +168,7 @@ msda_status msda_plan_get_info(const msda_plan* plan, msda_plan_info* out) {
     info.workspace_bytes = plan->workspace_bytes;
     info.workspace_alignment = Arena::kAlignment;
     info.predicted_us = plan->predicted_us;
-    info.launch_count = 1;
+    info.launch_count = plan->prepared ? plan->prepared->launch_count : 1;
     info.is_deterministic = 1;
     write_struct(out, info, "msda_plan_info");
   });

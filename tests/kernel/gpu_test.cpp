@@ -15,7 +15,9 @@
 #include <cuda_runtime_api.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <string>
 #include <thread>
 #include <vector>
@@ -170,6 +172,39 @@ TEST_CASE("memory of the wrong kind is refused, on the GPU" * needs_gpu()) {
   // And the next good calls are good.
   CHECK(execute(on_gpu.plan.plan.get(), on_gpu.buffers).failure == "");
   CHECK(msda_execute(on_cpu.plan.plan.get(), &on_cpu.buffers.c(), nullptr) == MSDA_SUCCESS);
+}
+
+namespace {
+
+// Values far behind the end of what is allocated for them: the kernel fails on the device.
+void break_device(TestHandle const& handle, GpuCall const& good) {
+  ProblemShape shape = corpus_case("decoder").shape;
+  shape.levels = {{30000, 30000, 1}};
+  PlanResult const plan = make_plan(handle, shape, "");
+  REQUIRE(plan.message == "");
+  REQUIRE(msda_execute(plan.plan.get(), &good.c(), nullptr) == MSDA_SUCCESS);
+  REQUIRE(cudaDeviceSynchronize() != cudaSuccess);
+}
+
+}  // namespace
+
+// Nothing runs on that device again in this process, so the test below gives it one of its own.
+TEST_CASE("a plan on a device that has failed" * doctest::skip()) {
+  TestHandle const handle(gpu_options());
+  Scene scene(handle, corpus_case("decoder").make(corpus_case("decoder").shape), "");
+  GpuCall call(scene.plan.plan.get(), scene.buffers);
+  break_device(handle, call);
+  CHECK(msda_execute(scene.plan.plan.get(), &call.c(), nullptr) == MSDA_ERROR_CUDA);
+  std::string const message = msda_last_error();
+  CHECK(message.find("the device failed in work given to it earlier") != std::string::npos);
+  CHECK(message.find("cudaErrorIllegalAddress") != std::string::npos);
+}
+
+TEST_CASE("a failure of earlier work is reported, on the GPU" * needs_gpu()) {
+  std::string const program = std::filesystem::read_symlink("/proc/self/exe");
+  std::string const command = fmt::format(
+      "'{}' --no-skip --test-case='a plan on a device that has failed' >/dev/null", program);
+  CHECK(std::system(command.c_str()) == 0);
 }
 
 namespace {

@@ -568,7 +568,7 @@ pub struct msda_plan_info {
     pub workspace_alignment: usize,
     /// Predicted time of one call, in microseconds.
     pub predicted_us: f64,
-    /// Kernels launched by one call; 1 on the CPU.
+    /// Kernels that one call launches at most; gradients not asked for need fewer. 1 on the CPU.
     pub launch_count: i32,
     /// 1: the result has the same bits on every run; 0: that is not promised.
     pub is_deterministic: i32,

@@ -1,0 +1,186 @@
+#!/usr/bin/env python3
+"""Forward on a GPU: libmsda against what is installed of torch-ms-deform-attn and deformops.
+
+All of them run in one process on the same tensors, in turns, with L2 flushed before each call and device events
+around it. Outputs are compared with a float64 computation before any time is taken: a side that is off by more
+than its row allows stays in the table, with its error. A call of a peer is its Python function under no_grad(),
+a call of libmsda is msda_execute() on a struct filled once, so that small workloads hold the peers' Python; with
+--graph all of them are replays of a CUDA graph instead.
+
+    MSDA_LIBRARY=build/release/lib/libmsda.so PYTHONPATH=bindings/python \\
+        python bench/peers/gpu_peers.py --json peers.json
+"""
+
+import argparse
+import json
+import pathlib
+import statistics
+import sys
+
+import torch
+from peer_data import DTYPES, grid_sample, level_starts, make_tensors, msda_call, workload_list
+
+MAIN = [w["name"] for w in workload_list() if w["group"] == "main"]
+FLUSH_BYTES = 256 << 20
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--workloads", default=",".join(MAIN),
+                        help="names in bench/workloads.json, or all (default %(default)s)")
+    parser.add_argument("--value-dtypes", default="f16,f32", help="of %(default)s and bf16")
+    parser.add_argument("--rounds", type=int, default=11, help="timed calls of each side (default 11)")
+    parser.add_argument("--device", type=int, default=0, help="number of the GPU (default 0)")
+    parser.add_argument("--graph", action="store_true", help="time replays of a CUDA graph of each call")
+    parser.add_argument("--json", type=pathlib.Path, help="write the results here")
+    arguments = parser.parse_args()
+    names = {w["name"]: w for w in workload_list()}
+    if arguments.workloads == "all":
+        arguments.workloads = ",".join(n for n, w in names.items() if len(set(w["points"])) == 1)
+    for name in arguments.workloads.split(","):
+        if name not in names:
+            parser.error(f"--workloads has {name!r}: must be of {', '.join(names)}, or all")
+    for dtype in arguments.value_dtypes.split(","):
+        if dtype not in DTYPES:
+            parser.error(f"--value-dtypes has {dtype!r}: must be of {', '.join(DTYPES)}")
+    if arguments.rounds < 3:
+        parser.error(f"--rounds is {arguments.rounds}: must be at least 3")
+    if not torch.cuda.is_available():
+        parser.error("there is no GPU that torch can use")
+    return arguments
+
+
+def ms_deform_attn_sides(value, level_hw, coord, weight):
+    """torch-ms-deform-attn computes in float32 from tensors of one type."""
+    from torch_ms_deform_attn import ms_deform_attn as function
+
+    start = level_starts(level_hw)
+    inputs = (value, level_hw, start, coord.to(value.dtype), weight.to(value.dtype))
+    return {"ms_deform_attn": lambda: function(*inputs)}
+
+
+def deformops_sides(value, level_hw, coord, weight):
+    """The backends of deformops: locations as they are, weights in the value's type."""
+    from deformops.registry import Backend, msda
+
+    start = level_starts(level_hw)
+    inputs = (value, level_hw, start, coord, weight.to(value.dtype))
+    return {f"deformops {backend.name.lower()}": lambda backend=backend: msda(*inputs, backend=backend)
+            for backend in (Backend.TRITON, Backend.CUDA)}
+
+
+def libmsda_sides(handle, value, level_hw, coord, weight):
+    """The kernel that the library chooses: with coordinates and weights as they are, and in 16 bits; and in the
+    fast math mode."""
+    sides = {}
+    types = {"": torch.float32}
+    if value.dtype != torch.float32:
+        types[f" coord {value.dtype}".replace("torch.", "")] = value.dtype
+    for label, dtype in types.items():
+        for mode in ("accurate", "fast") if value.dtype != torch.float32 else ("accurate",):
+            call, kernel = msda_call(value, level_hw, coord.to(dtype), weight.to(dtype), handle, math_mode=mode)
+            sides[f"msda {mode}{label} [{kernel}]"] = call
+    return sides
+
+
+def make_sides(handle, tensors):
+    """Name to call; what is not installed, or does not take the problem, is left out with a line to stderr."""
+    sides = {}
+    for make in (ms_deform_attn_sides, deformops_sides):
+        try:
+            sides |= make(*tensors)
+        except ImportError as error:
+            print(f"left out: {error}", file=sys.stderr)
+    for name in list(sides):
+        try:
+            sides[name]()
+            torch.cuda.synchronize()
+        except Exception as error:  # noqa: BLE001  whatever a peer throws, the others are measured
+            print(f"left out: {name}: {str(error).splitlines()[0][:160]}", file=sys.stderr)
+            del sides[name]
+    return sides | libmsda_sides(handle, *tensors)
+
+
+def largest_error(output, exact):
+    return (output.reshape(exact.shape).double() - exact).abs().max().item()
+
+
+def exact_output(value, level_hw, coord, weight):
+    """In float64, a batch item at a time: the composition needs much memory."""
+    return torch.cat([grid_sample(value[b : b + 1].double(), level_hw, coord[b : b + 1].double(),
+                                  weight[b : b + 1].double()) for b in range(value.shape[0])])
+
+
+def captured(call):
+    """The call as a replay of a graph."""
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        call()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        call()
+    return graph.replay
+
+
+def measure(sides, rounds):
+    """Name to microseconds: device events around one call, caches flushed before it."""
+    flush = torch.empty(FLUSH_BYTES, dtype=torch.uint8, device="cuda")
+    times = {name: [] for name in sides}
+    for turn in range(rounds + 2):
+        for name, call in sides.items():
+            flush.fill_(turn)
+            begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            begin.record()
+            call()
+            end.record()
+            torch.cuda.synchronize()
+            if turn >= 2:
+                times[name].append(begin.elapsed_time(end) * 1e3)
+    return times
+
+
+def rows_of(work, dtype, handle, arguments):
+    value, level_hw, coord, weight = make_tensors(work, "cuda")
+    tensors = (value.to(DTYPES[dtype]), level_hw, coord, weight)
+    sides = make_sides(handle, tensors)
+    exact = exact_output(*tensors)
+    errors = {name: largest_error(call(), exact) for name, call in sides.items()}
+    del exact
+    if arguments.graph:
+        sides = {name: captured(call) for name, call in sides.items()}
+    for name, microseconds in measure(sides, arguments.rounds).items():
+        yield {"workload": work["name"], "value_dtype": dtype, "side": name,
+               "median_us": statistics.median(microseconds), "min_us": min(microseconds),
+               "max_us": max(microseconds), "max_error": errors[name], "graph": arguments.graph}
+
+
+def print_row(row):
+    print(f"{row['workload']:18} {row['value_dtype']:5} {row['side']:62} {row['median_us']:9.1f}"
+          f" {row['min_us']:9.1f} .. {row['max_us']:9.1f}  {row['max_error']:.1e}", flush=True)
+
+
+def main():
+    import msda
+
+    arguments = parse_arguments()
+    torch.cuda.set_device(arguments.device)
+    handle = msda.Handle(device=arguments.device)
+    names = {w["name"]: w for w in workload_list()}
+    rows = []
+    print(f"{'workload':18} {'value':5} {'side':62} {'median us':>9} {'fastest .. slowest':>22}  max error")
+    with torch.no_grad():
+        for name in arguments.workloads.split(","):
+            for dtype in arguments.value_dtypes.split(","):
+                for row in rows_of(names[name], dtype, handle, arguments):
+                    rows.append(row)
+                    print_row(row)
+    if arguments.json:
+        about = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "msda": msda.build_info()}
+        arguments.json.write_text(json.dumps({"about": about, "results": rows}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,109 @@
+"""What the scripts here share: the workloads' tensors, the composition of torch's grid_sample, and libmsda
+called as a C program calls it."""
+
+import json
+import pathlib
+import sys
+
+import torch
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
+NAMES = {torch.float32: "float32", torch.float16: "float16", torch.bfloat16: "bfloat16"}
+
+
+def workload_list():
+    return json.loads((ROOT / "bench/workloads.json").read_text())["workloads"]
+
+
+def references(work):
+    """[Q, 2]: where each query of a local workload looks from, (x, y) in [0, 1]."""
+    if "reference_grid" in work:
+        H, W = work["reference_grid"]
+        q = torch.arange(work["queries"])
+        u, v = (q % W) / (W - 1), (q // W) / (H - 1)
+        return torch.stack([0.05 + 0.9 * u, 0.1 + 0.8 * v * v], -1)
+    centres = []
+    for H, W in work["levels"]:
+        y, x = torch.meshgrid(torch.arange(H), torch.arange(W), indexing="ij")
+        centres.append(torch.stack([(x + 0.5) / W, (y + 0.5) / H], -1).reshape(-1, 2))
+    return torch.cat(centres)
+
+
+def make_tensors(work, device="cpu"):
+    """value [B,S,M,D], level_hw [L,2], coord [B,Q,M,L,P,2] and weight [B,Q,M,L,P], float32, level_hw int64.
+    Coordinates as bench/workloads.json describes them."""
+    points = set(work["points"])
+    if len(points) != 1:
+        sys.exit(f"{work['name']}: the peers need the same number of points on every level")
+    random = torch.Generator(device).manual_seed(0)
+    B, M, D, Q = work["batch"], work["heads"], work["channels"], work["queries"]
+    level_hw, P = torch.tensor(work["levels"], device=device), points.pop()
+    L, S = len(level_hw), int(level_hw.prod(1).sum())
+    options = {"generator": random, "device": device}
+    value = torch.randn(B, S, M, D, **options)
+    weight = torch.randn(B, Q, M, L * P, **options).softmax(-1).view(B, Q, M, L, P)
+    if work["pattern"] == "uniform":
+        return value, level_hw, torch.rand(B, Q, M, L, P, 2, **options), weight
+    head = (torch.arange(B)[:, None] * M + torch.arange(M)) % 8
+    angle = 2 * torch.pi * head[..., None] / 8 + work.get("angle_step", 0) * torch.arange(P)  # [B, M, P]
+    direction = torch.stack([angle.cos(), angle.sin()], -1)[:, None, :, None].to(device)
+    length = (torch.arange(P, device=device) % 4 + 1.0)[:, None]
+    offset = length * direction + 1.5 * torch.randn(B, Q, M, L, P, 2, **options)
+    size = level_hw.flip(1)[:, None].float()  # (W, H)
+    coord = references(work).to(device)[:, None, None, None] + offset / size
+    return value, level_hw, coord.contiguous(), weight
+
+
+def level_starts(level_hw):
+    size = level_hw.prod(1)
+    return size.cumsum(0) - size
+
+
+def grid_sample(value, level_hw, coord, weight):
+    """[B, Q, M D]: the composition that models fall back on, one grid_sample a level."""
+    from torch.nn.functional import grid_sample as sample
+
+    B, _, M, D = value.shape
+    _, Q, _, L, P, _ = coord.shape
+    sampled = []
+    for level, (H, W) in enumerate(level_hw.tolist()):
+        tokens = value.split([h * w for h, w in level_hw.tolist()], 1)[level]
+        image = tokens.flatten(2).transpose(1, 2).reshape(B * M, D, H, W)
+        grid = 2 * coord[:, :, :, level].transpose(1, 2).flatten(0, 1) - 1
+        sampled.append(sample(image, grid, mode="bilinear", padding_mode="zeros", align_corners=False))
+    weights = weight.transpose(1, 2).reshape(B * M, 1, Q, L * P)
+    output = (torch.stack(sampled, -2).flatten(-2) * weights).sum(-1)
+    return output.view(B, M * D, Q).transpose(1, 2).contiguous()
+
+
+def msda_call(value, level_hw, coord, weight, handle, **problem_options):
+    """(call that returns the output, kernel id): the C function itself on a struct filled once, as a C program
+    would. problem_options are further fields of msda.Problem."""
+    import msda
+    from msda._library import ffi, lib
+
+    B, _, M, D = value.shape
+    _, Q, _, L, P, _ = coord.shape
+    output = torch.full((B, Q, M, D), float("nan"), dtype=value.dtype, device=value.device)
+    problem = msda.Problem(
+        level_hw=level_hw.tolist(), points=P, batch=B, query_count=Q, head_count=M, head_dim=D,
+        value_dtype=NAMES[value.dtype], coord_dtype=NAMES[coord.dtype], weight_dtype=NAMES[weight.dtype],
+        **problem_options)
+    plan = msda.Plan(problem, handle=handle)
+    workspace = torch.empty(max(plan.info.workspace_bytes, 1) + 256, dtype=torch.uint8, device=value.device)
+    tensors = ffi.new("msda_tensors*")
+    tensors.struct_size = ffi.sizeof("msda_tensors")
+    for name, tensor in dict(value=value, coord=coord, weight=weight, output=output).items():
+        setattr(tensors, name, ffi.cast("void*", tensor.data_ptr()))
+    tensors.workspace = ffi.cast("void*", (workspace.data_ptr() + 255) // 256 * 256)
+    tensors.workspace_bytes = plan.info.workspace_bytes
+    on_gpu = value.device.type == "cuda"
+
+    def call(keep=(value, coord, weight, workspace)):
+        stream = torch.cuda.current_stream().cuda_stream if on_gpu else 0
+        if lib.msda_execute(plan._c, tensors, ffi.cast("msda_stream", stream)) != lib.MSDA_SUCCESS:
+            sys.exit(ffi.string(lib.msda_last_error()).decode())
+        return output
+
+    return call, plan.info.kernel_id
