@@ -2,7 +2,7 @@
 # instantiations. Both are read here and, as X-macros, by the compiler: one list, not two.
 #
 #   MSDA_CPU_FAMILY(name)   src/cpu/<name>/*.cpp
-#   MSDA_FAMILY(name)       kernels/<name>/<name>.cpp, and a CUDA file of its own for every row
+#   MSDA_FAMILY(name)       kernels/<name>/*.cpp, and a CUDA file of its own for every row
 #                           MSDA_VARIANT(arguments..., architecture) of variants.inc, in which
 #                           <name>.cuh is included and MSDA_INSTANTIATE(arguments...) expanded.
 #                           Architecture 75: 75 and everything newer; 90a: that one alone
@@ -45,7 +45,8 @@ function(msda_add_cuda_family target family)
   set(folder kernels/${family})
   set(list "${PROJECT_SOURCE_DIR}/${folder}/variants.inc")
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${list}")
-  target_sources(${target} PRIVATE "${PROJECT_SOURCE_DIR}/${folder}/${family}.cpp")
+  file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/${folder}/*.cpp")
+  target_sources(${target} PRIVATE ${sources})
   file(STRINGS "${list}" rows REGEX "^MSDA_VARIANT\\(")
   foreach(row IN LISTS rows)
     if(NOT row MATCHES "^MSDA_VARIANT\\((.+), *([0-9]+[af]?)\\)")

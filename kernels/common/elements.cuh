@@ -56,6 +56,15 @@ __device__ __forceinline__ Real load_element(msda_dtype dtype, const void* array
   }
 }
 
+// The same of arrays that are F32, F16 or BF16.
+__device__ __forceinline__ float load_narrow(msda_dtype dtype, const void* array,
+                                             std::int64_t index) {
+  if (dtype == MSDA_F32) return static_cast<const float*>(array)[index];
+  auto const bits = static_cast<const std::uint16_t*>(array)[index];
+  if (dtype == MSDA_BF16) return __uint_as_float(static_cast<std::uint32_t>(bits) << 16);
+  return __half2float(__ushort_as_half(bits));
+}
+
 template <typename Real>
 __device__ __forceinline__ void store_element(msda_dtype dtype, void* array, std::int64_t index,
                                               Real x) {

@@ -1,7 +1,5 @@
 #include "kernels/common/make_params.h"
 
-#include "core/cuda.h"
-
 #include <algorithm>
 #include <vector>
 
@@ -25,32 +23,19 @@ bool are_near(Problem const& problem) {
   return problem.levels.size() <= static_cast<std::size_t>(kInlineLevels);
 }
 
+std::vector<LevelParams> all_unless_near(Problem const& problem) {
+  std::vector<LevelParams> levels;
+  if (are_near(problem)) return levels;
+  for (Level const& level : problem.levels) levels.push_back(level_params(level));
+  return levels;
+}
+
 }  // namespace
 
-FarLevels::FarLevels(Problem const& problem, Device const& device) : device_(device) {
-  if (are_near(problem)) return;
-  std::vector<LevelParams> levels;
-  for (Level const& level : problem.levels) levels.push_back(level_params(level));
-  bytes_ = levels.size() * sizeof(LevelParams);
-  data_ = static_cast<LevelParams*>(device.memory->allocate(bytes_, alignof(LevelParams)));
-  cudaError_t const error = cudaMemcpy(data_, levels.data(), bytes_, cudaMemcpyHostToDevice);
-  if (error == cudaSuccess) return;
-  device.memory->deallocate(data_, bytes_, alignof(LevelParams));
-  cuda::check(error, "copying the levels to the device");
-}
+FarLevels::FarLevels(Problem const& problem, Device const& device)
+    : levels_(all_unless_near(problem), device) {}
 
-FarLevels::~FarLevels() {
-  if (data_ == nullptr) return;
-  // A plan may be destroyed while another device is current.
-  try {
-    cuda::CurrentDevice const current(device_);
-    device_.memory->deallocate(data_, bytes_, alignof(LevelParams));
-  } catch (...) {
-    // The device has failed; so is its memory lost.
-  }
-}
-
-Params make_params(Problem const& problem, FarLevels const& far_levels) {
+Params make_params(Problem const& problem, const LevelParams* far_levels) {
   Params params{};
   params.batch = problem.batch;
   params.token_count = problem.token_count;
@@ -68,7 +53,7 @@ Params make_params(Problem const& problem, FarLevels const& far_levels) {
   params.grad_value_dtype = problem.grad_value_dtype;
   params.reference_dim = problem.reference_dim;
   params.level_count = static_cast<std::int32_t>(problem.levels.size());
-  params.far_levels = far_levels.data();
+  params.far_levels = far_levels;
   if (are_near(problem)) {
     std::transform(problem.levels.begin(), problem.levels.end(), params.near_levels, level_params);
   }

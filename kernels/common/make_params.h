@@ -3,9 +3,8 @@
 
 #include "core/device.h"
 #include "core/problem.h"
+#include "kernels/common/device_array.h"
 #include "kernels/common/params.h"
-
-#include <cstddef>
 
 namespace msda {
 
@@ -15,20 +14,16 @@ class FarLevels {
  public:
   // The device has to be the current one.
   FarLevels(Problem const& problem, Device const& device);
-  ~FarLevels();
-  FarLevels(FarLevels const&) = delete;
-  FarLevels& operator=(FarLevels const&) = delete;
 
-  const LevelParams* data() const { return data_; }
+  const LevelParams* data() const { return levels_.data(); }
 
  private:
-  Device const& device_;
-  LevelParams* data_ = nullptr;
-  std::size_t bytes_ = 0;
+  DeviceArray<LevelParams> levels_;
 };
 
+// Everything but the buffers. far_levels: FarLevels::data().
 // Everything but the buffers.
-Params make_params(Problem const& problem, FarLevels const& far_levels);
+Params make_params(Problem const& problem, const LevelParams* far_levels);
 void set_buffers(Params& params, Call const& call);
 
 }  // namespace msda

@@ -67,6 +67,8 @@ struct Reference {
 
  private:
   static __device__ __forceinline__ Real component(Params const& p, std::int64_t at) {
+    // Kernels whose coordinates are float32 refuse F64.
+    if constexpr (sizeof(Real) == 4) return load_narrow(p.coord_dtype, p.reference, at);
     return load_element<Real>(p.coord_dtype, p.reference, at);
   }
 };
@@ -119,6 +121,26 @@ __device__ Softmax<Real> softmax_of(Params const& p, PointRow const& row) {
     result.sum += exp(logit - result.largest);
   }
   return result;
+}
+
+// A point on an axis of n pixels, at least half inside. Where one of its two pixels is outside, the
+// other stands for both with half of its weight each: what is not part of the result, NaN or
+// infinite as it may be, is never read.
+struct Axis {
+  std::int32_t first;  // pixel
+  bool has_second;
+  float share;   // of the second
+  float inside;  // 1, or what the border leaves
+};
+
+__device__ __forceinline__ Axis axis_at(float x, float n) {
+  float const floor_x = floorf(x);
+  float const fraction = x - floor_x;
+  auto const i = static_cast<std::int32_t>(floor_x);
+  bool const is_before = i < 0;
+  bool const has_second = !is_before && floor_x + 1.0f < n;
+  float const left_over = is_before ? fraction : 1.0f - fraction;
+  return {max(i, 0), has_second, has_second ? fraction : 0.5f, has_second ? 1.0f : left_over};
 }
 
 // The four corners of a point: (y0, x0), (y0, x0 + 1), (y0 + 1, x0), (y0 + 1, x0 + 1).

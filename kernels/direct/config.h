@@ -20,7 +20,6 @@ enum Points : std::int32_t { pany = 0, p4 = 4, p8 = 8 };
 // Limits of the row kernel, which reject() keeps to.
 inline constexpr std::int32_t kMostPoints = 512;        // K, where P is not a constant
 inline constexpr std::int64_t kMostTokens = 1 << 29;    // what fits a record
-inline constexpr std::int32_t kLargestSide = 1 << 24;   // float32 has every pixel
 inline constexpr std::int64_t kMostBytes = 0xffffffff;  // from a pixel to the one below
 
 // Channels that one lane loads at once: 16 bytes, or 8 of an 8-bit type.

@@ -6,6 +6,7 @@
 #include "core/dtype.h"
 #include "kernels/common/elements.h"
 #include "kernels/common/make_params.h"
+#include "kernels/common/row_limits.h"
 #include "registry.h"
 
 #include <algorithm>
@@ -52,26 +53,6 @@ bool is_wide(Problem const& problem) {
 // ---- reject
 // ------------------------------------------------------------------------------------------------
 
-bool is_packed(Strides const& strides, std::int64_t rows, std::int64_t heads, std::int64_t size) {
-  return strides.head == size && strides.row == heads * size &&
-         strides.batch == rows * heads * size;
-}
-
-bool strides_fit(Problem const& problem) {
-  std::int64_t const Q = problem.query_count;
-  std::int64_t const M = problem.head_count;
-  return is_packed(problem.coord, Q, M, 2 * problem.point_total) &&
-         is_packed(problem.weight, Q, M, problem.point_total) &&
-         is_packed(problem.output, Q, M, problem.head_dim);
-}
-
-bool levels_fit(Problem const& problem) {
-  if (problem.levels.size() > static_cast<std::size_t>(kInlineLevels)) return false;
-  return std::all_of(problem.levels.begin(), problem.levels.end(), [](Level const& level) {
-    return level.height <= kLargestSide && level.width <= kLargestSide;
-  });
-}
-
 bool sizes_fit(Problem const& problem) {
   std::int64_t const bytes = problem.value.row * dtype_bytes(problem.value_dtype);
   if (problem.token_count >= kMostTokens || bytes > kMostBytes) return false;
@@ -83,8 +64,7 @@ bool sizes_fit(Problem const& problem) {
 
 bool points_fit(Entry const& entry, Problem const& problem) {
   if (entry.points == pany) return problem.point_total <= kMostPoints;
-  return std::all_of(problem.levels.begin(), problem.levels.end(),
-                     [&](Level const& level) { return level.point_count == entry.points; });
+  return every_level_has(problem, entry.points);
 }
 
 Reason reject(Variant const& variant, Problem const& problem, Device const& device) {
@@ -96,14 +76,10 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
   if (problem.backward()) return Reason::kOperation;
   if (problem.coord_dtype == MSDA_F64) return Reason::kCoordDtype;
   if (problem.weight_dtype == MSDA_F64) return Reason::kWeightDtype;
-  std::int64_t const D = problem.head_dim;
-  if (D == 0 || D % 8 != 0 || D > entry.channels ||
-      (entry.channels > 8 && 2 * D <= entry.channels)) {
-    return Reason::kHeadDim;
-  }
-  if (!levels_fit(problem)) return Reason::kLevels;
+  if (!head_dim_fits(problem.head_dim, entry.channels, 8)) return Reason::kHeadDim;
+  if (!levels_are_near(problem)) return Reason::kLevels;
   if (!points_fit(entry, problem)) return Reason::kPoints;
-  if (!strides_fit(problem)) return Reason::kStrides;
+  if (!rows_are_packed(problem)) return Reason::kStrides;
   return sizes_fit(problem) ? Reason::kNone : Reason::kTooLarge;
 }
 
@@ -164,19 +140,12 @@ void workspace(Variant const&, Problem const& problem, Device const&, Arena& are
 
 struct DirectPlan final : Prepared {
   DirectPlan(Problem const& problem, Device const& device)
-      : far_levels(problem, device), params(make_params(problem, far_levels)) {}
+      : far_levels(problem, device), params(make_params(problem, far_levels.data())) {}
   FarLevels far_levels;
   Params params;  // all but the buffers
   Instance instance{};
   How how{};
 };
-
-// 8-bit values are loaded 8 bytes at a time, all else 16.
-bool strides_are_aligned(Problem const& problem) {
-  std::int64_t const bytes = dtype_bytes(problem.value_dtype);
-  std::int64_t const strides = problem.value.batch | problem.value.row | problem.value.head;
-  return strides * bytes % (bytes == 1 ? 8 : 16) == 0;
-}
 
 PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const& device,
                     std::pmr::memory_resource* memory) {
@@ -187,7 +156,9 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
   plan.how.fused = problem.fused();
   plan.how.wide = is_wide(problem);
   plan.how.split = problem.head_count % 2 == 1;
-  plan.how.aligned = strides_are_aligned(problem);
+  // 8-bit values are loaded 8 bytes at a time, all else 16.
+  plan.how.aligned =
+      value_strides_are_multiples(problem, dtype_bytes(problem.value_dtype) == 1 ? 8 : 16);
   plan.instance.load(plan.how);
   // Of the values, of the points, and the rounding of sums.
   if (problem.backward()) plan.launch_count = needs_sums(problem) ? 3 : 2;

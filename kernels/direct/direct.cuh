@@ -2,11 +2,10 @@
 // MSDA_INSTANTIATE(type, channels, points).
 #pragma once
 
+#include "kernels/common/choose.h"
 #include "kernels/direct/direct.h"
 #include "kernels/direct/generic_backward.cuh"
 #include "kernels/direct/row.cuh"
-
-#include <type_traits>
 
 namespace msda::direct {
 
@@ -69,15 +68,6 @@ void load_any(bool backward) {
 
 // ---- the row kernel
 // --------------------------------------------------------------------------------------
-
-template <class Fn>
-void with_bool(bool value, Fn fn) {
-  if (value) {
-    fn(std::true_type());
-  } else {
-    fn(std::false_type());
-  }
-}
 
 // Calls fn with the RowConfig for what is known at run time.
 template <ValueType kType, Channels kMost, Points kPoints, class Fn>

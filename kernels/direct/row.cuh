@@ -2,11 +2,38 @@
 #pragma once
 
 #include "kernels/common/launch.cuh"
+#include "kernels/common/pieces.cuh"
 #include "kernels/common/sampling.cuh"
 #include "kernels/direct/config.h"
-#include "kernels/direct/pieces.cuh"
 
 namespace msda::direct {
+
+template <ValueType kTypeOfRow, Channels kMostChannels, Points kPointsOfLevel, bool kIsFused,
+          bool kIsSplit, bool kIsAligned>
+struct RowConfig {
+  static constexpr ValueType kType = kTypeOfRow;
+  using Element = typename ValueTraits<kType>::Element;
+  static constexpr int kElementBytes = sizeof(Element);
+  static constexpr int kPoints = kPointsOfLevel;
+  static constexpr bool kFused = kIsFused;
+  static constexpr bool kSplit = kIsSplit;      // lanes of a slot: half a left, half a right pixel
+  static constexpr bool kAligned = kIsAligned;  // to 16 bytes, every tensor
+  static constexpr int kChannels = channels_of_piece(kElementBytes);
+  static constexpr int kPieceBytes = kChannels * kElementBytes;
+  static constexpr int kAllPieces = kMostChannels / kChannels;
+  static constexpr int kGroup = kAllPieces < 32 ? kAllPieces : 32;  // lanes that share the channels
+  static constexpr int kPieces = kAllPieces / kGroup;               // of a lane
+  static constexpr int kLanes = kSplit ? 2 * kGroup : kGroup;       // of a slot
+  static constexpr int kCorners = kSplit ? 2 : 4;                   // that a lane loads
+  static constexpr int kInFlight = kLanes < 2 || kPieces > 1 ? 1 : 2;  // points whose loads are out
+  static constexpr int kThreads = 256;
+  static constexpr int kBlocksAnSm = !kAligned ? 2 : kFused || kMostChannels > d32 ? 3 : 4;
+  static constexpr int kSlots = kThreads / kLanes;
+  static constexpr int kRecords = kThreads;  // of one buffer
+};
+
+// What corners that are not there are read from.
+static __device__ const uint4 kZeros[64] = {};
 
 // Of the level of a point, or of P points: what locating needs. In shared memory.
 struct alignas(16) PlaceParams {
@@ -27,23 +54,6 @@ struct alignas(16) Record {
   float lower;
 };
 inline constexpr std::int32_t kNothing = -1;
-
-// A pixel axis of n pixels.
-struct Axis {
-  std::int32_t first;  // pixel
-  bool has_second;
-  float share;   // of the second
-  float inside;  // 1, or what the border leaves
-};
-
-__device__ __forceinline__ Axis axis_at(float x, float n) {
-  float const floor_x = floorf(x);
-  float const fraction = x - floor_x;
-  auto const i = static_cast<std::int32_t>(floor_x);
-  if (i < 0) return {0, false, 0.5f, fraction};
-  if (floor_x + 1.0f >= n) return {i, false, 0.5f, 1.0f - fraction};
-  return {i, true, fraction, 1.0f};
-}
 
 __device__ __forceinline__ Record locate(PlaceParams const& place, Point<float> const& point,
                                          float weight) {
@@ -311,7 +321,7 @@ class RowGather {
       for (int c = 0; c < Config::kChannels; ++c) {
         scaled[c] = Config::kType == ValueType::f8 ? sum_[n][c] * p_.scale_of(slot_.m) : sum_[n][c];
       }
-      store_piece<Config>(p_.output_dtype, p_.output, first + channel, scaled);
+      store_piece<Config>(p_.output_dtype, p_.output, first + channel, scaled, Config::kAligned);
     }
   }
 

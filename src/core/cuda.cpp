@@ -138,6 +138,10 @@ void* allocate(std::size_t bytes) {
 
 void deallocate(void* pointer) noexcept { static_cast<void>(cudaFree(pointer)); }
 
+void copy_to_device(void* to, const void* from, std::size_t bytes) {
+  check(cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice), "copying a plan's data to the device");
+}
+
 CurrentDevice::CurrentDevice(Device const& device) {
   if (device.is_cpu()) return;
   int before = 0;
@@ -162,6 +166,7 @@ Device open_device(std::int32_t ordinal, std::string&) {
 
 void* allocate(std::size_t) { throw std::bad_alloc(); }
 void deallocate(void*) noexcept {}
+void copy_to_device(void*, const void*, std::size_t) {}
 
 CurrentDevice::CurrentDevice(Device const&) {}
 CurrentDevice::~CurrentDevice() = default;

@@ -42,6 +42,8 @@ bool is_device_only(const void* pointer);      // a device's, and the host canno
 // Memory of the current device. allocate() throws std::bad_alloc where there is none left.
 void* allocate(std::size_t bytes);
 void deallocate(void* pointer) noexcept;
+// Returns when the bytes are there.
+void copy_to_device(void* to, const void* from, std::size_t bytes);
 
 #if MSDA_HAS_CUDA
 // Throws StatusError MSDA_ERROR_CUDA with what was being done and the runtime's own words.

@@ -38,16 +38,16 @@ bool is_packed(ProblemShape const& shape, TensorId id) {
   return layout.strides == packed(layout.dims);
 }
 
-std::string direct_reason(std::string const& kernel_id, ProblemShape const& shape) {
-  if (shape.value_dtype != dtype_of(kernel_id)) return "does not take this value_dtype";
-  if (part_of(kernel_id, 3) == "dany") return "";
+// Of kernels that work on whole rows; `multiple` is what the channels have to be one of.
+std::string row_reason(std::string const& kernel_id, ProblemShape const& shape,
+                       std::int64_t multiple, std::int64_t most_points) {
   if (shape.backward()) return "does not do this operation";
   if (shape.coord_dtype == MSDA_F64) return "does not take this coord_dtype";
   if (shape.weight_dtype == MSDA_F64) return "does not take this weight_dtype";
   std::int64_t const D = shape.head_dim;
   std::int64_t const most = std::stoll(part_of(kernel_id, 3).substr(1));
-  std::int64_t const least = most == 8 ? 8 : most / 2 + 1;
-  if (D % 8 != 0 || D < least || D > most) return "does not take this head_dim";
+  std::int64_t const least = most == multiple ? multiple : most / 2 + 1;
+  if (D % multiple != 0 || D < least || D > most) return "does not take this head_dim";
   if (shape.levels.size() > 16) return "does not take these levels";
   for (LevelShape const& level : shape.levels) {
     if (level.height > 1 << 24 || level.width > 1 << 24) return "does not take these levels";
@@ -58,13 +58,25 @@ std::string direct_reason(std::string const& kernel_id, ProblemShape const& shap
       return "does not take these point counts";
     }
   }
-  if (points == "pany" && shape.point_total() > 512) return "does not take these point counts";
+  if (points == "pany" && shape.point_total() > most_points) {
+    return "does not take these point counts";
+  }
   TensorId const coord = shape.fused() ? TensorId::kOffset : TensorId::kCoord;
   TensorId const weight = shape.fused() ? TensorId::kLogit : TensorId::kWeight;
   for (TensorId const id : {coord, weight, TensorId::kOutput}) {
     if (!is_packed(shape, id)) return "does not take these strides";
   }
   return "";
+}
+
+std::string direct_reason(std::string const& kernel_id, ProblemShape const& shape) {
+  if (shape.value_dtype != dtype_of(kernel_id)) return "does not take this value_dtype";
+  return part_of(kernel_id, 3) == "dany" ? "" : row_reason(kernel_id, shape, 8, 512);
+}
+
+std::string persistent_reason(std::string const& kernel_id, ProblemShape const& shape) {
+  if (shape.value_dtype != dtype_of(kernel_id)) return "does not take this value_dtype";
+  return row_reason(kernel_id, shape, shape.value_dtype == MSDA_F8_E4M3 ? 16 : 8, 256);
 }
 
 }  // namespace
@@ -78,6 +90,7 @@ std::string expected_reason(TestHandle const& handle, std::string const& kernel_
   if (family == "ref") return "";
   if (family == "simd") return simd_reason(kernel_id, shape);
   if (family == "direct") return direct_reason(kernel_id, shape);
+  if (family == "persistent") return persistent_reason(kernel_id, shape);
   throw std::runtime_error("say in expected_reason.cpp what " + kernel_id + " refuses");
 }
 

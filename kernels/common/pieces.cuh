@@ -1,43 +1,23 @@
-// A piece: the channels of one pixel that one lane loads at once.
+// A piece: the channels of one pixel that one lane loads at once. Loading, summing and storing
+// them.
 #pragma once
 
 #include "kernels/common/elements.cuh"
-#include "kernels/direct/config.h"
 
-namespace msda::direct {
+namespace msda {
 
-template <ValueType kTypeOfRow, Channels kMostChannels, Points kPointsOfLevel, bool kIsFused,
-          bool kIsSplit, bool kIsAligned>
-struct RowConfig {
-  static constexpr ValueType kType = kTypeOfRow;
-  using Element = typename ValueTraits<kType>::Element;
-  static constexpr int kElementBytes = sizeof(Element);
-  static constexpr int kPoints = kPointsOfLevel;
-  static constexpr bool kFused = kIsFused;
-  static constexpr bool kSplit = kIsSplit;      // lanes of a slot: half a left, half a right pixel
-  static constexpr bool kAligned = kIsAligned;  // to 16 bytes, every tensor
-  static constexpr int kChannels = channels_of_piece(kElementBytes);
-  static constexpr int kPieceBytes = kChannels * kElementBytes;
-  static constexpr int kAllPieces = kMostChannels / kChannels;
-  static constexpr int kGroup = kAllPieces < 32 ? kAllPieces : 32;  // lanes that share the channels
-  static constexpr int kPieces = kAllPieces / kGroup;               // of a lane
-  static constexpr int kLanes = kSplit ? 2 * kGroup : kGroup;       // of a slot
-  static constexpr int kCorners = kSplit ? 2 : 4;                   // that a lane loads
-  static constexpr int kInFlight = kLanes < 2 || kPieces > 1 ? 1 : 2;  // points whose loads are out
-  static constexpr int kThreads = 256;
-  static constexpr int kBlocksAnSm = !kAligned ? 2 : kFused || kMostChannels > d32 ? 3 : 4;
-  static constexpr int kSlots = kThreads / kLanes;
-  static constexpr int kRecords = kThreads;  // of one buffer
-};
+// Config of the templates here says what is loaded:
+//   kType          the value type
+//   kElementBytes  its size
+//   kPieceBytes    of a piece, 16 or 8
+//   kChannels      of a piece
+//   kAligned       pieces and tensors lie at multiples of 16 bytes (of kPieceBytes if that is less)
 
 // Words of 32 bits as they lie in memory.
 template <int kBytes>
 struct PieceOf {
   std::uint32_t word[kBytes / 4];
 };
-
-// What corners that are not there are read from.
-static __device__ const uint4 kZeros[64] = {};
 
 template <class Config>
 __device__ __forceinline__ PieceOf<Config::kPieceBytes> load_piece(const char* at) {
@@ -66,6 +46,12 @@ __device__ __forceinline__ PieceOf<Config::kPieceBytes> load_piece(const char* a
     piece = {{v.x, v.y}};
   }
   return piece;
+}
+
+template <class Config>
+__device__ __forceinline__ void load_piece_at(const char* base, std::uint32_t byte,
+                                              PieceOf<Config::kPieceBytes>& piece) {
+  piece = load_piece<Config>(base + byte);
 }
 
 // sum[c] += weight * channel c
@@ -113,11 +99,12 @@ __device__ __forceinline__ std::uint32_t pack_pair(msda_dtype dtype, float low, 
   return word;
 }
 
+// `aligned`: the array, and every piece of it, to the size of a piece.
 template <class Config>
 __device__ __forceinline__ void store_piece(msda_dtype dtype, void* array, std::int64_t index,
-                                            float const (&x)[Config::kChannels]) {
+                                            float const (&x)[Config::kChannels], bool aligned) {
   constexpr int C = Config::kChannels;
-  if (!Config::kAligned || dtype == MSDA_F64) {
+  if (!aligned || dtype == MSDA_F64) {
 #pragma unroll
     for (int c = 0; c < C; ++c) store_element(dtype, array, index + c, x[c]);
   } else if (dtype == MSDA_F32) {
@@ -127,15 +114,20 @@ __device__ __forceinline__ void store_piece(msda_dtype dtype, void* array, std::
       __stcs(to + i, make_float4(x[4 * i], x[4 * i + 1], x[4 * i + 2], x[4 * i + 3]));
     }
   } else {
-    auto* const to = reinterpret_cast<uint2*>(static_cast<std::uint16_t*>(array) + index);
-    if constexpr (C == 8) {
-      __stcs(reinterpret_cast<uint4*>(to),
-             make_uint4(pack_pair(dtype, x[0], x[1]), pack_pair(dtype, x[2], x[3]),
-                        pack_pair(dtype, x[4], x[5]), pack_pair(dtype, x[6], x[7])));
+    auto* const to = static_cast<std::uint16_t*>(array) + index;
+    if constexpr (C == 4) {
+      __stcs(reinterpret_cast<uint2*>(to),
+             make_uint2(pack_pair(dtype, x[0], x[1]), pack_pair(dtype, x[2], x[3])));
     } else {
-      __stcs(to, make_uint2(pack_pair(dtype, x[0], x[1]), pack_pair(dtype, x[2], x[3])));
+#pragma unroll
+      for (int i = 0; i < C; i += 8) {
+        __stcs(
+            reinterpret_cast<uint4*>(to + i),
+            make_uint4(pack_pair(dtype, x[i], x[i + 1]), pack_pair(dtype, x[i + 2], x[i + 3]),
+                       pack_pair(dtype, x[i + 4], x[i + 5]), pack_pair(dtype, x[i + 6], x[i + 7])));
+      }
     }
   }
 }
 
-}  // namespace msda::direct
+}  // namespace msda

@@ -1,0 +1,18 @@
+// From a bool known at run time to one known when compiled.
+#pragma once
+
+#include <type_traits>
+
+namespace msda {
+
+// Calls fn with std::true_type or std::false_type.
+template <class Fn>
+void with_bool(bool value, Fn fn) {
+  if (value) {
+    fn(std::true_type());
+  } else {
+    fn(std::false_type());
+  }
+}
+
+}  // namespace msda

@@ -1,0 +1,48 @@
+// Data that a plan keeps on its device.
+#pragma once
+
+#include "core/cuda.h"
+#include "core/device.h"
+
+#include <cstddef>
+#include <vector>
+
+namespace msda {
+
+template <typename T>
+class DeviceArray {
+ public:
+  // The device has to be the current one. Of nothing it is nothing.
+  DeviceArray(std::vector<T> const& content, Device const& device) : device_(device) {
+    if (content.empty()) return;
+    bytes_ = content.size() * sizeof(T);
+    data_ = static_cast<T*>(device.memory->allocate(bytes_, alignof(T)));
+    try {
+      cuda::copy_to_device(data_, content.data(), bytes_);
+    } catch (...) {
+      device.memory->deallocate(data_, bytes_, alignof(T));
+      throw;
+    }
+  }
+  ~DeviceArray() {
+    if (data_ == nullptr) return;
+    // A plan may be destroyed while another device is current.
+    try {
+      cuda::CurrentDevice const current(device_);
+      device_.memory->deallocate(data_, bytes_, alignof(T));
+    } catch (...) {
+      // The device has failed; so is its memory lost.
+    }
+  }
+  DeviceArray(DeviceArray const&) = delete;
+  DeviceArray& operator=(DeviceArray const&) = delete;
+
+  const T* data() const { return data_; }
+
+ private:
+  Device const& device_;
+  T* data_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace msda

@@ -1,0 +1,48 @@
+#include "kernels/common/row_limits.h"
+
+#include "core/dtype.h"
+#include "kernels/common/params.h"
+
+#include <algorithm>
+
+namespace msda {
+namespace {
+
+bool is_packed(Strides const& strides, std::int64_t rows, std::int64_t heads, std::int64_t size) {
+  return strides.head == size && strides.row == heads * size &&
+         strides.batch == rows * heads * size;
+}
+
+}  // namespace
+
+bool rows_are_packed(Problem const& problem) {
+  std::int64_t const Q = problem.query_count;
+  std::int64_t const M = problem.head_count;
+  return is_packed(problem.coord, Q, M, 2 * problem.point_total) &&
+         is_packed(problem.weight, Q, M, problem.point_total) &&
+         is_packed(problem.output, Q, M, problem.head_dim);
+}
+
+bool levels_are_near(Problem const& problem) {
+  if (problem.levels.size() > static_cast<std::size_t>(kInlineLevels)) return false;
+  return std::all_of(problem.levels.begin(), problem.levels.end(), [](Level const& level) {
+    return level.height <= kLargestSide && level.width <= kLargestSide;
+  });
+}
+
+bool every_level_has(Problem const& problem, std::int64_t points) {
+  return std::all_of(problem.levels.begin(), problem.levels.end(),
+                     [&](Level const& level) { return level.point_count == points; });
+}
+
+bool head_dim_fits(std::int64_t head_dim, std::int64_t most, std::int64_t multiple) {
+  if (head_dim == 0 || head_dim % multiple != 0 || head_dim > most) return false;
+  return most == multiple || 2 * head_dim > most;
+}
+
+bool value_strides_are_multiples(Problem const& problem, std::int64_t alignment) {
+  std::int64_t const strides = problem.value.batch | problem.value.row | problem.value.head;
+  return strides * dtype_bytes(problem.value_dtype) % alignment == 0;
+}
+
+}  // namespace msda

@@ -1,0 +1,217 @@
+// The persistent family: as many blocks as the device has SMs, each with runs of neighbouring rows.
+
+#include "kernels/persistent/persistent.h"
+#include "core/cuda.h"
+#include "core/dtype.h"
+#include "kernels/common/elements.h"
+#include "kernels/common/make_params.h"
+#include "kernels/common/row_limits.h"
+#include "kernels/persistent/query_order.h"
+#include "registry.h"
+
+#include <algorithm>
+#include <bit>
+#include <iterator>
+
+namespace msda::persistent {
+
+Divider divider(std::uint32_t divisor) {
+  auto const shift = static_cast<std::uint32_t>(std::bit_width(divisor - 1));
+  std::uint64_t const power = std::uint64_t{1} << (31 + shift);
+  return {divisor, static_cast<std::uint32_t>((power + divisor - 1) / divisor), shift};
+}
+
+#define MSDA_VARIANT(type, channels, points, revision, sm) \
+  template <>                                              \
+  Instance instance<ValueType::type, channels, points>();
+#include "kernels/persistent/variants.inc"
+#undef MSDA_VARIANT
+
+namespace {
+
+const Variant kVariants[] = {
+#define MSDA_VARIANT(type, channels, points, revision, sm)                \
+  {"persistent.sm" #sm "." #type "." #channels "." #points "@" #revision, \
+   dtype_of(ValueType::type), sm, 0},
+#include "kernels/persistent/variants.inc"
+#undef MSDA_VARIANT
+};
+
+// What the id says, beside the variant of the same place.
+struct Entry {
+  Channels channels;
+  Points points;
+  Instance (*instance)();
+};
+const Entry kEntries[] = {
+#define MSDA_VARIANT(type, channels, points, revision, sm) \
+  {channels, points, instance<ValueType::type, channels, points>},
+#include "kernels/persistent/variants.inc"
+#undef MSDA_VARIANT
+};
+static_assert(std::size(kVariants) == std::size(kEntries));
+
+Entry const& entry_of(Variant const& variant) { return kEntries[&variant - kVariants]; }
+
+// ---- reject
+// ------------------------------------------------------------------------------------------------
+
+std::int64_t item_bytes(Problem const& problem) {
+  return problem.token_count * problem.value.row * dtype_bytes(problem.value_dtype);
+}
+
+bool is_split(Entry const& entry, Problem const& problem) {
+  return problem.head_count % 2 == 1 &&
+         is_half_line(entry.channels, static_cast<std::int32_t>(dtype_bytes(problem.value_dtype)));
+}
+
+std::int64_t rows_of_job(Entry const& entry, Problem const& problem) {
+  auto const bytes = static_cast<std::int32_t>(dtype_bytes(problem.value_dtype));
+  return 32 / lanes_of(entry.channels, bytes, is_split(entry, problem));
+}
+
+std::int64_t jobs_of_item(Entry const& entry, Problem const& problem) {
+  std::int64_t const rows = rows_of_job(entry, problem);
+  return (problem.query_count * problem.head_count + rows - 1) / rows;
+}
+
+// Tokens, and the bytes of a batch item's values, fit 32 bits; so do its rows and all jobs.
+bool sizes_fit(Entry const& entry, Problem const& problem) {
+  if (problem.token_count >= kMostTokens || item_bytes(problem) > kMostItemBytes) return false;
+  if (problem.query_count * problem.head_count >= kMostJobs) return false;
+  std::int64_t const jobs = jobs_of_item(entry, problem);
+  return jobs == 0 || problem.batch <= kMostJobs / jobs;
+}
+
+Reason reject(Variant const& variant, Problem const& problem, Device const& device) {
+  Entry const& entry = entry_of(variant);
+  if (device.is_cpu()) return Reason::kDeviceIsCpu;
+  if (device.sm < variant.sm_min) return Reason::kComputeCapability;
+  if (problem.value_dtype != variant.value_dtype) return Reason::kValueDtype;
+  if (problem.backward()) return Reason::kOperation;
+  if (problem.coord_dtype == MSDA_F64) return Reason::kCoordDtype;
+  if (problem.weight_dtype == MSDA_F64) return Reason::kWeightDtype;
+  std::int64_t const piece =
+      channels_of_piece(static_cast<std::int32_t>(dtype_bytes(problem.value_dtype)));
+  if (!head_dim_fits(problem.head_dim, entry.channels, std::max<std::int64_t>(piece, 8))) {
+    return Reason::kHeadDim;
+  }
+  if (!levels_are_near(problem)) return Reason::kLevels;
+  bool const points_fit = entry.points == pany ? problem.point_total <= kMostPoints
+                                               : every_level_has(problem, entry.points);
+  if (!points_fit) return Reason::kPoints;
+  if (!rows_are_packed(problem)) return Reason::kStrides;
+  return sizes_fit(entry, problem) ? Reason::kNone : Reason::kTooLarge;
+}
+
+// ---- cost
+// --------------------------------------------------------------------------------------------------
+
+// Measured on an H200 (132 SMs) with `msda bench`.
+constexpr double kLaunchUs = 7.5;
+constexpr double kBytesAUs = 4.3e6;      // device memory
+constexpr double kCornerLaneNs = 0.062;  // 16 bytes of a corner, an SM
+constexpr double kPointNs = 0.9;         // all else of a point, an SM
+
+double cost(Variant const& variant, Problem const& problem, Device const& device) {
+  auto const number = [](std::int64_t n) { return static_cast<double>(n); };
+  Entry const& entry = entry_of(variant);
+  double const rows =
+      number(problem.batch) * number(problem.query_count) * number(problem.head_count);
+  double const points = rows * number(problem.point_total);
+  double const values = number(problem.batch) * number(problem.token_count) *
+                        number(problem.head_count) * number(problem.head_dim);
+  double const bytes =
+      values * number(dtype_bytes(problem.value_dtype)) +
+      points * number(2 * dtype_bytes(problem.coord_dtype) + dtype_bytes(problem.weight_dtype)) +
+      rows * number(problem.head_dim * dtype_bytes(problem.output_dtype));
+  double const lanes = number(problem.head_dim * dtype_bytes(problem.value_dtype)) / kPieceBytes;
+  double const point_ns =
+      (kPointNs + 4.0 * lanes * kCornerLaneNs) * (entry.points == pany ? 1.1 : 1.0);
+  double const gather_us = points * point_ns * 1e-3 / device.sm_count;
+  return kLaunchUs + std::max(gather_us, bytes / kBytesAUs);
+}
+
+// ---- workspace, prepare, launch
+// ----------------------------------------------------------------------------
+
+void workspace(Variant const&, Problem const&, Device const&, Arena&) {}
+
+// Rounds in which the jobs are dealt, where there are enough: concurrent pieces are then neighbours
+// that share L2, and cheap and dear regions spread over the SMs.
+constexpr std::int64_t kRounds = 6;
+constexpr std::int64_t kLeastPiece = 48;  // jobs
+
+Work make_work(Entry const& entry, Problem const& problem, Device const& device) {
+  std::int64_t const item_jobs = jobs_of_item(entry, problem);
+  std::int64_t const jobs = item_jobs * problem.batch;
+  std::int64_t const blocks = std::min<std::int64_t>(device.sm_count, jobs);
+  std::int64_t const rounds =
+      std::clamp<std::int64_t>(jobs / std::max<std::int64_t>(blocks * kLeastPiece, 1), 1, kRounds);
+  std::int64_t const dealt = std::max<std::int64_t>(blocks * rounds, 1);
+  auto const u32 = [](std::int64_t n) { return static_cast<std::uint32_t>(n); };
+  auto const at_least_one = [&](std::int64_t n) { return u32(std::max<std::int64_t>(n, 1)); };
+  Work work{};
+  work.jobs = u32(jobs);
+  work.item_jobs = divider(at_least_one(item_jobs));
+  work.piece_jobs = divider(at_least_one((jobs + dealt - 1) / dealt));
+  work.blocks = divider(at_least_one(blocks));
+  work.heads = divider(at_least_one(problem.head_count));
+  work.rotation = u32(blocks / (rounds + 1) + 1);
+  work.item_rows = u32(problem.query_count * problem.head_count);
+  std::int64_t const pixel_bytes = problem.value.row * dtype_bytes(problem.value_dtype);
+  work.pixel_bytes = u32(pixel_bytes);
+  for (std::size_t l = 0; l < problem.levels.size(); ++l) {
+    work.row_bytes[l] = u32(problem.levels[l].row_tokens * pixel_bytes);
+  }
+  return work;
+}
+
+struct PersistentPlan final : Prepared {
+  PersistentPlan(Problem const& problem, Device const& device)
+      : order(problem, device), params(make_params(problem, nullptr)) {}
+  QueryOrder order;
+  Params params;  // all but the buffers
+  Work work{};    // the same
+  Instance instance{};
+  How how{};
+  bool wide_inputs = false;  // as far as sizes say
+};
+
+PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const& device,
+                    std::pmr::memory_resource* memory) {
+  PreparedPtr prepared = make_prepared<PersistentPlan>(memory, problem, device);
+  auto& plan = static_cast<PersistentPlan&>(*prepared);
+  Entry const& entry = entry_of(variant);
+  plan.work = make_work(entry, problem, device);
+  plan.work.order = plan.order.data();
+  plan.instance = entry.instance();
+  plan.how.fused = problem.fused();
+  plan.how.split = is_split(entry, problem);
+  plan.how.aligned = value_strides_are_multiples(problem, kPieceBytes);
+  plan.wide_inputs = problem.point_total % 4 == 0;
+  plan.instance.load(plan.how);
+  return prepared;
+}
+
+bool is_aligned(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer) % 16 == 0; }
+
+void launch(Variant const&, Launch const& launch) {
+  auto const& plan = static_cast<PersistentPlan const&>(*launch.prepared);
+  if (plan.work.jobs == 0) return;
+  Params params = plan.params;
+  set_buffers(params, launch.call);
+  Work work = plan.work;
+  work.wide_inputs = plan.wide_inputs && is_aligned(params.coord) && is_aligned(params.weight);
+  work.aligned_output = is_aligned(params.output);
+  How how = plan.how;
+  how.aligned = how.aligned && is_aligned(params.value);
+  plan.instance.launch(params, work, how, static_cast<cudaStream_t>(launch.call.stream));
+}
+
+}  // namespace
+
+extern const Family kFamily;
+const Family kFamily = {"persistent", kVariants, reject, cost, workspace, prepare, launch};
+
+}  // namespace msda::persistent
