@@ -8,6 +8,8 @@ namespace msda::persistent {
 // Names of variants.inc: most channels of a head, and points of every level.
 enum Channels : std::int32_t { d8 = 8, d16 = 16, d32 = 32, d64 = 64, d128 = 128, d256 = 256 };
 enum Points : std::int32_t { pany = 0, p4 = 4, p8 = 8 };
+// Slots that share the points of a row.
+enum Spread : std::int32_t { s1 = 1, s4 = 4 };
 
 // A lane loads 16 bytes of a pixel at once.
 inline constexpr std::int32_t kPieceBytes = 16;
@@ -17,21 +19,43 @@ constexpr std::int32_t channels_of_piece(std::int32_t element_bytes) {
 
 // Limits that reject() keeps to.
 inline constexpr std::int32_t kMostPoints = 256;             // K, where P is not a constant
-inline constexpr std::int64_t kMostItemBytes = 0xffff0000u;  // values of a batch item
+inline constexpr std::int64_t kUnitBytes = 16;               // that offsets count
+inline constexpr std::int64_t kMostItemUnits = 0xffff0000u;  // values of a batch item
 inline constexpr std::int64_t kMostTokens = 1 << 30;         // of a batch item
 inline constexpr std::int64_t kMostJobs = 1 << 30;
 
-// Two rows of 64 bytes are read without a bank conflict only from opposite halves of 128-byte
-// lines. Where neighbouring heads do not give that, two neighbouring pixels of one head do.
-constexpr bool is_half_line(std::int32_t channels, std::int32_t element_bytes) {
-  return channels * element_bytes == 64;
+// How a warp's lanes are dealt.
+struct Layout {
+  std::int32_t lanes;    // of a slot: they share the channels of a row
+  std::int32_t heads;    // neighbouring slots that work on neighbouring heads of one query
+  std::int32_t spread;   // slots that share the points of a row
+  std::int32_t queries;  // of a job
+  bool by_parity;        // which pixel of two is read first is decided by the parity of its number
+};
+
+// Rows are read without a bank conflict only if those of a quarter warp lie in different parts of
+// 128-byte lines. Neighbouring heads do; `grouped` says that they come in whole lines. Where they
+// do not, two slots share a row of 64 bytes: one begins with the even, the other with the odd
+// pixels.
+constexpr Layout layout_of(std::int32_t channels, std::int32_t element_bytes, std::int32_t spread,
+                           bool grouped) {
+  std::int32_t const row_bytes = channels * element_bytes;
+  std::int32_t const pieces = row_bytes / kPieceBytes;
+  std::int32_t const lanes = pieces < 32 ? pieces : 32;
+  std::int32_t const slots = 32 / lanes;
+  std::int32_t const heads = grouped && row_bytes < 128 ? 128 / row_bytes : 1;
+  bool const by_parity = heads == 1 && row_bytes == 64;
+  std::int32_t const wanted = by_parity && spread == 1 ? 2 : spread;
+  // 16 points are what most rows have at least, and what 16 lanes prepare at once.
+  std::int32_t const useful = lanes < 16 ? 16 / lanes : 1;
+  std::int32_t const most = slots / heads < useful ? slots / heads : useful;
+  std::int32_t const shared = wanted < most ? wanted : most;
+  return {lanes, heads, shared, slots / heads / shared, by_parity};
 }
 
-constexpr std::int32_t at_most_32(std::int32_t n) { return n < 32 ? n : 32; }
-
-// Lanes that work on one row.
-constexpr std::int32_t lanes_of(std::int32_t channels, std::int32_t element_bytes, bool split) {
-  return at_most_32(channels / channels_of_piece(element_bytes)) * (split ? 2 : 1);
+// Heads that have to divide M for `grouped`.
+constexpr std::int32_t heads_of_line(std::int32_t channels, std::int32_t element_bytes) {
+  return channels * element_bytes < 128 ? 128 / (channels * element_bytes) : 1;
 }
 
 }  // namespace msda::persistent

@@ -20,10 +20,17 @@ struct Batch {
   float x[kBatch];
   float y[kBatch];
   float weight[kBatch];
-};
 
-// No number in float32, float16 and bfloat16.
-inline constexpr std::uint32_t kNotANumber = 0x7fff7fff;
+  // The next one to the front.
+  __device__ __forceinline__ void advance() {
+#pragma unroll
+    for (int i = 1; i < kBatch; ++i) {
+      x[i - 1] = x[i];
+      y[i - 1] = y[i];
+      weight[i - 1] = weight[i];
+    }
+  }
+};
 
 // kWords words of 32 bits, or the 16 bits of half of one.
 template <int kBytes>
@@ -49,67 +56,63 @@ __device__ __forceinline__ void stream(const char* at, std::uint32_t* to) {
   }
 }
 
-// 32 bytes of each lane. The lanes of a quarter warp start with different halves, so that they meet
-// different banks.
-__device__ __forceinline__ void stream_turned(const char* at, std::uint32_t* to, int lane) {
-  bool const turned = lane & 4;
-  std::uint32_t a[4], b[4];
-  stream<16>(at + (turned ? 16 : 0), a);
-  stream<16>(at + (turned ? 0 : 16), b);
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    to[i] = turned ? b[i] : a[i];
-    to[4 + i] = turned ? a[i] : b[i];
-  }
-}
-
-// Element by element, for tensors or rows that are not aligned.
+// Element by element, for tensors or rows that are not aligned. What is behind the row repeats its
+// last point.
 template <int kBatch>
-__device__ __forceinline__ void read_narrow(Params const& p, std::int64_t first, int count,
+__device__ __forceinline__ void read_narrow(Params const& p, std::int64_t row_start, int k,
                                             Inputs<kBatch>& inputs) {
   auto const half = [](const void* array, std::int64_t index) -> std::uint32_t {
     return __ldg(static_cast<const std::uint16_t*>(array) + index);
   };
+  auto const word = [](const void* array, std::int64_t index) -> std::uint32_t {
+    return __ldg(static_cast<const std::uint32_t*>(array) + index);
+  };
 #pragma unroll
   for (int i = 0; i < kBatch; ++i) {
-    if (i >= count) break;
-    std::int64_t const at = first + i;
+    std::int64_t const at = row_start + min(k + i, static_cast<int>(p.point_total) - 1);
     if (p.coord_dtype == MSDA_F32) {
-      inputs.coord[2 * i] = __ldg(static_cast<const std::uint32_t*>(p.coord) + 2 * at);
-      inputs.coord[2 * i + 1] = __ldg(static_cast<const std::uint32_t*>(p.coord) + 2 * at + 1);
+      inputs.coord[2 * i] = word(p.coord, 2 * at);
+      inputs.coord[2 * i + 1] = word(p.coord, 2 * at + 1);
     } else {
       inputs.coord[i] = half(p.coord, 2 * at) | half(p.coord, 2 * at + 1) << 16;
     }
     if (p.weight_dtype == MSDA_F32) {
-      inputs.weight[i] = __ldg(static_cast<const std::uint32_t*>(p.weight) + at);
+      inputs.weight[i] = word(p.weight, at);
     } else {
-      inputs.weight[i / 2] |= half(p.weight, at) << (i % 2 * 16);
+      std::uint32_t const bits = half(p.weight, at) << (i % 2 * 16);
+      inputs.weight[i / 2] = i % 2 == 0 ? bits : inputs.weight[i / 2] | bits;
     }
   }
 }
 
-// The points from number `first` of all rows on; `count` of them are there.
-template <class Config>
-__device__ __forceinline__ Inputs<Config::kBatch> read_inputs(Params const& p, Work const& work,
-                                                              std::int64_t first, int count,
-                                                              int lane) {
-  constexpr int kBatch = Config::kBatch;
+// Whether a lane has the two halves of its 32 bytes of coordinates in turn: the lanes of a quarter
+// warp begin with different halves, so that they meet different banks.
+template <int kBatch>
+__device__ __forceinline__ bool halves_are_turned(Params const& p, Work const& work,
+                                                  unsigned lane) {
+  return kBatch == 4 && work.wide_inputs && p.coord_dtype == MSDA_F32 && (lane & 4) != 0;
+}
+
+// Points k to k + kBatch - 1 of the row whose first point is number row_start of all.
+template <int kBatch>
+__device__ __forceinline__ Inputs<kBatch> read_inputs(Params const& p, Work const& work,
+                                                      std::int64_t row_start, int k,
+                                                      unsigned lane) {
   Inputs<kBatch> inputs;
-#pragma unroll
-  for (int i = 0; i < 2 * kBatch; ++i) inputs.coord[i] = kNotANumber;
-#pragma unroll
-  for (int i = 0; i < kBatch; ++i) inputs.weight[i] = 0;
-  if (count <= 0) return inputs;
   if (!work.wide_inputs) {
-    read_narrow(p, first, count, inputs);
+    read_narrow(p, row_start, k, inputs);
     return inputs;
   }
+  // Wide inputs come in whole batches.
+  std::int64_t const first = row_start + min(k, static_cast<int>(p.point_total) - kBatch);
   const char* const coord = static_cast<const char*>(p.coord);
   const char* const weight = static_cast<const char*>(p.weight);
   if (p.coord_dtype != MSDA_F32) {
     stream<4 * kBatch>(coord + first * 4, inputs.coord);
   } else if constexpr (kBatch == 4) {
-    stream_turned(coord + first * 8, inputs.coord, lane);
+    unsigned const turned = (lane & 4) * 4;
+    stream<16>(coord + first * 8 + turned, inputs.coord);
+    stream<16>(coord + first * 8 + (16 - turned), inputs.coord + 4);
   } else {
     stream<8 * kBatch>(coord + first * 8, inputs.coord);
   }
@@ -119,18 +122,6 @@ __device__ __forceinline__ Inputs<Config::kBatch> read_inputs(Params const& p, W
     stream<2 * kBatch>(weight + first * 2, inputs.weight);
   }
   return inputs;
-}
-
-// Into L2.
-__device__ __forceinline__ void prefetch_inputs(Params const& p, Work const& work,
-                                                std::int64_t first) {
-  if (!work.wide_inputs) return;
-  const char* const coord =
-      static_cast<const char*>(p.coord) + first * (p.coord_dtype == MSDA_F32 ? 8 : 4);
-  const char* const weight =
-      static_cast<const char*>(p.weight) + first * (p.weight_dtype == MSDA_F32 ? 4 : 2);
-  asm volatile("prefetch.global.L2 [%0];" ::"l"(coord));
-  asm volatile("prefetch.global.L2 [%0];" ::"l"(weight));
 }
 
 __device__ __forceinline__ float2 pair_of(msda_dtype dtype, std::uint32_t word) {
@@ -144,14 +135,15 @@ __device__ __forceinline__ float2 pair_of(msda_dtype dtype, std::uint32_t word) 
 
 template <int kBatch>
 __device__ __forceinline__ Batch<kBatch> to_points(Inputs<kBatch> const& inputs,
-                                                   msda_dtype coord_dtype,
-                                                   msda_dtype weight_dtype) {
+                                                   msda_dtype coord_dtype, msda_dtype weight_dtype,
+                                                   bool turned) {
   Batch<kBatch> points;
   if (coord_dtype == MSDA_F32) {
 #pragma unroll
     for (int i = 0; i < kBatch; ++i) {
-      points.x[i] = __uint_as_float(inputs.coord[2 * i]);
-      points.y[i] = __uint_as_float(inputs.coord[2 * i + 1]);
+      int const other = (i + kBatch / 2) % kBatch;
+      points.x[i] = __uint_as_float(turned ? inputs.coord[2 * other] : inputs.coord[2 * i]);
+      points.y[i] = __uint_as_float(turned ? inputs.coord[2 * other + 1] : inputs.coord[2 * i + 1]);
     }
   } else {
 #pragma unroll

@@ -21,17 +21,17 @@ Divider divider(std::uint32_t divisor) {
   return {divisor, static_cast<std::uint32_t>((power + divisor - 1) / divisor), shift};
 }
 
-#define MSDA_VARIANT(type, channels, points, revision, sm) \
-  template <>                                              \
-  Instance instance<ValueType::type, channels, points>();
+#define MSDA_VARIANT(type, channels, points, spread, revision, sm) \
+  template <>                                                      \
+  Instance instance<ValueType::type, channels, points, spread>();
 #include "kernels/persistent/variants.inc"
 #undef MSDA_VARIANT
 
 namespace {
 
 const Variant kVariants[] = {
-#define MSDA_VARIANT(type, channels, points, revision, sm)                \
-  {"persistent.sm" #sm "." #type "." #channels "." #points "@" #revision, \
+#define MSDA_VARIANT(type, channels, points, spread, revision, sm)                    \
+  {"persistent.sm" #sm "." #type "." #channels "." #points "." #spread "@" #revision, \
    dtype_of(ValueType::type), sm, 0},
 #include "kernels/persistent/variants.inc"
 #undef MSDA_VARIANT
@@ -41,11 +41,12 @@ const Variant kVariants[] = {
 struct Entry {
   Channels channels;
   Points points;
+  Spread spread;
   Instance (*instance)();
 };
 const Entry kEntries[] = {
-#define MSDA_VARIANT(type, channels, points, revision, sm) \
-  {channels, points, instance<ValueType::type, channels, points>},
+#define MSDA_VARIANT(type, channels, points, spread, revision, sm) \
+  {channels, points, spread, instance<ValueType::type, channels, points, spread>},
 #include "kernels/persistent/variants.inc"
 #undef MSDA_VARIANT
 };
@@ -60,26 +61,31 @@ std::int64_t item_bytes(Problem const& problem) {
   return problem.token_count * problem.value.row * dtype_bytes(problem.value_dtype);
 }
 
-bool is_split(Entry const& entry, Problem const& problem) {
-  return problem.head_count % 2 == 1 &&
-         is_half_line(entry.channels, static_cast<std::int32_t>(dtype_bytes(problem.value_dtype)));
+std::int32_t element_bytes(Problem const& problem) {
+  return static_cast<std::int32_t>(dtype_bytes(problem.value_dtype));
 }
 
-std::int64_t rows_of_job(Entry const& entry, Problem const& problem) {
-  auto const bytes = static_cast<std::int32_t>(dtype_bytes(problem.value_dtype));
-  return 32 / lanes_of(entry.channels, bytes, is_split(entry, problem));
+bool is_grouped(Entry const& entry, Problem const& problem) {
+  return problem.head_count % heads_of_line(entry.channels, element_bytes(problem)) == 0;
 }
 
-std::int64_t jobs_of_item(Entry const& entry, Problem const& problem) {
-  std::int64_t const rows = rows_of_job(entry, problem);
-  return (problem.query_count * problem.head_count + rows - 1) / rows;
+struct Jobs {
+  std::int64_t of_group;
+  std::int64_t of_item;
+};
+
+Jobs jobs_of(Entry const& entry, Problem const& problem) {
+  Layout const layout =
+      layout_of(entry.channels, element_bytes(problem), entry.spread, is_grouped(entry, problem));
+  std::int64_t const of_group = (problem.query_count + layout.queries - 1) / layout.queries;
+  return {of_group, of_group * (problem.head_count / layout.heads)};
 }
 
 // Tokens, and the bytes of a batch item's values, fit 32 bits; so do its rows and all jobs.
 bool sizes_fit(Entry const& entry, Problem const& problem) {
-  if (problem.token_count >= kMostTokens || item_bytes(problem) > kMostItemBytes) return false;
+  if (problem.token_count >= kMostTokens || item_bytes(problem) / kUnitBytes > kMostItemUnits) return false;
   if (problem.query_count * problem.head_count >= kMostJobs) return false;
-  std::int64_t const jobs = jobs_of_item(entry, problem);
+  std::int64_t const jobs = jobs_of(entry, problem).of_item;
   return jobs == 0 || problem.batch <= kMostJobs / jobs;
 }
 
@@ -91,15 +97,14 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
   if (problem.backward()) return Reason::kOperation;
   if (problem.coord_dtype == MSDA_F64) return Reason::kCoordDtype;
   if (problem.weight_dtype == MSDA_F64) return Reason::kWeightDtype;
-  std::int64_t const piece =
-      channels_of_piece(static_cast<std::int32_t>(dtype_bytes(problem.value_dtype)));
+  std::int64_t const piece = channels_of_piece(element_bytes(problem));
   if (!head_dim_fits(problem.head_dim, entry.channels, std::max<std::int64_t>(piece, 8))) {
     return Reason::kHeadDim;
   }
   if (!levels_are_near(problem)) return Reason::kLevels;
   bool const points_fit = entry.points == pany ? problem.point_total <= kMostPoints
                                                : every_level_has(problem, entry.points);
-  if (!points_fit) return Reason::kPoints;
+  if (!points_fit || problem.point_total == 0) return Reason::kPoints;
   if (!rows_are_packed(problem)) return Reason::kStrides;
   return sizes_fit(entry, problem) ? Reason::kNone : Reason::kTooLarge;
 }
@@ -139,12 +144,13 @@ void workspace(Variant const&, Problem const&, Device const&, Arena&) {}
 
 // Rounds in which the jobs are dealt, where there are enough: concurrent pieces are then neighbours
 // that share L2, and cheap and dear regions spread over the SMs.
+constexpr std::int64_t kExactTokens = 1 << 24;  // that float32 counts
 constexpr std::int64_t kRounds = 6;
 constexpr std::int64_t kLeastPiece = 48;  // jobs
 
 Work make_work(Entry const& entry, Problem const& problem, Device const& device) {
-  std::int64_t const item_jobs = jobs_of_item(entry, problem);
-  std::int64_t const jobs = item_jobs * problem.batch;
+  Jobs const each = jobs_of(entry, problem);
+  std::int64_t const jobs = each.of_item * problem.batch;
   std::int64_t const blocks = std::min<std::int64_t>(device.sm_count, jobs);
   std::int64_t const rounds =
       std::clamp<std::int64_t>(jobs / std::max<std::int64_t>(blocks * kLeastPiece, 1), 1, kRounds);
@@ -153,16 +159,19 @@ Work make_work(Entry const& entry, Problem const& problem, Device const& device)
   auto const at_least_one = [&](std::int64_t n) { return u32(std::max<std::int64_t>(n, 1)); };
   Work work{};
   work.jobs = u32(jobs);
-  work.item_jobs = divider(at_least_one(item_jobs));
+  work.item_jobs = divider(at_least_one(each.of_item));
+  work.group_jobs = divider(at_least_one(each.of_group));
   work.piece_jobs = divider(at_least_one((jobs + dealt - 1) / dealt));
   work.blocks = divider(at_least_one(blocks));
-  work.heads = divider(at_least_one(problem.head_count));
   work.rotation = u32(blocks / (rounds + 1) + 1);
-  work.item_rows = u32(problem.query_count * problem.head_count);
+  work.visits = u32(problem.query_count);
   std::int64_t const pixel_bytes = problem.value.row * dtype_bytes(problem.value_dtype);
-  work.pixel_bytes = u32(pixel_bytes);
+  work.pixel_units = u32(pixel_bytes / kUnitBytes);
   for (std::size_t l = 0; l < problem.levels.size(); ++l) {
-    work.row_bytes[l] = u32(problem.levels[l].row_tokens * pixel_bytes);
+    Level const& level = problem.levels[l];
+    work.row_units[l] = u32(level.row_tokens * pixel_bytes / kUnitBytes);
+    work.strict = work.strict || level.width < 2 || level.height < 2 ||
+                  level.row_tokens * (level.height + 2) >= kExactTokens;
   }
   return work;
 }
@@ -187,7 +196,7 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
   plan.work.order = plan.order.data();
   plan.instance = entry.instance();
   plan.how.fused = problem.fused();
-  plan.how.split = is_split(entry, problem);
+  plan.how.grouped = is_grouped(entry, problem);
   plan.how.aligned = value_strides_are_multiples(problem, kPieceBytes);
   plan.wide_inputs = problem.point_total % 4 == 0;
   plan.instance.load(plan.how);

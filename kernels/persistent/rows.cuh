@@ -15,30 +15,42 @@ namespace msda::persistent {
 #define MSDA_IN_FLIGHT 2
 #endif
 
-template <ValueType kTypeOfValue, Channels kMostChannels, Points kPointsOfLevel, bool kIsFused,
-          bool kIsSplit, bool kIsAligned>
+template <ValueType kTypeOfValue, Channels kMostChannels, Points kPointsOfLevel,
+          Spread kSpreadOfRow, bool kIsFused, bool kIsGrouped, bool kIsAligned>
 struct RowsConfig {
   static constexpr ValueType kType = kTypeOfValue;
   using Element = typename ValueTraits<kType>::Element;
   static constexpr int kElementBytes = sizeof(Element);
   static constexpr int kPoints = kPointsOfLevel;
   static constexpr bool kFused = kIsFused;
-  static constexpr bool kSplit = kIsSplit;      // lanes of a slot: half a left, half a right pixel
   static constexpr bool kAligned = kIsAligned;  // values
   static constexpr int kPieceBytes = persistent::kPieceBytes;
   static constexpr int kChannels = channels_of_piece(kElementBytes);
-  static constexpr int kLanes = lanes_of(kMostChannels, kElementBytes, kSplit);  // of a slot
-  static constexpr int kGroup = kSplit ? kLanes / 2 : kLanes;  // lanes that share the channels
-  static constexpr int kPieces = kMostChannels / kChannels / kGroup;    // of a lane
-  static constexpr int kSlots = 32 / kLanes;                            // of a warp
-  static constexpr int kCorners = kSplit ? 2 : 4;                       // that a lane loads
-  static constexpr int kBatch = kLanes <= 4 ? 4 : kLanes == 8 ? 2 : 1;  // points a lane prepares
-  static constexpr int kChunk = kLanes * kBatch;                        // points of a row
-  static constexpr int kInFlight =
-      !kAligned || kPieces > 1 || kLanes == 1 ? 1 : MSDA_IN_FLIGHT;  // points whose loads are out
-  static constexpr int kThreads = !kAligned ? 256 : kFused || kPoints == 0 ? 640 : MSDA_THREADS;
+  static constexpr Layout kLayout =
+      layout_of(kMostChannels, kElementBytes, kSpreadOfRow, kIsGrouped);
+  static constexpr int kLanes = kLayout.lanes;    // of a slot: they share the channels
+  static constexpr int kHeads = kLayout.heads;    // neighbouring slots work on neighbouring heads
+  static constexpr int kSpread = kLayout.spread;  // slots that share the points of a row
+  static constexpr int kQueries = kLayout.queries;
+  // Neighbouring slots share a row, and their banks by the parity of pixels.
+  static constexpr bool kByParity = kLayout.by_parity;
+  static constexpr int kPieces = kMostChannels / kChannels / kLanes;  // of a lane
+  static constexpr int kBatch = kLanes * kSpread <= 4   ? 4
+                                : kLanes * kSpread == 8 ? 2
+                                                        : 1;  // points a lane prepares
+  static constexpr int kChunk = kLanes * kSpread * kBatch;    // points of a row
+  // Points whose loads are out at a time.
+  static constexpr int kInFlight = !kAligned || kPieces > 1 || kLanes == 1 ? 1
+                                   : kSpreadOfRow == s4 ? (kLanes < 4 ? kLanes : 4)
+                                                        : MSDA_IN_FLIGHT;
+  static constexpr int kThreads = !kAligned                                          ? 256
+                                  : kSpreadOfRow == s4                               ? 512
+                                  : kFused || kPoints == 0 || kType == ValueType::f8 ? 640
+                                                                                     : MSDA_THREADS;
   // A level for all points of a batch, known when compiled.
   static constexpr bool kLevelOfBatch = kPoints > 0 && kPoints % kBatch == 0;
+  // And the steps to the row below, one for each lane of a slot, few enough to be kept.
+  static constexpr bool kRowsOfChunk = kLevelOfBatch && kSpread == 1 && kLanes <= 4;
   static constexpr int kPlaces = kPoints > 0 ? kInlineLevels : kMostPoints;
 };
 
@@ -46,22 +58,18 @@ struct RowsConfig {
 struct alignas(16) Place {
   float width;
   float height;
-  std::uint32_t
-      origin;         // of pixel (0, 0); steps and origin in bytes, or in tokens where not kAligned
-  std::uint32_t row;  // from a pixel to the one below
+  float row_tokens;      // from a pixel to the one below
+  std::uint32_t origin;  // of pixel (0, 0), in steps of 16 bytes
 };
 
-// One located point. All four pixels that it names are inside the map.
+// One located point: two neighbouring pixels of a row, and the two below.
 struct alignas(16) Record {
-  std::uint32_t first;  // upper left pixel; aligned: its byte | flags, else its token << 2 | flags
-  float fx;             // share of the right pixel
+  std::uint32_t first;  // the first pixel of the upper row, in steps of 16 bytes
+  float share;          // of the second; negative: the second is to the left of the first
   float upper;          // attention weight times share of the upper row
   float lower;
 };
 inline constexpr std::uint32_t kRecordsBytes = 32 * sizeof(Record);  // of a buffer
-inline constexpr std::uint32_t kNothing = 0xffffffffu;  // as `first`: no pixel is inside
-inline constexpr std::uint32_t kHasRight = 1;
-inline constexpr std::uint32_t kHasLower = 2;
 
 template <class Config>
 struct Shared {
@@ -75,43 +83,48 @@ struct Shared {
 // address anew for each access.
 __device__ __forceinline__ void put_record(std::uint32_t at, Record const& record) {
   asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(record.first),
-               "r"(__float_as_uint(record.fx)), "r"(__float_as_uint(record.upper)),
+               "r"(__float_as_uint(record.share)), "r"(__float_as_uint(record.upper)),
                "r"(__float_as_uint(record.lower))
                : "memory");
 }
 __device__ __forceinline__ Record get_record(std::uint32_t at) {
-  std::uint32_t first, fx, upper, lower;
+  std::uint32_t first, share, upper, lower;
   asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(first), "=r"(fx), "=r"(upper), "=r"(lower)
+               : "=r"(first), "=r"(share), "=r"(upper), "=r"(lower)
                : "r"(at));
-  return {first, __uint_as_float(fx), __uint_as_float(upper), __uint_as_float(lower)};
+  return {first, __uint_as_float(share), __uint_as_float(upper), __uint_as_float(lower)};
 }
 
-// Of a point at (x, y) in pixels, which is at least half a pixel line inside.
-template <class Config>
-__device__ __forceinline__ Record locate(Place const& place, float x, float y, float weight,
-                                         std::uint32_t pixel) {
-  Axis const ax = axis_at(x, place.width);
-  Axis const ay = axis_at(y, place.height);
-  std::uint32_t const at = place.origin + static_cast<std::uint32_t>(ay.first) * place.row +
-                           static_cast<std::uint32_t>(ax.first) * (Config::kAligned ? pixel : 1);
-  std::uint32_t const flags = (ax.has_second ? kHasRight : 0) + (ay.has_second ? kHasLower : 0);
-  float const total = weight * ax.inside * ay.inside;
-  float const lower = total * ay.share;
-  return {(Config::kAligned ? at : at << 2) + flags, ax.share, total - lower, lower};
+// A point on an axis of n pixels, between pixels `base` and base + 1, both of which are there where
+// n is 2 or more. Where the point is beside the map, or half so, the weights say it.
+struct Between {
+  float base;
+  float from_base;  // the point's distance from it: below 0 and from 1 on it is beside the two
+  float share;      // of pixel base + 1
+  float inside;     // what is left of the weight; 0 also where x is no number
+};
+
+__device__ __forceinline__ Between between(float x, float n) {
+  float const base = floorf(fminf(fmaxf(x, 0.0f), fmaxf(n - 2.0f, 0.0f)));
+  float const from_base = x - base;
+  float const share = __saturatef(from_base);
+  return {base, from_base, share, __saturatef(1.0f - fabsf(from_base - share))};
 }
 
 // What a warp draws: a run of rows.
 struct Job {
   std::uint32_t item;   // batch item
-  std::uint32_t first;  // row of the item that the warp's first slot works on
+  std::uint32_t group;  // of heads
+  std::uint32_t first;  // visit of a query that the warp's first slot works on
   bool is_there;
 };
 
 // A lane's row.
 struct Row {
-  std::int64_t row;  // (b Q + q) M + m
-  std::int32_t b, q, m;
+  std::int64_t row;    // (b Q + q) M + m
+  std::int64_t query;  // b Q + q
+  std::int32_t m;
+  const char* values;  // of the batch item and the head
   bool is_there;
 };
 
@@ -122,13 +135,14 @@ class Warp {
       : p_(p),
         work_(work),
         shared_(shared),
-        lane_(static_cast<int>(threadIdx.x) % 32),
+        lane_(threadIdx.x % 32),
         j_(lane_ % Config::kLanes),
+        sub_(lane_ / (Config::kLanes * Config::kHeads) % Config::kSpread),
         K_(static_cast<int>(p.point_total)) {
     auto const records = static_cast<std::uint32_t>(
         __cvta_generic_to_shared(&shared.records[threadIdx.x / 32][0][0]));
-    put_ = records + static_cast<std::uint32_t>(lane_ * sizeof(Record));
-    get_ = records + static_cast<std::uint32_t>((lane_ - j_) * sizeof(Record));
+    put_ = records + lane_ * std::uint32_t{sizeof(Record)};
+    get_ = records + (lane_ - j_) * std::uint32_t{sizeof(Record)};
     // A shuffle's result has to be kept, the formula would be computed again for each access.
     put_ = __shfl_sync(0xffffffffu, put_, lane_);
     get_ = __shfl_sync(0xffffffffu, get_, lane_);
@@ -142,17 +156,17 @@ class Warp {
     while (true) {
       Job const next = draw();
       Row const next_row = next.is_there ? row_of(next) : row;
-      if (next.is_there && j_ * Config::kBatch < K_) {
-        prefetch_inputs(p_, work_, next_row.row * K_ + j_ * Config::kBatch);
+      start(row);
+      if (Config::kAligned && !work_.strict) {
+        sum_quickly(row, next_row, inputs);
+      } else {
+        inputs = read(next_row, 0);
       }
-      set_bases(row);
-      Softmax<float> softmax{};
-      if constexpr (Config::kFused) softmax = softmax_of_row(row);
-#pragma unroll 1
-      for (int k0 = 0; k0 < K_; k0 += Config::kChunk) {
-        do_chunk(row, next_row, next.is_there, softmax, k0, inputs);
+      if (!Config::kAligned || work_.strict || is_suspect()) {
+        clear();
+        sum_strictly(row);
       }
-      if constexpr (Config::kSplit) add_halves();
+      add_subs();
       store(row);
       if (!next.is_there) return;
       row = next_row;
@@ -160,6 +174,8 @@ class Warp {
   }
 
  private:
+  using Corner = PieceOf<Config::kPieceBytes>[Config::kPieces];  // a pixel
+
   // ---- which rows
 
   __device__ Job draw() const {
@@ -172,44 +188,69 @@ class Warp {
     std::uint32_t const piece = round * work_.blocks.divisor + block;
     std::uint32_t const index =
         piece * work_.piece_jobs.divisor + (n - round * work_.piece_jobs.divisor);
-    if (index >= work_.jobs) return {0, 0, false};
+    if (index >= work_.jobs) return {0, 0, 0, false};
     std::uint32_t const item = work_.item_jobs.quotient(index);
-    return {item, (index - item * work_.item_jobs.divisor) * Config::kSlots, true};
+    std::uint32_t const in_item = index - item * work_.item_jobs.divisor;
+    std::uint32_t const group = work_.group_jobs.quotient(in_item);
+    return {item, group, (in_item - group * work_.group_jobs.divisor) * Config::kQueries, true};
   }
 
   __device__ Row row_of(Job const& job) const {
-    std::uint32_t const wanted = job.first + static_cast<std::uint32_t>(lane_ / Config::kLanes);
-    bool const is_there = wanted < work_.item_rows;
-    std::uint32_t const in_item = is_there ? wanted : 0;
-    std::uint32_t const visit = work_.heads.quotient(in_item);
-    auto const m = static_cast<std::int32_t>(in_item - visit * work_.heads.divisor);
-    auto const b = static_cast<std::int32_t>(job.item);
+    unsigned const slot = lane_ / Config::kLanes;
+    std::uint32_t const wanted = job.first + slot / (Config::kHeads * Config::kSpread);
+    bool const is_there = wanted < work_.visits;
+    std::uint32_t const visit = is_there ? wanted : 0;
+    auto const m = static_cast<std::int32_t>(job.group * Config::kHeads + slot % Config::kHeads);
     std::int32_t const q =
         work_.order == nullptr ? static_cast<std::int32_t>(visit) : __ldg(work_.order + visit);
-    return {(b * p_.query_count + q) * p_.head_count + m, b, q, m, is_there};
+    std::int64_t const query = job.item * p_.query_count + q;
+    std::int64_t const first_value = job.item * p_.value_strides.batch + m * p_.value_strides.head;
+    return {query * p_.head_count + m, query, m,
+            static_cast<const char*>(p_.value) + first_value * Config::kElementBytes, is_there};
   }
 
-  __device__ Inputs<Config::kBatch> read(Row const& row, int k0) const {
-    int const k = k0 + j_ * Config::kBatch;
-    return read_inputs<Config>(p_, work_, row.row * K_ + k, row.is_there ? K_ - k : 0, lane_);
+  // The first point that the lane prepares of the chunk at k0.
+  __device__ int first_point(int k0) const {
+    return k0 + static_cast<int>((sub_ * Config::kLanes + j_) * Config::kBatch);
   }
 
-  // ---- where
+  __device__ __forceinline__ Inputs<Config::kBatch> read(Row const& row, int k0) const {
+    return read_inputs<Config::kBatch>(p_, work_, row.row * K_, first_point(k0), lane_);
+  }
 
-  __device__ void set_bases(Row const& row) {
-    const char* const values =
-        static_cast<const char*>(p_.value) +
-        (row.b * p_.value_strides.batch + row.m * p_.value_strides.head) * Config::kElementBytes;
+  // ---- a row
+
+  __device__ __forceinline__ void start(Row const& row) {
     int const last = static_cast<int>(p_.head_dim) / Config::kChannels - 1;
 #pragma unroll
     for (int n = 0; n < Config::kPieces; ++n) {
       // Pieces behind the last one repeat it: they cost no line and are not stored.
       values_[n] =
-          values + min(j_ % Config::kGroup + n * Config::kGroup, last) * Config::kPieceBytes;
+          row.values + min(static_cast<int>(j_) + n * Config::kLanes, last) * Config::kPieceBytes;
       asm volatile("" : "+l"(values_[n]));
+    }
+    clear();
+    if constexpr (Config::kFused) softmax_ = softmax_of_row(row);
+  }
+
+  __device__ __forceinline__ void clear() {
+#pragma unroll
+    for (int n = 0; n < Config::kPieces; ++n) {
 #pragma unroll
       for (int c = 0; c < Config::kChannels; ++c) sum_[n][c] = 0.0f;
     }
+  }
+
+  // Whether a pixel that is not part of the result, weighed with zero, may have spoilt it: it was
+  // infinite or no number, and so is a sum now.
+  __device__ __forceinline__ bool is_suspect() const {
+    float check = 0.0f;
+#pragma unroll
+    for (int n = 0; n < Config::kPieces; ++n) {
+#pragma unroll
+      for (int c = 0; c < Config::kChannels; ++c) check = fmaf(sum_[n][c], 0.0f, check);
+    }
+    return __any_sync(0xffffffffu, check != check);
   }
 
   __device__ int place_of(int k) const {
@@ -219,220 +260,297 @@ class Warp {
   __device__ Softmax<float> softmax_of_row(Row const& row) const {
     Softmax<float> result{-INFINITY, 0.0f};
     std::int64_t const first = row.row * K_;
-    for (int k = j_; k < K_; k += Config::kLanes) {
+    int const lane = static_cast<int>(sub_ * Config::kLanes + j_);
+    constexpr int kLanes = Config::kLanes * Config::kSpread;
+    for (int k = lane; k < K_; k += kLanes) {
       float const logit = load_narrow(p_.weight_dtype, p_.weight, first + k);
       result.largest = logit > result.largest ? logit : result.largest;
     }
-#pragma unroll
-    for (int distance = Config::kLanes / 2; distance > 0; distance /= 2) {
+    for_lanes_of_row([&](int distance) {
       float const other = __shfl_xor_sync(0xffffffffu, result.largest, distance);
       result.largest = other > result.largest ? other : result.largest;
-    }
-    for (int k = j_; k < K_; k += Config::kLanes) {
+    });
+    for (int k = lane; k < K_; k += kLanes) {
       result.sum += expf(load_narrow(p_.weight_dtype, p_.weight, first + k) - result.largest);
     }
-#pragma unroll
-    for (int distance = Config::kLanes / 2; distance > 0; distance /= 2) {
-      result.sum += __shfl_xor_sync(0xffffffffu, result.sum, distance);
-    }
+    for_lanes_of_row(
+        [&](int distance) { result.sum += __shfl_xor_sync(0xffffffffu, result.sum, distance); });
     return result;
   }
 
+  // The distances over which a row's lanes are combined, its slots first.
+  template <class Fn>
+  __device__ __forceinline__ static void for_lanes_of_row(Fn fn) {
+    for_subs(fn);
+#pragma unroll
+    for (int distance = Config::kLanes / 2; distance > 0; distance /= 2) fn(distance);
+  }
+  template <class Fn>
+  __device__ __forceinline__ static void for_subs(Fn fn) {
+#pragma unroll
+    for (int sub = Config::kSpread / 2; sub > 0; sub /= 2)
+      fn(sub * Config::kHeads * Config::kLanes);
+  }
+
   // A point in pixels of its level.
-  __device__ float2 to_pixels(Row const& row, Place const& place, int k, float x, float y) const {
+  __device__ __forceinline__ float2 to_pixels(Row const& row, float width, float height, int k,
+                                              float x, float y) const {
     if constexpr (!Config::kFused) {
-      return {x * place.width - 0.5f, y * place.height - 0.5f};
+      return {x * width - 0.5f, y * height - 0.5f};
     } else {
       Reference<float> const reference = reference_of(row, k);
       if (p_.reference_dim == 2) {
-        return {reference.x * place.width - 0.5f + x, reference.y * place.height - 0.5f + y};
+        return {reference.x * width - 0.5f + x, reference.y * height - 0.5f + y};
       }
       int const l = shared_.level_of[place_of(k)];
       float const step = 0.5f / static_cast<float>(p_.near_levels[l].point_count);
-      return {(reference.x + x * (reference.width * step)) * place.width - 0.5f,
-              (reference.y + y * (reference.height * step)) * place.height - 0.5f};
+      return {(reference.x + x * (reference.width * step)) * width - 0.5f,
+              (reference.y + y * (reference.height * step)) * height - 0.5f};
     }
   }
 
-  __device__ Reference<float> reference_of(Row const& row, int k) const {
+  __device__ __forceinline__ Reference<float> reference_of(Row const& row, int k) const {
     int const l = shared_.level_of[place_of(k)];
-    std::int64_t const of_query = (row.b * p_.query_count + row.q) * p_.level_count;
-    return Reference<float>(p_, (of_query + l) * p_.reference_dim);
+    return Reference<float>(p_, (row.query * p_.level_count + l) * p_.reference_dim);
   }
 
-  // The record of a point with no pixel inside. A weight that is NaN makes the result NaN, whatever
-  // it weighs; a coordinate that is no number makes the point nothing.
-  __device__ __forceinline__ static Record nothing(float weight, float check) {
-    return {kNothing, 0.0f, check == check ? weight * 0.0f : 0.0f, 0.0f};
-  }
+  // ---- quickly: every lane prepares kBatch points, one after the other; after each, all lanes of
+  // a slot add those of the slot's lanes. Pixels that are not part of the result weigh nothing.
 
-  __device__ __forceinline__ Record record_of(Row const& row, Place const& place, int k, float x,
-                                              float y, float weight) const {
-    float2 const at = to_pixels(row, place, k, x, y);
-    // False where a coordinate is no number, and in an empty level.
-    bool const inside = at.x >= -1.0f && at.x < place.width && at.y >= -1.0f &&
-                        at.y < place.height && place.width * place.height > 0.0f;
-    if (inside) return locate<Config>(place, at.x, at.y, weight, work_.pixel_bytes);
-    float check = zero_if_number(x) + zero_if_number(y);
-    if constexpr (Config::kFused) {
-      check += reference_of(row, k).check;
-      if (p_.reference_dim == 2) check += at.x * 0.0f + at.y * 0.0f;
-    }
-    return nothing(weight, check);
-  }
-
-  // ---- a chunk: every lane prepares kBatch points, one after the other; after each, all lanes of
-  // the slot add those of the slot's lanes.
-
-  __device__ __forceinline__ void do_chunk(Row const& row, Row const& next_row, bool has_next,
-                                           Softmax<float> const& softmax, int k0,
-                                           Inputs<Config::kBatch>& inputs) {
-    Batch<Config::kBatch> points = to_points(inputs, p_.coord_dtype, p_.weight_dtype);
-    int const first = k0 + j_ * Config::kBatch;
-    int const batches =
-        min(Config::kLanes, (K_ - k0 + Config::kBatch - 1) / Config::kBatch);  // of the slot
-    Place place;
-    if constexpr (Config::kLevelOfBatch) place = shared_.places[place_of(min(first, K_ - 1))];
-#pragma unroll
-    for (int t = 0; t < Config::kBatch; ++t) {
-      if constexpr (!Config::kLevelOfBatch)
-        place = shared_.places[place_of(min(first + t, K_ - 1))];
-      float const weight =
-          Config::kFused && first + t < K_ ? softmax.weight(points.weight[t]) : points.weight[t];
-      Record const record =
-          record_of(row, place, min(first + t, K_ - 1), points.x[t], points.y[t], weight);
-      put_record(put_ + buffer_, record);
-      if (t == Config::kBatch - 1) {
-        // Used up: the next ones travel while these are gathered.
-        if (k0 + Config::kChunk < K_) {
-          inputs = read(row, k0 + Config::kChunk);
-        } else if (has_next) {
-          inputs = read(next_row, 0);
-        }
-      }
-      bool const careful = __any_sync(0xffffffffu, record.first == kNothing && j_ < batches);
-      __syncwarp();
-      if (careful) {
+  __device__ __forceinline__ void sum_quickly(Row const& row, Row const& next_row,
+                                              Inputs<Config::kBatch>& inputs) {
 #pragma unroll 1
-        for (int j = 0; j < batches; ++j) gather<1, true>(j, k0 + t);
-      } else {
-        gather_all(k0 + t, batches);
+    for (int k0 = 0; k0 < K_; k0 += Config::kChunk) {
+      Batch<Config::kBatch> points = to_points(inputs, p_.coord_dtype, p_.weight_dtype,
+                                               halves_are_turned<Config::kBatch>(p_, work_, lane_));
+      int const first = first_point(k0);
+      int const batches = min(
+          Config::kLanes, (K_ - k0 + Config::kBatch - 1) / Config::kBatch);  // of the first slot
+      Place place;
+      if constexpr (Config::kLevelOfBatch) place = shared_.places[place_of(min(first, K_ - 1))];
+      // Known when compiled, but for k0: kept for the chunk.
+      std::uint32_t rows[Config::kLanes];
+      if constexpr (Config::kRowsOfChunk) {
+#pragma unroll
+        for (int j = 0; j < Config::kLanes; ++j) rows[j] = row_units(k0 + j * Config::kBatch);
       }
-      buffer_ ^= kRecordsBytes;
+      auto const prepare = [&](int t) {
+        int const k = min(first + t, K_ - 1);
+        if constexpr (!Config::kLevelOfBatch) place = shared_.places[place_of(k)];
+        float weight = Config::kFused ? softmax_.weight(points.weight[0]) : points.weight[0];
+        if (first + t >= K_) weight = 0.0f;
+        put_record(put_ + buffer_, locate(row, place, k, points.x[0], points.y[0], weight));
+      };
+      // Not unrolled: the loop would not fit the instruction cache.
+#pragma unroll 1
+      for (int t = 0; t < Config::kBatch - 1; ++t) {
+        prepare(t);
+        points.advance();
+        gather_all(k0 + t, batches, rows);
+      }
+      prepare(Config::kBatch - 1);
+      // Used up: the next ones travel while these are gathered.
+      bool const is_last = k0 + Config::kChunk >= K_;
+      inputs = read(is_last ? next_row : row, is_last ? 0 : k0 + Config::kChunk);
+      gather_all(k0 + Config::kBatch - 1, batches, rows);
     }
   }
 
-  __device__ __forceinline__ void gather_all(int k, int batches) {
-    constexpr int U = Config::kInFlight;
+  __device__ __forceinline__ void gather_all(int k, int batches,
+                                             std::uint32_t const (&rows)[Config::kLanes]) {
+    __syncwarp();
     if (batches == Config::kLanes) {
 #pragma unroll
-      for (int j = 0; j < Config::kLanes; j += U) gather<U, false>(j, k);
+      for (int j = 0; j < Config::kLanes; j += Config::kInFlight) {
+        gather<Config::kInFlight>(j, k, rows);
+      }
     } else {
 #pragma unroll 1
-      for (int j = 0; j < batches; ++j) gather<1, false>(j, k);
+      for (int j = 0; j < batches; ++j) gather<1, false>(j, k, rows);
     }
+    buffer_ ^= kRecordsBytes;
+  }
+
+  __device__ __forceinline__ Record locate(Row const& row, Place const& place, int k, float x,
+                                           float y, float weight) const {
+    float2 const at = to_pixels(row, place.width, place.height, k, x, y);
+    Between const bx = between(at.x, place.width), by = between(at.y, place.height);
+    // Exact: levels of 2^24 tokens or more are summed strictly.
+    auto pixel = static_cast<std::uint32_t>(
+        static_cast<std::int32_t>(fmaf(by.base, place.row_tokens, bx.base)));
+    float share = bx.share;
+    if constexpr (Config::kByParity) {
+      // Pixels are 64 bytes: parity says which half of a line they are.
+      bool const turned = is_turned(pixel);
+      pixel += turned ? 1 : 0;
+      share = turned ? -(1.0f - share) : share;
+    }
+    float const total = weight * bx.inside * by.inside;
+    float const lower = total * by.share;
+    return {pixel * work_.pixel_units + place.origin, share, total - lower, lower};
+  }
+
+  // Whether the right one of two pixels comes first. All slots read even and odd ones in turn, and
+  // neighbouring slots begin differently.
+  __device__ __forceinline__ bool is_turned(std::uint32_t pixel) const {
+    return (pixel & 1) != (sub_ & 1);
   }
 
   // Points k + j kBatch of lanes j to j + kCount - 1: all loads first, then the sums.
-  template <int kCount, bool kCareful>
-  __device__ __forceinline__ void gather(int j, int k) {
+  template <int kCount, bool kRowsOfChunk = Config::kRowsOfChunk>
+  __device__ __forceinline__ void gather(int j, int k,
+                                         std::uint32_t const (&rows)[Config::kLanes]) {
     Record record[kCount];
-    PieceOf<Config::kPieceBytes> value[kCount][Config::kCorners][Config::kPieces];
+    Corner value[kCount][4];
 #pragma unroll
     for (int u = 0; u < kCount; ++u) {
       record[u] = get_record(get_ + buffer_ + (j + u) * static_cast<int>(sizeof(Record)));
-      std::uint32_t const first = record[u].first;
-      if (kCareful && first == kNothing) {
-#pragma unroll
-        for (int i = 0; i < Config::kCorners; ++i) {
-#pragma unroll
-          for (int n = 0; n < Config::kPieces; ++n) value[u][i][n] = {};
-        }
-        continue;
-      }
-      std::uint32_t const row = row_bytes(k + (j + u) * Config::kBatch);
-      load_corners(first, row, value[u]);
+      int const lane = j + u + (Config::kSpread == 1 ? 0 : static_cast<int>(sub_) * Config::kLanes);
+      std::uint32_t const row = kRowsOfChunk ? rows[j + u] : row_units(k + lane * Config::kBatch);
+      load_corners(record[u], row, value[u]);
     }
 #pragma unroll
     for (int u = 0; u < kCount; ++u) add(record[u], value[u]);
   }
 
-  using Corner = PieceOf<Config::kPieceBytes>[Config::kPieces];
-
-  __device__ __forceinline__ void load_corners(std::uint32_t first, std::uint32_t row,
-                                               Corner (&value)[Config::kCorners]) const {
-    // The flags as factors: the step to a pixel that is not there is none.
-    std::uint32_t const has_right = first & kHasRight;
-    std::uint32_t const twice_lower = first & kHasLower;
+  __device__ __forceinline__ void load_corners(Record const& record, std::uint32_t row,
+                                               Corner (&value)[4]) const {
+    std::uint32_t beside = work_.pixel_units;
+    if constexpr (Config::kByParity) {
+      beside = __float_as_int(record.share) < 0 ? 0u - beside : beside;  // also of -0
+    }
+    std::uint32_t const units[4] = {record.first, record.first + beside, record.first + row,
+                                    record.first + row + beside};
 #pragma unroll
-    for (int n = 0; n < Config::kPieces; ++n) {
-      const char* base = values_[n];
-      std::uint32_t left = first & ~3u;
-      if constexpr (!Config::kAligned) {
-        base += static_cast<std::uint64_t>(first >> 2) * work_.pixel_bytes;
-        left = 0;
-      }
-      if constexpr (Config::kSplit) left += is_right_half() ? has_right * work_.pixel_bytes : 0;
-      std::uint32_t const below =
-          left + (Config::kAligned ? twice_lower * (row / 2) : (twice_lower / 2) * row);
-      load_piece_at<Config>(base, left, value[0][n]);
-      if constexpr (Config::kSplit) {
-        load_piece_at<Config>(base, below, value[1][n]);
-      } else {
-        load_piece_at<Config>(base, left + has_right * work_.pixel_bytes, value[1][n]);
-        load_piece_at<Config>(base, below, value[2][n]);
-        load_piece_at<Config>(base, below + has_right * work_.pixel_bytes, value[3][n]);
+    for (int i = 0; i < 4; ++i) {
+#pragma unroll
+      for (int n = 0; n < Config::kPieces; ++n) {
+        value[i][n] =
+            load_piece<Config>(values_[n] + static_cast<std::uint64_t>(units[i]) * kUnitBytes);
       }
     }
   }
 
-  __device__ __forceinline__ void add(Record const& record,
-                                      Corner const (&value)[Config::kCorners]) {
-    float const fx = record.fx;
-    float const upper = record.upper, lower = record.lower;
+  __device__ __forceinline__ void add(Record const& record, Corner const (&value)[4]) {
+    float const share = Config::kByParity ? fabsf(record.share) : record.share;
+    float const second_upper = record.upper * share;
+    float const second_lower = record.lower * share;
 #pragma unroll
     for (int n = 0; n < Config::kPieces; ++n) {
-      if constexpr (Config::kSplit) {
-        float const share = is_right_half() ? fx : 1.0f - fx;
-        multiply_add<Config>(sum_[n], upper * share, value[0][n]);
-        multiply_add<Config>(sum_[n], lower * share, value[1][n]);
-      } else {
-        multiply_add<Config>(sum_[n], upper - upper * fx, value[0][n]);
-        multiply_add<Config>(sum_[n], upper * fx, value[1][n]);
-        multiply_add<Config>(sum_[n], lower - lower * fx, value[2][n]);
-        multiply_add<Config>(sum_[n], lower * fx, value[3][n]);
-      }
+      multiply_add<Config>(sum_[n], record.upper - second_upper, value[0][n]);
+      multiply_add<Config>(sum_[n], second_upper, value[1][n]);
+      multiply_add<Config>(sum_[n], record.lower - second_lower, value[2][n]);
+      multiply_add<Config>(sum_[n], second_lower, value[3][n]);
     }
   }
 
-  __device__ std::uint32_t row_bytes(int k) const {
+  __device__ __forceinline__ std::uint32_t row_units(int k) const {
     if constexpr (Config::kPoints > 0) {
-      return work_.row_bytes[k / Config::kPoints];
+      return work_.row_units[k / Config::kPoints];
     } else {
-      std::uint32_t const row = shared_.places[min(k, K_ - 1)].row;
-      return Config::kAligned ? row : row * work_.pixel_bytes;
+      return work_.row_units[shared_.level_of[min(k, K_ - 1)]];
     }
   }
 
-  __device__ bool is_right_half() const { return j_ >= Config::kGroup; }
+  // ---- strictly: the same sums in the same order, but nothing is read that is not part of the
+  // result. Any level, any alignment. A slot's lanes all locate every point.
+
+  __device__ void sum_strictly(Row const& row) {
+    if (!row.is_there) return;
+#pragma unroll 1
+    for (int k0 = 0; k0 < K_; k0 += Config::kChunk) {
+#pragma unroll 1
+      for (int t = 0; t < Config::kBatch; ++t) {
+#pragma unroll 1
+        for (int j = 0; j < Config::kLanes; ++j) {
+          int const k = k0 + (static_cast<int>(sub_) * Config::kLanes + j) * Config::kBatch + t;
+          if (k < K_) add_strictly(row, k);
+        }
+      }
+    }
+  }
+
+  __device__ void add_strictly(Row const& row, int k) {
+    std::int64_t const at = row.row * K_ + k;
+    float const x = load_narrow(p_.coord_dtype, p_.coord, 2 * at);
+    float const y = load_narrow(p_.coord_dtype, p_.coord, 2 * at + 1);
+    float weight = load_narrow(p_.weight_dtype, p_.weight, at);
+    if constexpr (Config::kFused) weight = softmax_.weight(weight);
+    LevelParams const& level = p_.near_levels[shared_.level_of[place_of(k)]];
+    auto const width = static_cast<float>(level.width), height = static_cast<float>(level.height);
+    float2 const pixel = to_pixels(row, width, height, k, x, y);
+    // False where a coordinate is no number, and in an empty level.
+    bool const inside = pixel.x >= -1.0f && pixel.x < width && pixel.y >= -1.0f &&
+                        pixel.y < height && width > 0.0f && height > 0.0f;
+    if (inside) return add_inside(level, pixel, weight);
+    // A weight that is NaN makes the result NaN, whatever it weighs; a coordinate that is no number
+    // makes the point nothing.
+    float check = zero_if_number(x) + zero_if_number(y);
+    if constexpr (Config::kFused) {
+      check += reference_of(row, k).check;
+      if (p_.reference_dim == 2 && !(width > 0.0f && height > 0.0f)) return;
+    }
+    if (check != check) return;
+#pragma unroll
+    for (int n = 0; n < Config::kPieces; ++n) {
+#pragma unroll
+      for (int c = 0; c < Config::kChannels; ++c) sum_[n][c] += weight * 0.0f;
+    }
+  }
+
+  __device__ void add_inside(LevelParams const& level, float2 const& at, float weight) {
+    Between const bx = between(at.x, static_cast<float>(level.width));
+    Between const by = between(at.y, static_cast<float>(level.height));
+    auto const x = static_cast<std::int32_t>(bx.base);
+    auto const y = static_cast<std::int32_t>(by.base);
+    bool const has_left = bx.from_base < 1.0f;
+    bool const has_right = bx.from_base >= 0.0f && x + 1 < level.width;
+    bool const has_upper = by.from_base < 1.0f;
+    bool const has_lower = by.from_base >= 0.0f && y + 1 < level.height;
+    std::int64_t const in_level = y * level.row_tokens + x;
+    // As in locate() and add().
+    bool const turned = Config::kByParity && is_turned(static_cast<std::uint32_t>(in_level));
+    float const share = turned ? 1.0f - bx.share : bx.share;
+    float const total = weight * bx.inside * by.inside;
+    float const lower = total * by.share;
+    float const upper = total - lower;
+#pragma unroll 1
+    for (int i = 0; i < 4; ++i) {
+      bool const second = i & 1;
+      int const dx = second != turned ? 1 : 0, dy = i / 2;
+      if (!(dx == 0 ? has_left : has_right) || !(dy == 0 ? has_upper : has_lower)) continue;
+      float const of_row = dy == 0 ? upper : lower;
+      float const corner = second ? of_row * share : of_row - of_row * share;
+      std::int64_t const token = level.origin + in_level + dy * level.row_tokens + dx;
+#pragma unroll
+      for (int n = 0; n < Config::kPieces; ++n) {
+        auto const value =
+            load_piece<Config>(values_[n] + token * p_.value_strides.row * Config::kElementBytes);
+        multiply_add<Config>(sum_[n], corner, value);
+      }
+    }
+  }
 
   // ---- results
 
-  __device__ void add_halves() {
+  // The slots of a row each have the sum of their points.
+  __device__ void add_subs() {
+    for_subs([&](int distance) {
 #pragma unroll
-    for (int n = 0; n < Config::kPieces; ++n) {
+      for (int n = 0; n < Config::kPieces; ++n) {
 #pragma unroll
-      for (int c = 0; c < Config::kChannels; ++c) {
-        sum_[n][c] += __shfl_xor_sync(0xffffffffu, sum_[n][c], Config::kGroup);
+        for (int c = 0; c < Config::kChannels; ++c) {
+          sum_[n][c] += __shfl_xor_sync(0xffffffffu, sum_[n][c], distance);
+        }
       }
-    }
+    });
   }
 
   __device__ void store(Row const& row) const {
-    if (!row.is_there || (Config::kSplit && is_right_half())) return;
+    if (!row.is_there || sub_ != 0) return;
 #pragma unroll
     for (int n = 0; n < Config::kPieces; ++n) {
-      int const channel = (j_ + n * Config::kGroup) * Config::kChannels;
+      int const channel = (static_cast<int>(j_) + n * Config::kLanes) * Config::kChannels;
       if (channel >= p_.head_dim) continue;
       float scaled[Config::kChannels];
 #pragma unroll
@@ -447,11 +565,13 @@ class Warp {
   Params const& p_;
   Work const& work_;
   Shared<Config>& shared_;
-  int lane_;
-  int j_;  // of the slot
+  unsigned lane_;
+  unsigned j_;    // of the slot
+  unsigned sub_;  // of the slots that share a row
   int K_;
   std::uint32_t put_, get_;  // in shared memory: the lane's record, the first of its slot
   std::uint32_t buffer_ = 0;
+  Softmax<float> softmax_{};
   const char* values_[Config::kPieces];
   float sum_[Config::kPieces][Config::kChannels];
 };
@@ -460,7 +580,6 @@ class Warp {
 template <class Config>
 __device__ void fill_places(Params const& p, Work const& work, Shared<Config>& shared) {
   int const count = Config::kPoints > 0 ? p.level_count : static_cast<int>(p.point_total);
-  std::uint32_t const unit = Config::kAligned ? work.pixel_bytes : 1;
   for (int i = static_cast<int>(threadIdx.x); i < count; i += Config::kThreads) {
     int l = i;
     if constexpr (Config::kPoints == 0) {
@@ -469,8 +588,8 @@ __device__ void fill_places(Params const& p, Work const& work, Shared<Config>& s
     }
     LevelParams const& level = p.near_levels[l];
     shared.places[i] = {static_cast<float>(level.width), static_cast<float>(level.height),
-                        static_cast<std::uint32_t>(level.origin) * unit,
-                        static_cast<std::uint32_t>(level.row_tokens) * unit};
+                        static_cast<float>(level.row_tokens),
+                        static_cast<std::uint32_t>(level.origin) * work.pixel_units};
     shared.level_of[i] = static_cast<std::uint8_t>(l);
   }
 }

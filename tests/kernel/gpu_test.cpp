@@ -176,13 +176,21 @@ TEST_CASE("memory of the wrong kind is refused, on the GPU" * needs_gpu()) {
 
 namespace {
 
-// Values far behind the end of what is allocated for them: the kernel fails on the device.
+// Values far behind the end of what is allocated for them: the kernel fails on the device. They come
+// last in memory, as tensors must not overlap.
 void break_device(TestHandle const& handle, GpuCall const& good) {
   ProblemShape shape = corpus_case("decoder").shape;
   shape.levels = {{30000, 30000, 1}};
   PlanResult const plan = make_plan(handle, shape, "");
   REQUIRE(plan.message == "");
-  REQUIRE(msda_execute(plan.plan.get(), &good.c(), nullptr) == MSDA_SUCCESS);
+  std::vector<GpuBuffer> buffers;
+  msda_tensors tensors = good.c();
+  while (tensors.value < tensors.coord || tensors.value < tensors.weight ||
+         tensors.value < tensors.output) {
+    buffers.emplace_back(std::size_t{4} << 20, nullptr);
+    tensors.value = buffers.back().data();
+  }
+  REQUIRE(msda_execute(plan.plan.get(), &tensors, nullptr) == MSDA_SUCCESS);
   REQUIRE(cudaDeviceSynchronize() != cudaSuccess);
 }
 

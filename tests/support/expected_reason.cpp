@@ -40,7 +40,7 @@ bool is_packed(ProblemShape const& shape, TensorId id) {
 
 // Of kernels that work on whole rows; `multiple` is what the channels have to be one of.
 std::string row_reason(std::string const& kernel_id, ProblemShape const& shape,
-                       std::int64_t multiple, std::int64_t most_points) {
+                       std::int64_t multiple, std::int64_t least_points, std::int64_t most_points) {
   if (shape.backward()) return "does not do this operation";
   if (shape.coord_dtype == MSDA_F64) return "does not take this coord_dtype";
   if (shape.weight_dtype == MSDA_F64) return "does not take this weight_dtype";
@@ -58,7 +58,8 @@ std::string row_reason(std::string const& kernel_id, ProblemShape const& shape,
       return "does not take these point counts";
     }
   }
-  if (points == "pany" && shape.point_total() > most_points) {
+  bool const any = points == "pany";
+  if ((any && shape.point_total() > most_points) || shape.point_total() < least_points) {
     return "does not take these point counts";
   }
   TensorId const coord = shape.fused() ? TensorId::kOffset : TensorId::kCoord;
@@ -71,12 +72,12 @@ std::string row_reason(std::string const& kernel_id, ProblemShape const& shape,
 
 std::string direct_reason(std::string const& kernel_id, ProblemShape const& shape) {
   if (shape.value_dtype != dtype_of(kernel_id)) return "does not take this value_dtype";
-  return part_of(kernel_id, 3) == "dany" ? "" : row_reason(kernel_id, shape, 8, 512);
+  return part_of(kernel_id, 3) == "dany" ? "" : row_reason(kernel_id, shape, 8, 0, 512);
 }
 
 std::string persistent_reason(std::string const& kernel_id, ProblemShape const& shape) {
   if (shape.value_dtype != dtype_of(kernel_id)) return "does not take this value_dtype";
-  return row_reason(kernel_id, shape, shape.value_dtype == MSDA_F8_E4M3 ? 16 : 8, 256);
+  return row_reason(kernel_id, shape, shape.value_dtype == MSDA_F8_E4M3 ? 16 : 8, 1, 256);
 }
 
 }  // namespace
