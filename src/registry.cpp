@@ -94,6 +94,8 @@ std::string_view reason_text(Reason reason) {
       return "a tensor is too large for its index type";
     case Reason::kWorkspaceLimit:
       return "needs more workspace than workspace_limit_bytes";
+    case Reason::kSmLimit:
+      return "does not keep to sm_count_limit";
   }
   return "unknown reason";
 }

@@ -35,6 +35,7 @@ enum class Reason : std::int32_t {
   kDeterminism,
   kTooLarge,
   kWorkspaceLimit,
+  kSmLimit,
 };
 std::string_view reason_text(Reason reason);
 

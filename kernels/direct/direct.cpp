@@ -7,6 +7,7 @@
 #include "kernels/common/elements.h"
 #include "kernels/common/make_params.h"
 #include "kernels/common/row_limits.h"
+#include "kernels/common/work.h"
 #include "registry.h"
 
 #include <algorithm>
@@ -76,6 +77,7 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
   if (problem.backward()) return Reason::kOperation;
   if (problem.coord_dtype == MSDA_F64) return Reason::kCoordDtype;
   if (problem.weight_dtype == MSDA_F64) return Reason::kWeightDtype;
+  if (device.sm_count_limit != 0) return Reason::kSmLimit;
   if (!head_dim_fits(problem.head_dim, entry.channels, 8)) return Reason::kHeadDim;
   if (!levels_are_near(problem)) return Reason::kLevels;
   if (!points_fit(entry, problem)) return Reason::kPoints;
@@ -86,36 +88,30 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
 // ---- cost
 // --------------------------------------------------------------------------------------------------
 
-// Measured on an H200 (132 SMs) with `msda bench`; scaled by the number of SMs.
-constexpr double kLaunchUs = 7.0;
-constexpr double kBytesAUs = 4.3e6;      // device memory
-constexpr double kCornerLaneNs = 0.094;  // row kernel: 16 bytes of a corner, an SM
-constexpr double kPointNs = 1.7;         // row kernel: all else of a point, an SM
-constexpr double kGenericNs = 1.2;       // generic kernel: one channel of a point, an SM
+// Measured on an H200 (132 SMs) with `msda bench`; what SMs do is scaled by their number.
+constexpr double kLaunchUs = 5.0;
+constexpr double kRoundUs = 1.15;    // waiting for one row's loads that are out at a time
+constexpr double kBytesAUs = 4.3e6;  // device memory
+constexpr double kRowPointNs = 3.3;  // row kernel: a point, an SM, while lanes are few
+constexpr double kRowLaneNs = 1.0;   // row kernel: a lane of a point, where they are many
+constexpr double kGenericNs = 1.2;   // generic kernel: one channel of a point, an SM
 constexpr double kBackwardFactor = 12.0;
-constexpr double kConstantPoints = 0.95;  // P known when compiled
+constexpr double kAnyPoints = 1.05;  // P not known when compiled
+constexpr double kInFlight = 2.0;    // points
 
-double gather_ns(Entry const& entry, Problem const& problem) {
+double point_ns(Entry const& entry, Problem const& problem) {
   auto const D = static_cast<double>(problem.head_dim);
   if (entry.channels == dany) return D * kGenericNs * (problem.backward() ? kBackwardFactor : 1.0);
   auto const bytes = static_cast<std::int32_t>(dtype_bytes(problem.value_dtype));
   double const lanes = D / channels_of_piece(bytes);
-  return (kPointNs + 4.0 * lanes * kCornerLaneNs) * (entry.points == pany ? 1.0 : kConstantPoints);
+  return std::max(kRowPointNs, kRowLaneNs * lanes) * (entry.points == pany ? kAnyPoints : 1.0);
 }
 
 double cost(Variant const& variant, Problem const& problem, Device const& device) {
-  auto const number = [](std::int64_t n) { return static_cast<double>(n); };
-  double const rows =
-      number(problem.batch) * number(problem.query_count) * number(problem.head_count);
-  double const points = rows * number(problem.point_total);
-  double const values = number(problem.batch) * number(problem.token_count) *
-                        number(problem.head_count) * number(problem.head_dim);
-  double const bytes =
-      values * number(dtype_bytes(problem.value_dtype)) +
-      points * number(2 * dtype_bytes(problem.coord_dtype) + dtype_bytes(problem.weight_dtype)) +
-      rows * number(problem.head_dim * dtype_bytes(problem.output_dtype));
-  double const gather_us = points * gather_ns(entry_of(variant), problem) * 1e-3 / device.sm_count;
-  return kLaunchUs + std::max(gather_us, bytes / kBytesAUs);
+  double const rounds = static_cast<double>(problem.point_total) / kInFlight;
+  double const gather_us =
+      points_of(problem) * point_ns(entry_of(variant), problem) * 1e-3 / device.sm_count;
+  return kLaunchUs + kRoundUs * rounds + std::max(gather_us, forward_bytes(problem) / kBytesAUs);
 }
 
 // ---- workspace, prepare, launch
@@ -155,6 +151,7 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
   plan.how.backward = problem.backward();
   plan.how.fused = problem.fused();
   plan.how.wide = is_wide(problem);
+  if (device.sm_count_limit != 0) plan.how.most_blocks = device.sm_count;
   plan.how.split = problem.head_count % 2 == 1;
   // 8-bit values are loaded 8 bytes at a time, all else 16.
   plan.how.aligned =

@@ -7,6 +7,8 @@
 #include "kernels/direct/generic_backward.cuh"
 #include "kernels/direct/row.cuh"
 
+#include <algorithm>
+
 namespace msda::direct {
 
 // ---- the generic kernels
@@ -14,6 +16,10 @@ namespace msda::direct {
 
 // Warps that share the tokens of all heads, about enough to fill any device.
 inline constexpr std::int64_t kBandWarps = 8192;
+
+inline std::int64_t blocks_for(std::int64_t items, std::int64_t items_a_block, How how) {
+  return std::min((items + items_a_block - 1) / items_a_block, how.most_blocks);
+}
 
 inline Bands bands_of(Params const& p) {
   std::int64_t const heads = p.batch * p.head_count;
@@ -23,7 +29,7 @@ inline Bands bands_of(Params const& p) {
 }
 
 template <ValueType kType, typename Real>
-void launch_backward_value(Params const& p, cudaStream_t stream) {
+void launch_backward_value(Params const& p, How how, cudaStream_t stream) {
   using Sum = typename ValueTraits<kType>::Sum;
   std::int64_t const elements = p.batch * p.token_count * p.head_count * p.head_dim;
   if (p.grad_value == nullptr || elements == 0) return;
@@ -32,38 +38,39 @@ void launch_backward_value(Params const& p, cudaStream_t stream) {
               "clearing grad_value");
   if (p.query_count * p.point_total > 0) {
     Bands const bands = bands_of(p);
-    launch_kernel(backward_value<kType, Real>,
-                  blocks_for(p.batch * p.head_count * bands.count, kWarpsABlock), kThreads, stream,
-                  p, bands);
+    launch_kernel<backward_value<kType, Real>>(
+        blocks_for(p.batch * p.head_count * bands.count, kWarpsABlock, how), kThreads, stream, p,
+        bands);
   }
   if (p.sums != nullptr) {
-    launch_kernel(store_sums<Sum>, blocks_for(elements, kThreads), kThreads, stream, p);
+    launch_kernel<store_sums<Sum>>(blocks_for(elements, kThreads, how), kThreads, stream, p);
   }
 }
 
 template <ValueType kType, typename Real>
-void launch_any(Params const& p, bool backward, cudaStream_t stream) {
-  if (!backward) {
+void launch_any(Params const& p, How how, cudaStream_t stream) {
+  if (!how.backward) {
     std::int64_t const elements = p.batch * p.query_count * p.head_count * p.head_dim;
-    launch_kernel(forward_any<kType, Real>, blocks_for(elements, kThreads), kThreads, stream, p);
+    launch_kernel<forward_any<kType, Real>>(blocks_for(elements, kThreads, how), kThreads, stream,
+                                            p);
     return;
   }
-  launch_backward_value<kType, Real>(p, stream);
+  launch_backward_value<kType, Real>(p, how, stream);
   if (p.grad_coord != nullptr || p.grad_weight != nullptr || p.grad_reference != nullptr) {
-    launch_kernel(backward_points<kType, Real>, blocks_for(p.batch * p.query_count, kWarpsABlock),
-                  kThreads, stream, p);
+    launch_kernel<backward_points<kType, Real>>(
+        blocks_for(p.batch * p.query_count, kWarpsABlock, how), kThreads, stream, p);
   }
 }
 
 template <ValueType kType, typename Real>
 void load_any(bool backward) {
   if (!backward) {
-    load_kernel(forward_any<kType, Real>);
+    load_kernel<forward_any<kType, Real>>();
     return;
   }
-  load_kernel(backward_value<kType, Real>);
-  load_kernel(backward_points<kType, Real>);
-  load_kernel(store_sums<typename ValueTraits<kType>::Sum>);
+  load_kernel<backward_value<kType, Real>>();
+  load_kernel<backward_points<kType, Real>>();
+  load_kernel<store_sums<typename ValueTraits<kType>::Sum>>();
 }
 
 // ---- the row kernel
@@ -97,22 +104,22 @@ struct InstanceOf {
       for (bool const aligned : {false, true}) {
         how.aligned = aligned;
         with_config<kType, kMost, kPoints>(
-            how, [](auto config) { load_kernel(forward_rows<decltype(config)>); });
+            how, [](auto config) { load_kernel<forward_rows<decltype(config)>>(); });
       }
     }
   }
   static void launch(Params const& p, How how, cudaStream_t stream) {
     if constexpr (kMost == dany) {
       if constexpr (kType != ValueType::f64) {
-        if (!how.wide) return launch_any<kType, float>(p, how.backward, stream);
+        if (!how.wide) return launch_any<kType, float>(p, how, stream);
       }
-      launch_any<kType, double>(p, how.backward, stream);
+      launch_any<kType, double>(p, how, stream);
     } else {
       std::int64_t const rows = p.batch * p.query_count * p.head_count;
       with_config<kType, kMost, kPoints>(how, [&](auto config) {
         using Config = decltype(config);
-        launch_kernel(forward_rows<Config>, (rows + Config::kSlots - 1) / Config::kSlots,
-                      Config::kThreads, stream, p);
+        launch_kernel<forward_rows<Config>>((rows + Config::kSlots - 1) / Config::kSlots,
+                                            Config::kThreads, stream, p);
       });
     }
   }

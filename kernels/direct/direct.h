@@ -9,13 +9,17 @@
 
 namespace msda::direct {
 
+// Blocks of one launch; the generic kernels walk over what is more in strides of the grid.
+inline constexpr std::int64_t kMaxBlocks = std::int64_t{1} << 30;
+
 // What launch() has to know that is not in Params.
 struct How {
   bool backward = false;
   bool fused = false;
-  bool wide = false;     // coordinates in float64
-  bool split = false;    // M is odd, see is_half_line()
-  bool aligned = false;  // every tensor to 16 bytes
+  bool wide = false;                      // coordinates in float64
+  bool split = false;                     // M is odd, see is_half_line()
+  bool aligned = false;                   // every tensor to 16 bytes
+  std::int64_t most_blocks = kMaxBlocks;  // of the generic kernels: no more SMs have work
 };
 
 // An instantiation: a row of variants.inc.

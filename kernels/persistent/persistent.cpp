@@ -6,6 +6,7 @@
 #include "kernels/common/elements.h"
 #include "kernels/common/make_params.h"
 #include "kernels/common/row_limits.h"
+#include "kernels/common/work.h"
 #include "kernels/persistent/query_order.h"
 #include "registry.h"
 
@@ -83,7 +84,8 @@ Jobs jobs_of(Entry const& entry, Problem const& problem) {
 
 // Tokens, and the bytes of a batch item's values, fit 32 bits; so do its rows and all jobs.
 bool sizes_fit(Entry const& entry, Problem const& problem) {
-  if (problem.token_count >= kMostTokens || item_bytes(problem) / kUnitBytes > kMostItemUnits) return false;
+  if (problem.token_count >= kMostTokens || item_bytes(problem) / kUnitBytes > kMostItemUnits)
+    return false;
   if (problem.query_count * problem.head_count >= kMostJobs) return false;
   std::int64_t const jobs = jobs_of(entry, problem).of_item;
   return jobs == 0 || problem.batch <= kMostJobs / jobs;
@@ -112,29 +114,26 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
 // ---- cost
 // --------------------------------------------------------------------------------------------------
 
-// Measured on an H200 (132 SMs) with `msda bench`.
-constexpr double kLaunchUs = 7.5;
-constexpr double kBytesAUs = 4.3e6;      // device memory
-constexpr double kCornerLaneNs = 0.062;  // 16 bytes of a corner, an SM
-constexpr double kPointNs = 0.9;         // all else of a point, an SM
+// Measured on an H200 (132 SMs) with `msda bench`; what SMs do is scaled by their number.
+constexpr double kLaunchUs = 5.0;
+constexpr double kRoundUs = 1.15;       // waiting for one row's loads that are out at a time
+constexpr double kBytesAUs = 4.3e6;     // device memory
+constexpr double kPointNs = 2.8;        // a point, an SM, while lanes are few
+constexpr double kSpreadPointNs = 4.2;  // the same where slots share a row
+constexpr double kLaneNs = 0.78;        // a lane of a point, where they are many
+constexpr double kAnyPoints = 1.05;     // P not known when compiled
 
 double cost(Variant const& variant, Problem const& problem, Device const& device) {
-  auto const number = [](std::int64_t n) { return static_cast<double>(n); };
   Entry const& entry = entry_of(variant);
-  double const rows =
-      number(problem.batch) * number(problem.query_count) * number(problem.head_count);
-  double const points = rows * number(problem.point_total);
-  double const values = number(problem.batch) * number(problem.token_count) *
-                        number(problem.head_count) * number(problem.head_dim);
-  double const bytes =
-      values * number(dtype_bytes(problem.value_dtype)) +
-      points * number(2 * dtype_bytes(problem.coord_dtype) + dtype_bytes(problem.weight_dtype)) +
-      rows * number(problem.head_dim * dtype_bytes(problem.output_dtype));
-  double const lanes = number(problem.head_dim * dtype_bytes(problem.value_dtype)) / kPieceBytes;
-  double const point_ns =
-      (kPointNs + 4.0 * lanes * kCornerLaneNs) * (entry.points == pany ? 1.1 : 1.0);
-  double const gather_us = points * point_ns * 1e-3 / device.sm_count;
-  return kLaunchUs + std::max(gather_us, bytes / kBytesAUs);
+  bool const is_spread = entry.spread != s1;
+  double const in_flight = is_spread ? 16.0 : 2.0;  // points of a row
+  double const rounds = std::max(1.0, static_cast<double>(problem.point_total) / in_flight);
+  double const lanes = static_cast<double>(problem.head_dim * dtype_bytes(problem.value_dtype)) /
+                       static_cast<double>(kPieceBytes);
+  double const point_ns = std::max(is_spread ? kSpreadPointNs : kPointNs, kLaneNs * lanes) *
+                          (entry.points == pany ? kAnyPoints : 1.0);
+  double const gather_us = points_of(problem) * point_ns * 1e-3 / device.sm_count;
+  return kLaunchUs + kRoundUs * rounds + std::max(gather_us, forward_bytes(problem) / kBytesAUs);
 }
 
 // ---- workspace, prepare, launch

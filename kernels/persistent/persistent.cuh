@@ -28,15 +28,15 @@ struct InstanceOf {
     for (bool const aligned : {false, true}) {
       how.aligned = aligned;
       with_config<kType, kMost, kPoints, kSpread>(
-          how, [](auto config) { load_kernel(persistent_rows<decltype(config)>); });
+          how, [](auto config) { load_kernel<persistent_rows<decltype(config)>>(); });
     }
   }
 
   static void launch(Params const& p, Work const& work, How how, cudaStream_t stream) {
     with_config<kType, kMost, kPoints, kSpread>(how, [&](auto config) {
       using Config = decltype(config);
-      launch_kernel(persistent_rows<Config>, work.blocks.divisor, Config::kThreads, stream, p,
-                    work);
+      launch_kernel<persistent_rows<Config>>(work.blocks.divisor, Config::kThreads, stream, p,
+                                             work);
     });
   }
 };

@@ -8,13 +8,6 @@
 
 namespace msda::persistent {
 
-#ifndef MSDA_THREADS
-#define MSDA_THREADS 768
-#endif
-#ifndef MSDA_IN_FLIGHT
-#define MSDA_IN_FLIGHT 2
-#endif
-
 template <ValueType kTypeOfValue, Channels kMostChannels, Points kPointsOfLevel,
           Spread kSpreadOfRow, bool kIsFused, bool kIsGrouped, bool kIsAligned>
 struct RowsConfig {
@@ -42,11 +35,12 @@ struct RowsConfig {
   // Points whose loads are out at a time.
   static constexpr int kInFlight = !kAligned || kPieces > 1 || kLanes == 1 ? 1
                                    : kSpreadOfRow == s4 ? (kLanes < 4 ? kLanes : 4)
-                                                        : MSDA_IN_FLIGHT;
+                                                        : 2;
+  // As many as there are registers for without spilling; measured best for the first of them.
   static constexpr int kThreads = !kAligned                                          ? 256
                                   : kSpreadOfRow == s4                               ? 512
                                   : kFused || kPoints == 0 || kType == ValueType::f8 ? 640
-                                                                                     : MSDA_THREADS;
+                                                                                     : 768;
   // A level for all points of a batch, known when compiled.
   static constexpr bool kLevelOfBatch = kPoints > 0 && kPoints % kBatch == 0;
   // And the steps to the row below, one for each lane of a slot, few enough to be kept.

@@ -11,7 +11,7 @@ using namespace msda::api;
 msda_status msda_execute(const msda_plan* plan, const msda_tensors* tensors, msda_stream stream) {
   return guard("msda_execute", log_of(plan), [&] {
     required(plan, "plan");
-    Device const& device = plan->handle.device;
+    Device const& device = plan->device;
     Call const call = canonical_call(plan->problem, plan->workspace_bytes, tensors, stream, device);
     if (device.is_cpu() && !device.pool->usable_in_this_process()) {
       invalid(

@@ -28,10 +28,11 @@ struct msda_handle {
 };
 
 struct msda_plan {
-  msda_plan(msda_handle& owner, msda::Problem&& canonical)
-      : handle(owner), problem(std::move(canonical)) {}
+  msda_plan(msda_handle& owner, msda::Device const& plan_device, msda::Problem&& canonical)
+      : handle(owner), device(plan_device), problem(std::move(canonical)) {}
 
   msda_handle& handle;
+  msda::Device device;  // the handle's, with what of it this plan may use
   msda::Problem problem;
   msda::KernelRef kernel;
   msda::PreparedPtr prepared;

@@ -24,23 +24,24 @@ struct PlanDeleter {
 using PlanPtr = std::unique_ptr<msda_plan, PlanDeleter>;
 
 // From here on the plan holds the handle.
-PlanPtr new_plan(msda_handle& handle, Problem&& problem) {
+PlanPtr new_plan(msda_handle& handle, Device const& device, Problem&& problem) {
   std::pmr::memory_resource& memory = handle.memory;
   void* const storage = memory.allocate(sizeof(msda_plan), alignof(msda_plan));
-  auto* const plan = new (storage) msda_plan(handle, std::move(problem));
+  auto* const plan = new (storage) msda_plan(handle, device, std::move(problem));
   handle.holds.fetch_add(1, std::memory_order_relaxed);
   return PlanPtr(plan);
 }
 
-msda_plan* finish_plan(msda_handle& handle, Problem&& problem, Ranked const& choice) {
-  PlanPtr plan = new_plan(handle, std::move(problem));
+msda_plan* finish_plan(msda_handle& handle, Device const& device, Problem&& problem,
+                       Ranked const& choice) {
+  PlanPtr plan = new_plan(handle, device, std::move(problem));
   plan->kernel = choice.kernel;
   plan->workspace_bytes = choice.workspace_bytes;
   plan->predicted_us = choice.predicted_us;
   cuda::look_for_driver();
   cuda::CurrentDevice const current(handle.device);
   plan->prepared = choice.kernel.family->prepare(*choice.kernel.variant, plan->problem,
-                                                 handle.device, &handle.memory);
+                                                 plan->device, &handle.memory);
   handle.log.write(MSDA_LOG_INFO, "plan: {}, predicted {:.1f} us, workspace {} bytes",
                    choice.kernel.variant->id, choice.predicted_us, choice.workspace_bytes);
   return plan.release();
@@ -90,12 +91,12 @@ msda_plan* create_plan(msda_handle& handle, const msda_problem* problem,
          "plan_options.mode is MSDA_PLAN_TUNED: tuning records come with a later version; use "
          "MSDA_PLAN_HEURISTIC");
   }
+  Device const device = handle.device.limited_to(options.sm_count_limit);
   Ranked const choice =
       options.mode == MSDA_PLAN_FORCED
-          ? forced_choice(options.kernel_id, canonical, handle.device,
-                          options.workspace_limit_bytes)
-          : heuristic_choice(canonical, handle.device, options.workspace_limit_bytes);
-  return finish_plan(handle, std::move(canonical), choice);
+          ? forced_choice(options.kernel_id, canonical, device, options.workspace_limit_bytes)
+          : heuristic_choice(canonical, device, options.workspace_limit_bytes);
+  return finish_plan(handle, device, std::move(canonical), choice);
 }
 
 msda_plan* restore_plan(msda_handle& handle, const void* blob, std::size_t blob_size) {
@@ -107,12 +108,13 @@ msda_plan* restore_plan(msda_handle& handle, const void* blob, std::size_t blob_
   }
   msda_problem const problem = stored.problem.view();
   Problem canonical = canonical_problem(&problem, &handle.memory);
-  Ranked const choice = judge(kernel, canonical, handle.device, 0);
+  Device const device = handle.device.limited_to(stored.sm_count_limit);
+  Ranked const choice = judge(kernel, canonical, device, 0);
   if (choice.rejected != Reason::kNone) {
     fail(MSDA_ERROR_STALE_PLAN, "blob is for kernel '{}': here the kernel {}", stored.kernel_id,
          reason_text(choice.rejected));
   }
-  return finish_plan(handle, std::move(canonical), choice);
+  return finish_plan(handle, device, std::move(canonical), choice);
 }
 
 }  // namespace
@@ -178,7 +180,7 @@ msda_status msda_plan_serialize(const msda_plan* plan, void* blob, size_t* blob_
   return guard("msda_plan_serialize", log_of(plan), [&] {
     required(plan, "plan");
     std::vector<std::uint8_t> const bytes =
-        encode_plan(plan->problem, plan->kernel.variant->id, plan->handle.device);
+        encode_plan(plan->problem, plan->kernel.variant->id, plan->device);
     copy_out(bytes.data(), bytes.size(), blob, blob_size, "blob");
   });
 }

@@ -10,9 +10,11 @@ namespace msda {
 class ThreadPool;
 
 struct Device {
-  std::int32_t ordinal = -1;      // CUDA ordinal, or MSDA_DEVICE_CPU
-  std::int32_t sm = 0;            // compute capability times ten; 0: CPU
-  std::int32_t sm_count = 0;      // 0: CPU
+  std::int32_t ordinal = -1;  // CUDA ordinal, or MSDA_DEVICE_CPU
+  std::int32_t sm = 0;        // compute capability times ten; 0: CPU
+  std::int32_t sm_count = 0;  // 0: CPU
+  std::int32_t sm_count_limit =
+      0;  // a plan's: it keeps to sm_count because it was told to; 0: no limit
   std::int32_t thread_count = 1;  // CPU: threads that work on one call, the caller's included
   ThreadPool* pool = nullptr;     // CPU: never null there
   std::pmr::memory_resource* memory = nullptr;  // CUDA: what plans keep on the device
@@ -20,6 +22,12 @@ struct Device {
   std::string_view name;  // signature that plans and tuning records are bound to
 
   bool is_cpu() const { return ordinal < 0; }
+  Device limited_to(std::int32_t limit) const {
+    Device device = *this;
+    device.sm_count_limit = limit;
+    if (limit > 0 && limit < sm_count) device.sm_count = limit;
+    return device;
+  }
 };
 
 }  // namespace msda

@@ -11,6 +11,7 @@ namespace {
 
 // A blob is a list of texts and numbers in a fixed order, then a checksum of everything before it:
 //     magic, version, device, kernel id        each a number, its length, and its bytes
+//     sm_count_limit                           a number
 //     level_hw, point_counts, query_hw         each a number, its length, and its numbers
 //     the scalars of msda_problem              as visit_scalars() lists them
 // Numbers are int64, least significant byte first.
@@ -214,6 +215,7 @@ std::vector<std::uint8_t> encode_plan(Problem const& problem, std::string_view k
   writer.text(version_text());
   writer.text(device.name);
   writer.text(kernel_id);
+  writer.number(static_cast<std::uint64_t>(device.sm_count_limit));
   writer.array(stored.level_hw);
   writer.array(stored.point_counts);
   writer.array(stored.query_hw);
@@ -235,8 +237,12 @@ StoredPlan decode_plan(const void* bytes, std::size_t size, Device const& device
     fail(MSDA_ERROR_STALE_PLAN, "blob is for device '{}': this handle is '{}'", device_name,
          device.name);
   }
-  std::string kernel_id = reader.text();
-  return {std::move(kernel_id), read_problem(reader)};
+  StoredPlan stored;
+  stored.kernel_id = reader.text();
+  reader.scalar(stored.sm_count_limit);
+  if (stored.sm_count_limit < 0) no_plan();
+  stored.problem = read_problem(reader);
+  return stored;
 }
 
 }  // namespace msda

@@ -26,6 +26,7 @@ struct StoredProblem {
 
 struct StoredPlan {
   std::string kernel_id;
+  std::int32_t sm_count_limit = 0;
   StoredProblem problem;
 };
 

@@ -174,10 +174,35 @@ TEST_CASE("memory of the wrong kind is refused, on the GPU" * needs_gpu()) {
   CHECK(msda_execute(on_cpu.plan.plan.get(), &on_cpu.buffers.c(), nullptr) == MSDA_SUCCESS);
 }
 
+TEST_CASE("fewer multiprocessors change no bit, on the GPU" * needs_gpu()) {
+  TestHandle const handle(gpu_options());
+  for_kernels_and_cases(
+      handle, {"decoder", "bev_heads"}, [&](TestProblem const& problem, std::string const& id) {
+        Scene whole(handle, problem, id);
+        REQUIRE(execute(whole.plan.plan.get(), whole.buffers).failure == "");
+        for (std::int32_t const limit : {1, 7, 100000}) {
+          CAPTURE(limit);
+          PlanResult const part = make_plan(handle, problem.shape, id, limit);
+          if (id.find("direct") == 0 && id.find("dany") == std::string::npos) {
+            CHECK(part.status == MSDA_ERROR_UNSUPPORTED);
+            CHECK(part.message.find("does not keep to sm_count_limit") != std::string::npos);
+            continue;
+          }
+          REQUIRE(part.message == "");
+          CallBuffers buffers(problem, part.plan.get(), 3);
+          REQUIRE(execute(part.plan.get(), buffers).failure == "");
+          for (TensorRow const& row : tensor_rows()) {
+            if (!row.is_result || !row.belongs_to(problem.shape)) continue;
+            CHECK(buffers.tensor(row.id).bits() == whole.buffers.tensor(row.id).bits());
+          }
+        }
+      });
+}
+
 namespace {
 
-// Values far behind the end of what is allocated for them: the kernel fails on the device. They come
-// last in memory, as tensors must not overlap.
+// Values far behind the end of what is allocated for them: the kernel fails on the device. They
+// come last in memory, as tensors must not overlap.
 void break_device(TestHandle const& handle, GpuCall const& good) {
   ProblemShape shape = corpus_case("decoder").shape;
   shape.levels = {{30000, 30000, 1}};

@@ -47,12 +47,13 @@ TestHandle::TestHandle(msda_handle_options const& options) : on_gpu_(options.dev
 }
 
 PlanResult make_plan(TestHandle const& handle, ProblemShape const& shape,
-                     std::string const& kernel_id) {
+                     std::string const& kernel_id, std::int32_t sm_count_limit) {
   ProblemView const view(shape);
   msda_plan_options options{};
   options.struct_size = sizeof(options);
   options.mode = kernel_id.empty() ? MSDA_PLAN_HEURISTIC : MSDA_PLAN_FORCED;
   options.kernel_id = kernel_id.empty() ? nullptr : kernel_id.c_str();
+  options.sm_count_limit = sm_count_limit;
   msda_plan* plan = nullptr;
   PlanResult result;
   result.status = msda_plan_create(handle.get(), &view.c, &options, &plan);

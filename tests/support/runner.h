@@ -43,7 +43,7 @@ struct PlanResult {
 };
 // kernel_id "": the library's choice.
 PlanResult make_plan(TestHandle const& handle, ProblemShape const& shape,
-                     std::string const& kernel_id);
+                     std::string const& kernel_id, std::int32_t sm_count_limit = 0);
 msda_plan_info plan_info(msda_plan const* plan);
 
 std::vector<std::string> kernel_ids(TestHandle const& handle);
