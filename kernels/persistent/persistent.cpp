@@ -116,12 +116,12 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
 
 // Measured on an H200 (132 SMs) with `msda bench`; what SMs do is scaled by their number.
 constexpr double kLaunchUs = 5.0;
-constexpr double kRoundUs = 1.15;       // waiting for one row's loads that are out at a time
-constexpr double kBytesAUs = 4.3e6;     // device memory
-constexpr double kPointNs = 2.8;        // a point, an SM, while lanes are few
-constexpr double kSpreadPointNs = 4.2;  // the same where slots share a row
-constexpr double kLaneNs = 0.78;        // a lane of a point, where they are many
-constexpr double kAnyPoints = 1.05;     // P not known when compiled
+constexpr double kRoundUs = 1.15;    // waiting for one row's loads that are out at a time
+constexpr double kBytesAUs = 4.3e6;  // device memory
+constexpr double kPointNs = 2.8;     // a point, an SM, while lanes are few
+constexpr double kSpread = 1.35;     // times as long where slots share a row
+constexpr double kLaneNs = 0.78;     // a lane of a point, where they are many
+constexpr double kAnyPoints = 1.05;  // P not known when compiled
 
 double cost(Variant const& variant, Problem const& problem, Device const& device) {
   Entry const& entry = entry_of(variant);
@@ -130,7 +130,7 @@ double cost(Variant const& variant, Problem const& problem, Device const& device
   double const rounds = std::max(1.0, static_cast<double>(problem.point_total) / in_flight);
   double const lanes = static_cast<double>(problem.head_dim * dtype_bytes(problem.value_dtype)) /
                        static_cast<double>(kPieceBytes);
-  double const point_ns = std::max(is_spread ? kSpreadPointNs : kPointNs, kLaneNs * lanes) *
+  double const point_ns = std::max(kPointNs, kLaneNs * lanes) * (is_spread ? kSpread : 1.0) *
                           (entry.points == pany ? kAnyPoints : 1.0);
   double const gather_us = points_of(problem) * point_ns * 1e-3 / device.sm_count;
   return kLaunchUs + kRoundUs * rounds + std::max(gather_us, forward_bytes(problem) / kBytesAUs);

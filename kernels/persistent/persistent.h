@@ -3,7 +3,7 @@
 
 #include "kernels/common/elements.h"
 #include "kernels/common/params.h"
-#include "kernels/persistent/config.h"
+#include "kernels/persistent/layout.h"
 
 #include <cuda_runtime_api.h>
 
