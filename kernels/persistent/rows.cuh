@@ -380,8 +380,8 @@ class Warp {
       share = turned ? -(1.0f - share) : share;
     }
     float const total = weight * bx.inside * by.inside;
-    float const lower = total * by.share;
-    return {pixel * work_.pixel_units + place.origin, share, total - lower, lower};
+    float const lower = __fmul_rn(total, by.share);
+    return {pixel * work_.pixel_units + place.origin, share, __fsub_rn(total, lower), lower};
   }
 
   // Whether the right one of two pixels comes first. All slots read even and odd ones in turn, and
@@ -427,13 +427,14 @@ class Warp {
 
   __device__ __forceinline__ void add(Record const& record, Corner const (&value)[4]) {
     float const share = Config::kByParity ? fabsf(record.share) : record.share;
-    float const second_upper = record.upper * share;
-    float const second_lower = record.lower * share;
+    // As written, not contracted: add_inside() has to form the same numbers.
+    float const second_upper = __fmul_rn(record.upper, share);
+    float const second_lower = __fmul_rn(record.lower, share);
 #pragma unroll
     for (int n = 0; n < Config::kPieces; ++n) {
-      multiply_add<Config>(sum_[n], record.upper - second_upper, value[0][n]);
+      multiply_add<Config>(sum_[n], __fsub_rn(record.upper, second_upper), value[0][n]);
       multiply_add<Config>(sum_[n], second_upper, value[1][n]);
-      multiply_add<Config>(sum_[n], record.lower - second_lower, value[2][n]);
+      multiply_add<Config>(sum_[n], __fsub_rn(record.lower, second_lower), value[2][n]);
       multiply_add<Config>(sum_[n], second_lower, value[3][n]);
     }
   }
@@ -506,15 +507,16 @@ class Warp {
     bool const turned = Config::kByParity && is_turned(static_cast<std::uint32_t>(in_level));
     float const share = turned ? 1.0f - bx.share : bx.share;
     float const total = weight * bx.inside * by.inside;
-    float const lower = total * by.share;
-    float const upper = total - lower;
+    float const lower = __fmul_rn(total, by.share);
+    float const upper = __fsub_rn(total, lower);
 #pragma unroll 1
     for (int i = 0; i < 4; ++i) {
       bool const second = i & 1;
       int const dx = second != turned ? 1 : 0, dy = i / 2;
       if (!(dx == 0 ? has_left : has_right) || !(dy == 0 ? has_upper : has_lower)) continue;
       float const of_row = dy == 0 ? upper : lower;
-      float const corner = second ? of_row * share : of_row - of_row * share;
+      float const of_second = __fmul_rn(of_row, share);
+      float const corner = second ? of_second : __fsub_rn(of_row, of_second);
       std::int64_t const token = level.origin + in_level + dy * level.row_tokens + dx;
 #pragma unroll
       for (int n = 0; n < Config::kPieces; ++n) {

@@ -986,7 +986,8 @@ extern "C" {
 }
 extern "C" {
     /** Chooses a kernel for a problem and prepares everything but the launch. Nothing runs on the
- device.
+ device. With query_hw, or with more than 16 levels, a GPU's plan copies a table into device
+ memory and waits for it, so make it before another thread captures in global mode.
 
  @param handle   a handle
  @param problem  the problem; its arrays are copied
