@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <new>
 #include <string>
+#include <system_error>
 #include <vector>
 
 namespace {
@@ -23,6 +24,8 @@ int fail(std::string const& command_name, std::string message, int code) {
   return code;
 }
 
+constexpr const char* kCannotWrite = "standard output cannot be written";
+
 int exit_code_of(msda_status status) {
   bool const is_library_fault = status == MSDA_ERROR_INTERNAL || status == MSDA_ERROR_OUT_OF_MEMORY;
   return is_library_fault ? kExitLibrary : kExitBadInput;
@@ -34,7 +37,7 @@ int main(int argc, char** argv) {
   std::string command_name;
   try {
     int const code = dispatch({argv + 1, argv + argc}, command_name);
-    if (std::fflush(stdout) != 0) bad_input("standard output cannot be written");
+    if (std::fflush(stdout) != 0) bad_input(kCannotWrite);
     return code;
   } catch (InputError const& error) {
     return fail(command_name, error.what(), kExitBadInput);
@@ -42,6 +45,10 @@ int main(int argc, char** argv) {
     return fail(command_name, error.what(), exit_code_of(error.status()));
   } catch (std::filesystem::filesystem_error const& error) {
     return fail(command_name, error.what(), kExitBadInput);
+  } catch (std::system_error const& error) {
+    // fmt::print() throws it where more than a buffer of text finds no room.
+    if (std::ferror(stdout) == 0) return fail(command_name, error.what(), kExitLibrary);
+    return fail(command_name, kCannotWrite, kExitBadInput);
   } catch (std::bad_alloc const&) {
     return fail(command_name, "there is not enough memory for these sizes", kExitBadInput);
   } catch (std::length_error const&) {
