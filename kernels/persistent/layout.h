@@ -17,6 +17,10 @@ constexpr std::int32_t channels_of_piece(std::int32_t element_bytes) {
   return kPieceBytes / element_bytes;
 }
 
+// The last compute capability, times ten, that the budgets of registers are made for: code
+// for later devices spills with them.
+inline constexpr std::int32_t kLastSm = 90;
+
 // Limits that reject() keeps to.
 inline constexpr std::int32_t kMostPoints = 256;             // K, where P is not a constant
 inline constexpr std::int64_t kUnitBytes = 16;               // that offsets count

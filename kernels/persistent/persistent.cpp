@@ -33,7 +33,7 @@ namespace {
 const Variant kVariants[] = {
 #define MSDA_VARIANT(type, channels, points, spread, revision, sm)                    \
   {"persistent.sm" #sm "." #type "." #channels "." #points "." #spread "@" #revision, \
-   dtype_of(ValueType::type), sm, 0},
+   dtype_of(ValueType::type), sm, kLastSm},
 #include "kernels/persistent/variants.inc"
 #undef MSDA_VARIANT
 };
@@ -94,7 +94,9 @@ bool sizes_fit(Entry const& entry, Problem const& problem) {
 Reason reject(Variant const& variant, Problem const& problem, Device const& device) {
   Entry const& entry = entry_of(variant);
   if (device.is_cpu()) return Reason::kDeviceIsCpu;
-  if (device.sm < variant.sm_min) return Reason::kComputeCapability;
+  if (device.sm < variant.sm_min || device.sm > variant.sm_max) {
+    return Reason::kComputeCapability;
+  }
   if (problem.value_dtype != variant.value_dtype) return Reason::kValueDtype;
   if (problem.backward()) return Reason::kOperation;
   if (problem.coord_dtype == MSDA_F64) return Reason::kCoordDtype;

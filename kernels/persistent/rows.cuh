@@ -593,11 +593,15 @@ __device__ void fill_places(Params const& p, Work const& work, Shared<Config>& s
 template <class Config>
 __global__ void __launch_bounds__(Config::kThreads, 1)
     persistent_rows(const __grid_constant__ Params p, const __grid_constant__ Work work) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
+  __trap();  // kLastSm: reject() keeps these devices away
+#else
   __shared__ Shared<Config> shared;
   fill_places<Config>(p, work, shared);
   if (threadIdx.x == 0) shared.taken = 0;
   __syncthreads();
   Warp<Config>(p, work, shared).run();
+#endif
 }
 
 }  // namespace msda::persistent
