@@ -21,7 +21,7 @@ import subprocess
 import sys
 import time
 
-from peer_data import DTYPES, grid_sample, level_starts, make_tensors, msda_call, workload_list
+from peer_data import DTYPES, grid_sample, level_starts, make_tensors, msda_call, require_known, workload_list
 
 # Name in bench/workloads.json, and what is changed: the targets are stated for one image.
 WORKLOADS = {"enc-uniform": {"batch": 1}, "enc-local": {"batch": 1}, "dec": {}, "rtdetr": {}}
@@ -47,13 +47,8 @@ def parse_arguments():
     parser.add_argument("--csv", type=pathlib.Path, help="write the results here")
     parser.add_argument("--child", type=int, help=argparse.SUPPRESS)  # thread count of this process
     arguments = parser.parse_args()
-    known = {w["name"] for w in workload_list()}
-    for name in arguments.workloads.split(","):
-        if name not in known:
-            parser.error(f"--workloads has {name!r}: must be of {', '.join(sorted(known))}")
-    for dtype in arguments.value_dtypes.split(","):
-        if dtype not in VALUE_DTYPES:
-            parser.error(f"--value-dtypes has {dtype!r}: must be of {', '.join(VALUE_DTYPES)}")
+    require_known(parser, "--workloads", arguments.workloads, sorted(w["name"] for w in workload_list()))
+    require_known(parser, "--value-dtypes", arguments.value_dtypes, VALUE_DTYPES)
     if not all(t.isdigit() and int(t) > 0 for t in arguments.threads.split(",")):
         parser.error(f"--threads is {arguments.threads!r}: must be numbers, comma separated")
     if arguments.rounds < 1 or arguments.calls < 1:

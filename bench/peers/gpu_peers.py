@@ -18,7 +18,7 @@ import statistics
 import sys
 
 import torch
-from peer_data import DTYPES, grid_sample, level_starts, make_tensors, msda_call, workload_list
+from peer_data import DTYPES, grid_sample, level_starts, make_tensors, msda_call, require_known, workload_list
 
 MAIN = [w["name"] for w in workload_list() if w["group"] == "main"]
 FLUSH_BYTES = 256 << 20
@@ -29,7 +29,7 @@ def parse_arguments():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workloads", default=",".join(MAIN),
                         help="names in bench/workloads.json, or all (default %(default)s)")
-    parser.add_argument("--value-dtypes", default="f16,f32", help="of %(default)s and bf16")
+    parser.add_argument("--value-dtypes", default="f16,f32", help="of f32, f16 and bf16, comma separated (default %(default)s)")
     parser.add_argument("--rounds", type=int, default=11, help="timed calls of each side (default 11)")
     parser.add_argument("--device", type=int, default=0, help="number of the GPU (default 0)")
     parser.add_argument("--graph", action="store_true", help="time replays of a CUDA graph of each call")
@@ -38,12 +38,8 @@ def parse_arguments():
     names = {w["name"]: w for w in workload_list()}
     if arguments.workloads == "all":
         arguments.workloads = ",".join(n for n, w in names.items() if len(set(w["points"])) == 1)
-    for name in arguments.workloads.split(","):
-        if name not in names:
-            parser.error(f"--workloads has {name!r}: must be of {', '.join(names)}, or all")
-    for dtype in arguments.value_dtypes.split(","):
-        if dtype not in DTYPES:
-            parser.error(f"--value-dtypes has {dtype!r}: must be of {', '.join(DTYPES)}")
+    require_known(parser, "--workloads", arguments.workloads, [*names, "all"])
+    require_known(parser, "--value-dtypes", arguments.value_dtypes, DTYPES)
     if arguments.rounds < 3:
         parser.error(f"--rounds is {arguments.rounds}: must be at least 3")
     if not torch.cuda.is_available():

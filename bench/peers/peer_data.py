@@ -16,6 +16,13 @@ def workload_list():
     return json.loads((ROOT / "bench/workloads.json").read_text())["workloads"]
 
 
+def require_known(parser, option, chosen, known):
+    """Ends the program with a message where a comma separated choice has a name that is not known."""
+    for name in chosen.split(","):
+        if name not in known:
+            parser.error(f"{option} has {name!r}: must be of {', '.join(known)}")
+
+
 def references(work):
     """[Q, 2]: where each query of a local workload looks from, (x, y) in [0, 1]."""
     if "reference_grid" in work:

@@ -48,12 +48,6 @@ __device__ __forceinline__ PieceOf<Config::kPieceBytes> load_piece(const char* a
   return piece;
 }
 
-template <class Config>
-__device__ __forceinline__ void load_piece_at(const char* base, std::uint32_t byte,
-                                              PieceOf<Config::kPieceBytes>& piece) {
-  piece = load_piece<Config>(base + byte);
-}
-
 // sum[c] += weight * channel c
 template <class Config>
 __device__ __forceinline__ void multiply_add(float (&sum)[Config::kChannels], float weight,

@@ -32,13 +32,10 @@ struct Batch {
   }
 };
 
-// kWords words of 32 bits, or the 16 bits of half of one.
+// kBytes as words of 32 bits; of 2 bytes, the lower half of one.
 template <int kBytes>
 __device__ __forceinline__ void stream(const char* at, std::uint32_t* to) {
-  if constexpr (kBytes == 32) {
-    stream<16>(at, to);
-    stream<16>(at + 16, to + 4);
-  } else if constexpr (kBytes == 16) {
+  if constexpr (kBytes == 16) {
     asm volatile("ld.global.nc.L1::no_allocate.L2::256B.v4.u32 {%0, %1, %2, %3}, [%4];"
                  : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
                  : "l"(at));
@@ -49,7 +46,7 @@ __device__ __forceinline__ void stream(const char* at, std::uint32_t* to) {
   } else if constexpr (kBytes == 4) {
     asm volatile("ld.global.nc.L1::no_allocate.L2::256B.u32 %0, [%1];" : "=r"(to[0]) : "l"(at));
   } else {
-    static_assert(kBytes == 2, "2 to 32 bytes");
+    static_assert(kBytes == 2, "2 to 16 bytes");
     std::uint16_t half;
     asm volatile("ld.global.nc.L1::no_allocate.L2::256B.u16 %0, [%1];" : "=h"(half) : "l"(at));
     to[0] = half;

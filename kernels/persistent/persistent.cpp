@@ -143,9 +143,9 @@ double cost(Variant const& variant, Problem const& problem, Device const& device
 
 void workspace(Variant const&, Problem const&, Device const&, Arena&) {}
 
+constexpr std::int64_t kExactTokens = 1 << 24;  // that float32 counts
 // Rounds in which the jobs are dealt, where there are enough: concurrent pieces are then neighbours
 // that share L2, and cheap and dear regions spread over the SMs.
-constexpr std::int64_t kExactTokens = 1 << 24;  // that float32 counts
 constexpr std::int64_t kRounds = 6;
 constexpr std::int64_t kLeastPiece = 48;  // jobs
 
