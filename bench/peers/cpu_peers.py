@@ -82,7 +82,8 @@ def make_sides(tensors, dtypes, threads):
     if op is not None:
         sides["ms_deform_attn"] = (op, "torch-ms-deform-attn", "f32")
     for dtype in dtypes:
-        sides[f"msda {dtype}"] = *msda_call(value.to(DTYPES[dtype]), *rest, handle), dtype
+        call, plan = msda_call(value.to(DTYPES[dtype]), *rest, handle)
+        sides[f"msda {dtype}"] = call, plan.info.kernel_id, dtype
     return sides
 
 

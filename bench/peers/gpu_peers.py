@@ -75,8 +75,8 @@ def libmsda_sides(handle, value, level_hw, coord, weight):
         types[f" coord {value.dtype}".replace("torch.", "")] = value.dtype
     for label, dtype in types.items():
         for mode in ("accurate", "fast") if value.dtype != torch.float32 else ("accurate",):
-            call, kernel = msda_call(value, level_hw, coord.to(dtype), weight.to(dtype), handle, math_mode=mode)
-            sides[f"msda {mode}{label} [{kernel}]"] = call
+            call, plan = msda_call(value, level_hw, coord.to(dtype), weight.to(dtype), handle, math_mode=mode)
+            sides[f"msda {mode}{label} [{plan.info.kernel_id}]"] = call
     return sides
 
 

@@ -84,9 +84,9 @@ def grid_sample(value, level_hw, coord, weight):
     return output.view(B, M * D, Q).transpose(1, 2).contiguous()
 
 
-def msda_call(value, level_hw, coord, weight, handle, **problem_options):
-    """(call that returns the output, kernel id): the C function itself on a struct filled once, as a C program
-    would. problem_options are further fields of msda.Problem."""
+def msda_call(value, level_hw, coord, weight, handle, kernel=None, **problem_options):
+    """(call that returns the output, plan): the C function itself on a struct filled once, as a C program would.
+    kernel is the id of one, or None for the library's choice; problem_options are further fields of msda.Problem."""
     import msda
     from msda._library import ffi, lib
 
@@ -97,7 +97,7 @@ def msda_call(value, level_hw, coord, weight, handle, **problem_options):
         level_hw=level_hw.tolist(), points=P, batch=B, query_count=Q, head_count=M, head_dim=D,
         value_dtype=NAMES[value.dtype], coord_dtype=NAMES[coord.dtype], weight_dtype=NAMES[weight.dtype],
         **problem_options)
-    plan = msda.Plan(problem, handle=handle)
+    plan = msda.Plan(problem, handle=handle, kernel=kernel)
     workspace = torch.empty(max(plan.info.workspace_bytes, 1) + 256, dtype=torch.uint8, device=value.device)
     tensors = ffi.new("msda_tensors*")
     tensors.struct_size = ffi.sizeof("msda_tensors")
@@ -113,4 +113,4 @@ def msda_call(value, level_hw, coord, weight, handle, **problem_options):
             sys.exit(ffi.string(lib.msda_last_error()).decode())
         return output
 
-    return call, plan.info.kernel_id
+    return call, plan

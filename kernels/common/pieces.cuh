@@ -80,6 +80,29 @@ __device__ __forceinline__ void multiply_add(float (&sum)[Config::kChannels], fl
   }
 }
 
+// The same in float16, of F16 or F8_E4M3; the weight is in both halves.
+template <class Config>
+__device__ __forceinline__ void multiply_add_halves(__half2 (&sum)[Config::kChannels / 2],
+                                                    __half2 weight,
+                                                    PieceOf<Config::kPieceBytes> const& piece) {
+#pragma unroll
+  for (int w = 0; w < Config::kPieceBytes / 4; ++w) {
+    std::uint32_t const word = piece.word[w];
+    if constexpr (Config::kType == ValueType::f8) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        auto const bytes = static_cast<__nv_fp8x2_storage_t>(word >> (16 * i));
+        __half2 const pair(__nv_cvt_fp8x2_to_halfraw2(bytes, __NV_E4M3));
+        sum[2 * w + i] = __hfma2(weight, pair, sum[2 * w + i]);
+      }
+    } else {
+      __half2 pair;
+      memcpy(&pair, &word, sizeof(pair));
+      sum[w] = __hfma2(weight, pair, sum[w]);
+    }
+  }
+}
+
 // Two floats rounded to 16 bits.
 __device__ __forceinline__ std::uint32_t pack_pair(msda_dtype dtype, float low, float high) {
   std::uint32_t word;

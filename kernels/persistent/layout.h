@@ -8,8 +8,11 @@ namespace msda::persistent {
 // Names of variants.inc: most channels of a head, and points of every level.
 enum Channels : std::int32_t { d8 = 8, d16 = 16, d32 = 32, d64 = 64, d128 = 128, d256 = 256 };
 enum Points : std::int32_t { pany = 0, p4 = 4, p8 = 8 };
-// Slots that share the points of a row.
-enum Spread : std::int32_t { s1 = 1, s4 = 4 };
+// Slots that share the points of a row: sN; hN the same, with sums of two points in 16 bits.
+inline constexpr std::int32_t kInHalves = 16;
+enum Spread : std::int32_t { s1 = 1, s4 = 4, h1 = kInHalves | s1, h4 = kInHalves | s4 };
+constexpr bool in_halves(Spread spread) { return (spread & kInHalves) != 0; }
+constexpr std::int32_t slots_of(Spread spread) { return spread & ~kInHalves; }
 
 // A lane loads 16 bytes of a pixel at once.
 inline constexpr std::int32_t kPieceBytes = 16;
@@ -27,6 +30,8 @@ inline constexpr std::int64_t kUnitBytes = 16;               // that offsets cou
 inline constexpr std::int64_t kMostItemUnits = 0xffff0000u;  // values of a batch item
 inline constexpr std::int64_t kMostTokens = 1 << 30;         // of a batch item
 inline constexpr std::int64_t kMostJobs = 1 << 30;
+inline constexpr std::int32_t kMostOfBatch = 4;       // points that a lane prepares
+inline constexpr std::int64_t kMostPixels = 1 << 16;  // of a level, in halves
 
 // How a warp's lanes are dealt.
 struct Layout {
@@ -41,7 +46,7 @@ struct Layout {
 // 128-byte lines. Neighbouring heads do; `grouped` says that they come in whole lines. Where they
 // do not, two slots share a row of 64 bytes: one begins with the even, the other with the odd
 // pixels.
-constexpr Layout layout_of(std::int32_t channels, std::int32_t element_bytes, std::int32_t spread,
+constexpr Layout layout_of(std::int32_t channels, std::int32_t element_bytes, Spread spread,
                            bool grouped) {
   std::int32_t const row_bytes = channels * element_bytes;
   std::int32_t const pieces = row_bytes / kPieceBytes;
@@ -49,7 +54,7 @@ constexpr Layout layout_of(std::int32_t channels, std::int32_t element_bytes, st
   std::int32_t const slots = 32 / lanes;
   std::int32_t const heads = grouped && row_bytes < 128 ? 128 / row_bytes : 1;
   bool const by_parity = heads == 1 && row_bytes == 64;
-  std::int32_t const wanted = by_parity && spread == 1 ? 2 : spread;
+  std::int32_t const wanted = by_parity && slots_of(spread) == 1 ? 2 : slots_of(spread);
   // 16 points are what most rows have at least, and what 16 lanes prepare at once.
   std::int32_t const useful = lanes < 16 ? 16 / lanes : 1;
   std::int32_t const most = slots / heads < useful ? slots / heads : useful;

@@ -91,6 +91,17 @@ bool sizes_fit(Entry const& entry, Problem const& problem) {
   return jobs == 0 || problem.batch <= kMostJobs / jobs;
 }
 
+bool pixels_fit_halves(Problem const& problem) {
+  return std::ranges::all_of(problem.levels, [](Level const& level) {
+    return level.row_tokens * level.height <= kMostPixels;
+  });
+}
+
+bool batches_have_one_level(Problem const& problem) {
+  return std::ranges::all_of(
+      problem.levels, [](Level const& level) { return level.point_count % kMostOfBatch == 0; });
+}
+
 Reason reject(Variant const& variant, Problem const& problem, Device const& device) {
   Entry const& entry = entry_of(variant);
   if (device.is_cpu()) return Reason::kDeviceIsCpu;
@@ -109,6 +120,11 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
   bool const points_fit = entry.points == pany ? problem.point_total <= kMostPoints
                                                : every_level_has(problem, entry.points);
   if (!points_fit || problem.point_total == 0) return Reason::kPoints;
+  if (in_halves(entry.spread)) {
+    if (problem.math_mode != MSDA_MATH_FAST) return Reason::kMathMode;
+    if (!pixels_fit_halves(problem)) return Reason::kLevels;
+    if (!batches_have_one_level(problem)) return Reason::kPoints;
+  }
   if (!rows_are_packed(problem)) return Reason::kStrides;
   return sizes_fit(entry, problem) ? Reason::kNone : Reason::kTooLarge;
 }
@@ -127,7 +143,7 @@ constexpr double kAnyPoints = 1.05;  // P not known when compiled
 
 double cost(Variant const& variant, Problem const& problem, Device const& device) {
   Entry const& entry = entry_of(variant);
-  bool const is_spread = entry.spread != s1;
+  bool const is_spread = slots_of(entry.spread) > 1;
   double const in_flight = is_spread ? 16.0 : 2.0;  // points of a row
   double const rounds = std::max(1.0, static_cast<double>(problem.point_total) / in_flight);
   double const lanes = static_cast<double>(problem.head_dim * dtype_bytes(problem.value_dtype)) /
@@ -171,6 +187,7 @@ Work make_work(Entry const& entry, Problem const& problem, Device const& device)
   for (std::size_t l = 0; l < problem.levels.size(); ++l) {
     Level const& level = problem.levels[l];
     work.row_units[l] = u32(level.row_tokens * pixel_bytes / kUnitBytes);
+    work.origins[l] = u32(level.origin * pixel_bytes / kUnitBytes);
     work.strict = work.strict || level.width < 2 || level.height < 2 ||
                   level.row_tokens * (level.height + 2) >= kExactTokens;
   }

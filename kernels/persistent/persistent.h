@@ -39,7 +39,8 @@ struct Work {
   bool aligned_output;     // and output stored so
   bool strict;             // levels of one pixel line, or of 2^24 tokens
   std::uint32_t row_units[kInlineLevels];  // of each level: from a pixel to the one below
-  std::uint32_t pixel_units;               // to the one on the right
+  std::uint32_t origins[kInlineLevels];    // and its pixel (0, 0)
+  std::uint32_t pixel_units;               // from a pixel to the one on the right
   const std::int32_t* order;               // [Q] queries in the order of their visits, or null
 };
 

@@ -12,7 +12,8 @@ namespace msda::persistent {
 
 class QueryOrder {
  public:
-  // Without query grids there is none, and data() is null. The device has to be the current one.
+  // Without query grids, where the queries are not as many as the pixels either, there is none, and
+  // data() is null. The device has to be the current one.
   QueryOrder(Problem const& problem, Device const& device);
 
   const std::int32_t* data() const { return order_.data(); }  // [Q] in device memory

@@ -16,7 +16,8 @@ struct RowsConfig {
   static constexpr int kElementBytes = sizeof(Element);
   static constexpr int kPoints = kPointsOfLevel;
   static constexpr bool kFused = kIsFused;
-  static constexpr bool kAligned = kIsAligned;  // values
+  static constexpr bool kAligned = kIsAligned;              // values
+  static constexpr bool kHalves = in_halves(kSpreadOfRow);  // sums of two points
   static constexpr int kPieceBytes = persistent::kPieceBytes;
   static constexpr int kChannels = channels_of_piece(kElementBytes);
   static constexpr Layout kLayout =
@@ -28,23 +29,26 @@ struct RowsConfig {
   // Neighbouring slots share a row, and their banks by the parity of pixels.
   static constexpr bool kByParity = kLayout.by_parity;
   static constexpr int kPieces = kMostChannels / kChannels / kLanes;  // of a lane
-  static constexpr int kBatch = kLanes * kSpread <= 4   ? 4
+  static_assert(!kHalves || kPieces == 1);
+  static constexpr int kBatch = kLanes * kSpread <= 4   ? kMostOfBatch
                                 : kLanes * kSpread == 8 ? 2
                                                         : 1;  // points a lane prepares
   static constexpr int kChunk = kLanes * kSpread * kBatch;    // points of a row
   // Points whose loads are out at a time.
+  static constexpr bool kFewRows = slots_of(kSpreadOfRow) == 4;
   static constexpr int kInFlight = !kAligned || kPieces > 1 || kLanes == 1 ? 1
-                                   : kSpreadOfRow == s4 ? (kLanes < 4 ? kLanes : 4)
-                                                        : 2;
+                                   : kFewRows ? (kLanes < 4 ? kLanes : 4)
+                                              : 2;
+  static constexpr bool kF8 = kType == ValueType::f8;
   // As many as there are registers for without spilling; measured best for the first of them.
-  static constexpr int kThreads = !kAligned                                          ? 256
-                                  : kSpreadOfRow == s4                               ? 512
-                                  : kFused || kPoints == 0 || kType == ValueType::f8 ? 640
-                                                                                     : 768;
-  // A level for all points of a batch, known when compiled.
-  static constexpr bool kLevelOfBatch = kPoints > 0 && kPoints % kBatch == 0;
+  static constexpr int kThreads = !kAligned                                    ? 256
+                                  : kFewRows || (kHalves && kF8 && kLanes > 2) ? 512
+                                  : kFused || kPoints == 0 || kF8              ? 640
+                                                                               : 768;
+  // A level for all points of a batch.
+  static constexpr bool kLevelOfBatch = kHalves || (kPoints > 0 && kPoints % kBatch == 0);
   // And the steps to the row below, one for each lane of a slot, few enough to be kept.
-  static constexpr bool kRowsOfChunk = kLevelOfBatch && kSpread == 1 && kLanes <= 4;
+  static constexpr bool kStepsOfChunk = kLevelOfBatch && kSpread == 1 && kLanes <= 4;
   static constexpr int kPlaces = kPoints > 0 ? kInlineLevels : kMostPoints;
 };
 
@@ -63,11 +67,19 @@ struct alignas(16) Record {
   float upper;          // attention weight times share of the upper row
   float lower;
 };
-inline constexpr std::uint32_t kRecordsBytes = 32 * sizeof(Record);  // of a buffer
+
+// The same in half the space.
+struct alignas(8) HalfRecord {
+  std::uint32_t pixel;  // the first one's number in its level; upper half: share, float16
+  std::uint32_t rows;   // upper and lower, float16
+};
+
+template <class Config>
+using RecordOf = std::conditional_t<Config::kHalves, HalfRecord, Record>;
 
 template <class Config>
 struct Shared {
-  Record records[Config::kThreads / 32][2][32];
+  RecordOf<Config> records[Config::kThreads / 32][2][32];
   Place places[Config::kPlaces];
   std::uint8_t level_of[Config::kPlaces];
   std::uint32_t taken;  // jobs drawn
@@ -81,13 +93,48 @@ __device__ __forceinline__ void put_record(std::uint32_t at, Record const& recor
                "r"(__float_as_uint(record.lower))
                : "memory");
 }
-__device__ __forceinline__ Record get_record(std::uint32_t at) {
+__device__ __forceinline__ void put_record(std::uint32_t at, HalfRecord const& record) {
+  asm volatile("st.shared.v2.u32 [%0], {%1, %2};" ::"r"(at), "r"(record.pixel), "r"(record.rows)
+               : "memory");
+}
+__device__ __forceinline__ void get_record(std::uint32_t at, HalfRecord& record) {
+  asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];"
+               : "=r"(record.pixel), "=r"(record.rows)
+               : "r"(at));
+}
+__device__ __forceinline__ void get_record(std::uint32_t at, Record& record) {
   std::uint32_t first, share, upper, lower;
   asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
                : "=r"(first), "=r"(share), "=r"(upper), "=r"(lower)
                : "r"(at));
-  return {first, __uint_as_float(share), __uint_as_float(upper), __uint_as_float(lower)};
+  record = {first, __uint_as_float(share), __uint_as_float(upper), __uint_as_float(lower)};
 }
+
+__device__ __forceinline__ std::uint32_t bits_of(__half2 pair) {
+  std::uint32_t bits;
+  memcpy(&bits, &pair, sizeof(bits));
+  return bits;
+}
+__device__ __forceinline__ __half2 halves_of(std::uint32_t bits) {
+  __half2 pair;
+  memcpy(&pair, &bits, sizeof(pair));
+  return pair;
+}
+
+// What the four pixels of a point weigh, as halves.
+struct HalfWeights {
+  __half2 first;  // of a row: the upper and the lower one's
+  __half2 second;
+
+  __device__ __forceinline__ HalfWeights(__half2 rows, __half2 share)
+      : first(rows), second(__hmul2_rn(rows, share)) {
+    first = __hsub2_rn(rows, second);
+  }
+  __device__ __forceinline__ __half2 of(int corner) const {
+    __half2 const row = corner % 2 == 0 ? first : second;
+    return corner / 2 == 0 ? __low2half2(row) : __high2half2(row);
+  }
+};
 
 // A point on an axis of n pixels, between pixels `base` and base + 1, both of which are there where
 // n is 2 or more. Where the point is beside the map, or half so, the weights say it.
@@ -113,6 +160,29 @@ struct Job {
   bool is_there;
 };
 
+// A row's weights: exp(logit - largest) / sum.
+struct RowSoftmax {
+  float largest = -INFINITY;
+  float sum = 0.0f;
+  float inverse = 0.0f;  // of the sum
+
+  __device__ __forceinline__ void raise(float logit) {
+    largest = logit > largest ? logit : largest;
+  }
+  __device__ __forceinline__ float exponential(float logit) const { return expf(logit - largest); }
+  __device__ __forceinline__ void add(float logit) { sum = __fadd_rn(sum, exponential(logit)); }
+  __device__ __forceinline__ float share(float exponential) const {
+    return __fmul_rn(exponential, inverse);
+  }
+  __device__ __forceinline__ float weight(float logit) const { return share(exponential(logit)); }
+};
+
+// Of fused input: a reference point, and what an offset of 1 moves a point of a box.
+struct Frame {
+  float x, y, x_step, y_step;
+  float check;  // no number where the reference has none
+};
+
 // A lane's row.
 struct Row {
   std::int64_t row;    // (b Q + q) M + m
@@ -135,8 +205,8 @@ class Warp {
         K_(static_cast<int>(p.point_total)) {
     auto const records = static_cast<std::uint32_t>(
         __cvta_generic_to_shared(&shared.records[threadIdx.x / 32][0][0]));
-    put_ = records + lane_ * std::uint32_t{sizeof(Record)};
-    get_ = records + (lane_ - j_) * std::uint32_t{sizeof(Record)};
+    put_ = records + lane_ * kRecordBytes;
+    get_ = records + (lane_ - j_) * kRecordBytes;
     // A shuffle's result has to be kept, the formula would be computed again for each access.
     put_ = __shfl_sync(0xffffffffu, put_, lane_);
     get_ = __shfl_sync(0xffffffffu, get_, lane_);
@@ -154,6 +224,7 @@ class Warp {
       if (Config::kAligned && !work_.strict) {
         sum_quickly(row, next_row, inputs);
       } else {
+        if constexpr (Config::kFused) softmax_ = softmax_of_row(row);
         inputs = read(next_row, 0);
       }
       if (!Config::kAligned || work_.strict || is_suspect()) {
@@ -169,6 +240,14 @@ class Warp {
 
  private:
   using Corner = PieceOf<Config::kPieceBytes>[Config::kPieces];  // a pixel
+  using Record = RecordOf<Config>;
+  static constexpr std::uint32_t kRecordBytes = sizeof(Record);
+
+  struct Steps {
+    std::uint32_t row;     // from a pixel to the one below
+    std::uint32_t origin;  // from the first one of all to the level's; in halves
+  };
+  using HalfSums = __half2[Config::kChannels / 2];
 
   // ---- which rows
 
@@ -224,7 +303,6 @@ class Warp {
       asm volatile("" : "+l"(values_[n]));
     }
     clear();
-    if constexpr (Config::kFused) softmax_ = softmax_of_row(row);
   }
 
   __device__ __forceinline__ void clear() {
@@ -238,38 +316,73 @@ class Warp {
   // Whether a pixel that is not part of the result, weighed with zero, may have spoilt it: it was
   // infinite or no number, and so is a sum now.
   __device__ __forceinline__ bool is_suspect() const {
+    return __any_sync(0xffffffffu, !is_finite());
+  }
+  __device__ __forceinline__ bool is_finite() const {
     float check = 0.0f;
 #pragma unroll
     for (int n = 0; n < Config::kPieces; ++n) {
 #pragma unroll
       for (int c = 0; c < Config::kChannels; ++c) check = fmaf(sum_[n][c], 0.0f, check);
     }
-    return __any_sync(0xffffffffu, check != check);
+    return check == check;
   }
 
   __device__ int place_of(int k) const {
     return Config::kPoints > 0 ? k / max(Config::kPoints, 1) : min(k, K_ - 1);
   }
 
-  __device__ Softmax<float> softmax_of_row(Row const& row) const {
-    Softmax<float> result{-INFINITY, 0.0f};
+  // Of the row's logits, of which a lane takes those that it prepares.
+  __device__ RowSoftmax softmax_of_row(Row const& row) const {
     std::int64_t const first = row.row * K_;
-    int const lane = static_cast<int>(sub_ * Config::kLanes + j_);
-    constexpr int kLanes = Config::kLanes * Config::kSpread;
-    for (int k = lane; k < K_; k += kLanes) {
-      float const logit = load_narrow(p_.weight_dtype, p_.weight, first + k);
-      result.largest = logit > result.largest ? logit : result.largest;
-    }
-    for_lanes_of_row([&](int distance) {
-      float const other = __shfl_xor_sync(0xffffffffu, result.largest, distance);
-      result.largest = other > result.largest ? other : result.largest;
-    });
-    for (int k = lane; k < K_; k += kLanes) {
-      result.sum += expf(load_narrow(p_.weight_dtype, p_.weight, first + k) - result.largest);
-    }
-    for_lanes_of_row(
-        [&](int distance) { result.sum += __shfl_xor_sync(0xffffffffu, result.sum, distance); });
+    RowSoftmax result;
+    for_own_points(
+        [&](int k) { result.raise(load_narrow(p_.weight_dtype, p_.weight, first + k)); });
+    combine_largest(result);
+    for_own_points([&](int k) { result.add(load_narrow(p_.weight_dtype, p_.weight, first + k)); });
+    combine_sums(result);
     return result;
+  }
+
+  // The same of a row that is one chunk, whose logits the lanes have; they become weights.
+  __device__ __forceinline__ RowSoftmax softmax_of_chunk(float (&weight)[Config::kBatch]) const {
+    int const count = K_ - first_point(0);
+    RowSoftmax result;
+#pragma unroll
+    for (int t = 0; t < Config::kBatch; ++t) {
+      if (t < count) result.raise(weight[t]);
+    }
+    combine_largest(result);
+    float exponentials[Config::kBatch];
+#pragma unroll
+    for (int t = 0; t < Config::kBatch; ++t) {
+      exponentials[t] = result.exponential(weight[t]);
+      if (t < count) result.sum = __fadd_rn(result.sum, exponentials[t]);
+    }
+    combine_sums(result);
+#pragma unroll
+    for (int t = 0; t < Config::kBatch; ++t) weight[t] = result.share(exponentials[t]);
+    return result;
+  }
+
+  template <class Fn>
+  __device__ void for_own_points(Fn fn) const {
+    for (int k0 = 0; k0 < K_; k0 += Config::kChunk) {
+      int const first = first_point(k0);
+      for (int k = first; k < min(first + Config::kBatch, K_); ++k) fn(k);
+    }
+  }
+
+  __device__ __forceinline__ static void combine_largest(RowSoftmax& softmax) {
+    for_lanes_of_row([&](int distance) {
+      softmax.raise(__shfl_xor_sync(0xffffffffu, softmax.largest, distance));
+    });
+  }
+  __device__ __forceinline__ static void combine_sums(RowSoftmax& softmax) {
+    for_lanes_of_row([&](int distance) {
+      softmax.sum = __fadd_rn(softmax.sum, __shfl_xor_sync(0xffffffffu, softmax.sum, distance));
+    });
+    softmax.inverse = __frcp_rn(softmax.sum);
   }
 
   // The distances over which a row's lanes are combined, its slots first.
@@ -286,26 +399,29 @@ class Warp {
       fn(sub * Config::kHeads * Config::kLanes);
   }
 
-  // A point in pixels of its level.
-  __device__ __forceinline__ float2 to_pixels(Row const& row, float width, float height, int k,
-                                              float x, float y) const {
-    if constexpr (!Config::kFused) {
-      return {x * width - 0.5f, y * height - 0.5f};
-    } else {
-      Reference<float> const reference = reference_of(row, k);
-      if (p_.reference_dim == 2) {
-        return {reference.x * width - 0.5f + x, reference.y * height - 0.5f + y};
-      }
-      int const l = shared_.level_of[place_of(k)];
-      float const step = 0.5f / static_cast<float>(p_.near_levels[l].point_count);
-      return {(reference.x + x * (reference.width * step)) * width - 0.5f,
-              (reference.y + y * (reference.height * step)) * height - 0.5f};
-    }
+  // Fused: what a query's coordinates on a level are relative to.
+  __device__ __forceinline__ Frame frame_of(Row const& row, int k) const {
+    if constexpr (!Config::kFused) return {};
+    int const l = shared_.level_of[place_of(k)];
+    Reference<float> const reference(p_, (row.query * p_.level_count + l) * p_.reference_dim);
+    float const step = 0.5f / static_cast<float>(p_.near_levels[l].point_count);
+    return {reference.x, reference.y, reference.width * step, reference.height * step,
+            reference.check};
   }
 
-  __device__ __forceinline__ Reference<float> reference_of(Row const& row, int k) const {
-    int const l = shared_.level_of[place_of(k)];
-    return Reference<float>(p_, (row.query * p_.level_count + l) * p_.reference_dim);
+  // A point in pixels of its level. Operations are written out: quick and strict sums are of the
+  // same numbers.
+  __device__ __forceinline__ float2 to_pixels(Frame const& frame, float width, float height,
+                                              float x, float y) const {
+    if constexpr (!Config::kFused) {
+      return {fmaf(x, width, -0.5f), fmaf(y, height, -0.5f)};
+    } else if (p_.reference_dim == 2) {
+      return {__fadd_rn(fmaf(frame.x, width, -0.5f), x),
+              __fadd_rn(fmaf(frame.y, height, -0.5f), y)};
+    } else {
+      return {fmaf(fmaf(x, frame.x_step, frame.x), width, -0.5f),
+              fmaf(fmaf(y, frame.y_step, frame.y), height, -0.5f)};
+    }
   }
 
   // ---- quickly: every lane prepares kBatch points, one after the other; after each, all lanes of
@@ -318,56 +434,71 @@ class Warp {
       Batch<Config::kBatch> points = to_points(inputs, p_.coord_dtype, p_.weight_dtype,
                                                halves_are_turned<Config::kBatch>(p_, work_, lane_));
       int const first = first_point(k0);
+      if constexpr (Config::kFused) {
+        if (K_ <= Config::kChunk) {
+          softmax_ = softmax_of_chunk(points.weight);
+        } else {
+          if (k0 == 0) softmax_ = softmax_of_row(row);
+#pragma unroll
+          for (float& weight : points.weight) weight = softmax_.weight(weight);
+        }
+      }
       int const batches = min(
           Config::kLanes, (K_ - k0 + Config::kBatch - 1) / Config::kBatch);  // of the first slot
       Place place;
-      if constexpr (Config::kLevelOfBatch) place = shared_.places[place_of(min(first, K_ - 1))];
+      Frame frame;
+      if constexpr (Config::kLevelOfBatch) {
+        place = shared_.places[place_of(min(first, K_ - 1))];
+        frame = frame_of(row, min(first, K_ - 1));
+      }
       // Known when compiled, but for k0: kept for the chunk.
-      std::uint32_t rows[Config::kLanes];
-      if constexpr (Config::kRowsOfChunk) {
+      Steps steps[Config::kLanes];
+      if constexpr (Config::kStepsOfChunk) {
 #pragma unroll
-        for (int j = 0; j < Config::kLanes; ++j) rows[j] = row_units(k0 + j * Config::kBatch);
+        for (int j = 0; j < Config::kLanes; ++j) steps[j] = steps_of(k0 + j * Config::kBatch);
       }
       auto const prepare = [&](int t) {
         int const k = min(first + t, K_ - 1);
-        if constexpr (!Config::kLevelOfBatch) place = shared_.places[place_of(k)];
-        float weight = Config::kFused ? softmax_.weight(points.weight[0]) : points.weight[0];
-        if (first + t >= K_) weight = 0.0f;
-        put_record(put_ + buffer_, locate(row, place, k, points.x[0], points.y[0], weight));
+        if constexpr (!Config::kLevelOfBatch) {
+          place = shared_.places[place_of(k)];
+          frame = frame_of(row, k);
+        }
+        float const weight = first + t < K_ ? points.weight[0] : 0.0f;
+        float2 const at = to_pixels(frame, place.width, place.height, points.x[0], points.y[0]);
+        put_record(put_ + buffer_, locate(place, at, weight));
       };
       // Not unrolled: the loop would not fit the instruction cache.
 #pragma unroll 1
       for (int t = 0; t < Config::kBatch - 1; ++t) {
         prepare(t);
         points.advance();
-        gather_all(k0 + t, batches, rows);
+        gather_all(k0 + t, batches, steps);
       }
       prepare(Config::kBatch - 1);
       // Used up: the next ones travel while these are gathered.
       bool const is_last = k0 + Config::kChunk >= K_;
       inputs = read(is_last ? next_row : row, is_last ? 0 : k0 + Config::kChunk);
-      gather_all(k0 + Config::kBatch - 1, batches, rows);
+      gather_all(k0 + Config::kBatch - 1, batches, steps);
     }
   }
 
   __device__ __forceinline__ void gather_all(int k, int batches,
-                                             std::uint32_t const (&rows)[Config::kLanes]) {
+                                             Steps const (&steps)[Config::kLanes]) {
     __syncwarp();
     if (batches == Config::kLanes) {
 #pragma unroll
       for (int j = 0; j < Config::kLanes; j += Config::kInFlight) {
-        gather<Config::kInFlight>(j, k, rows);
+        gather<Config::kInFlight>(j, k, steps);
       }
     } else {
 #pragma unroll 1
-      for (int j = 0; j < batches; ++j) gather<1, false>(j, k, rows);
+      for (int j = 0; j < batches; ++j) gather<1, false>(j, k, steps);
     }
-    buffer_ ^= kRecordsBytes;
+    buffer_ ^= 32 * kRecordBytes;
   }
 
-  __device__ __forceinline__ Record locate(Row const& row, Place const& place, int k, float x,
-                                           float y, float weight) const {
-    float2 const at = to_pixels(row, place.width, place.height, k, x, y);
+  __device__ __forceinline__ Record locate(Place const& place, float2 const& at,
+                                           float weight) const {
     Between const bx = between(at.x, place.width), by = between(at.y, place.height);
     // Exact: levels of 2^24 tokens or more are summed strictly.
     auto pixel = static_cast<std::uint32_t>(
@@ -380,8 +511,13 @@ class Warp {
       share = turned ? -(1.0f - share) : share;
     }
     float const total = weight * bx.inside * by.inside;
-    float const lower = __fmul_rn(total, by.share);
-    return {pixel * work_.pixel_units + place.origin, share, __fsub_rn(total, lower), lower};
+    float const lower = __fmul_rn(total, by.share), upper = __fsub_rn(total, lower);
+    if constexpr (Config::kHalves) {
+      std::uint32_t const halves = bits_of(__float2half2_rn(share));
+      return {__byte_perm(pixel, halves, 0x5410), bits_of(__floats2half2_rn(upper, lower))};
+    } else {
+      return {pixel * work_.pixel_units + place.origin, share, upper, lower};
+    }
   }
 
   // Whether the right one of two pixels comes first. All slots read even and odd ones in turn, and
@@ -391,30 +527,43 @@ class Warp {
   }
 
   // Points k + j kBatch of lanes j to j + kCount - 1: all loads first, then the sums.
-  template <int kCount, bool kRowsOfChunk = Config::kRowsOfChunk>
-  __device__ __forceinline__ void gather(int j, int k,
-                                         std::uint32_t const (&rows)[Config::kLanes]) {
+  template <int kCount, bool kStepsKnown = Config::kStepsOfChunk>
+  __device__ __forceinline__ void gather(int j, int k, Steps const (&steps)[Config::kLanes]) {
     Record record[kCount];
     Corner value[kCount][4];
 #pragma unroll
     for (int u = 0; u < kCount; ++u) {
-      record[u] = get_record(get_ + buffer_ + (j + u) * static_cast<int>(sizeof(Record)));
+      get_record(get_ + buffer_ + (j + u) * kRecordBytes, record[u]);
       int const lane = j + u + (Config::kSpread == 1 ? 0 : static_cast<int>(sub_) * Config::kLanes);
-      std::uint32_t const row = kRowsOfChunk ? rows[j + u] : row_units(k + lane * Config::kBatch);
-      load_corners(record[u], row, value[u]);
+      load_corners(record[u], kStepsKnown ? steps[j + u] : steps_of(k + lane * Config::kBatch),
+                   value[u]);
     }
+    if constexpr (Config::kHalves) {
 #pragma unroll
-    for (int u = 0; u < kCount; ++u) add(record[u], value[u]);
+      for (int u = 0; u < kCount; u += 2)
+        add_halves(record, value, u, u + 2 < kCount ? u + 2 : kCount);
+    } else {
+#pragma unroll
+      for (int u = 0; u < kCount; ++u) add(record[u], value[u]);
+    }
   }
 
-  __device__ __forceinline__ void load_corners(Record const& record, std::uint32_t row,
+  __device__ __forceinline__ void load_corners(Record const& record, Steps const& steps,
                                                Corner (&value)[4]) const {
+    std::uint32_t first, turned;  // the latter negative if so
+    if constexpr (Config::kHalves) {
+      first = (record.pixel & 0xffffu) * work_.pixel_units + steps.origin;
+      turned = record.pixel;
+    } else {
+      first = record.first;
+      turned = __float_as_uint(record.share);  // also of -0
+    }
     std::uint32_t beside = work_.pixel_units;
     if constexpr (Config::kByParity) {
-      beside = __float_as_int(record.share) < 0 ? 0u - beside : beside;  // also of -0
+      beside = static_cast<std::int32_t>(turned) < 0 ? 0u - beside : beside;
     }
-    std::uint32_t const units[4] = {record.first, record.first + beside, record.first + row,
-                                    record.first + row + beside};
+    std::uint32_t const units[4] = {first, first + beside, first + steps.row,
+                                    first + steps.row + beside};
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
 #pragma unroll
@@ -425,7 +574,7 @@ class Warp {
     }
   }
 
-  __device__ __forceinline__ void add(Record const& record, Corner const (&value)[4]) {
+  __device__ __forceinline__ void add(persistent::Record const& record, Corner const (&value)[4]) {
     float const share = Config::kByParity ? fabsf(record.share) : record.share;
     // As written, not contracted: add_inside() has to form the same numbers.
     float const second_upper = __fmul_rn(record.upper, share);
@@ -439,33 +588,83 @@ class Warp {
     }
   }
 
-  __device__ __forceinline__ std::uint32_t row_units(int k) const {
-    if constexpr (Config::kPoints > 0) {
-      return work_.row_units[k / Config::kPoints];
-    } else {
-      return work_.row_units[shared_.level_of[min(k, K_ - 1)]];
+  // Points from `begin` to `end`, at most two: 8 pixels in 16 bits, then to the sums.
+  template <int kCount>
+  __device__ __forceinline__ void add_halves(HalfRecord const (&record)[kCount],
+                                             Corner const (&value)[kCount][4], int begin, int end) {
+    HalfSums sums = {};
+#pragma unroll
+    for (int u = begin; u < end; ++u) {
+      HalfWeights const weights = weights_of(record[u]);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) multiply_add_halves<Config>(sums, weights.of(i), value[u][i][0]);
     }
+    flush(sums);
+  }
+
+  __device__ __forceinline__ static HalfWeights weights_of(HalfRecord const& record) {
+    __half2 const share = __high2half2(halves_of(record.pixel));
+    return {halves_of(record.rows), Config::kByParity ? __habs2(share) : share};
+  }
+
+  __device__ __forceinline__ void flush(HalfSums const& sums) {
+#pragma unroll
+    for (int w = 0; w < Config::kChannels / 2; ++w) {
+      float2 const pair = __half22float2(sums[w]);
+      sum_[0][2 * w] += pair.x;
+      sum_[0][2 * w + 1] += pair.y;
+    }
+  }
+
+  // On the level of point k, in steps of 16 bytes.
+  __device__ __forceinline__ Steps steps_of(int k) const {
+    int l;
+    if constexpr (Config::kPoints > 0) {
+      l = k / Config::kPoints;
+    } else {
+      l = shared_.level_of[min(k, K_ - 1)];
+    }
+    return {work_.row_units[l], Config::kHalves ? work_.origins[l] : 0};
   }
 
   // ---- strictly: the same sums in the same order, but nothing is read that is not part of the
   // result. Any level, any alignment. A slot's lanes all locate every point.
 
+  // Beyond what halves hold the sums are formed as without them.
   __device__ void sum_strictly(Row const& row) {
     if (!row.is_there) return;
+    if constexpr (Config::kHalves) {
+      sum_strictly<true>(row);
+      if (is_finite()) return;
+      clear();
+    }
+    sum_strictly<false>(row);
+  }
+
+  template <bool kHalves>
+  __device__ void sum_strictly(Row const& row) {
 #pragma unroll 1
     for (int k0 = 0; k0 < K_; k0 += Config::kChunk) {
+      // As gather_all() does where all lanes have points.
+      bool const in_pairs = K_ - k0 > Config::kBatch * (Config::kLanes - 1);
 #pragma unroll 1
       for (int t = 0; t < Config::kBatch; ++t) {
+        HalfSums halves = {};
 #pragma unroll 1
         for (int j = 0; j < Config::kLanes; ++j) {
           int const k = k0 + (static_cast<int>(sub_) * Config::kLanes + j) * Config::kBatch + t;
-          if (k < K_) add_strictly(row, k);
+          if (k < K_) add_strictly<kHalves>(row, k, halves);
+          if (!kHalves || (in_pairs && j % 2 == 0)) continue;
+          flush(halves);
+#pragma unroll
+          for (__half2& pair : halves) pair = __half2half2(__half(0.0f));
         }
       }
     }
   }
 
-  __device__ void add_strictly(Row const& row, int k) {
+  template <bool kHalves>
+  __device__ void add_strictly(Row const& row, int k, HalfSums& halves) {
     std::int64_t const at = row.row * K_ + k;
     float const x = load_narrow(p_.coord_dtype, p_.coord, 2 * at);
     float const y = load_narrow(p_.coord_dtype, p_.coord, 2 * at + 1);
@@ -473,16 +672,17 @@ class Warp {
     if constexpr (Config::kFused) weight = softmax_.weight(weight);
     LevelParams const& level = p_.near_levels[shared_.level_of[place_of(k)]];
     auto const width = static_cast<float>(level.width), height = static_cast<float>(level.height);
-    float2 const pixel = to_pixels(row, width, height, k, x, y);
+    Frame const frame = frame_of(row, k);
+    float2 const pixel = to_pixels(frame, width, height, x, y);
     // False where a coordinate is no number, and in an empty level.
     bool const inside = pixel.x >= -1.0f && pixel.x < width && pixel.y >= -1.0f &&
                         pixel.y < height && width > 0.0f && height > 0.0f;
-    if (inside) return add_inside(level, pixel, weight);
+    if (inside) return add_inside<kHalves>(level, pixel, weight, halves);
     // A weight that is NaN makes the result NaN, whatever it weighs; a coordinate that is no number
     // makes the point nothing.
     float check = zero_if_number(x) + zero_if_number(y);
     if constexpr (Config::kFused) {
-      check += reference_of(row, k).check;
+      check += frame.check;
       if (p_.reference_dim == 2 && !(width > 0.0f && height > 0.0f)) return;
     }
     if (check != check) return;
@@ -493,7 +693,9 @@ class Warp {
     }
   }
 
-  __device__ void add_inside(LevelParams const& level, float2 const& at, float weight) {
+  template <bool kHalves>
+  __device__ void add_inside(LevelParams const& level, float2 const& at, float weight,
+                             HalfSums& halves) {
     Between const bx = between(at.x, static_cast<float>(level.width));
     Between const by = between(at.y, static_cast<float>(level.height));
     auto const x = static_cast<std::int32_t>(bx.base);
@@ -509,6 +711,7 @@ class Warp {
     float const total = weight * bx.inside * by.inside;
     float const lower = __fmul_rn(total, by.share);
     float const upper = __fsub_rn(total, lower);
+    HalfWeights const half_weights(__floats2half2_rn(upper, lower), __float2half2_rn(share));
 #pragma unroll 1
     for (int i = 0; i < 4; ++i) {
       bool const second = i & 1;
@@ -522,7 +725,11 @@ class Warp {
       for (int n = 0; n < Config::kPieces; ++n) {
         auto const value =
             load_piece<Config>(values_[n] + token * p_.value_strides.row * Config::kElementBytes);
-        multiply_add<Config>(sum_[n], corner, value);
+        if constexpr (kHalves) {
+          multiply_add_halves<Config>(halves, half_weights.of(i), value);
+        } else {
+          multiply_add<Config>(sum_[n], corner, value);
+        }
       }
     }
   }
@@ -567,7 +774,7 @@ class Warp {
   int K_;
   std::uint32_t put_, get_;  // in shared memory: the lane's record, the first of its slot
   std::uint32_t buffer_ = 0;
-  Softmax<float> softmax_{};
+  RowSoftmax softmax_;
   const char* values_[Config::kPieces];
   float sum_[Config::kPieces][Config::kChannels];
 };

@@ -75,9 +75,28 @@ std::string direct_reason(std::string const& kernel_id, ProblemShape const& shap
   return part_of(kernel_id, 3) == "dany" ? "" : row_reason(kernel_id, shape, 8, 0, 512);
 }
 
+// Part 5 of "persistent.sm80.f16.d32.p4.h1@1".
+bool sums_in_float16(std::string const& kernel_id) {
+  return family_of(kernel_id) == "persistent" && part_of(kernel_id, 5).front() == 'h';
+}
+
 std::string persistent_reason(std::string const& kernel_id, ProblemShape const& shape) {
   if (shape.value_dtype != dtype_of(kernel_id)) return "does not take this value_dtype";
-  return row_reason(kernel_id, shape, shape.value_dtype == MSDA_F8_E4M3 ? 16 : 8, 1, 256);
+  std::string const reason =
+      row_reason(kernel_id, shape, shape.value_dtype == MSDA_F8_E4M3 ? 16 : 8, 1, 256);
+  if (!sums_in_float16(kernel_id)) return reason;
+  // Strides are asked for last.
+  bool const only_strides = reason == "does not take these strides";
+  if (!reason.empty() && !only_strides) return reason;
+  if (shape.math_mode != MSDA_MATH_FAST) return "does not do this math_mode";
+  for (LevelShape const& level : shape.levels) {
+    std::int64_t const row_tokens = level.width + 2 * shape.value_border;
+    if (row_tokens * level.height > 1 << 16) return "does not take these levels";
+  }
+  for (LevelShape const& level : shape.levels) {
+    if (level.points % 4 != 0) return "does not take these point counts";
+  }
+  return reason;
 }
 
 }  // namespace
@@ -97,7 +116,8 @@ std::string expected_reason(TestHandle const& handle, std::string const& kernel_
 
 Arithmetic arithmetic_of(std::string const& kernel_id) {
   bool const is_float64 = family_of(kernel_id) == "ref" || dtype_of(kernel_id) == MSDA_F64;
-  return is_float64 ? Arithmetic::kFloat64 : Arithmetic::kFloat32;
+  if (is_float64) return Arithmetic::kFloat64;
+  return sums_in_float16(kernel_id) ? Arithmetic::kFloat16Sums : Arithmetic::kFloat32;
 }
 
 }  // namespace msda::test

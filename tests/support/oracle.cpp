@@ -336,7 +336,7 @@ OracleResult run_oracle(TestProblem const& problem) {
   return result;
 }
 
-std::vector<double> output_slopes(TestProblem const& problem) {
+std::vector<double> output_slopes(TestProblem const& problem, Slope slope) {
   ProblemShape const& s = problem.shape;
   Index const B = s.batch, M = s.head_count, D = s.head_dim;
   Values const value(problem);
@@ -352,7 +352,8 @@ std::vector<double> output_slopes(TestProblem const& problem) {
   for_each_point(s, make_points(problem), [&](Point const& p) {
     if (!p.touches) return;
     LevelShape const& level = s.levels[at(p.level)];
-    double const size = std::fabs(p.weight) * std::max(level.width, level.height);
+    std::int64_t const pixels = slope == Slope::kOfMap ? std::max(level.width, level.height) : 1;
+    double const size = std::fabs(p.weight) * static_cast<double>(pixels);
     for (Index d = 0; d < D; ++d) {
       slopes[at(p.row(s) * D + d)] += size * steps[at(((p.level * B + p.b) * M + p.m) * D + d)];
     }

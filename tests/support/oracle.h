@@ -15,10 +15,12 @@ struct OracleResult {
 
 OracleResult run_oracle(TestProblem const& problem);
 
-// For each element of output: sum |w| max(W, H) dv, dv the largest difference of neighbouring
-// pixels of the point's level, the zeros around it included. What errors of the coordinates are
-// proportional to.
-std::vector<double> output_slopes(TestProblem const& problem);
+enum class Slope { kOfMap, kOfPixel };
+
+// For each element of output: sum |w| max(W, H) dv, or sum |w| dv, dv the largest difference of
+// neighbouring pixels of the point's level, the zeros around it included. What errors of the
+// coordinates, or of the shares of pixels, are proportional to.
+std::vector<double> output_slopes(TestProblem const& problem, Slope slope);
 
 // 1 for each element of grad_coord, grad_offset and grad_reference that a point so near a pixel
 // line takes part in that float32 may see it on the other side, where the derivative is another;

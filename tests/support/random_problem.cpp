@@ -212,7 +212,7 @@ ProblemShape random_shape(Rng& rng) {
   if (usual) make_usual(rng, shape);
   shape.value_border = rng.chance(0.2) ? 1 : 0;
   shape.reference_dim = rng.pick({0, 0, 0, 2, 4});
-  shape.math_mode = rng.chance(0.2) ? MSDA_MATH_FAST : MSDA_MATH_ACCURATE;
+  shape.math_mode = rng.chance(usual ? 0.4 : 0.2) ? MSDA_MATH_FAST : MSDA_MATH_ACCURATE;
   random_dtypes(rng, shape);
   std::int64_t const per_query = 4 * std::max<std::int64_t>(shape.point_total(), 1) *
                                  std::max<std::int64_t>(shape.batch, 1) * shape.head_count *

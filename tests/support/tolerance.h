@@ -10,7 +10,11 @@
 namespace msda::test {
 
 // What a kernel computes in.
-enum class Arithmetic { kFloat32, kFloat64 };
+enum class Arithmetic {
+  kFloat16Sums,  // of two points, then float32
+  kFloat32,
+  kFloat64
+};
 
 // Of one result tensor: what is exact, and how far from it each element may be before it is rounded
 // to the storage type.
