@@ -261,7 +261,9 @@ TuningKey tuning_key(Problem const& problem, Device const& device,
 
 std::vector<TuningLine> parse_tuning_text(std::string_view text) {
   if (text.ends_with('\0')) text.remove_suffix(1);
-  if (text.empty()) invalid("text is empty: its first line must be '{}{}'", kTitle, kFormat);
+  if (text.empty()) {
+    invalid("text_size is 0: must be that of a text whose first line is '{}{}'", kTitle, kFormat);
+  }
   std::vector<TuningLine> lines;
   check_title(take_line(text, 1));
   for (std::size_t number = 2; !text.empty(); ++number) {
