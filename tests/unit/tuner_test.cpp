@@ -195,11 +195,23 @@ TEST_CASE("whatever the budget, it is kept, and the choice is sound") {
 
 TEST_CASE("kernels predicted beyond the budget are not tried") {
   FakeTrials trials({always(1000), always(1100), always(100)});
-  Choice const choice = choose(trials, {10, 11, 100000}, 100);
+  Choice const choice = choose(trials, {10, 11, 99}, 20);
   CHECK(trials.run_counts[2] == 0);
   CHECK(choice.tried_count == 2);
   CHECK(choice.kernel == 0);
   CHECK(choice.is_measured);
+}
+
+TEST_CASE("kernels predicted ten times as slow are none to compare with") {
+  FakeTrials trials({always(1000), always(100), always(100)});
+  Choice const choice = choose(trials, {10, 100.1, 1e300});
+  CHECK(choice.kernel == 0);
+  CHECK(choice.tried_count == 1);
+  CHECK(choice.is_measured);  // nothing was left out for want of time
+  FakeTrials nearer({always(1000), always(100), always(100)});
+  CHECK(choose(nearer, {10, 100, 101}).kernel == 1);
+  FakeTrials free_of_charge({always(1000), always(100)});
+  CHECK(choose(free_of_charge, {0, 0}).kernel == 1);
 }
 
 TEST_CASE("a kernel that fails is left out whenever it fails") {

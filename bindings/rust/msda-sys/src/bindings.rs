@@ -155,8 +155,8 @@ pub type msda_log_fn = ::core::option::Option<
         length: usize,
     ),
 >;
-/** Allocates what the library keeps for itself: handles, plans, tables. Called while handles and
- plans are created, never by msda_execute(). Must be safe to call from several threads.
+/** Allocates what the library keeps for itself: handles, plans, tables, tuning records. Called while
+ they are created, never by msda_execute(). Must be safe to call from several threads.
 
  @param user       msda_handle_options::alloc_user
  @param bytes      how much, at least 1
@@ -1019,11 +1019,12 @@ extern "C" {
     /** Times the front runners on the caller's own tensors and makes a plan with the fastest. The speed
  of a kernel depends on where the points land, so the sample should be typical.
 
- Kernels are tried in the order of msda_explain(), as many as the budget has time for; the first,
- which MSDA_PLAN_HEURISTIC would take, is always run at least once, however long it takes. It stays
- the plan's kernel unless another was faster by more than noise twice: among all that were tried,
- and alone against it. A kernel that fails is left out. About twenty times the time of a call is
- enough to compare two kernels; with less the plan is the heuristic's.
+ Kernels are tried in the order of msda_explain(), as many as the budget has time for, and none
+ that is predicted to take ten times as long as the first. The first, which MSDA_PLAN_HEURISTIC
+ would take, is run at least once, however long that takes. It stays the plan's kernel unless
+ another was faster by more than noise twice: among all that were tried, and alone against it. A
+ kernel that fails is left out. About twenty times the time of a call is enough to compare two
+ kernels; with less the plan is the heuristic's.
 
  The winner goes into the handle's tuning records if the budget was enough to compare, in the place
  of an earlier record of the same problem and options. MSDA_PLAN_TUNED finds it there.
