@@ -77,8 +77,7 @@ class Contest {
     compare();
     Choice choice;
     choice.tried_count = tried_count_;
-    bool const has_others = predicted_us_.size() > 1;
-    choice.is_measured = contenders_[0].has_median() && (!has_others || tried_count_ > 1);
+    choice.is_measured = is_compared();
     Contender const& best = fastest();
     if (best.kernel != 0 && is_clearly_faster(best.runs_us, contenders_[0].runs_us)) {
       confirm(best, choice);
@@ -97,6 +96,15 @@ class Contest {
   bool fits(double us, double share) const {
     double const last_ms = contenders_.empty() ? 0 : 1e-3 * contenders_[0].typical_us;
     return trials_.elapsed_ms() + 1e-3 * us <= share * budget_ms_ - last_ms;
+  }
+
+  // Whether there was time for another kernel, where there is one, and enough runs of all let in.
+  bool is_compared() const {
+    bool const has_others = predicted_us_.size() > 1;
+    return (!has_others || tried_count_ > 1) &&
+           std::all_of(contenders_.begin(), contenders_.end(), [](Contender const& contender) {
+             return contender.has_failed || contender.has_median();
+           });
   }
 
   std::optional<double> run_once(std::size_t kernel, int repeats = 1) {
@@ -188,13 +196,16 @@ class Contest {
     challenger.runs_us.clear();
     heuristic.runs_us.clear();
     for (int round = 0; round < kConfirmRounds; ++round) {
-      if (!time(heuristic, 1) || !time(challenger, 1)) break;
+      bool const is_odd = round % 2 == 1;
+      if (!time(is_odd ? challenger : heuristic, 1)) break;
+      if (!time(is_odd ? heuristic : challenger, 1)) break;
       if (challenger.has_failed) return;
     }
-    if (!challenger.has_median()) {
+    if (!challenger.has_median() || !heuristic.has_median()) {
       choice.is_measured = false;
     } else if (is_clearly_faster(challenger.runs_us, heuristic.runs_us)) {
       choice.kernel = challenger.kernel;
+      choice.is_measured = true;
     }
   }
 

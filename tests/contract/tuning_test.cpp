@@ -266,7 +266,7 @@ TEST_CASE("records come back from their text and are sorted") {
   // An imported record replaces that of its problem and leaves the others.
   TestHandle const other(2);
   REQUIRE(import_records(other, text).message == "");
-  std::string const changed = with_word(kTitle + lines[0], "kernel", "ref.cpu@1");
+  std::string const changed = with_word(kTitle + lines[0], "kernel", "gone.cpu@1");
   REQUIRE(import_records(other, changed).message == "");
   CHECK(export_records(other) == replaced(text, lines[0], changed.substr(std::strlen(kTitle))));
 }

@@ -121,6 +121,14 @@ TEST_CASE("a winner that does not win again is not believed") {
   CHECK(trials.order.back() == 0);
 }
 
+TEST_CASE("every other round is run backwards") {
+  FakeTrials trials({always(1000), always(1000), always(1000)});
+  choose(trials, {10, 11, 12});
+  auto const first_round = trials.order.begin() + 4;  // two runs and one of each to warm up
+  CHECK(std::vector<std::size_t>(first_round, first_round + 9) ==
+        std::vector<std::size_t>{0, 1, 2, 2, 1, 0, 0, 1, 2});
+}
+
 TEST_CASE("a drift of the clock meets all kernels alike") {
   // A machine that gets faster and faster: whoever ran last would look best.
   FakeTrials* machine = nullptr;
@@ -193,6 +201,18 @@ TEST_CASE("whatever the budget, it is kept, and the choice is sound") {
   CHECK(choose(enough, {10, 11}, 20).kernel == 1);  // what the header says of twenty calls
 }
 
+TEST_CASE("what looks faster and could not be confirmed is not remembered either way") {
+  int short_of_time = 0;
+  for (double budget_ms = 1; budget_ms < 60; budget_ms += 0.3) {
+    CAPTURE(budget_ms);
+    FakeTrials trials({always(1000), always(500)});
+    Choice const choice = choose(trials, {10, 11}, budget_ms);
+    CHECK((choice.kernel == 1) == choice.is_measured);
+    short_of_time += trials.run_counts[1] > 3 && !choice.is_measured ? 1 : 0;
+  }
+  CHECK(short_of_time > 0);
+}
+
 TEST_CASE("kernels predicted beyond the budget are not tried") {
   FakeTrials trials({always(1000), always(1100), always(100)});
   Choice const choice = choose(trials, {10, 11, 99}, 20);
@@ -228,6 +248,12 @@ TEST_CASE("a kernel that fails is left out whenever it fails") {
     CHECK(trials.run_counts[1] <= last_good + 1);
     CHECK(trials.order.back() == choice.kernel);
     CHECK(choice.is_measured);
+  }
+  for (double budget_ms = 3; budget_ms < 60; budget_ms += 0.7) {
+    CAPTURE(budget_ms);
+    FakeTrials brief({always(1000), [](int run) { return run < 4 ? 500.0 : kFails; }});
+    CHECK(choose(brief, {10, 11}, budget_ms).kernel == 0);
+    CHECK(brief.run_counts[1] <= 5);
   }
   // The only other one fails: nothing was compared but everything was tried.
   FakeTrials trials({always(1000), always(kFails)});
