@@ -53,7 +53,7 @@ struct Contender {
   std::vector<double> runs_us = {};
   bool has_failed = false;
 
-  bool has_median() const { return runs_us.size() >= kFewestRuns; }
+  bool has_median() const { return !has_failed && runs_us.size() >= kFewestRuns; }
   int repeats() const {
     return typical_us > 0 ? static_cast<int>(std::clamp(kSampleUs / typical_us, 1.0, kMostRepeats))
                           : static_cast<int>(kMostRepeats);
@@ -165,7 +165,6 @@ class Contest {
     if (!fits(repeats * contender.typical_us, share)) return false;
     std::optional<double> const us = run_once(contender.kernel, repeats);
     if (us) contender.runs_us.push_back(*us);
-    if (!us) contender.runs_us.clear();
     contender.has_failed = !us;
     return true;
   }
