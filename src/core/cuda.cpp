@@ -147,10 +147,15 @@ void copy_to_device(void* to, const void* from, std::size_t bytes) {
   check(cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice), "copying a plan's data to the device");
 }
 
+void forget_error() noexcept { static_cast<void>(cudaGetLastError()); }
+
 bool is_capturing(msda_stream stream) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   cudaError_t const error = cudaStreamIsCapturing(stream, &status);
-  if (error == cudaErrorStreamCaptureImplicit) return true;  // the default stream, beside a capture
+  if (error == cudaErrorStreamCaptureImplicit) {  // the default stream, beside a capture
+    forget_error();
+    return true;
+  }
   check(error, "asking whether the stream is capturing");
   return status != cudaStreamCaptureStatusNone;
 }
@@ -214,6 +219,8 @@ Device open_device(std::int32_t ordinal, std::string&) {
 void* allocate(std::size_t) { throw std::bad_alloc(); }
 void deallocate(void*) noexcept {}
 void copy_to_device(void*, const void*, std::size_t) {}
+
+void forget_error() noexcept {}
 
 bool is_capturing(msda_stream) { return false; }
 

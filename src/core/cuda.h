@@ -50,6 +50,9 @@ void deallocate(void* pointer) noexcept;
 // Returns when the bytes are there.
 void copy_to_device(void* to, const void* from, std::size_t bytes);
 
+// A failure that was dealt with must not be found by the next launch.
+void forget_error() noexcept;
+
 // Whether work given to the stream is recorded and not run; also where a capture of another stream
 // forbids to ask. The stream's device is current.
 bool is_capturing(msda_stream stream);

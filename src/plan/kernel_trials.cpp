@@ -29,6 +29,7 @@ std::optional<double> KernelTrials::run_us(std::size_t kernel, int repeats) {
   try {
     return time_us(kernel, repeats);
   } catch (std::exception const& error) {
+    cuda::forget_error();
     setting_.log.write(MSDA_LOG_WARN, "tune: {} is left out: {}",
                        kernels_[kernel].kernel.variant->id, error.what());
     return std::nullopt;

@@ -1,9 +1,9 @@
 // Tuning from end to end on the CPU, and its records as text: there and back, stale, damaged.
 
-#include "support/tuning.h"
 #include "support/allocation_watch.h"
 #include "support/case_file.h"
 #include "support/counting_allocator.h"
+#include "support/tuning_calls.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

@@ -5,7 +5,7 @@
 #include "support/gpu_tests.h"
 #include "support/kernel_cases.h"
 #include "support/runner.h"
-#include "support/tuning.h"
+#include "support/tuning_calls.h"
 
 #include "core/build_config.h"
 

@@ -95,9 +95,9 @@ pub type _bindgen_ty_6 = core::ffi::c_uint;
 pub type msda_plan_mode = i32;
 /// The kernel with the smallest predicted time, as msda_explain() ranks them.
 pub const MSDA_PLAN_HEURISTIC: _bindgen_ty_7 = 0;
-/** The kernel measured fastest for this problem, from the handle's tuning records; where none fits
-  (same problem, options, device, threads, library version and kernel revision), that of
-  MSDA_PLAN_HEURISTIC.*/
+/** The kernel measured fastest for this problem, from the handle's tuning records; that of
+  MSDA_PLAN_HEURISTIC where no record is of the same problem, options, device, threads, library
+  version and kernel revision.*/
 pub const MSDA_PLAN_TUNED: _bindgen_ty_7 = 1;
 /// The kernel that kernel_id names, or a failure that says why it does not take the problem.
 pub const MSDA_PLAN_FORCED: _bindgen_ty_7 = 2;
@@ -1026,15 +1026,15 @@ extern "C" {
  kernel that fails is left out. About twenty times the time of a call is enough to compare two
  kernels; with less the plan is the heuristic's.
 
- The winner goes into the handle's tuning records if the budget was enough to compare, in the place
- of an earlier record of the same problem and options. MSDA_PLAN_TUNED finds it there.
+ The winner goes into the handle's tuning records if the budget was enough to compare, in the
+ place of an earlier record of the same problem and options. MSDA_PLAN_TUNED finds it there.
 
  @param handle     a handle
  @param problem    the problem; its arrays are copied
  @param options    limits that the plan and every kernel tried keep to, or NULL for a zeroed
      struct; mode MSDA_PLAN_HEURISTIC and MSDA_PLAN_TUNED mean the same here
- @param sample     tensors of a typical call. Its output or gradients are overwritten, and hold the
-     result of the plan's kernel afterwards; after MSDA_ERROR_CUDA their content means nothing.
+ @param sample     tensors of a typical call. Its output or gradients are overwritten, and hold
+ the result of the plan's kernel afterwards; after MSDA_ERROR_CUDA their content means nothing.
      Kernels that need more than its workspace are left out; with workspace NULL and
      workspace_bytes 0 the library takes what they need from the handle's allocator for the time
      of the call
@@ -1163,9 +1163,9 @@ extern "C" {
 }
 extern "C" {
     /** Writes the handle's tuning records as text, for msda_tuning_import() in a later run: those of
- msda_plan_tune() and those imported. The first line names the format's version; each other line is
- a record and says what it belongs to (library version, device, threads, options, problem) and what
- was measured. Sorted, so that the same records give the same text.
+ msda_plan_tune() and those imported. The first line names the format's version; each other line
+ is a record and says what it belongs to (library version, device, threads, options, problem) and
+ what was measured. Sorted, so that the same records give the same text.
 
  @param handle     a handle
  @param text       receives ASCII text that ends in a NUL, or NULL to ask for the size

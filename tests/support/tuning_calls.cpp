@@ -1,4 +1,4 @@
-#include "support/tuning.h"
+#include "support/tuning_calls.h"
 
 #include "support/guarded_buffer.h"
 
