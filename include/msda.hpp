@@ -79,6 +79,25 @@ class Handle {
     return text;
   }
 
+  /** The tuning records as text. */
+  std::string tuning_export() const {
+    std::size_t size = 0;
+    check(msda_tuning_export(get(), nullptr, &size));
+    for (;;) {
+      std::string text(size, '\0');
+      const msda_status status = msda_tuning_export(get(), text.data(), &size);
+      if (status == MSDA_ERROR_BUFFER_TOO_SMALL) continue;  // another thread has added some
+      check(status);
+      text.resize(size - 1);
+      return text;
+    }
+  }
+
+  /** Adds records that tuning_export() wrote. */
+  void tuning_import(const std::string& text) const {
+    check(msda_tuning_import(get(), text.data(), text.size()));
+  }
+
   /** All kernels of the library, whether or not they run on this device. */
   std::vector<msda_kernel_info> kernels() const {
     std::size_t count = 0;
@@ -107,6 +126,15 @@ class Plan {
   static Plan deserialize(const Handle& handle, const std::vector<std::uint8_t>& blob) {
     msda_plan* plan = nullptr;
     check(msda_plan_deserialize(handle.get(), blob.data(), blob.size(), &plan));
+    return Plan(plan);
+  }
+
+  /** The plan with the fastest kernel on these tensors. */
+  static Plan tune(const Handle& handle, const msda_problem& problem,
+                   const msda_plan_options& options, const msda_tensors& sample, msda_stream stream,
+                   double budget_ms) {
+    msda_plan* plan = nullptr;
+    check(msda_plan_tune(handle.get(), &problem, &options, &sample, stream, budget_ms, &plan));
     return Plan(plan);
   }
 

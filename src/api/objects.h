@@ -6,15 +6,23 @@
 #include "core/memory.h"
 #include "core/problem.h"
 #include "cpu/thread_pool.h"
+#include "plan/selector.h"
+#include "plan/tuning_records.h"
 #include "registry.h"
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 struct msda_handle {
   explicit msda_handle(msda::CallerMemory caller_memory) : memory(caller_memory) {}
+
+  // What the caller gets memory on the device from.
+  std::pmr::memory_resource& call_memory() { return device.is_cpu() ? memory : device_memory; }
 
   msda::CallerMemory memory;
   msda::Log log;
@@ -22,6 +30,7 @@ struct msda_handle {
   std::string device_name;
   msda::Device device;
   std::optional<msda::ThreadPool> pool;
+  msda::TuningRecords records{&memory};
   // The caller's own hold and one for each plan: a plan stays good when its handle is destroyed
   // first.
   std::atomic<std::int64_t> holds{1};
@@ -51,6 +60,28 @@ inline Log const* log_of(const msda_plan* plan) {
 
 // Gives up one hold of the handle; the last one frees it.
 void release(msda_handle* handle) noexcept;
+
+struct PlanDeleter {
+  void operator()(msda_plan* plan) const noexcept;
+};
+using PlanPtr = std::unique_ptr<msda_plan, PlanDeleter>;
+
+// A plan without a kernel. From here on it holds the handle.
+PlanPtr new_plan(msda_handle& handle, Device const& device, Problem&& problem);
+void set_kernel(msda_plan& plan, Ranked const& choice, PreparedPtr&& prepared);
+
+// The kernels that take a problem, cheapest first; throws MSDA_ERROR_UNSUPPORTED with the reason of
+// each where there are none.
+std::vector<Ranked> accepting_kernels(Problem const& problem, Device const& device,
+                                      std::size_t workspace_limit_bytes);
+
+// The kernel that the handle's tuning records have for a problem, if there is such a record and the
+// kernel still is there and takes the problem.
+std::optional<Ranked> tuned_choice(msda_handle const& handle, Problem const& problem,
+                                   Device const& device, std::size_t workspace_limit_bytes);
+
+// A handle's threads do not come along into a forked process.
+void check_process(Device const& device, std::string_view object);
 
 // Reads and checks every field of the caller's problem; throws StatusError naming the first bad
 // one.

@@ -12,38 +12,14 @@
 namespace msda::api {
 namespace {
 
-struct PlanDeleter {
-  void operator()(msda_plan* plan) const noexcept {
-    msda_handle* const handle = &plan->handle;
-    plan->~msda_plan();
-    static_cast<std::pmr::memory_resource&>(handle->memory)
-        .deallocate(plan, sizeof(msda_plan), alignof(msda_plan));
-    release(handle);
-  }
-};
-using PlanPtr = std::unique_ptr<msda_plan, PlanDeleter>;
-
-// From here on the plan holds the handle.
-PlanPtr new_plan(msda_handle& handle, Device const& device, Problem&& problem) {
-  std::pmr::memory_resource& memory = handle.memory;
-  void* const storage = memory.allocate(sizeof(msda_plan), alignof(msda_plan));
-  auto* const plan = new (storage) msda_plan(handle, device, std::move(problem));
-  handle.holds.fetch_add(1, std::memory_order_relaxed);
-  return PlanPtr(plan);
-}
-
 msda_plan* finish_plan(msda_handle& handle, Device const& device, Problem&& problem,
                        Ranked const& choice) {
   PlanPtr plan = new_plan(handle, device, std::move(problem));
-  plan->kernel = choice.kernel;
-  plan->workspace_bytes = choice.workspace_bytes;
-  plan->predicted_us = choice.predicted_us;
   cuda::look_for_driver();
   cuda::CurrentDevice const current(handle.device);
-  plan->prepared = choice.kernel.family->prepare(*choice.kernel.variant, plan->problem,
-                                                 plan->device, &handle.memory);
-  handle.log.write(MSDA_LOG_INFO, "plan: {}, predicted {:.1f} us, workspace {} bytes",
-                   choice.kernel.variant->id, choice.predicted_us, choice.workspace_bytes);
+  set_kernel(*plan, choice,
+             choice.kernel.family->prepare(*choice.kernel.variant, plan->problem, plan->device,
+                                           &handle.memory));
   return plan.release();
 }
 
@@ -69,33 +45,32 @@ Ranked forced_choice(std::string_view id, Problem const& problem, Device const& 
   return choice;
 }
 
-Ranked heuristic_choice(Problem const& problem, Device const& device,
-                        std::size_t workspace_limit_bytes) {
-  std::vector<Ranked> const ranking = rank_kernels(problem, device, workspace_limit_bytes);
-  if (ranking.empty() || ranking.front().rejected != Reason::kNone) {
-    std::string reasons;
-    for (Ranked const& entry : ranking) {
-      reasons += fmt::format("; {} {}", entry.kernel.variant->id, reason_text(entry.rejected));
-    }
-    fail(MSDA_ERROR_UNSUPPORTED, "no kernel takes this problem{}", reasons);
+// Without a record that holds, the plan is the heuristic's.
+Ranked recorded_or_heuristic_choice(msda_handle const& handle, Problem const& problem,
+                                    Device const& device, std::size_t workspace_limit_bytes) {
+  std::optional<Ranked> const tuned = tuned_choice(handle, problem, device, workspace_limit_bytes);
+  return tuned ? *tuned : accepting_kernels(problem, device, workspace_limit_bytes).front();
+}
+
+Ranked choose(msda_handle const& handle, Problem const& problem, Device const& device,
+              msda_plan_options const& options) {
+  std::size_t const limit = options.workspace_limit_bytes;
+  switch (options.mode) {
+    case MSDA_PLAN_FORCED:
+      return forced_choice(options.kernel_id, problem, device, limit);
+    case MSDA_PLAN_TUNED:
+      return recorded_or_heuristic_choice(handle, problem, device, limit);
+    default:
+      return accepting_kernels(problem, device, limit).front();
   }
-  return ranking.front();
 }
 
 msda_plan* create_plan(msda_handle& handle, const msda_problem* problem,
                        msda_plan_options const& options) {
   Problem canonical = canonical_problem(problem, &handle.memory);
   check_plan_options(options, handle.device);
-  if (options.mode == MSDA_PLAN_TUNED) {
-    fail(MSDA_ERROR_UNSUPPORTED,
-         "plan_options.mode is MSDA_PLAN_TUNED: tuning records come with a later version; use "
-         "MSDA_PLAN_HEURISTIC");
-  }
   Device const device = handle.device.limited_to(options.sm_count_limit);
-  Ranked const choice =
-      options.mode == MSDA_PLAN_FORCED
-          ? forced_choice(options.kernel_id, canonical, device, options.workspace_limit_bytes)
-          : heuristic_choice(canonical, device, options.workspace_limit_bytes);
+  Ranked const choice = choose(handle, canonical, device, options);
   return finish_plan(handle, device, std::move(canonical), choice);
 }
 
@@ -118,6 +93,45 @@ msda_plan* restore_plan(msda_handle& handle, const void* blob, std::size_t blob_
 }
 
 }  // namespace
+
+void PlanDeleter::operator()(msda_plan* plan) const noexcept {
+  msda_handle* const handle = &plan->handle;
+  plan->~msda_plan();
+  static_cast<std::pmr::memory_resource&>(handle->memory)
+      .deallocate(plan, sizeof(msda_plan), alignof(msda_plan));
+  release(handle);
+}
+
+PlanPtr new_plan(msda_handle& handle, Device const& device, Problem&& problem) {
+  std::pmr::memory_resource& memory = handle.memory;
+  void* const storage = memory.allocate(sizeof(msda_plan), alignof(msda_plan));
+  auto* const plan = new (storage) msda_plan(handle, device, std::move(problem));
+  handle.holds.fetch_add(1, std::memory_order_relaxed);
+  return PlanPtr(plan);
+}
+
+void set_kernel(msda_plan& plan, Ranked const& choice, PreparedPtr&& prepared) {
+  plan.kernel = choice.kernel;
+  plan.workspace_bytes = choice.workspace_bytes;
+  plan.predicted_us = choice.predicted_us;
+  plan.prepared = std::move(prepared);
+  plan.handle.log.write(MSDA_LOG_INFO, "plan: {}, predicted {:.1f} us, workspace {} bytes",
+                        choice.kernel.variant->id, choice.predicted_us, choice.workspace_bytes);
+}
+
+std::vector<Ranked> accepting_kernels(Problem const& problem, Device const& device,
+                                      std::size_t workspace_limit_bytes) {
+  std::vector<Ranked> ranking = rank_kernels(problem, device, workspace_limit_bytes);
+  if (ranking.empty() || ranking.front().rejected != Reason::kNone) {
+    std::string reasons;
+    for (Ranked const& entry : ranking) {
+      reasons += fmt::format("; {} {}", entry.kernel.variant->id, reason_text(entry.rejected));
+    }
+    fail(MSDA_ERROR_UNSUPPORTED, "no kernel takes this problem{}", reasons);
+  }
+  std::erase_if(ranking, [](Ranked const& entry) { return entry.rejected != Reason::kNone; });
+  return ranking;
+}
 
 void check_plan_options(msda_plan_options const& options, Device const& device) {
   if (options.mode < MSDA_PLAN_HEURISTIC || options.mode > MSDA_PLAN_FORCED) {

@@ -1,58 +1,16 @@
 #include "cli/bench_report.h"
 
-#include "cli/machine.h"
+#include "cli/report_json.h"
 #include "cli/report_text.h"
 #include "cli/svg_plot.h"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
-
 #include <set>
 
 namespace msda::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-std::string_view operation_name(ProblemSpec const& spec) {
-  return spec.backward() ? "backward" : "forward";
-}
-
-std::string input_name(ProblemSpec const& spec) {
-  return spec.fused() ? fmt::format("fused{}", spec.reference_dim) : "sampled";
-}
-
-std::string_view math_name(ProblemSpec const& spec) {
-  return spec.math_mode == MSDA_MATH_FAST ? "fast" : "accurate";
-}
-
 bool is_timed(BenchRow const& row) { return !row.timing.microseconds.empty(); }
-
-std::string machine_text(BenchSettings const& settings) {
-  return fmt::format("{}, {} thread{}", cpu_name(), settings.threads,
-                     settings.threads == 1 ? "" : "s");
-}
-
-Json problem_json(ProblemSpec const& spec) {
-  Json levels = Json::array();
-  for (std::size_t l = 0; l < spec.point_counts.size(); ++l) {
-    levels.push_back({spec.level_hw[2 * l], spec.level_hw[2 * l + 1]});
-  }
-  return {{"operation", operation_name(spec)},
-          {"input_mode", input_name(spec)},
-          {"math_mode", math_name(spec)},
-          {"batch", spec.batch},
-          {"queries", spec.query_count},
-          {"heads", spec.head_count},
-          {"channels", spec.head_dim},
-          {"levels", levels},
-          {"points", spec.point_counts},
-          {"value_border", spec.value_border},
-          {"value_dtype", type_name(spec.value_dtype)},
-          {"coord_dtype", type_name(spec.coord_dtype)},
-          {"weight_dtype", type_name(spec.weight_dtype)},
-          {"output_dtype", type_name(spec.output_dtype)}};
-}
 
 Json row_json(BenchRow const& row) {
   Work const work = work_of(row.spec);
@@ -70,10 +28,7 @@ Json row_json(BenchRow const& row) {
                  {"max_error", row.accuracy.max_error},
                  {"max_share_of_bound", row.accuracy.max_bound_share}}}};
   if (is_timed(row)) {
-    json["time_us"] = {{"median", row.timing.median()},
-                       {"min", row.timing.min()},
-                       {"max", row.timing.max()},
-                       {"runs", row.timing.microseconds}};
+    json["time_us"] = timing_json(row.timing);
   }
   return json;
 }
@@ -103,13 +58,13 @@ std::string bench_table(std::vector<BenchRow> const& rows, BenchSettings const& 
                              row.accuracy.passed() ? "ok" : "FAILED"});
     cells.push_back(line);
   }
-  return fmt::format("{}; caches flushed by {} between runs\n{}", machine_text(settings),
+  return fmt::format("{}; caches flushed by {} between runs\n{}", machine_text(settings.threads),
                      bytes_text(static_cast<double>(settings.flush_bytes)), table_text(cells, 4));
 }
 
 std::string bench_json(std::vector<BenchRow> const& rows, BenchSettings const& settings) {
   Json json = {{"build", msda_build_info()},
-               {"machine", {{"cpu", cpu_name()}, {"hardware_threads", hardware_threads()}}},
+               {"machine", machine_json()},
                {"settings",
                 {{"threads", settings.threads},
                  {"seed", settings.seed},
@@ -149,7 +104,7 @@ std::string bench_plot(std::vector<BenchRow> const& rows, BenchSettings const& s
                     time_text(row.timing.median())});
   }
   std::string const operation = operations.empty() ? "" : fmt::format(" {}", *operations.begin());
-  return svg_bars(fmt::format("msda{} - {}", operation, machine_text(settings)),
+  return svg_bars(fmt::format("msda{} - {}", operation, machine_text(settings.threads)),
                   "milliseconds: median, with the fastest and the slowest run", bars);
 }
 

@@ -9,6 +9,8 @@
 #include "cli/plan_runner.h"
 #include "cli/progress_bar.h"
 #include "cli/report_text.h"
+#include "cli/timing_choice.h"
+#include "cli/wisdom.h"
 #include "cli/workloads.h"
 
 #include <fmt/ranges.h>
@@ -19,10 +21,6 @@ namespace msda::cli {
 namespace {
 
 constexpr std::int64_t kCheckQueries = 64;
-constexpr std::size_t kLeastFlushBytes = std::size_t{64} << 20;
-// What a machine reports may be the cache of far more cores than can be used here.
-constexpr std::size_t kMostFlushBytes = std::size_t{256} << 20;
-constexpr std::size_t kMebibyte = std::size_t{1} << 20;
 
 int list_workloads() {
   std::vector<std::vector<std::string>> rows = {
@@ -73,19 +71,6 @@ std::vector<std::string> chosen_kernels(Engine const& engine, ProblemSpec const&
   return ids;
 }
 
-TimingOptions timing_options(Options const& options) {
-  TimingOptions timing;
-  timing.warmup = options.warmup;
-  timing.iterations = options.iterations;
-  timing.seconds_limit = options.seconds;
-  std::size_t const automatic = options.device >= 0 ? kMostFlushBytes
-                                                    : std::clamp(2 * last_level_cache_bytes(),
-                                                                 kLeastFlushBytes, kMostFlushBytes);
-  timing.flush_bytes =
-      options.flush_mib ? static_cast<std::size_t>(*options.flush_mib) * kMebibyte : automatic;
-  return timing;
-}
-
 // Checks, and times only what is right.
 BenchRow measure(Case const& input, Subset const& subset, Engine const& engine,
                  std::string const& id, Options const& options, ProgressBar& progress,
@@ -106,12 +91,13 @@ BenchRow measure(Case const& input, Subset const& subset, Engine const& engine,
                      ? check_accuracy(input, results, options.threads)
                      : check_subset(input, results, engine, id, subset, options.threads);
   progress.step(fmt::format("{}  {}  timing", workload, id));
-  if (row.accuracy.passed()) row.timing = time_runs(runner, timing_options(options));
+  if (row.accuracy.passed())
+    row.timing = time_runs(runner, timing_options(options, bench_flush_bytes(options)));
   return row;
 }
 
 std::vector<BenchRow> measure_all(std::vector<Workload> const& workloads, Options const& options) {
-  Engine const engine(options.device, options.threads);
+  Engine const engine = make_engine(options);
   auto const seed = static_cast<std::uint64_t>(options.seed);
   std::vector<ProblemSpec> specs;
   std::vector<std::vector<std::string>> kernels;
@@ -143,11 +129,10 @@ int run_bench(Options const& options) {
   std::vector<Workload> const workloads = chosen_workloads(chosen);
   if (options.save_inputs) return save_inputs(workloads, options);
   BenchSettings settings;
-  settings.threads =
-      options.threads == 0 ? hardware_threads() : static_cast<unsigned>(options.threads);
+  settings.threads = used_threads(options);
   settings.seed = options.seed;
   settings.warmup = options.warmup;
-  settings.flush_bytes = timing_options(options).flush_bytes;
+  settings.flush_bytes = timing_options(options, bench_flush_bytes(options)).flush_bytes;
   if (options.json) check_output_path(*options.json, options.label("json"), {});
   if (options.csv) check_output_path(*options.csv, options.label("csv"), {});
   if (options.plot) check_output_path(*options.plot, options.label("plot"), {".svg"});
@@ -177,6 +162,7 @@ const Command kBenchCommand = {
     "  msda bench --workload enc-uniform --batch 1 --threads 1\n"
     "  msda bench --workload main --dtype bf16 --json times.json --plot times.svg\n"
     "  msda bench --workload rtdetr,dec --kernels all --csv times.csv\n"
+    "  msda bench --workload enc-local --wisdom tuning.txt\n"
     "  msda bench --levels 64x64,32x32 --queries 1000 --heads 4 --points 3,6 --pattern local\n"
     "  msda bench --workload dec --save-inputs dec.npz",
     run_bench};

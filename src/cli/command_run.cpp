@@ -6,6 +6,7 @@
 #include "cli/commands.h"
 #include "cli/plan_runner.h"
 #include "cli/report_text.h"
+#include "cli/wisdom.h"
 
 #include <fmt/ranges.h>
 
@@ -74,7 +75,7 @@ int run_run(Options const& options) {
   ProblemSpec const& spec = input.spec;
   std::vector<std::string> const names = result_names(spec, options);
   if (options.output) check_output(*options.output, names, options);
-  Engine const engine(options.device, options.threads);
+  Engine const engine = make_engine(options);
   Runner runner(engine, spec, options.kernel);
   for (std::string const& remark : input.remarks) fmt::print(stderr, "{}\n", remark);
   auto results = make_results(spec, names);
@@ -115,6 +116,7 @@ const Command kRunCommand = {
     "  msda run tensors.npz --check\n"
     "  msda run tensors.npz --value-dtype f16 --coord-dtype f32 --threads 1 --output out.npz\n"
     "  msda run tensors.npz --backward --gradients grad_value --output grad_value.npy\n"
+    "  msda run tensors.npz --wisdom tuning.txt\n"
     "  msda run --dir data --batch 48 --queries 15422 --iterations 20\n"
     "  BATCH_SIZE=48 NUM_QUERY=15422 msda run dir=data kernel=ref.cpu@1 check=1",
     run_run};

@@ -5,8 +5,8 @@
 namespace msda::cli {
 
 std::span<const Command> commands() {
-  static const std::array<Command, 4> kCommands = {kInfoCommand, kRunCommand, kExplainCommand,
-                                                   kBenchCommand};
+  static const std::array<Command, 5> kCommands = {kInfoCommand, kRunCommand, kExplainCommand,
+                                                   kBenchCommand, kTuneCommand};
   return kCommands;
 }
 

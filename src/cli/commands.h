@@ -11,6 +11,7 @@ extern const Command kInfoCommand;
 extern const Command kRunCommand;
 extern const Command kExplainCommand;
 extern const Command kBenchCommand;
+extern const Command kTuneCommand;
 
 std::span<const Command> commands();
 

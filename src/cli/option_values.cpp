@@ -63,6 +63,14 @@ double parse_seconds(std::string const& text) {
   return *value;
 }
 
+double parse_budget(std::string const& text) {
+  auto const value = parse_whole<double>(text);
+  if (!value || !std::isfinite(*value) || *value <= 0) {
+    bad_input("must be a finite number greater than 0");
+  }
+  return *value;
+}
+
 bool parse_bool(std::string const& text) {
   for (const char* const yes : {"1", "true", "yes", "on"}) {
     if (text == yes) return true;

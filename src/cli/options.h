@@ -12,7 +12,7 @@
 
 namespace msda::cli {
 
-enum CommandBit : unsigned { kInfo = 1, kRun = 2, kExplain = 4, kBench = 8 };
+enum CommandBit : unsigned { kInfo = 1, kRun = 2, kExplain = 4, kBench = 8, kTune = 16 };
 
 struct Options {
   std::optional<std::string> input;  // the word that is no flag: an .npz or a folder
@@ -50,6 +50,8 @@ struct Options {
   std::int64_t warmup = 2;
   double seconds = 10;
   std::optional<std::int64_t> flush_mib;
+  double budget_ms = 500;
+  std::optional<std::string> wisdom;
 
   bool check = false;
   std::optional<std::int64_t> check_queries;

@@ -20,13 +20,14 @@ double elapsed_us(std::chrono::steady_clock::time_point start) {
       .count();
 }
 
-Plan make_plan(Handle const& handle, ProblemSpec const& spec, std::string const& kernel_id) {
+Plan make_plan(Engine const& engine, ProblemSpec const& spec, std::string const& kernel_id) {
   auto options = make<msda_plan_options>();
+  if (engine.has_wisdom) options.mode = MSDA_PLAN_TUNED;
   if (!kernel_id.empty()) {
     options.mode = MSDA_PLAN_FORCED;
     options.kernel_id = kernel_id.c_str();
   }
-  return Plan(handle, spec.to_c(), options);
+  return Plan(engine.handle, spec.to_c(), options);
 }
 
 Handle make_handle(std::int32_t device, std::int32_t thread_count) {
@@ -46,7 +47,7 @@ std::string explain(Engine const& engine, ProblemSpec const& spec) {
 }
 
 Runner::Runner(Engine const& engine, ProblemSpec const& spec, std::string const& kernel_id)
-    : plan_(make_plan(engine.handle, spec, kernel_id)),
+    : plan_(make_plan(engine, spec, kernel_id)),
       info_(plan_.info()),
       device_(engine.device),
       workspace_(plan_) {}
@@ -77,6 +78,16 @@ void Runner::execute() { plan_.execute(tensors_); }
 
 void Runner::fetch() {
   if (gpu_) gpu_->fetch();
+}
+
+std::string Runner::tune(Engine const& engine, ProblemSpec const& spec, double budget_ms) const {
+  msda_tensors sample = tensors_;
+  sample.workspace = nullptr;  // the library takes what each kernel needs
+  sample.workspace_bytes = 0;
+  return Plan::tune(engine.handle, spec.to_c(), make<msda_plan_options>(), sample, nullptr,
+                    budget_ms)
+      .info()
+      .kernel_id;
 }
 
 double Runner::time_once(std::size_t flush_bytes) {

@@ -19,6 +19,7 @@ struct Engine {
 
   std::int32_t device;
   Handle handle;
+  bool has_wisdom = false;  // plans take the kernel of the handle's tuning records where they can
 };
 std::string explain(Engine const& engine, ProblemSpec const& spec);
 
@@ -33,6 +34,9 @@ class Runner {
   void bind(Case const& inputs, std::vector<NamedArray>& results);
   void execute();
   void fetch();
+  // The id of the kernel that is the fastest on the tensors bound, which goes into the handle's
+  // tuning records.
+  std::string tune(Engine const& engine, ProblemSpec const& spec, double budget_ms) const;
   // One execution, in microseconds, after writing `flush_bytes`.
   double time_once(std::size_t flush_bytes);
 

@@ -41,6 +41,11 @@ int ask(const void* pointer, int attribute, unsigned& answer) {
   return attribute_of(&answer, attribute, reinterpret_cast<unsigned long long>(pointer));
 }
 
+double host_us_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin)
+      .count();
+}
+
 }  // namespace
 
 bool is_unknown_to_cuda(const void* pointer) {
@@ -142,6 +147,53 @@ void copy_to_device(void* to, const void* from, std::size_t bytes) {
   check(cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice), "copying a plan's data to the device");
 }
 
+void forget_error() noexcept { static_cast<void>(cudaGetLastError()); }
+
+bool is_capturing(msda_stream stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  cudaError_t const error = cudaStreamIsCapturing(stream, &status);
+  if (error == cudaErrorStreamCaptureImplicit) {  // the default stream, beside a capture
+    forget_error();
+    return true;
+  }
+  check(error, "asking whether the stream is capturing");
+  return status != cudaStreamCaptureStatusNone;
+}
+
+StreamTimer::StreamTimer(Device const& device, msda_stream stream)
+    : on_gpu_(!device.is_cpu()), stream_(stream) {
+  if (!on_gpu_) return;
+  check(cudaEventCreate(&start_), "creating an event");
+  cudaError_t const error = cudaEventCreate(&stop_);
+  if (error == cudaSuccess) return;
+  static_cast<void>(cudaEventDestroy(start_));
+  check(error, "creating an event");
+}
+
+StreamTimer::~StreamTimer() {
+  if (!on_gpu_) return;
+  static_cast<void>(cudaEventDestroy(start_));
+  static_cast<void>(cudaEventDestroy(stop_));
+}
+
+void StreamTimer::start() {
+  begin_ = std::chrono::steady_clock::now();
+  if (on_gpu_) check(cudaEventRecord(start_, stream_), "recording an event");
+}
+
+double StreamTimer::stop_us() {
+  if (!on_gpu_) return host_us_since(begin_);
+  check(cudaEventRecord(stop_, stream_), "recording an event");
+  check(cudaEventSynchronize(stop_), "running a kernel");
+  float milliseconds = 0;
+  check(cudaEventElapsedTime(&milliseconds, start_, stop_), "reading the time of a kernel");
+  return 1e3 * static_cast<double>(milliseconds);
+}
+
+void StreamTimer::drain() noexcept {
+  if (on_gpu_) static_cast<void>(cudaStreamSynchronize(stream_));
+}
+
 CurrentDevice::CurrentDevice(Device const& device) {
   if (device.is_cpu()) return;
   int before = 0;
@@ -167,6 +219,16 @@ Device open_device(std::int32_t ordinal, std::string&) {
 void* allocate(std::size_t) { throw std::bad_alloc(); }
 void deallocate(void*) noexcept {}
 void copy_to_device(void*, const void*, std::size_t) {}
+
+void forget_error() noexcept {}
+
+bool is_capturing(msda_stream) { return false; }
+
+StreamTimer::StreamTimer(Device const&, msda_stream stream) : on_gpu_(false), stream_(stream) {}
+StreamTimer::~StreamTimer() = default;
+void StreamTimer::start() { begin_ = std::chrono::steady_clock::now(); }
+double StreamTimer::stop_us() { return host_us_since(begin_); }
+void StreamTimer::drain() noexcept {}
 
 CurrentDevice::CurrentDevice(Device const&) {}
 CurrentDevice::~CurrentDevice() = default;

@@ -5,6 +5,9 @@
 #include "core/build_config.h"
 #include "core/device.h"
 
+#include <msda.h>
+
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -12,6 +15,8 @@
 #if MSDA_HAS_CUDA
 #include <cuda_runtime_api.h>
 #endif
+
+struct CUevent_st;  // what a cudaEvent_t points to
 
 namespace msda::cuda {
 
@@ -44,6 +49,36 @@ void* allocate(std::size_t bytes);
 void deallocate(void* pointer) noexcept;
 // Returns when the bytes are there.
 void copy_to_device(void* to, const void* from, std::size_t bytes);
+
+// A failure that was dealt with must not be found by the next launch.
+void forget_error() noexcept;
+
+// Whether work given to the stream is recorded and not run; also where a capture of another stream
+// forbids to ask. The stream's device is current.
+bool is_capturing(msda_stream stream);
+
+// Microseconds that work takes: on a GPU those between two events on the stream, on the CPU those
+// of a steady clock. The device is current.
+class StreamTimer {
+ public:
+  StreamTimer(Device const& device, msda_stream stream);
+  ~StreamTimer();
+  StreamTimer(StreamTimer const&) = delete;
+  StreamTimer& operator=(StreamTimer const&) = delete;
+
+  void start();
+  // Waits for the work since start().
+  double stop_us();
+  // Waits for whatever the stream was given.
+  void drain() noexcept;
+
+ private:
+  bool on_gpu_;
+  msda_stream stream_;
+  std::chrono::steady_clock::time_point begin_;
+  CUevent_st* start_ = nullptr;
+  CUevent_st* stop_ = nullptr;
+};
 
 #if MSDA_HAS_CUDA
 // Throws StatusError MSDA_ERROR_CUDA with what was being done and the runtime's own words.

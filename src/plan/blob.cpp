@@ -2,7 +2,6 @@
 
 #include "core/status.h"
 
-#include <limits>
 #include <span>
 #include <string_view>
 
@@ -13,44 +12,16 @@ namespace {
 //     magic, version, device, kernel id        each a number, its length, and its bytes
 //     sm_count_limit                           a number
 //     level_hw, point_counts, query_hw         each a number, its length, and its numbers
-//     the scalars of msda_problem              as visit_scalars() lists them
+//     the numbers of msda_problem              as visit_fields() lists them
 // Numbers are int64, least significant byte first.
 constexpr std::string_view kMagic = "msda-plan";
 constexpr std::size_t kNumberBytes = 8;
-
-std::string version_text() {
-  return fmt::format("{}.{}.{}", MSDA_VERSION_MAJOR, MSDA_VERSION_MINOR, MSDA_VERSION_PATCH);
-}
 
 // FNV-1a, 64 bits: against damage, not against malice.
 std::uint64_t checksum(std::span<const std::uint8_t> bytes) {
   std::uint64_t hash = 14695981039346656037u;
   for (std::uint8_t const byte : bytes) hash = (hash ^ byte) * 1099511628211u;
   return hash;
-}
-
-// Every field of a problem but its size, its arrays and their lengths. Problem may be const.
-template <typename P, typename Visit>
-void visit_scalars(P& problem, Visit visit) {
-  for (auto* const strides : {&problem.value_strides, &problem.coord_strides,
-                              &problem.weight_strides, &problem.output_strides}) {
-    for (auto& stride : *strides) visit(stride);
-  }
-  visit(problem.batch);
-  visit(problem.query_count);
-  visit(problem.head_count);
-  visit(problem.head_dim);
-  visit(problem.value_border);
-  visit(problem.reference_dim);
-  visit(problem.operation);
-  visit(problem.input_mode);
-  visit(problem.value_dtype);
-  visit(problem.coord_dtype);
-  visit(problem.weight_dtype);
-  visit(problem.output_dtype);
-  visit(problem.grad_value_dtype);
-  visit(problem.math_mode);
-  visit(problem.determinism);
 }
 
 class Writer {
@@ -124,64 +95,16 @@ class Reader {
   std::span<const std::uint8_t> rest_;
 };
 
-void copy_strides(Strides const& from, std::int64_t (&to)[3]) {
-  to[0] = from.batch;
-  to[1] = from.row;
-  to[2] = from.head;
-}
-
-StoredProblem stored_form(Problem const& p) {
-  StoredProblem stored;
-  auto const add = [](std::vector<std::int32_t>& array, std::int64_t value) {
-    array.push_back(static_cast<std::int32_t>(value));  // it came from an int32
-  };
-  for (Level const& level : p.levels) {
-    add(stored.level_hw, level.height);
-    add(stored.level_hw, level.width);
-    add(stored.point_counts, level.point_count);
-  }
-  for (Grid const& grid : p.query_grids) {
-    add(stored.query_hw, grid.height);
-    add(stored.query_hw, grid.width);
-  }
-  msda_problem& c = stored.problem;
-  copy_strides(p.value, c.value_strides);
-  copy_strides(p.coord, c.coord_strides);
-  copy_strides(p.weight, c.weight_strides);
-  copy_strides(p.output, c.output_strides);
-  c.batch = p.batch;
-  c.query_count = p.query_count;
-  c.head_count = p.head_count;
-  c.head_dim = p.head_dim;
-  c.value_border = p.value_border;
-  c.reference_dim = p.reference_dim;
-  c.operation = p.operation;
-  c.input_mode = p.input_mode;
-  c.value_dtype = p.value_dtype;
-  c.coord_dtype = p.coord_dtype;
-  c.weight_dtype = p.weight_dtype;
-  c.output_dtype = p.output_dtype;
-  c.grad_value_dtype = p.grad_value_dtype;
-  c.math_mode = p.math_mode;
-  c.determinism = p.determinism;
-  return stored;
-}
-
 StoredProblem read_problem(Reader& reader) {
   StoredProblem stored;
   stored.level_hw = reader.array();
   stored.point_counts = reader.array();
   stored.query_hw = reader.array();
-  visit_scalars(stored.problem, [&](auto& field) { reader.scalar(field); });
+  visit_fields(stored.problem, [&](std::string_view, auto numbers) {
+    for (auto& number : numbers) reader.scalar(number);
+  });
   reader.expect_end();
-  if (stored.level_hw.size() != 2 * stored.point_counts.size() || stored.query_hw.size() % 2 != 0 ||
-      stored.level_hw.size() > std::numeric_limits<std::int32_t>::max() ||
-      stored.query_hw.size() > std::numeric_limits<std::int32_t>::max()) {
-    no_plan();
-  }
-  stored.problem.struct_size = sizeof(stored.problem);
-  stored.problem.level_count = static_cast<std::int32_t>(stored.point_counts.size());
-  stored.problem.query_grid_count = static_cast<std::int32_t>(stored.query_hw.size() / 2);
+  if (!stored.settle_counts()) no_plan();
   return stored;
 }
 
@@ -199,14 +122,6 @@ std::span<const std::uint8_t> checked_body(std::span<const std::uint8_t> blob) {
 
 }  // namespace
 
-msda_problem StoredProblem::view() const {
-  msda_problem with_pointers = problem;
-  with_pointers.level_hw = level_hw.empty() ? nullptr : level_hw.data();
-  with_pointers.point_counts = point_counts.empty() ? nullptr : point_counts.data();
-  with_pointers.query_hw = query_hw.empty() ? nullptr : query_hw.data();
-  return with_pointers;
-}
-
 std::vector<std::uint8_t> encode_plan(Problem const& problem, std::string_view kernel_id,
                                       Device const& device) {
   StoredProblem const stored = stored_form(problem);
@@ -219,8 +134,9 @@ std::vector<std::uint8_t> encode_plan(Problem const& problem, std::string_view k
   writer.array(stored.level_hw);
   writer.array(stored.point_counts);
   writer.array(stored.query_hw);
-  visit_scalars(stored.problem,
-                [&](auto const& field) { writer.number(static_cast<std::uint64_t>(field)); });
+  visit_fields(stored.problem, [&](std::string_view, auto numbers) {
+    for (auto const number : numbers) writer.number(static_cast<std::uint64_t>(number));
+  });
   return std::move(writer).finish();
 }
 

@@ -5,6 +5,7 @@
 
 #include "core/device.h"
 #include "core/problem.h"
+#include "plan/stored_problem.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -12,17 +13,6 @@
 #include <vector>
 
 namespace msda {
-
-// A problem in the caller's form, with the arrays it points to.
-struct StoredProblem {
-  msda_problem problem{};
-  std::vector<std::int32_t> level_hw;
-  std::vector<std::int32_t> point_counts;
-  std::vector<std::int32_t> query_hw;
-
-  // The struct with its pointers set into this object.
-  msda_problem view() const;
-};
 
 struct StoredPlan {
   std::string kernel_id;

@@ -5,6 +5,7 @@ The binary is $MSDA_CLI, or that of the release preset.
 
 import os
 import pathlib
+import pty
 import subprocess
 import sys
 
@@ -56,6 +57,24 @@ def msda_ok(msda):
         return result.stdout
 
     return run
+
+
+def on_a_terminal(*arguments):
+    """What the command writes to a stderr that is a terminal."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [binary(), *map(str, arguments)], stdout=subprocess.PIPE, stderr=theirs
+    )
+    os.close(theirs)
+    written = b""
+    try:
+        while chunk := os.read(ours, 65536):
+            written += chunk
+    except OSError:  # the other end was closed
+        pass
+    os.close(ours)
+    assert process.wait() == 0
+    return written.decode(), process.stdout.read().decode()
 
 
 def golden(name):

@@ -104,6 +104,20 @@ ARGUMENTS = [
     ),
     (["bench", "--workload", "rtdetr,dec", "--save-inputs", "x.npz"], "bench", "2 were chosen"),
     (["bench", "--levels", "65536x65536", "--batch", "2147483647"], "bench", ""),
+    (["bench", "--levels", "4x4", "--wisdom", "none.txt"], "bench", "none.txt does not exist"),
+    (["run", EDGES, "--wisdom", "none.txt"], "run", "none.txt does not exist"),
+    (["run", EDGES, "--wisdom", EDGES], "run", "edges.npz", "text, line 1: byte 3 is 0x03"),
+    (["explain", "--levels", "4x4", "--wisdom", "x"], "explain", "unknown option '--wisdom'"),
+    (["tune", "--levels", "4x4", "--budget-ms", 0], "tune", "--budget-ms is '0': must be a finite"),
+    (["tune", "--levels", "4x4", "--budget-ms", "inf"], "tune", "--budget-ms is 'inf': must be"),
+    (["tune", "--levels", "4x4", "--budget-ms", "soon"], "tune", "--budget-ms is 'soon': must be"),
+    (["tune", "--workload", "decc"], "tune", "unknown workload 'decc'; did you mean 'dec'?"),
+    (["tune", "--levels", "4x4", "--kernels", "all"], "tune", "unknown option '--kernels'"),
+    (["tune", "--levels", "4x4", "--wisdom", "no/w.txt"], "tune", "the folder no does not exist"),
+    (["tune", "--levels", "4x4", "--json", "no/o.json"], "tune", "the folder no does not exist"),
+    (["tune", "--levels", "4x4", "--wisdom", EDGES], "tune", "edges.npz", "text, line 1: byte 3"),
+    (["tune", "--levels", "4x4", "--threads", 99999], "tune", "thread_count is 99999"),
+    (["tune", "--levels", "65536x65536", "--batch", "2147483647"], "tune", ""),
 ]
 
 

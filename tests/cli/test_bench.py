@@ -2,15 +2,12 @@
 
 import csv
 import json
-import os
-import pty
-import subprocess
 import xml.etree.ElementTree
 
 import numpy as np
 import pytest
 
-from conftest import ROOT, binary
+from conftest import ROOT, on_a_terminal
 
 WORKLOADS = {
     w["name"]: w for w in json.loads((ROOT / "bench/workloads.json").read_text())["workloads"]
@@ -287,24 +284,6 @@ def test_slow_kernels_stop_early(msda_ok, tmp_path):
     )
     result = json.loads((tmp_path / "out.json").read_text())["results"][0]
     assert len(result["time_us"]["runs"]) == 3
-
-
-def on_a_terminal(*arguments):
-    """What the command writes to a stderr that is a terminal."""
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [binary(), *map(str, arguments)], stdout=subprocess.PIPE, stderr=theirs
-    )
-    os.close(theirs)
-    written = b""
-    try:
-        while chunk := os.read(ours, 65536):
-            written += chunk
-    except OSError:  # the other end was closed
-        pass
-    os.close(ours)
-    assert process.wait() == 0
-    return written.decode(), process.stdout.read().decode()
 
 
 def test_progress_bar_only_on_a_terminal(msda_ok):

@@ -7,7 +7,7 @@ import pytest
 
 from conftest import GOLDEN, ROOT
 
-COMMANDS = ["info", "run", "explain", "bench"]
+COMMANDS = ["info", "run", "explain", "bench", "tune"]
 
 
 def header_version():
@@ -100,10 +100,14 @@ def test_examples_of_the_help_are_valid(msda, tmp_path, command):
         words = words[words.index("msda") + 1 :]
         if "bench" in words and "--list" not in words:
             words += ["--iterations", "1"] if "--levels" in words else ["--kernels", "none@1"]
+        if words[0] == "tune":
+            words += ["--iterations", "1", "--budget-ms", "1"]
+            words += [] if "--levels" in words else ["--levels", "9x7,4x3", "--points", "4"]
         result = msda(*words, env=env, cwd=tmp_path)
         refused_for = result.stderr.split("error: ")[-1]
         assert (
             result.returncode == 0
             or "does not exist" in refused_for
             or ("is not a folder" in refused_for or "none@1" in refused_for)
+            or ("--device" in words and "handle_options.device" in refused_for)
         ), (example, result.stderr)

@@ -5,6 +5,7 @@
 #include "support/gpu_tests.h"
 #include "support/kernel_cases.h"
 #include "support/runner.h"
+#include "support/tuning_calls.h"
 
 #include "core/build_config.h"
 
@@ -337,6 +338,62 @@ TEST_CASE("tensors of more than 2^31 elements, on the GPU" * needs_gpu()) {
       CHECK(ends.last == doctest::Approx(2.125).epsilon(0.01));
     }
   }
+}
+
+TEST_CASE("tuning keeps its promises, on the GPU" * needs_gpu()) {
+  TestHandle const handle(gpu_options());
+  Stream const s;
+  TuneRequest request;
+  request.stream = s.stream;
+  for (const char* const name : {"encoder_grid", "bev_heads", "dfine", "bordered"}) {
+    for (ProblemShape shape : corpus_case(name).shapes()) {
+      for (msda_operation const operation : {MSDA_FORWARD, MSDA_BACKWARD}) {
+        shape.operation = operation;
+        CAPTURE(shape.describe());
+        if (accepting_kernels(handle, shape).empty()) continue;
+        TestProblem const problem = corpus_case(name).make(shape);
+        Scene tuned(handle, problem, "");
+        GpuCall call(tuned.plan.plan.get(), tuned.buffers);
+        // Every kernel that takes the problem, with the library's own workspace.
+        msda_tensors sample = call.c();
+        sample.workspace = nullptr;
+        sample.workspace_bytes = 0;
+        PlanResult const plan = tune_plan(handle, shape, sample, request);
+        REQUIRE(plan.message == "");
+        CHECK(call.finish() == "");
+        CHECK(tuned.buffers.check_written() == "");
+        std::string const id = plan_info(plan.plan.get()).kernel_id;
+        Scene forced(handle, problem, id);
+        CHECK(execute(forced.plan.plan.get(), forced.buffers).failure == "");
+        CHECK(tuned.bits() == forced.bits());
+        PlanResult const again = make_plan(handle, shape, plan_options(MSDA_PLAN_TUNED));
+        REQUIRE(again.message == "");
+        CHECK(plan_info(again.plan.get()).kernel_id == id);
+      }
+    }
+  }
+}
+
+TEST_CASE("tuning is refused while the stream is captured, on the GPU" * needs_gpu()) {
+  TestHandle const handle(gpu_options());
+  TestProblem const problem = corpus_case("decoder").make(corpus_case("decoder").shape);
+  Scene scene(handle, problem, "");
+  GpuCall call(scene.plan.plan.get(), scene.buffers);
+  Stream const s;
+  TuneRequest on_stream;
+  on_stream.stream = s.stream;
+  require_cuda(cudaStreamBeginCapture(s.stream, cudaStreamCaptureModeThreadLocal), "begin capture");
+  PlanResult const captured = tune_plan(handle, problem.shape, call.c(), on_stream);
+  cudaGraph_t graph = nullptr;
+  require_cuda(cudaStreamEndCapture(s.stream, &graph), "end capture");  // it was left alone
+  cudaGraphDestroy(graph);
+  CHECK(captured.status == MSDA_ERROR_INVALID_ARGUMENT);
+  CHECK(captured.message.find("must not be capturing a graph") != std::string::npos);
+  CHECK(call.finish() == "");
+  CHECK(scene.buffers.check_untouched() == "");
+  CHECK(tune_plan(handle, problem.shape, call.c(), on_stream).message == "");
+  CHECK(call.finish() == "");
+  CHECK(scene.buffers.check_written() == "");
 }
 
 TEST_CASE("what a call costs the host, on the GPU" * needs_gpu()) {

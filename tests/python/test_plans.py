@@ -191,6 +191,59 @@ def test_serialize(problem, tensors):
         msda.Plan.deserialize(blob, larger)
 
 
+def test_tune_gives_a_plan_and_a_record(problem, tensors, small):
+    handle = msda.Handle(threads=2)
+    assert handle.tuning_export() == "libmsda tuning records 1\n"
+    out = np.full_like(msda.forward(**small), np.nan)
+    plan = handle.tune(problem, **tensors, output=out, budget_ms=500)
+    assert np.array_equal(out, plan.execute(**tensors)["output"])
+    assert handle.plan(problem, tuned=True).info == plan.info
+    title, record = handle.tuning_export().splitlines()
+    assert f" kernel={plan.info.kernel_id} " in record and " threads=2 " in record
+    # Without arrays to write into, and with a limit, which is a record of its own.
+    handle.tune(problem, **tensors, workspace_limit_bytes=1 << 20, budget_ms=500)
+    assert len(handle.tuning_export().splitlines()) == 3
+
+
+def test_tuning_records_serve_another_handle(problem, tensors):
+    first = msda.Handle(threads=1)
+    first.tune(problem, **tensors, budget_ms=500)
+    records = first.tuning_export().replace(" kernel=simd.cpu.f32@1 ", " kernel=ref.cpu@1 ")
+    second = msda.Handle(threads=1)
+    second.tuning_import(records)
+    assert second.tuning_export() == records
+    assert second.plan(problem, tuned=True).info.kernel_id == "ref.cpu@1"
+    assert second.plan(problem).info.kernel_id == "simd.cpu.f32@1"
+    larger = msda.Problem(
+        level_hw=[(4, 6), (2, 3)], points=2, batch=3, query_count=7, head_count=3, head_dim=8
+    )
+    assert second.plan(larger, tuned=True).info.kernel_id == "simd.cpu.f32@1"
+
+
+def test_tune_refuses(problem, tensors):
+    handle = msda.Handle(threads=1)
+    for budget_ms in (0, -1, float("nan"), float("inf"), "soon", None):
+        with pytest.raises(msda.InvalidArgumentError, match="budget_ms is .*: must be a finite"):
+            handle.tune(problem, **tensors, budget_ms=budget_ms)
+    with pytest.raises(msda.InvalidArgumentError, match="weight is missing"):
+        handle.tune(problem, value=tensors["value"], coord=tensors["coord"])
+    with pytest.raises(msda.InvalidArgumentError, match="'logit' is no tensor of this plan"):
+        handle.tune(problem, **tensors, logit=tensors["weight"])
+    with pytest.raises(msda.InvalidArgumentError, match="tuned is True: kernel must be None"):
+        msda.Plan(problem, tuned=True, kernel="ref.cpu@1")
+    good = "libmsda tuning records 1\n"
+    for text, kind, words in [
+        ("", msda.InvalidArgumentError, "text_size is 0"),
+        ("records", msda.InvalidArgumentError, "line 1: is cut off after 'records'"),
+        (good + "version=\u00e9\n", msda.InvalidArgumentError, "line 2: byte 9 is 0xc3"),
+        (good + "nonsense\n", msda.InvalidArgumentError, "line 2: has 'nonsense'"),
+        (good.replace("1", "2"), msda.StalePlanError, "this library reads format 1"),
+    ]:
+        with pytest.raises(kind, match=words):
+            handle.tuning_import(text)
+    assert handle.tuning_export() == good
+
+
 def test_log():
     lines = []
     handle = msda.Handle(

@@ -6,6 +6,7 @@
 forward, forward_fused      the operator; forward's text says what it computes
 backward, backward_fused    its gradients
 Problem, Plan, Handle       the same in steps: describe, choose a kernel once, run many times
+Plan.tune                   the kernel that is fastest on arrays of yours, by measure
 kernels, explain            what kernels there are, and what each makes of a problem
 Error and its subclasses    what goes wrong, with the library's own words
 

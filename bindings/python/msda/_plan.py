@@ -126,6 +126,30 @@ class Handle:
         """Plan(problem, handle=self, **options)."""
         return Plan(problem, handle=self, **options)
 
+    def tune(self, problem: Problem, **sample: Any) -> "Plan":
+        """Plan.tune(problem, handle=self, **sample)."""
+        return Plan.tune(problem, handle=self, **sample)
+
+    def tuning_export(self) -> str:
+        """The tuning records as text, sorted, one a line: those of tune() and those imported."""
+        size = ffi.new("size_t*")
+        check(lib.msda_tuning_export(self._c, ffi.NULL, size))
+        while True:
+            buffer = ffi.new("char[]", size[0])
+            status = lib.msda_tuning_export(self._c, buffer, size)
+            if status != lib.MSDA_ERROR_BUFFER_TOO_SMALL:  # another thread has added some
+                check(status)
+                return text(buffer)
+
+    def tuning_import(self, records: str) -> None:
+        """Adds what tuning_export() wrote, of this run or another; replaces those of the same problem.
+
+        Records of other devices, thread counts, versions or kernels are kept and exported again,
+        and not used. Raises InvalidArgumentError, with the line and what is wrong there, or
+        StalePlanError for a text of another version's format; nothing is added then."""
+        data = records.encode()
+        check(lib.msda_tuning_import(self._c, ffi.from_buffer("char[]", data), len(data)))
+
 
 _default_handles: dict[int, Handle] = {}
 _default_lock = threading.Lock()
@@ -157,6 +181,8 @@ class Plan:
 
     problem    what is computed.
     kernel     a kernel id of kernels(), or None: the one predicted to be fastest.
+    tuned      True: the kernel that the handle's tuning records have for the problem, these options
+               and the handle's threads; where there is none, the one predicted to be fastest.
     workspace_limit_bytes    kernels that need more are rejected; 0: no limit.
     handle     where it runs; None: the process's CPU handle with all threads.
 
@@ -169,27 +195,76 @@ class Plan:
         problem: Problem,
         *,
         kernel: str | None = None,
+        tuned: bool = False,
         workspace_limit_bytes: int = 0,
         handle: Handle | None = None,
     ):
+        if tuned and kernel is not None:
+            raise InvalidArgumentError(f"tuned is True: kernel must be None, it is {kernel!r}")
         handle = handle or default_handle()
         c_problem, _keep = problem.to_c()
-        options = ffi.new("msda_plan_options*")
-        options.struct_size = ffi.sizeof("msda_plan_options")
-        options.workspace_limit_bytes = workspace_limit_bytes
+        options = _plan_options(workspace_limit_bytes)
+        if tuned:
+            options.mode = lib.MSDA_PLAN_TUNED
         if kernel is not None:
             kernel_id = ffi.new("char[]", kernel.encode())
             options.mode, options.kernel_id = lib.MSDA_PLAN_FORCED, kernel_id
         out = ffi.new("msda_plan**")
         check(lib.msda_plan_create(handle._c, c_problem, options, out))
-        self._adopt(problem, handle, out[0])
+        self._describe(problem)
+        self._adopt(handle, out[0])
 
-    def _adopt(self, problem: Problem, handle: Handle, pointer: Any) -> None:
+    @classmethod
+    def tune(
+        cls,
+        problem: Problem,
+        *,
+        budget_ms: float = 200,
+        workspace_limit_bytes: int = 0,
+        handle: Handle | None = None,
+        value_scale: ArrayLike | None = None,
+        **tensors: Any,
+    ) -> "Plan":
+        """The plan with the kernel that is the fastest on these very arrays.
+
+        Times the kernels predicted to be fast, as many as `budget_ms` milliseconds allow, and takes
+        the one predicted fastest unless another was clearly faster. How long a kernel takes depends
+        on where the points land, so the arrays should be typical. `tensors` and `value_scale` are
+        those of execute(); arrays given to write into hold the new plan's result afterwards.
+
+        The handle remembers the kernel: Plan(problem, tuned=True) takes it without measuring, and
+        Handle.tuning_export() writes it down for another run.
+
+        Raises what Plan() and execute() raise.
+        """
+        handle = handle or default_handle()
+        plan = cls.__new__(cls)
+        plan._describe(problem)
+        c, _arrays = plan._tensors(value_scale, tensors)
+        c_problem, _keep = problem.to_c()
+        out = ffi.new("msda_plan**")
+        check(
+            lib.msda_plan_tune(
+                handle._c,
+                c_problem,
+                _plan_options(workspace_limit_bytes),
+                c,
+                ffi.NULL,
+                _milliseconds(budget_ms),
+                out,
+            )
+        )
+        plan._adopt(handle, out[0])
+        return plan
+
+    def _describe(self, problem: Problem) -> None:
         self._problem = problem
         self._specs = {
             name: (problem.shape(name), problem.dtype(name), problem.strides(name))
             for name in problem.inputs + problem.outputs
         }
+
+    def _adopt(self, handle: Handle, pointer: Any) -> None:
         self._c = ffi.gc(pointer, functools.partial(_destroy, lib.msda_plan_destroy, handle._keep))
         info = ffi.new("msda_plan_info*")
         info.struct_size = ffi.sizeof("msda_plan_info")
@@ -241,24 +316,11 @@ class Plan:
 
         Raises InvalidArgumentError (the outputs are untouched then), BufferTooSmallError.
         """
-        for name in tensors:
-            if name not in self._specs:
-                raise InvalidArgumentError(
-                    f"{name!r} is no tensor of this plan: must be one of {', '.join(self._specs)}"
-                )
-        arrays = {name: self._input(name, tensors.get(name)) for name in self._problem.inputs}
-        results = self._outputs({n: tensors.get(n) for n in self._problem.outputs})
-        c = ffi.new("msda_tensors*")
-        c.struct_size = ffi.sizeof("msda_tensors")
-        for name, array in (arrays | results).items():
-            setattr(c, name, ffi.cast("void*", address(array)))
-        if value_scale is not None:
-            scale = self._scale(value_scale)
-            c.value_scale = ffi.cast("const float*", address(scale))
+        c, arrays = self._tensors(value_scale, tensors)
         workspace = self._checked_workspace(workspace)
         c.workspace, c.workspace_bytes = ffi.cast("void*", address(workspace)), workspace.size
         check(lib.msda_execute(self._c, c, ffi.NULL))
-        return results
+        return {name: arrays[name] for name in self._problem.outputs if name in arrays}
 
     def serialize(self) -> bytes:
         """The plan as bytes, for deserialize() with the same library on the same kind of device."""
@@ -278,12 +340,33 @@ class Plan:
         out = ffi.new("msda_plan**")
         check(lib.msda_plan_deserialize(handle._c, ffi.from_buffer(blob), len(blob), out))
         plan = cls.__new__(cls)
-        plan._adopt(problem, handle, out[0])
+        plan._describe(problem)
+        plan._adopt(handle, out[0])
         # Arrays are checked against `problem`, so it has to be what the bytes were written for: a
         # plan of that problem and kernel has the same bytes.
         if cls(problem, kernel=plan.info.kernel_id, handle=handle).serialize() != blob:
             raise InvalidArgumentError("blob is the plan of another problem")
         return plan
+
+    def _tensors(
+        self, value_scale: ArrayLike | None, given: dict[str, Any]
+    ) -> tuple[Any, dict[str, np.ndarray]]:
+        """The struct without a workspace, and the arrays it points into, by name."""
+        for name in given:
+            if name not in self._specs:
+                raise InvalidArgumentError(
+                    f"{name!r} is no tensor of this plan: must be one of {', '.join(self._specs)}"
+                )
+        arrays = {name: self._input(name, given.get(name)) for name in self._problem.inputs}
+        arrays |= self._outputs({n: given.get(n) for n in self._problem.outputs})
+        c = ffi.new("msda_tensors*")
+        c.struct_size = ffi.sizeof("msda_tensors")
+        for name, array in arrays.items():
+            setattr(c, name, ffi.cast("void*", address(array)))
+        if value_scale is not None:
+            arrays["value_scale"] = scale = self._scale(value_scale)
+            c.value_scale = ffi.cast("const float*", address(scale))
+        return c, arrays
 
     def _input(self, name: str, given: Any) -> np.ndarray:
         if given is None:
@@ -333,6 +416,22 @@ class Plan:
                 f"workspace has shape {given.shape}: must be one-dimensional and contiguous"
             )
         return given
+
+
+def _plan_options(workspace_limit_bytes: int) -> Any:
+    options = ffi.new("msda_plan_options*")
+    options.struct_size = ffi.sizeof("msda_plan_options")
+    options.workspace_limit_bytes = workspace_limit_bytes
+    return options
+
+
+def _milliseconds(given: Any) -> float:
+    try:
+        return float(given)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidArgumentError(
+            f"budget_ms is {given!r}: must be a finite number greater than 0"
+        ) from error
 
 
 def _strides_error(name: str, array: np.ndarray, wanted: Strides) -> InvalidArgumentError:

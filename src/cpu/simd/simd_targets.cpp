@@ -23,6 +23,11 @@ std::string simd_targets() {
   return text;
 }
 
+const char* simd_target() {
+  std::int64_t const usable = HWY_TARGETS & hwy::SupportedTargets();
+  return hwy::TargetName(usable & -usable);  // the lowest bit is the best target
+}
+
 bool simd_usable() { return (HWY_TARGETS & hwy::SupportedTargets() & ~HWY_SCALAR) != 0; }
 
 }  // namespace msda

@@ -15,6 +15,9 @@ namespace msda {
 // "AVX3 (used here), AVX2, SSE4, SCALAR".
 std::string simd_targets();
 
+// The one this machine will use, "AVX3".
+const char* simd_target();
+
 // Whether this machine has one of them that is more than scalar.
 bool simd_usable();
 

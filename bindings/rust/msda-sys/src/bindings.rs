@@ -21,8 +21,8 @@ pub const MSDA_ERROR_ABI_MISMATCH: _bindgen_ty_1 = 3;
 /** A text, blob or workspace is too small. For texts and blobs *size was set to the size needed;
   for a workspace msda_plan_info::workspace_bytes is the size needed.*/
 pub const MSDA_ERROR_BUFFER_TOO_SMALL: _bindgen_ty_1 = 4;
-/** A serialized plan or tuning record belongs to another library version, kernel revision or
-  device. Create the plan anew.*/
+/** A serialized plan belongs to another library version, kernel revision or device: create it
+  anew. Or a text of tuning records has another version's format.*/
 pub const MSDA_ERROR_STALE_PLAN: _bindgen_ty_1 = 5;
 /// The allocator, the caller's or the library's own, had no memory left.
 pub const MSDA_ERROR_OUT_OF_MEMORY: _bindgen_ty_1 = 6;
@@ -95,7 +95,9 @@ pub type _bindgen_ty_6 = core::ffi::c_uint;
 pub type msda_plan_mode = i32;
 /// The kernel with the smallest predicted time, as msda_explain() ranks them.
 pub const MSDA_PLAN_HEURISTIC: _bindgen_ty_7 = 0;
-/// The kernel measured fastest for this problem, from the handle's tuning records.
+/** The kernel measured fastest for this problem, from the handle's tuning records; that of
+  MSDA_PLAN_HEURISTIC where no record is of the same problem, options, device, threads, library
+  version and kernel revision.*/
 pub const MSDA_PLAN_TUNED: _bindgen_ty_7 = 1;
 /// The kernel that kernel_id names, or a failure that says why it does not take the problem.
 pub const MSDA_PLAN_FORCED: _bindgen_ty_7 = 2;
@@ -153,8 +155,8 @@ pub type msda_log_fn = ::core::option::Option<
         length: usize,
     ),
 >;
-/** Allocates what the library keeps for itself: handles, plans, tables. Called while handles and
- plans are created, never by msda_execute(). Must be safe to call from several threads.
+/** Allocates what the library keeps for itself: handles, plans, tables, tuning records. Called while
+ they are created, never by msda_execute(). Must be safe to call from several threads.
 
  @param user       msda_handle_options::alloc_user
  @param bytes      how much, at least 1
@@ -998,7 +1000,7 @@ extern "C" {
      would have more elements or bytes than an int64 counts, kernel_id names no kernel, or handle,
      problem or out is NULL
  @status MSDA_ERROR_UNSUPPORTED  no kernel takes the problem, or the one forced does not; the
-     message has the reason. Also MSDA_PLAN_TUNED, which comes in a later version
+     message has the reason
  @status MSDA_ERROR_ABI_MISMATCH  problem or options has unknown fields that are not zero
  @status MSDA_ERROR_CUDA  the driver refused a kernel or a table
  @sync host only
@@ -1014,26 +1016,43 @@ extern "C" {
     ) -> msda_status;
 }
 extern "C" {
-    /** Times the front runners on the caller's own tensors, keeps the winner in the handle's tuning
- records and makes a plan with it. The speed of a kernel depends on where the points land, so the
- sample should be typical. This version checks its arguments and returns MSDA_ERROR_UNSUPPORTED.
+    /** Times the front runners on the caller's own tensors and makes a plan with the fastest. The speed
+ of a kernel depends on where the points land, so the sample should be typical.
+
+ Kernels are tried in the order of msda_explain(), as many as the budget has time for, and none
+ that is predicted to take ten times as long as the first. The first, which MSDA_PLAN_HEURISTIC
+ would take, is run at least once, however long that takes. It stays the plan's kernel unless
+ another was faster by more than noise twice: among all that were tried, and alone against it. A
+ kernel that fails is left out. About twenty times the time of a call is enough to compare two
+ kernels; with less the plan is the heuristic's.
+
+ The winner goes into the handle's tuning records if the budget was enough to compare, in the
+ place of an earlier record of the same problem and options. MSDA_PLAN_TUNED finds it there.
 
  @param handle     a handle
  @param problem    the problem; its arrays are copied
- @param options    limits of the plan, or NULL for a zeroed struct
- @param sample     tensors of a typical call; its output or gradients are overwritten
- @param stream     where to run, NULL on a CPU handle
+ @param options    limits that the plan and every kernel tried keep to, or NULL for a zeroed
+     struct; mode MSDA_PLAN_HEURISTIC and MSDA_PLAN_TUNED mean the same here
+ @param sample     tensors of a typical call. Its output or gradients are overwritten, and hold
+ the result of the plan's kernel afterwards; after MSDA_ERROR_CUDA their content means nothing.
+     Kernels that need more than its workspace are left out; with workspace NULL and
+     workspace_bytes 0 the library takes what they need from the handle's allocator for the time
+     of the call
+ @param stream     where to run, not capturing a graph; NULL on a CPU handle
  @param budget_ms  time to spend, in milliseconds, greater than 0 and finite
  @param out        receives the plan
  @status MSDA_SUCCESS  *out is a plan
- @status MSDA_ERROR_INVALID_ARGUMENT  a field or argument is out of range, or handle, problem,
-     sample or out is NULL
- @status MSDA_ERROR_UNSUPPORTED  no kernel takes the problem; in this version, always
+ @status MSDA_ERROR_INVALID_ARGUMENT  a field or argument is out of range, the mode is
+     MSDA_PLAN_FORCED, a buffer is wrong as for msda_execute(), stream is capturing, or handle,
+     problem, sample or out is NULL
+ @status MSDA_ERROR_UNSUPPORTED  no kernel takes the problem
+ @status MSDA_ERROR_BUFFER_TOO_SMALL  workspace_bytes is less than the heuristic's kernel needs
  @status MSDA_ERROR_ABI_MISMATCH  a struct has unknown fields that are not zero
- @status MSDA_ERROR_CUDA  a kernel could not be run
+ @status MSDA_ERROR_CUDA  the heuristic's kernel could not be run
  @sync may block: runs kernels and waits for them
- @threads any; other work on the device disturbs the measurement
- @owns the caller, who ends it with msda_plan_destroy()
+ @threads any, with tensors of its own; other work on the device disturbs the measurement. No
+     thread may be capturing a graph in global mode
+ @owns the caller, who ends the plan with msda_plan_destroy(); nothing else is kept
  @since 0.1*/
     pub fn msda_plan_tune(
         handle: *mut msda_handle,
@@ -1143,18 +1162,19 @@ extern "C" {
     ) -> msda_status;
 }
 extern "C" {
-    /** Writes the handle's tuning records as text, for msda_tuning_import() in a later run. This version
- checks its arguments and returns MSDA_ERROR_UNSUPPORTED.
+    /** Writes the handle's tuning records as text, for msda_tuning_import() in a later run: those of
+ msda_plan_tune() and those imported. The first line names the format's version; each other line
+ is a record and says what it belongs to (library version, device, threads, options, problem) and
+ what was measured. Sorted, so that the same records give the same text.
 
  @param handle     a handle
- @param text       receives UTF-8 text that ends in a NUL, or NULL to ask for the size
+ @param text       receives ASCII text that ends in a NUL, or NULL to ask for the size
  @param text_size  in: bytes at text; out: bytes of the text with its NUL
  @status MSDA_SUCCESS  the text, or with text NULL the size, is set
  @status MSDA_ERROR_INVALID_ARGUMENT  handle or text_size is NULL
  @status MSDA_ERROR_BUFFER_TOO_SMALL  *text_size is the size needed; text is untouched
- @status MSDA_ERROR_UNSUPPORTED  in this version, always
  @sync host only
- @threads any
+ @threads any; another thread may add records between two calls
  @owns nothing is kept
  @since 0.1*/
     pub fn msda_tuning_export(
@@ -1164,16 +1184,19 @@ extern "C" {
     ) -> msda_status;
 }
 extern "C" {
-    /** Adds the records that msda_tuning_export() wrote to the handle's. This version checks its
- arguments and returns MSDA_ERROR_UNSUPPORTED.
+    /** Adds the records that msda_tuning_export() wrote to the handle's, replacing those of the same
+ problem; all of them, or after a failure none. Records of other devices, thread counts, library
+ versions or kernels that this library does not have are kept and exported again, but never used:
+ one text can serve several machines.
 
  @param handle     a handle
- @param text       UTF-8 text; a NUL at its end is allowed
- @param text_size  its bytes
+ @param text       the text, its lines ended by LF or CR LF; a NUL at its end is allowed
+ @param text_size  its bytes, at most one NUL counted
  @status MSDA_SUCCESS  the records are added
- @status MSDA_ERROR_INVALID_ARGUMENT  the text is no tuning record, or handle or text is NULL
- @status MSDA_ERROR_STALE_PLAN  the records are of another library version or device
- @status MSDA_ERROR_UNSUPPORTED  in this version, always
+ @status MSDA_ERROR_INVALID_ARGUMENT  the text is cut off, has two records of one problem or is
+     otherwise no tuning record: the message has the number of the line and what is wrong there.
+     Or handle or text is NULL
+ @status MSDA_ERROR_STALE_PLAN  the text has the format of another version of the library
  @sync host only
  @threads any
  @owns nothing is kept

@@ -1,10 +1,13 @@
 use std::ptr::{self, NonNull};
+use std::time::Duration;
 
 use msda_sys as sys;
 
+use crate::calls::Calls;
 use crate::error::{check, text, Error, Result, Status};
 use crate::plan::{Plan, PlanOptions};
 use crate::problem::Problem;
+use crate::tensors::{Gradients, Inputs, Slice, SliceMut};
 
 /// Version of the library that is loaded: major * 10000 + minor * 100 + patch.
 pub fn version() -> u32 {
@@ -129,21 +132,82 @@ impl Handle {
         }
     }
 
-    /// The tuning records as text. This version of the library answers UNSUPPORTED.
+    /// The plan with the kernel that is the fastest on these very slices, for a forward problem.
+    ///
+    /// Times the kernels predicted to be fast, as many as the budget allows, and takes the one predicted
+    /// fastest unless another was clearly faster. How long a kernel takes depends on where the points land,
+    /// so the sample should be typical. `output` holds the new plan's result afterwards. The winner is kept
+    /// in the tuning records, where [`PlanOptions::tuned`] finds it.
+    pub fn tune_forward<'a>(
+        &self,
+        problem: &Problem,
+        options: &PlanOptions,
+        inputs: &Inputs<'_>,
+        output: impl Into<SliceMut<'a>>,
+        budget: Duration,
+    ) -> Result<Plan> {
+        let sample = Calls::new(self, problem).forward("tune_forward", inputs, output.into())?;
+        // SAFETY: every pointer was checked against the problem and is borrowed until the call returns; a
+        // CPU handle is done by then.
+        unsafe { Plan::tune(self, problem, options, &sample, ptr::null_mut(), budget) }
+    }
+
+    /// [`tune_forward`](Self::tune_forward) for a backward problem.
+    pub fn tune_backward<'a>(
+        &self,
+        problem: &Problem,
+        options: &PlanOptions,
+        inputs: &Inputs<'_>,
+        grad_output: impl Into<Slice<'a>>,
+        gradients: Gradients<'_>,
+        budget: Duration,
+    ) -> Result<Plan> {
+        let calls = Calls::new(self, problem);
+        let sample = calls.backward("tune_backward", inputs, grad_output.into(), gradients)?;
+        // SAFETY: as above.
+        unsafe { Plan::tune(self, problem, options, &sample, ptr::null_mut(), budget) }
+    }
+
+    /// The same on pointers that are not checked here, for example to device memory. With a null workspace
+    /// and its size 0 the library takes what the kernels need for the time of the call.
+    ///
+    /// # Safety
+    /// Every pointer is to as much memory as `msda.h` says, on the handle's device.
+    pub unsafe fn tune_raw(
+        &self,
+        problem: &Problem,
+        options: &PlanOptions,
+        sample: &sys::msda_tensors,
+        stream: sys::msda_stream,
+        budget: Duration,
+    ) -> Result<Plan> {
+        Plan::tune(self, problem, options, sample, stream, budget)
+    }
+
+    /// The tuning records as text, sorted, one a line: those of tuning and those imported.
     pub fn tuning_export(&self) -> Result<String> {
         let mut size = 0;
         // SAFETY: a null text asks for the size.
         check(unsafe { sys::msda_tuning_export(self.raw(), ptr::null_mut(), &mut size) })?;
-        let mut bytes = vec![0u8; size];
-        // SAFETY: `bytes` has `size` bytes.
-        check(unsafe {
-            sys::msda_tuning_export(self.raw(), bytes.as_mut_ptr().cast(), &mut size)
-        })?;
-        bytes.truncate(size.saturating_sub(1)); // the NUL
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
+        loop {
+            let mut bytes = vec![0u8; size];
+            // SAFETY: `bytes` has `size` bytes.
+            let status = check(unsafe {
+                sys::msda_tuning_export(self.raw(), bytes.as_mut_ptr().cast(), &mut size)
+            });
+            match status {
+                // Another thread has added some since.
+                Err(error) if error.status() == Status::BUFFER_TOO_SMALL => continue,
+                other => other?,
+            }
+            bytes.truncate(size.saturating_sub(1)); // the NUL
+            return Ok(String::from_utf8_lossy(&bytes).into_owned());
+        }
     }
 
-    /// Adds exported tuning records. This version of the library answers UNSUPPORTED.
+    /// Adds what [`tuning_export`](Self::tuning_export) wrote, of this run or another, and replaces records
+    /// of the same problem. Those of other devices, thread counts, versions or kernels are kept and exported
+    /// again, and not used. After an error nothing is added; its message has the line.
     pub fn tuning_import(&self, records: &str) -> Result<()> {
         // SAFETY: pointer and length are of one text.
         check(unsafe {

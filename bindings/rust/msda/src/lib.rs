@@ -27,6 +27,7 @@
 //! # }
 //! ```
 
+mod calls;
 mod element;
 mod error;
 mod handle;

@@ -1,13 +1,14 @@
 use std::alloc::Layout;
 use std::ffi::CString;
 use std::ptr::{self, NonNull};
+use std::time::Duration;
 
 use msda_sys as sys;
 
-use crate::element::Dtype;
+use crate::calls::Calls;
 use crate::error::{check, text, Error, Result, Status};
 use crate::handle::Handle;
-use crate::problem::{Problem, Shapes};
+use crate::problem::Problem;
 use crate::tensors::{Gradients, Inputs, SliceMut};
 
 /// How a plan is made.
@@ -15,8 +16,34 @@ use crate::tensors::{Gradients, Inputs, SliceMut};
 pub struct PlanOptions {
     /// This kernel and no other, for example `ref.cpu@1`.
     pub kernel_id: Option<String>,
+    /// The kernel that the handle's tuning records have for the problem, these options and the handle's
+    /// threads; where there is none, the one predicted to be the fastest. Not together with `kernel_id`.
+    pub tuned: bool,
     /// Kernels that need more workspace are rejected; 0: no limit.
     pub workspace_limit_bytes: usize,
+}
+
+impl PlanOptions {
+    /// Calls `f` with the struct of the C interface, whose text lives no longer than the call.
+    fn with_c<T>(&self, f: impl FnOnce(&sys::msda_plan_options) -> Result<T>) -> Result<T> {
+        let kernel_id = (self.kernel_id.as_deref().map(CString::new).transpose())
+            .map_err(|_| Error::invalid("kernel_id has a NUL in it: must be the id of a kernel"))?;
+        let mode = match (&kernel_id, self.tuned) {
+            (Some(_), true) => {
+                return Err(Error::invalid("tuned is true: kernel_id must be None"));
+            }
+            (Some(_), false) => sys::MSDA_PLAN_FORCED,
+            (None, true) => sys::MSDA_PLAN_TUNED,
+            (None, false) => sys::MSDA_PLAN_HEURISTIC,
+        };
+        f(&sys::msda_plan_options {
+            struct_size: std::mem::size_of::<sys::msda_plan_options>(),
+            kernel_id: kernel_id.as_ref().map_or(ptr::null(), |id| id.as_ptr()),
+            workspace_limit_bytes: self.workspace_limit_bytes,
+            mode: mode as i32,
+            sm_count_limit: 0,
+        })
+    }
 }
 
 /// What a plan is.
@@ -36,8 +63,7 @@ pub struct PlanInfo {
 #[derive(Debug)]
 pub struct Plan {
     raw: NonNull<sys::msda_plan>,
-    shapes: Shapes,
-    on_cpu: bool,
+    calls: Calls,
 }
 
 // SAFETY: msda.h: a plan is immutable, and any number of threads may execute it.
@@ -50,21 +76,42 @@ impl Plan {
         problem: &Problem,
         options: &PlanOptions,
     ) -> Result<Self> {
-        let kernel_id = (options.kernel_id.as_deref().map(CString::new).transpose())
-            .map_err(|_| Error::invalid("kernel_id has a NUL in it: must be the id of a kernel"))?;
-        let forced = kernel_id.is_some();
-        let mode = if forced { sys::MSDA_PLAN_FORCED } else { sys::MSDA_PLAN_HEURISTIC };
-        let options = sys::msda_plan_options {
-            struct_size: std::mem::size_of::<sys::msda_plan_options>(),
-            kernel_id: kernel_id.as_ref().map_or(ptr::null(), |id| id.as_ptr()),
-            workspace_limit_bytes: options.workspace_limit_bytes,
-            mode: mode as i32,
-            sm_count_limit: 0,
-        };
         let mut raw = ptr::null_mut();
         // SAFETY: all pointers are to live values of the right types; nothing of them is kept.
-        problem.with_c(|c| {
-            check(unsafe { sys::msda_plan_create(handle.raw(), c, &options, &mut raw) })
+        options.with_c(|options| {
+            problem.with_c(|c| {
+                check(unsafe { sys::msda_plan_create(handle.raw(), c, options, &mut raw) })
+            })
+        })?;
+        Ok(Self::adopt(handle, problem, raw))
+    }
+
+    /// The plan with the fastest kernel on these tensors.
+    ///
+    /// # Safety
+    /// As [`execute_raw`](Self::execute_raw).
+    pub(crate) unsafe fn tune(
+        handle: &Handle,
+        problem: &Problem,
+        options: &PlanOptions,
+        sample: &sys::msda_tensors,
+        stream: sys::msda_stream,
+        budget: Duration,
+    ) -> Result<Self> {
+        let mut raw = ptr::null_mut();
+        let budget_ms = budget.as_secs_f64() * 1e3;
+        options.with_c(|options| {
+            problem.with_c(|c| {
+                check(sys::msda_plan_tune(
+                    handle.raw(),
+                    c,
+                    options,
+                    sample,
+                    stream,
+                    budget_ms,
+                    &mut raw,
+                ))
+            })
         })?;
         Ok(Self::adopt(handle, problem, raw))
     }
@@ -88,7 +135,7 @@ impl Plan {
 
     fn adopt(handle: &Handle, problem: &Problem, raw: *mut sys::msda_plan) -> Self {
         let raw = NonNull::new(raw).expect("set on success");
-        Plan { raw, shapes: problem.shapes(), on_cpu: handle.is_cpu() }
+        Plan { raw, calls: Calls::new(handle, problem) }
     }
 
     pub fn info(&self) -> Result<PlanInfo> {
@@ -145,10 +192,7 @@ impl Plan {
         inputs: &Inputs<'_>,
         output: impl Into<SliceMut<'a>>,
     ) -> Result<()> {
-        self.expect_operation(false, "forward")?;
-        let mut tensors = self.input_tensors(inputs)?;
-        let mut output = output.into();
-        tensors.output = output.checked("output", self.shapes.output)?;
+        let tensors = self.calls.forward("forward", inputs, output.into())?;
         self.execute(workspace, tensors)
     }
 
@@ -171,20 +215,7 @@ impl Plan {
         grad_output: impl Into<crate::Slice<'a>>,
         gradients: Gradients<'_>,
     ) -> Result<()> {
-        self.expect_operation(true, "backward")?;
-        let mut tensors = self.input_tensors(inputs)?;
-        tensors.grad_output = grad_output.into().checked("grad_output", self.shapes.output)?;
-        let shapes = &self.shapes;
-        let pointer = |name, gradient: Option<SliceMut<'_>>, shape| match gradient {
-            Some(mut gradient) => gradient.checked(name, shape),
-            None => Ok(ptr::null_mut()),
-        };
-        tensors.grad_value = pointer("grad_value", gradients.value, shapes.grad_value)?;
-        tensors.grad_coord = pointer("grad_coord", gradients.coord, shapes.grad_points)?;
-        tensors.grad_weight = pointer("grad_weight", gradients.weight, shapes.grad_weights)?;
-        tensors.grad_reference = pointer("grad_reference", gradients.reference, shapes.reference)?;
-        tensors.grad_offset = pointer("grad_offset", gradients.offset, shapes.grad_points)?;
-        tensors.grad_logit = pointer("grad_logit", gradients.logit, shapes.grad_weights)?;
+        let tensors = self.calls.backward("backward", inputs, grad_output.into(), gradients)?;
         self.execute(workspace, tensors)
     }
 
@@ -201,55 +232,6 @@ impl Plan {
         check(sys::msda_execute(self.raw.as_ptr(), tensors, stream))
     }
 
-    fn expect_operation(&self, backward: bool, name: &str) -> Result<()> {
-        if !self.on_cpu {
-            return Err(Error::new(
-                Status::UNSUPPORTED,
-                format!(
-                    "{name} takes slices of host memory and this plan is of a CUDA device: use execute_raw"
-                ),
-            ));
-        }
-        if self.shapes.backward != backward {
-            let made_for = if backward { "forward" } else { "backward" };
-            return Err(Error::invalid(format!("{name} was called on a plan made for {made_for}")));
-        }
-        Ok(())
-    }
-
-    fn input_tensors(&self, inputs: &Inputs<'_>) -> Result<sys::msda_tensors> {
-        let shapes = &self.shapes;
-        let mut tensors = empty_tensors();
-        tensors.value = inputs.value.checked("value", shapes.value)?;
-        match (inputs.reference, shapes.fused) {
-            (Some(reference), true) => {
-                tensors.reference = reference.checked("reference", shapes.reference)?;
-                tensors.offset = inputs.points.checked("offset", shapes.points)?;
-                tensors.logit = inputs.weights.checked("logit", shapes.weights)?;
-            }
-            (None, false) => {
-                tensors.coord = inputs.points.checked("coord", shapes.points)?;
-                tensors.weight = inputs.weights.checked("weight", shapes.weights)?;
-            }
-            (_, fused) => {
-                let wanted = if fused { "Inputs::fused" } else { "Inputs::sampled" };
-                return Err(Error::invalid(format!(
-                    "the inputs are of the other mode: must be {wanted}"
-                )));
-            }
-        }
-        if let Some(scale) = inputs.value_scale {
-            if shapes.value_dtype != Dtype::F8E4M3 {
-                return Err(Error::invalid(format!(
-                    "value_scale is given with values of {:?}: only F8E4M3 has a scale",
-                    shapes.value_dtype
-                )));
-            }
-            tensors.value_scale = scale.checked("value_scale", shapes.value_scale)?.cast();
-        }
-        Ok(tensors)
-    }
-
     fn execute(&self, workspace: &mut Workspace, mut tensors: sys::msda_tensors) -> Result<()> {
         tensors.workspace = workspace.data.map_or(ptr::null_mut(), |data| data.as_ptr().cast());
         tensors.workspace_bytes = workspace.layout.size();
@@ -264,13 +246,6 @@ impl Drop for Plan {
         // SAFETY: nobody else has it any more.
         unsafe { sys::msda_plan_destroy(self.raw.as_ptr()) }
     }
-}
-
-fn empty_tensors() -> sys::msda_tensors {
-    // SAFETY: a struct of pointers and sizes; all zero is its documented default.
-    let mut tensors: sys::msda_tensors = unsafe { std::mem::zeroed() };
-    tensors.struct_size = std::mem::size_of::<sys::msda_tensors>();
-    tensors
 }
 
 /// Scratch memory of the calls of one plan, one call at a time.

@@ -1,6 +1,8 @@
 //! Each mistake is an `Err` with a status and a message that names it; outputs stay untouched, and the next
 //! valid call is right.
 
+use std::time::Duration;
+
 use msda::{Dtype, Error, Gradients, Handle, Inputs, PlanOptions, Problem, Status, F8E4M3};
 
 const VALUE: [f32; 4] = [1.0, 2.0, 3.0, 4.0];
@@ -89,12 +91,71 @@ fn kernels_that_cannot() {
 }
 
 #[test]
-fn handles_and_tuning() {
+fn handles() {
     expect(Handle::cpu(-1).unwrap_err(), Status::INVALID_ARGUMENT, &["thread_count", "-1"]);
-    let handle = Handle::cpu(1).unwrap();
-    expect(handle.tuning_export().unwrap_err(), Status::UNSUPPORTED, &["version"]);
-    expect(handle.tuning_import("records").unwrap_err(), Status::UNSUPPORTED, &["version"]);
     assert_eq!(Status::CUDA.name(), "MSDA_ERROR_CUDA");
+}
+
+#[test]
+fn tuning() {
+    let handle = Handle::cpu(1).unwrap();
+    let options = PlanOptions::default();
+    let inputs = Inputs::sampled(&VALUE, &COORD, &WEIGHT);
+    let mut output = [7.0f32];
+    let second = Duration::from_secs(1);
+    let none = Duration::ZERO;
+    let error = handle.tune_forward(&problem(), &options, &inputs, &mut output, none).unwrap_err();
+    expect(error, Status::INVALID_ARGUMENT, &["budget_ms is 0: must be"]);
+    let short = Inputs::sampled(&VALUE[..3], &COORD, &WEIGHT);
+    let error = handle.tune_forward(&problem(), &options, &short, &mut output, second).unwrap_err();
+    expect(error, Status::INVALID_ARGUMENT, &["value has 3 elements: must have 4"]);
+    let backward = problem().backward();
+    let error = handle.tune_forward(&backward, &options, &inputs, &mut output, second).unwrap_err();
+    expect(error, Status::INVALID_ARGUMENT, &["tune_forward", "made for backward"]);
+    let both = PlanOptions { kernel_id: Some("ref.cpu@1".into()), tuned: true, ..options.clone() };
+    let error = handle.tune_forward(&problem(), &both, &inputs, &mut output, second).unwrap_err();
+    expect(error, Status::INVALID_ARGUMENT, &["tuned is true: kernel_id must be None"]);
+    assert_eq!(output, [7.0]);
+    assert_eq!(handle.tuning_export().unwrap(), "libmsda tuning records 1\n");
+
+    let plan = handle.tune_forward(&problem(), &options, &inputs, &mut output, second).unwrap();
+    assert_eq!(output, [2.5]);
+    let gradients = Gradients::new().weight(&mut output);
+    let grad_output = [2.0f32];
+    (handle.tune_backward(&backward, &options, &inputs, &grad_output, gradients, second)).unwrap();
+    assert_eq!(output, [5.0]);
+    let records = handle.tuning_export().unwrap();
+    assert_eq!(records.lines().count(), 3);
+    let id = plan.info().unwrap().kernel_id;
+    assert!(records.contains(&format!(" kernel={id} ")), "{records}");
+}
+
+#[test]
+fn tuning_records() {
+    let options = PlanOptions::default();
+    let inputs = Inputs::sampled(&VALUE, &COORD, &WEIGHT);
+    let second = Duration::from_secs(1);
+    let tuned = PlanOptions { tuned: true, ..options.clone() };
+    let handle = Handle::cpu(1).unwrap();
+    let heuristic = handle.plan_with(&problem(), &tuned).unwrap().info().unwrap().kernel_id;
+    assert_eq!(heuristic, handle.plan(&problem()).unwrap().info().unwrap().kernel_id);
+    handle.tune_forward(&problem(), &options, &inputs, &mut [0.0f32], second).unwrap();
+    let mut records = handle.tuning_export().unwrap();
+    for kernel in handle.kernels().unwrap() {
+        records = records.replace(&format!(" kernel={} ", kernel.id), " kernel=ref.cpu@1 ");
+    }
+    let other = Handle::cpu(1).unwrap();
+    other.tuning_import(&records).unwrap();
+    assert_eq!(other.tuning_export().unwrap(), records);
+    let plan = other.plan_with(&problem(), &tuned).unwrap();
+    assert_eq!(plan.info().unwrap().kernel_id, "ref.cpu@1");
+    let error = other.tuning_import("records").unwrap_err();
+    expect(error, Status::INVALID_ARGUMENT, &["line 1", "is cut off after 'records'"]);
+    let error = other.tuning_import(&records.replace("batch=1", "batch=-1")).unwrap_err();
+    expect(error, Status::INVALID_ARGUMENT, &["line 2", "batch is -1"]);
+    let error = other.tuning_import("libmsda tuning records 2\n").unwrap_err();
+    expect(error, Status::STALE_PLAN, &["format 1"]);
+    assert_eq!(other.tuning_export().unwrap(), records);
 }
 
 #[test]

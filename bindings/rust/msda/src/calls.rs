@@ -1,0 +1,115 @@
+use std::ptr;
+
+use msda_sys as sys;
+
+use crate::element::Dtype;
+use crate::error::{Error, Result, Status};
+use crate::handle::Handle;
+use crate::problem::{Problem, Shapes};
+use crate::tensors::{Gradients, Inputs, Slice, SliceMut};
+
+/// Makes the struct of a call from slices, each checked against the problem. Every pointer in it is to as
+/// many elements as the problem needs, of its type; the workspace is left out.
+#[derive(Debug)]
+pub(crate) struct Calls {
+    shapes: Shapes,
+    on_cpu: bool,
+}
+
+impl Calls {
+    pub fn new(handle: &Handle, problem: &Problem) -> Self {
+        Calls { shapes: problem.shapes(), on_cpu: handle.is_cpu() }
+    }
+
+    pub fn forward(
+        &self,
+        name: &str,
+        inputs: &Inputs<'_>,
+        mut output: SliceMut<'_>,
+    ) -> Result<sys::msda_tensors> {
+        self.expect_operation(false, name)?;
+        let mut tensors = self.inputs(inputs)?;
+        tensors.output = output.checked("output", self.shapes.output)?;
+        Ok(tensors)
+    }
+
+    pub fn backward(
+        &self,
+        name: &str,
+        inputs: &Inputs<'_>,
+        grad_output: Slice<'_>,
+        gradients: Gradients<'_>,
+    ) -> Result<sys::msda_tensors> {
+        self.expect_operation(true, name)?;
+        let mut tensors = self.inputs(inputs)?;
+        let shapes = &self.shapes;
+        tensors.grad_output = grad_output.checked("grad_output", shapes.output)?;
+        let pointer = |name, gradient: Option<SliceMut<'_>>, shape| match gradient {
+            Some(mut gradient) => gradient.checked(name, shape),
+            None => Ok(ptr::null_mut()),
+        };
+        tensors.grad_value = pointer("grad_value", gradients.value, shapes.grad_value)?;
+        tensors.grad_coord = pointer("grad_coord", gradients.coord, shapes.grad_points)?;
+        tensors.grad_weight = pointer("grad_weight", gradients.weight, shapes.grad_weights)?;
+        tensors.grad_reference = pointer("grad_reference", gradients.reference, shapes.reference)?;
+        tensors.grad_offset = pointer("grad_offset", gradients.offset, shapes.grad_points)?;
+        tensors.grad_logit = pointer("grad_logit", gradients.logit, shapes.grad_weights)?;
+        Ok(tensors)
+    }
+
+    fn expect_operation(&self, backward: bool, name: &str) -> Result<()> {
+        if !self.on_cpu {
+            return Err(Error::new(
+                Status::UNSUPPORTED,
+                format!(
+                    "{name} takes slices of host memory and the device is a CUDA device: use the function that ends in _raw"
+                ),
+            ));
+        }
+        if self.shapes.backward != backward {
+            let made_for = if backward { "forward" } else { "backward" };
+            return Err(Error::invalid(format!("{name} was called on a plan made for {made_for}")));
+        }
+        Ok(())
+    }
+
+    fn inputs(&self, inputs: &Inputs<'_>) -> Result<sys::msda_tensors> {
+        let shapes = &self.shapes;
+        let mut tensors = empty_tensors();
+        tensors.value = inputs.value.checked("value", shapes.value)?;
+        match (inputs.reference, shapes.fused) {
+            (Some(reference), true) => {
+                tensors.reference = reference.checked("reference", shapes.reference)?;
+                tensors.offset = inputs.points.checked("offset", shapes.points)?;
+                tensors.logit = inputs.weights.checked("logit", shapes.weights)?;
+            }
+            (None, false) => {
+                tensors.coord = inputs.points.checked("coord", shapes.points)?;
+                tensors.weight = inputs.weights.checked("weight", shapes.weights)?;
+            }
+            (_, fused) => {
+                let wanted = if fused { "Inputs::fused" } else { "Inputs::sampled" };
+                return Err(Error::invalid(format!(
+                    "the inputs are of the other mode: must be {wanted}"
+                )));
+            }
+        }
+        if let Some(scale) = inputs.value_scale {
+            if shapes.value_dtype != Dtype::F8E4M3 {
+                return Err(Error::invalid(format!(
+                    "value_scale is given with values of {:?}: only F8E4M3 has a scale",
+                    shapes.value_dtype
+                )));
+            }
+            tensors.value_scale = scale.checked("value_scale", shapes.value_scale)?.cast();
+        }
+        Ok(tensors)
+    }
+}
+
+fn empty_tensors() -> sys::msda_tensors {
+    // SAFETY: a struct of pointers and sizes; all zero is its documented default.
+    let mut tensors: sys::msda_tensors = unsafe { std::mem::zeroed() };
+    tensors.struct_size = std::mem::size_of::<sys::msda_tensors>();
+    tensors
+}

@@ -1,0 +1,56 @@
+#include "cli/report_json.h"
+
+#include "cli/element_type.h"
+#include "cli/machine.h"
+
+#include <fmt/format.h>
+
+namespace msda::cli {
+
+std::string_view operation_name(ProblemSpec const& spec) {
+  return spec.backward() ? "backward" : "forward";
+}
+
+std::string input_name(ProblemSpec const& spec) {
+  return spec.fused() ? fmt::format("fused{}", spec.reference_dim) : "sampled";
+}
+
+std::string_view math_name(ProblemSpec const& spec) {
+  return spec.math_mode == MSDA_MATH_FAST ? "fast" : "accurate";
+}
+
+std::string machine_text(unsigned threads) {
+  return fmt::format("{}, {} thread{}", cpu_name(), threads, threads == 1 ? "" : "s");
+}
+
+Json machine_json() { return {{"cpu", cpu_name()}, {"hardware_threads", hardware_threads()}}; }
+
+Json problem_json(ProblemSpec const& spec) {
+  Json levels = Json::array();
+  for (std::size_t l = 0; l < spec.point_counts.size(); ++l) {
+    levels.push_back({spec.level_hw[2 * l], spec.level_hw[2 * l + 1]});
+  }
+  return {{"operation", operation_name(spec)},
+          {"input_mode", input_name(spec)},
+          {"math_mode", math_name(spec)},
+          {"batch", spec.batch},
+          {"queries", spec.query_count},
+          {"heads", spec.head_count},
+          {"channels", spec.head_dim},
+          {"levels", levels},
+          {"points", spec.point_counts},
+          {"value_border", spec.value_border},
+          {"value_dtype", type_name(spec.value_dtype)},
+          {"coord_dtype", type_name(spec.coord_dtype)},
+          {"weight_dtype", type_name(spec.weight_dtype)},
+          {"output_dtype", type_name(spec.output_dtype)}};
+}
+
+Json timing_json(Timing const& timing) {
+  return {{"median", timing.median()},
+          {"min", timing.min()},
+          {"max", timing.max()},
+          {"runs", timing.microseconds}};
+}
+
+}  // namespace msda::cli

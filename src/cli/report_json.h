@@ -1,0 +1,25 @@
+// Parts that the machine-readable reports share.
+#pragma once
+
+#include "cli/plan_runner.h"
+#include "cli/problem_spec.h"
+
+#include <nlohmann/json.hpp>
+
+#include <string>
+#include <string_view>
+
+namespace msda::cli {
+
+using Json = nlohmann::ordered_json;
+
+std::string_view operation_name(ProblemSpec const& spec);  // "forward"
+std::string input_name(ProblemSpec const& spec);           // "sampled", "fused2", "fused4"
+std::string_view math_name(ProblemSpec const& spec);       // "accurate"
+std::string machine_text(unsigned threads);                // "AMD EPYC, 2 threads"
+
+Json machine_json();
+Json problem_json(ProblemSpec const& spec);
+Json timing_json(Timing const& timing);
+
+}  // namespace msda::cli

@@ -1,0 +1,36 @@
+#include "cli/timing_choice.h"
+
+#include "cli/machine.h"
+
+#include <algorithm>
+
+namespace msda::cli {
+namespace {
+
+constexpr std::size_t kMebibyte = std::size_t{1} << 20;
+constexpr std::size_t kLeastFlushBytes = 64 * kMebibyte;
+// What a machine reports may be the cache of far more cores than can be used here.
+constexpr std::size_t kMostFlushBytes = 256 * kMebibyte;
+
+}  // namespace
+
+TimingOptions timing_options(Options const& options, std::size_t default_flush_bytes) {
+  TimingOptions timing;
+  timing.warmup = options.warmup;
+  timing.iterations = options.iterations;
+  timing.seconds_limit = options.seconds;
+  timing.flush_bytes = options.flush_mib ? static_cast<std::size_t>(*options.flush_mib) * kMebibyte
+                                         : default_flush_bytes;
+  return timing;
+}
+
+std::size_t bench_flush_bytes(Options const& options) {
+  if (options.device >= 0) return kMostFlushBytes;
+  return std::clamp(2 * last_level_cache_bytes(), kLeastFlushBytes, kMostFlushBytes);
+}
+
+unsigned used_threads(Options const& options) {
+  return options.threads == 0 ? hardware_threads() : static_cast<unsigned>(options.threads);
+}
+
+}  // namespace msda::cli
