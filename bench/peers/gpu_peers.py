@@ -109,7 +109,7 @@ def exact_output(value, level_hw, coord, weight):
 
 
 def captured(call):
-    """The call as a replay of a graph."""
+    """The call as a replay of a graph, which keeps the tensors of the call."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -118,7 +118,11 @@ def captured(call):
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         call()
-    return graph.replay
+
+    def replay(keep=call):
+        graph.replay()
+
+    return replay
 
 
 def measure(sides, rounds):

@@ -90,6 +90,18 @@ __device__ __forceinline__ bool halves_are_turned(Params const& p, Work const& w
   return kBatch == 4 && work.wide_inputs && p.coord_dtype == MSDA_F32 && (lane & 4) != 0;
 }
 
+// kBatch weights from number `first` of all on.
+template <int kBatch>
+__device__ __forceinline__ void stream_weights(Params const& p, std::int64_t first,
+                                               std::uint32_t* to) {
+  const char* const weight = static_cast<const char*>(p.weight);
+  if (p.weight_dtype == MSDA_F32) {
+    stream<4 * kBatch>(weight + first * 4, to);
+  } else {
+    stream<2 * kBatch>(weight + first * 2, to);
+  }
+}
+
 // Points k to k + kBatch - 1 of the row whose first point is number row_start of all.
 template <int kBatch>
 __device__ __forceinline__ Inputs<kBatch> read_inputs(Params const& p, Work const& work,
@@ -103,7 +115,6 @@ __device__ __forceinline__ Inputs<kBatch> read_inputs(Params const& p, Work cons
   // Wide inputs come in whole batches.
   std::int64_t const first = row_start + min(k, static_cast<int>(p.point_total) - kBatch);
   const char* const coord = static_cast<const char*>(p.coord);
-  const char* const weight = static_cast<const char*>(p.weight);
   if (p.coord_dtype != MSDA_F32) {
     stream<4 * kBatch>(coord + first * 4, inputs.coord);
   } else if constexpr (kBatch == 4) {
@@ -113,11 +124,7 @@ __device__ __forceinline__ Inputs<kBatch> read_inputs(Params const& p, Work cons
   } else {
     stream<8 * kBatch>(coord + first * 8, inputs.coord);
   }
-  if (p.weight_dtype == MSDA_F32) {
-    stream<4 * kBatch>(weight + first * 4, inputs.weight);
-  } else {
-    stream<2 * kBatch>(weight + first * 2, inputs.weight);
-  }
+  stream_weights<kBatch>(p, first, inputs.weight);
   return inputs;
 }
 
@@ -128,6 +135,39 @@ __device__ __forceinline__ float2 pair_of(msda_dtype dtype, std::uint32_t word) 
   __half2 pair;
   memcpy(&pair, &word, sizeof(pair));
   return __half22float2(pair);
+}
+
+template <int kBatch>
+__device__ __forceinline__ void weights_of(std::uint32_t const (&words)[kBatch], msda_dtype dtype,
+                                           float (&weight)[kBatch]) {
+  if (dtype == MSDA_F32) {
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) weight[i] = __uint_as_float(words[i]);
+  } else {
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) {
+      float2 const pair = pair_of(dtype, words[i / 2]);
+      weight[i] = i % 2 == 0 ? pair.x : pair.y;
+    }
+  }
+}
+
+// Of points k to k + kBatch - 1, as numbers at once.
+template <int kBatch>
+__device__ __forceinline__ void read_weights(Params const& p, Work const& work,
+                                             std::int64_t row_start, int k,
+                                             float (&weight)[kBatch]) {
+  if (!work.wide_inputs) {
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) {
+      std::int64_t const at = row_start + min(k + i, static_cast<int>(p.point_total) - 1);
+      weight[i] = load_narrow(p.weight_dtype, p.weight, at);
+    }
+    return;
+  }
+  std::uint32_t words[kBatch];
+  stream_weights<kBatch>(p, row_start + min(k, static_cast<int>(p.point_total) - kBatch), words);
+  weights_of(words, p.weight_dtype, weight);
 }
 
 template <int kBatch>
@@ -150,16 +190,7 @@ __device__ __forceinline__ Batch<kBatch> to_points(Inputs<kBatch> const& inputs,
       points.y[i] = xy.y;
     }
   }
-  if (weight_dtype == MSDA_F32) {
-#pragma unroll
-    for (int i = 0; i < kBatch; ++i) points.weight[i] = __uint_as_float(inputs.weight[i]);
-  } else {
-#pragma unroll
-    for (int i = 0; i < kBatch; ++i) {
-      float2 const pair = pair_of(weight_dtype, inputs.weight[i / 2]);
-      points.weight[i] = i % 2 == 0 ? pair.x : pair.y;
-    }
-  }
+  weights_of(inputs.weight, weight_dtype, points.weight);
   return points;
 }
 

@@ -186,9 +186,10 @@ Work make_work(Entry const& entry, Problem const& problem, Device const& device)
   work.pixel_units = u32(pixel_bytes / kUnitBytes);
   for (std::size_t l = 0; l < problem.levels.size(); ++l) {
     Level const& level = problem.levels[l];
-    work.row_units[l] = u32(level.row_tokens * pixel_bytes / kUnitBytes);
+    work.beside_units[l] = level.width > 1 ? work.pixel_units : 0;
+    work.row_units[l] = level.height > 1 ? u32(level.row_tokens * pixel_bytes / kUnitBytes) : 0;
     work.origins[l] = u32(level.origin * pixel_bytes / kUnitBytes);
-    work.strict = work.strict || level.width < 2 || level.height < 2 ||
+    work.strict = work.strict || level.width < 1 || level.height < 1 ||
                   level.row_tokens * (level.height + 2) >= kExactTokens;
   }
   return work;

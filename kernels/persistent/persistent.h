@@ -37,11 +37,13 @@ struct Work {
   std::uint32_t visits;    // Q
   bool wide_inputs;        // coordinates and weights can be loaded in vectors
   bool aligned_output;     // and output stored so
-  bool strict;             // levels of one pixel line, or of 2^24 tokens
-  std::uint32_t row_units[kInlineLevels];  // of each level: from a pixel to the one below
-  std::uint32_t origins[kInlineLevels];    // and its pixel (0, 0)
-  std::uint32_t pixel_units;               // from a pixel to the one on the right
-  const std::int32_t* order;               // [Q] queries in the order of their visits, or null
+  bool strict;             // empty levels, or levels of 2^24 tokens
+  // Of each level, 0 where there is no other: from a pixel to the one on the right, and below.
+  std::uint32_t beside_units[kInlineLevels];
+  std::uint32_t row_units[kInlineLevels];
+  std::uint32_t origins[kInlineLevels];  // its pixel (0, 0)
+  std::uint32_t pixel_units;             // of a token
+  const std::int32_t* order;             // [Q] queries in the order of their visits, or null
 };
 
 struct How {

@@ -41,10 +41,11 @@ struct RowsConfig {
                                               : 2;
   static constexpr bool kF8 = kType == ValueType::f8;
   // As many as there are registers for without spilling; measured best for the first of them.
-  static constexpr int kThreads = !kAligned                                    ? 256
-                                  : kFewRows || (kHalves && kF8 && kLanes > 2) ? 512
-                                  : kFused || kPoints == 0 || kF8              ? 640
-                                                                               : 768;
+  static constexpr int kThreads = !kAligned ? 256
+                                  : kFewRows || (kHalves && (kMostChannels > 32 || (kF8 && kFused)))
+                                      ? 512
+                                  : kFused || kPoints == 0 || kF8 || kHalves ? 640
+                                                                             : 768;
   // A level for all points of a batch.
   static constexpr bool kLevelOfBatch = kHalves || (kPoints > 0 && kPoints % kBatch == 0);
   // And the steps to the row below, one for each lane of a slot, few enough to be kept.
@@ -137,7 +138,8 @@ struct HalfWeights {
 };
 
 // A point on an axis of n pixels, between pixels `base` and base + 1, both of which are there where
-// n is 2 or more. Where the point is beside the map, or half so, the weights say it.
+// n is 2 or more; where n is 1 the second is taken to be the first, and weighs nothing. Where the
+// point is beside the map, or half so, the weights say it.
 struct Between {
   float base;
   float from_base;  // the point's distance from it: below 0 and from 1 on it is beside the two
@@ -148,7 +150,7 @@ struct Between {
 __device__ __forceinline__ Between between(float x, float n) {
   float const base = floorf(fminf(fmaxf(x, 0.0f), fmaxf(n - 2.0f, 0.0f)));
   float const from_base = x - base;
-  float const share = __saturatef(from_base);
+  float const share = fminf(__saturatef(from_base), n - 1.0f);
   return {base, from_base, share, __saturatef(1.0f - fabsf(from_base - share))};
 }
 
@@ -244,7 +246,8 @@ class Warp {
   static constexpr std::uint32_t kRecordBytes = sizeof(Record);
 
   struct Steps {
-    std::uint32_t row;     // from a pixel to the one below
+    std::uint32_t beside;  // from a pixel to the one on the right
+    std::uint32_t row;     // to the one below
     std::uint32_t origin;  // from the first one of all to the level's; in halves
   };
   using HalfSums = __half2[Config::kChannels / 2];
@@ -344,25 +347,47 @@ class Warp {
     return result;
   }
 
-  // The same of a row that is one chunk, whose logits the lanes have; they become weights.
-  __device__ __forceinline__ RowSoftmax softmax_of_chunk(float (&weight)[Config::kBatch]) const {
-    int const count = K_ - first_point(0);
+  // The same where the lanes have the logits, kChunks times kBatch each: a load a chunk, and none
+  // for the first.
+  template <int kChunks>
+  __device__ __forceinline__ RowSoftmax
+  softmax_of(float const (&logits)[kChunks][Config::kBatch]) const {
     RowSoftmax result;
-#pragma unroll
-    for (int t = 0; t < Config::kBatch; ++t) {
-      if (t < count) result.raise(weight[t]);
-    }
+    for_own_logits(logits, [&](float logit) { result.raise(logit); });
     combine_largest(result);
-    float exponentials[Config::kBatch];
-#pragma unroll
-    for (int t = 0; t < Config::kBatch; ++t) {
-      exponentials[t] = result.exponential(weight[t]);
-      if (t < count) result.sum = __fadd_rn(result.sum, exponentials[t]);
-    }
+    for_own_logits(logits, [&](float logit) { result.add(logit); });
     combine_sums(result);
-#pragma unroll
-    for (int t = 0; t < Config::kBatch; ++t) weight[t] = result.share(exponentials[t]);
     return result;
+  }
+
+  template <int kChunks, class Fn>
+  __device__ __forceinline__ void for_own_logits(float const (&logits)[kChunks][Config::kBatch],
+                                                 Fn fn) const {
+#pragma unroll
+    for (int chunk = 0; chunk < kChunks; ++chunk) {
+      int const count = K_ - first_point(chunk * Config::kChunk);
+#pragma unroll
+      for (int t = 0; t < Config::kBatch; ++t) {
+        if (t < count) fn(logits[chunk][t]);
+      }
+    }
+  }
+
+  // Before the first chunk, whose logits are given.
+  __device__ __forceinline__ RowSoftmax softmax_of_row(Row const& row,
+                                                       float const (&logit)[Config::kBatch]) const {
+    if (K_ > 2 * Config::kChunk) return softmax_of_row(row);
+    float logits[2][Config::kBatch];
+#pragma unroll
+    for (int t = 0; t < Config::kBatch; ++t) logits[0][t] = logit[t];
+    if (K_ <= Config::kChunk) {
+      float first[1][Config::kBatch];
+#pragma unroll
+      for (int t = 0; t < Config::kBatch; ++t) first[0][t] = logit[t];
+      return softmax_of(first);
+    }
+    read_weights<Config::kBatch>(p_, work_, row.row * K_, first_point(Config::kChunk), logits[1]);
+    return softmax_of(logits);
   }
 
   template <class Fn>
@@ -435,13 +460,9 @@ class Warp {
                                                halves_are_turned<Config::kBatch>(p_, work_, lane_));
       int const first = first_point(k0);
       if constexpr (Config::kFused) {
-        if (K_ <= Config::kChunk) {
-          softmax_ = softmax_of_chunk(points.weight);
-        } else {
-          if (k0 == 0) softmax_ = softmax_of_row(row);
+        if (k0 == 0) softmax_ = softmax_of_row(row, points.weight);
 #pragma unroll
-          for (float& weight : points.weight) weight = softmax_.weight(weight);
-        }
+        for (float& weight : points.weight) weight = softmax_.weight(weight);
       }
       int const batches = min(
           Config::kLanes, (K_ - k0 + Config::kBatch - 1) / Config::kBatch);  // of the first slot
@@ -457,6 +478,8 @@ class Warp {
 #pragma unroll
         for (int j = 0; j < Config::kLanes; ++j) steps[j] = steps_of(k0 + j * Config::kBatch);
       }
+      // Rows of fewer points than a lane prepares end early.
+      int const turns = min(Config::kBatch, K_ - k0);
       auto const prepare = [&](int t) {
         int const k = min(first + t, K_ - 1);
         if constexpr (!Config::kLevelOfBatch) {
@@ -469,16 +492,16 @@ class Warp {
       };
       // Not unrolled: the loop would not fit the instruction cache.
 #pragma unroll 1
-      for (int t = 0; t < Config::kBatch - 1; ++t) {
+      for (int t = 0; t < turns - 1; ++t) {
         prepare(t);
         points.advance();
         gather_all(k0 + t, batches, steps);
       }
-      prepare(Config::kBatch - 1);
+      prepare(turns - 1);
       // Used up: the next ones travel while these are gathered.
       bool const is_last = k0 + Config::kChunk >= K_;
       inputs = read(is_last ? next_row : row, is_last ? 0 : k0 + Config::kChunk);
-      gather_all(k0 + Config::kBatch - 1, batches, steps);
+      gather_all(k0 + turns - 1, batches, steps);
     }
   }
 
@@ -506,7 +529,7 @@ class Warp {
     float share = bx.share;
     if constexpr (Config::kByParity) {
       // Pixels are 64 bytes: parity says which half of a line they are.
-      bool const turned = is_turned(pixel);
+      bool const turned = is_turned(pixel) && place.width > 1.0f;
       pixel += turned ? 1 : 0;
       share = turned ? -(1.0f - share) : share;
     }
@@ -558,7 +581,7 @@ class Warp {
       first = record.first;
       turned = __float_as_uint(record.share);  // also of -0
     }
-    std::uint32_t beside = work_.pixel_units;
+    std::uint32_t beside = steps.beside;
     if constexpr (Config::kByParity) {
       beside = static_cast<std::int32_t>(turned) < 0 ? 0u - beside : beside;
     }
@@ -624,7 +647,7 @@ class Warp {
     } else {
       l = shared_.level_of[min(k, K_ - 1)];
     }
-    return {work_.row_units[l], Config::kHalves ? work_.origins[l] : 0};
+    return {work_.beside_units[l], work_.row_units[l], Config::kHalves ? work_.origins[l] : 0};
   }
 
   // ---- strictly: the same sums in the same order, but nothing is read that is not part of the
@@ -706,7 +729,8 @@ class Warp {
     bool const has_lower = by.from_base >= 0.0f && y + 1 < level.height;
     std::int64_t const in_level = y * level.row_tokens + x;
     // As in locate() and add().
-    bool const turned = Config::kByParity && is_turned(static_cast<std::uint32_t>(in_level));
+    bool const turned =
+        Config::kByParity && level.width > 1 && is_turned(static_cast<std::uint32_t>(in_level));
     float const share = turned ? 1.0f - bx.share : bx.share;
     float const total = weight * bx.inside * by.inside;
     float const lower = __fmul_rn(total, by.share);
