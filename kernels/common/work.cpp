@@ -7,11 +7,11 @@ namespace {
 
 double number(std::int64_t n) { return static_cast<double>(n); }
 
+}  // namespace
+
 double rows_of(Problem const& problem) {
   return number(problem.batch) * number(problem.query_count) * number(problem.head_count);
 }
-
-}  // namespace
 
 double points_of(Problem const& problem) { return rows_of(problem) * number(problem.point_total); }
 

@@ -88,30 +88,33 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
 // ---- cost
 // --------------------------------------------------------------------------------------------------
 
-// Measured on an H200 (132 SMs) with `msda bench`; what SMs do is scaled by their number.
-constexpr double kLaunchUs = 5.0;
-constexpr double kRoundUs = 1.15;    // waiting for one row's loads that are out at a time
+// The row kernel's are fitted to times of 322 problems on an H200 (132 SMs):
+// bench/peers/gpu_selection.py and the workloads. What SMs do is scaled by their number.
+constexpr double kLaunchUs = 5.36;
+constexpr double kWaitUs = 0.21;  // for the loads of a point
+// Of an SM: a point, and a lane of a point where there are many; a row, and a lane of it.
+constexpr double kPointNs = 1.82, kPointLaneNs = 0.565, kRowNs = 6.2, kRowLaneNs = 0.77;
+constexpr double kAnyPoints = 1.05;  // P not known when compiled
 constexpr double kBytesAUs = 4.3e6;  // device memory
-constexpr double kRowPointNs = 3.3;  // row kernel: a point, an SM, while lanes are few
-constexpr double kRowLaneNs = 1.0;   // row kernel: a lane of a point, where they are many
 constexpr double kGenericNs = 1.2;   // generic kernel: one channel of a point, an SM
 constexpr double kBackwardFactor = 12.0;
-constexpr double kAnyPoints = 1.05;  // P not known when compiled
-constexpr double kInFlight = 2.0;    // points
 
-double point_ns(Entry const& entry, Problem const& problem) {
+double work_ns(Entry const& entry, Problem const& problem) {
   auto const D = static_cast<double>(problem.head_dim);
-  if (entry.channels == dany) return D * kGenericNs * (problem.backward() ? kBackwardFactor : 1.0);
+  if (entry.channels == dany) {
+    return points_of(problem) * D * kGenericNs * (problem.backward() ? kBackwardFactor : 1.0);
+  }
   auto const bytes = static_cast<std::int32_t>(dtype_bytes(problem.value_dtype));
-  double const lanes = D / channels_of_piece(bytes);
-  return std::max(kRowPointNs, kRowLaneNs * lanes) * (entry.points == pany ? kAnyPoints : 1.0);
+  double const lanes = std::max(1.0, D / channels_of_piece(bytes));
+  double const points = points_of(problem) * std::max(kPointNs, kPointLaneNs * lanes);
+  return points * (entry.points == pany ? kAnyPoints : 1.0) +
+         rows_of(problem) * (kRowNs + kRowLaneNs * lanes);
 }
 
 double cost(Variant const& variant, Problem const& problem, Device const& device) {
-  double const rounds = static_cast<double>(problem.point_total) / kInFlight;
-  double const gather_us =
-      points_of(problem) * point_ns(entry_of(variant), problem) * 1e-3 / device.sm_count;
-  return kLaunchUs + kRoundUs * rounds + std::max(gather_us, forward_bytes(problem) / kBytesAUs);
+  double const work_us = 1e-3 * work_ns(entry_of(variant), problem) / device.sm_count;
+  return kLaunchUs + kWaitUs * static_cast<double>(problem.point_total) +
+         std::max(work_us, forward_bytes(problem) / kBytesAUs);
 }
 
 // ---- workspace, prepare, launch

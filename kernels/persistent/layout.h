@@ -62,6 +62,25 @@ constexpr Layout layout_of(std::int32_t channels, std::int32_t element_bytes, Sp
   return {lanes, heads, shared, slots / heads / shared, by_parity};
 }
 
+// Pieces of a row that each of its lanes loads.
+constexpr std::int32_t pieces_of(std::int32_t channels, std::int32_t element_bytes,
+                                 Layout const& layout) {
+  return channels * element_bytes / kPieceBytes / layout.lanes;
+}
+
+// Points that a lane prepares before the row's lanes gather them.
+constexpr std::int32_t batch_of(Layout const& layout) {
+  std::int32_t const lanes = layout.lanes * layout.spread;
+  return lanes <= 4 ? kMostOfBatch : lanes == 8 ? 2 : 1;
+}
+
+// Points of a row whose loads are out at a time.
+constexpr std::int32_t in_flight_of(Layout const& layout, Spread spread, std::int64_t pieces) {
+  if (pieces > 1 || layout.lanes == 1) return 1;
+  if (slots_of(spread) == 4) return layout.lanes < 4 ? layout.lanes : 4;
+  return 2;
+}
+
 // Heads that have to divide M for `grouped`.
 constexpr std::int32_t heads_of_line(std::int32_t channels, std::int32_t element_bytes) {
   return channels * element_bytes < 128 ? 128 / (channels * element_bytes) : 1;

@@ -102,6 +102,16 @@ bool batches_have_one_level(Problem const& problem) {
       problem.levels, [](Level const& level) { return level.point_count % kMostOfBatch == 0; });
 }
 
+constexpr std::int64_t kExactTokens = 1 << 24;  // that float32 counts
+
+// Levels that sums cannot be quick on.
+bool needs_strict(Problem const& problem) {
+  return std::ranges::any_of(problem.levels, [](Level const& level) {
+    return level.width < 1 || level.height < 1 ||
+           level.row_tokens * (level.height + 2) >= kExactTokens;
+  });
+}
+
 Reason reject(Variant const& variant, Problem const& problem, Device const& device) {
   Entry const& entry = entry_of(variant);
   if (device.is_cpu()) return Reason::kDeviceIsCpu;
@@ -132,26 +142,57 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
 // ---- cost
 // --------------------------------------------------------------------------------------------------
 
-// Measured on an H200 (132 SMs) with `msda bench`; what SMs do is scaled by their number.
-constexpr double kLaunchUs = 5.0;
-constexpr double kRoundUs = 1.15;    // waiting for one row's loads that are out at a time
+// Fitted to times of 322 problems on an H200 (132 SMs): bench/peers/gpu_selection.py and the
+// workloads. A job is what one warp does at a time, a turn what it does for one point of each of
+// its lanes, a step a lane's loads of one point.
+struct Rates {
+  double launch_us;
+  double wait_us;  // for the loads that are out at a time
+  double job_ns;   // of an SM, as the others are
+  double turn_ns;
+  double step_ns;
+};
+constexpr Rates kFloat32 = {5.58, 0.28, 58, 13.2, 9.2};
+constexpr Rates kSixteenBits = {6.21, 0.29, 59, 12.3, 13.2};
+constexpr Rates kHalves = {5.73, 0.25, 59, 18.4, 8.4};
+constexpr double kF8Factor = 1.7;    // of 16 channels a piece instead of 8
 constexpr double kBytesAUs = 4.3e6;  // device memory
-constexpr double kPointNs = 2.8;     // a point, an SM, while lanes are few
-constexpr double kSpread = 1.35;     // times as long where slots share a row
-constexpr double kLaneNs = 0.78;     // a lane of a point, where they are many
-constexpr double kAnyPoints = 1.05;  // P not known when compiled
+constexpr double kAnyPoints = 1.03;  // P not known when compiled
+constexpr double kStrictly = 4.0;    // summed strictly
+
+Rates const& rates_of(Entry const& entry, Problem const& problem) {
+  if (in_halves(entry.spread)) return kHalves;
+  return element_bytes(problem) == 4 ? kFloat32 : kSixteenBits;
+}
 
 double cost(Variant const& variant, Problem const& problem, Device const& device) {
   Entry const& entry = entry_of(variant);
-  bool const is_spread = slots_of(entry.spread) > 1;
-  double const in_flight = is_spread ? 16.0 : 2.0;  // points of a row
-  double const rounds = std::max(1.0, static_cast<double>(problem.point_total) / in_flight);
-  double const lanes = static_cast<double>(problem.head_dim * dtype_bytes(problem.value_dtype)) /
-                       static_cast<double>(kPieceBytes);
-  double const point_ns = std::max(kPointNs, kLaneNs * lanes) * (is_spread ? kSpread : 1.0) *
-                          (entry.points == pany ? kAnyPoints : 1.0);
-  double const gather_us = points_of(problem) * point_ns * 1e-3 / device.sm_count;
-  return kLaunchUs + kRoundUs * rounds + std::max(gather_us, forward_bytes(problem) / kBytesAUs);
+  Rates const& rates = rates_of(entry, problem);
+  Layout const layout =
+      layout_of(entry.channels, element_bytes(problem), entry.spread, is_grouped(entry, problem));
+  std::int64_t const pieces = pieces_of(entry.channels, element_bytes(problem), layout);
+  std::int64_t const batch = batch_of(layout),
+                     in_flight = in_flight_of(layout, entry.spread, pieces);
+  std::int64_t const chunk = batch * layout.lanes * layout.spread;
+  std::int64_t turns = 0, steps = 0, waits = 0;  // of a job
+  for (std::int64_t k = 0; k < problem.point_total; k += chunk) {
+    std::int64_t const left = problem.point_total - k;
+    std::int64_t const of_chunk = std::min(batch, left);
+    std::int64_t const lanes = std::min<std::int64_t>(layout.lanes, (left + batch - 1) / batch);
+    turns += of_chunk;
+    steps += of_chunk * lanes * pieces;
+    waits += of_chunk * (lanes == layout.lanes ? (lanes + in_flight - 1) / in_flight : lanes);
+  }
+  auto const number = [](std::int64_t n) { return static_cast<double>(n); };
+  double const job_ns =
+      rates.job_ns + rates.turn_ns * number(turns) + rates.step_ns * number(steps);
+  double const jobs = number(jobs_of(entry, problem).of_item) * number(problem.batch);
+  double const work_us = 1e-3 * jobs / device.sm_count * job_ns *
+                         (problem.value_dtype == MSDA_F8_E4M3 ? kF8Factor : 1.0) *
+                         (entry.points == pany ? kAnyPoints : 1.0) *
+                         (needs_strict(problem) ? kStrictly : 1.0);
+  return rates.launch_us + rates.wait_us * number(waits) +
+         std::max(work_us, forward_bytes(problem) / kBytesAUs);
 }
 
 // ---- workspace, prepare, launch
@@ -159,7 +200,6 @@ double cost(Variant const& variant, Problem const& problem, Device const& device
 
 void workspace(Variant const&, Problem const&, Device const&, Arena&) {}
 
-constexpr std::int64_t kExactTokens = 1 << 24;  // that float32 counts
 // Rounds in which the jobs are dealt, where there are enough: concurrent pieces are then neighbours
 // that share L2, and cheap and dear regions spread over the SMs.
 constexpr std::int64_t kRounds = 6;
@@ -182,6 +222,7 @@ Work make_work(Entry const& entry, Problem const& problem, Device const& device)
   work.blocks = divider(at_least_one(blocks));
   work.rotation = u32(blocks / (rounds + 1) + 1);
   work.visits = u32(problem.query_count);
+  work.strict = needs_strict(problem);
   std::int64_t const pixel_bytes = problem.value.row * dtype_bytes(problem.value_dtype);
   work.pixel_units = u32(pixel_bytes / kUnitBytes);
   for (std::size_t l = 0; l < problem.levels.size(); ++l) {
@@ -189,8 +230,6 @@ Work make_work(Entry const& entry, Problem const& problem, Device const& device)
     work.beside_units[l] = level.width > 1 ? work.pixel_units : 0;
     work.row_units[l] = level.height > 1 ? u32(level.row_tokens * pixel_bytes / kUnitBytes) : 0;
     work.origins[l] = u32(level.origin * pixel_bytes / kUnitBytes);
-    work.strict = work.strict || level.width < 1 || level.height < 1 ||
-                  level.row_tokens * (level.height + 2) >= kExactTokens;
   }
   return work;
 }

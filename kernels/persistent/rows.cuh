@@ -28,24 +28,18 @@ struct RowsConfig {
   static constexpr int kQueries = kLayout.queries;
   // Neighbouring slots share a row, and their banks by the parity of pixels.
   static constexpr bool kByParity = kLayout.by_parity;
-  static constexpr int kPieces = kMostChannels / kChannels / kLanes;  // of a lane
+  static constexpr int kPieces = pieces_of(kMostChannels, kElementBytes, kLayout);  // of a lane
   static_assert(!kHalves || kPieces == 1);
-  static constexpr int kBatch = kLanes * kSpread <= 4   ? kMostOfBatch
-                                : kLanes * kSpread == 8 ? 2
-                                                        : 1;  // points a lane prepares
-  static constexpr int kChunk = kLanes * kSpread * kBatch;    // points of a row
-  // Points whose loads are out at a time.
-  static constexpr bool kFewRows = slots_of(kSpreadOfRow) == 4;
-  static constexpr int kInFlight = !kAligned || kPieces > 1 || kLanes == 1 ? 1
-                                   : kFewRows ? (kLanes < 4 ? kLanes : 4)
-                                              : 2;
+  static constexpr int kBatch = batch_of(kLayout);          // points a lane prepares
+  static constexpr int kChunk = kLanes * kSpread * kBatch;  // points of a row
+  static constexpr int kInFlight = kAligned ? in_flight_of(kLayout, kSpreadOfRow, kPieces) : 1;
   static constexpr bool kF8 = kType == ValueType::f8;
   // As many as there are registers for without spilling; measured best for the first of them.
-  static constexpr int kThreads = !kAligned ? 256
-                                  : kFewRows || (kHalves && (kMostChannels > 32 || (kF8 && kFused)))
-                                      ? 512
-                                  : kFused || kPoints == 0 || kF8 || kHalves ? 640
-                                                                             : 768;
+  static constexpr int kThreads =
+      !kAligned                                                                             ? 256
+      : slots_of(kSpreadOfRow) == 4 || (kHalves && (kMostChannels > 32 || (kF8 && kFused))) ? 512
+      : kFused || kPoints == 0 || kF8 || kHalves                                            ? 640
+                                                                                            : 768;
   // A level for all points of a batch.
   static constexpr bool kLevelOfBatch = kHalves || (kPoints > 0 && kPoints % kBatch == 0);
   // And the steps to the row below, one for each lane of a slot, few enough to be kept.
@@ -172,7 +166,12 @@ struct RowSoftmax {
     largest = logit > largest ? logit : largest;
   }
   __device__ __forceinline__ float exponential(float logit) const { return expf(logit - largest); }
-  __device__ __forceinline__ void add(float logit) { sum = __fadd_rn(sum, exponential(logit)); }
+  // Its exponential, which it adds.
+  __device__ __forceinline__ float add(float logit) {
+    float const term = exponential(logit);
+    sum = __fadd_rn(sum, term);
+    return term;
+  }
   __device__ __forceinline__ float share(float exponential) const {
     return __fmul_rn(exponential, inverse);
   }
@@ -347,21 +346,19 @@ class Warp {
     return result;
   }
 
-  // The same where the lanes have the logits, kChunks times kBatch each: a load a chunk, and none
-  // for the first.
+  // The same where the lanes have the logits, kBatch of each chunk, which become exponentials.
   template <int kChunks>
-  __device__ __forceinline__ RowSoftmax
-  softmax_of(float const (&logits)[kChunks][Config::kBatch]) const {
+  __device__ __forceinline__ RowSoftmax softmax_of(float (&logits)[kChunks][Config::kBatch]) const {
     RowSoftmax result;
-    for_own_logits(logits, [&](float logit) { result.raise(logit); });
+    for_own_logits(logits, [&](float& logit) { result.raise(logit); });
     combine_largest(result);
-    for_own_logits(logits, [&](float logit) { result.add(logit); });
+    for_own_logits(logits, [&](float& logit) { logit = result.add(logit); });
     combine_sums(result);
     return result;
   }
 
   template <int kChunks, class Fn>
-  __device__ __forceinline__ void for_own_logits(float const (&logits)[kChunks][Config::kBatch],
+  __device__ __forceinline__ void for_own_logits(float (&logits)[kChunks][Config::kBatch],
                                                  Fn fn) const {
 #pragma unroll
     for (int chunk = 0; chunk < kChunks; ++chunk) {
@@ -373,21 +370,30 @@ class Warp {
     }
   }
 
-  // Before the first chunk, whose logits are given.
-  __device__ __forceinline__ RowSoftmax softmax_of_row(Row const& row,
-                                                       float const (&logit)[Config::kBatch]) const {
-    if (K_ > 2 * Config::kChunk) return softmax_of_row(row);
-    float logits[2][Config::kBatch];
-#pragma unroll
-    for (int t = 0; t < Config::kBatch; ++t) logits[0][t] = logit[t];
+  // The logits of the first chunk become weights.
+  __device__ __forceinline__ void start_softmax(Row const& row, float (&weight)[Config::kBatch]) {
     if (K_ <= Config::kChunk) {
-      float first[1][Config::kBatch];
+      softmax_of_chunks<1>(row, weight);
+    } else if (K_ <= 2 * Config::kChunk) {
+      softmax_of_chunks<2>(row, weight);
+    } else {
+      softmax_ = softmax_of_row(row);
 #pragma unroll
-      for (int t = 0; t < Config::kBatch; ++t) first[0][t] = logit[t];
-      return softmax_of(first);
+      for (float& logit : weight) logit = softmax_.weight(logit);
     }
-    read_weights<Config::kBatch>(p_, work_, row.row * K_, first_point(Config::kChunk), logits[1]);
-    return softmax_of(logits);
+  }
+  template <int kChunks>
+  __device__ __forceinline__ void softmax_of_chunks(Row const& row,
+                                                    float (&weight)[Config::kBatch]) {
+    float logits[kChunks][Config::kBatch];
+#pragma unroll
+    for (int t = 0; t < Config::kBatch; ++t) logits[0][t] = weight[t];
+    if constexpr (kChunks == 2) {
+      read_weights<Config::kBatch>(p_, work_, row.row * K_, first_point(Config::kChunk), logits[1]);
+    }
+    softmax_ = softmax_of(logits);
+#pragma unroll
+    for (int t = 0; t < Config::kBatch; ++t) weight[t] = softmax_.share(logits[0][t]);
   }
 
   template <class Fn>
@@ -460,9 +466,12 @@ class Warp {
                                                halves_are_turned<Config::kBatch>(p_, work_, lane_));
       int const first = first_point(k0);
       if constexpr (Config::kFused) {
-        if (k0 == 0) softmax_ = softmax_of_row(row, points.weight);
+        if (k0 == 0) {
+          start_softmax(row, points.weight);
+        } else {
 #pragma unroll
-        for (float& weight : points.weight) weight = softmax_.weight(weight);
+          for (float& weight : points.weight) weight = softmax_.weight(weight);
+        }
       }
       int const batches = min(
           Config::kLanes, (K_ - k0 + Config::kBatch - 1) / Config::kBatch);  // of the first slot
