@@ -88,12 +88,13 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
 // ---- cost
 // --------------------------------------------------------------------------------------------------
 
-// The row kernel's are fitted to times of 322 problems on an H200 (132 SMs):
-// bench/peers/gpu_selection.py and the workloads. What SMs do is scaled by their number.
-constexpr double kLaunchUs = 5.36;
-constexpr double kWaitUs = 0.21;  // for the loads of a point
+// The row kernel's are fitted on an H200 (132 SMs) to the times and the order of kernels on 654
+// problems: bench/peers/gpu_selection.py and the workloads. What SMs do is scaled by their number.
+constexpr double kLaunchUs = 5.58;
+constexpr double kWaitUs = 0.227;  // for the loads of a point
 // Of an SM: a point, and a lane of a point where there are many; a row, and a lane of it.
-constexpr double kPointNs = 1.82, kPointLaneNs = 0.565, kRowNs = 6.2, kRowLaneNs = 0.77;
+constexpr double kPointNs = 1.23, kPointLaneNs = 0.571, kRowNs = 6.89, kRowLaneNs = 0.97;
+constexpr double kF8Factor = 1.13;
 constexpr double kAnyPoints = 1.05;  // P not known when compiled
 constexpr double kBytesAUs = 4.3e6;  // device memory
 constexpr double kGenericNs = 1.2;   // generic kernel: one channel of a point, an SM
@@ -107,8 +108,9 @@ double work_ns(Entry const& entry, Problem const& problem) {
   auto const bytes = static_cast<std::int32_t>(dtype_bytes(problem.value_dtype));
   double const lanes = std::max(1.0, D / channels_of_piece(bytes));
   double const points = points_of(problem) * std::max(kPointNs, kPointLaneNs * lanes);
-  return points * (entry.points == pany ? kAnyPoints : 1.0) +
-         rows_of(problem) * (kRowNs + kRowLaneNs * lanes);
+  double const f8 = problem.value_dtype == MSDA_F8_E4M3 ? kF8Factor : 1.0;
+  return f8 * (points * (entry.points == pany ? kAnyPoints : 1.0) +
+               rows_of(problem) * (kRowNs + kRowLaneNs * lanes));
 }
 
 double cost(Variant const& variant, Problem const& problem, Device const& device) {

@@ -142,9 +142,9 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
 // ---- cost
 // --------------------------------------------------------------------------------------------------
 
-// Fitted to times of 322 problems on an H200 (132 SMs): bench/peers/gpu_selection.py and the
-// workloads. A job is what one warp does at a time, a turn what it does for one point of each of
-// its lanes, a step a lane's loads of one point.
+// Fitted on an H200 (132 SMs) to the times and the order of kernels on 654 problems:
+// bench/peers/gpu_selection.py and the workloads. A job is what one warp does at a time, a turn
+// what it does for one point of each of its lanes, a step a lane's loads of one point.
 struct Rates {
   double launch_us;
   double wait_us;  // for the loads that are out at a time
@@ -152,10 +152,11 @@ struct Rates {
   double turn_ns;
   double step_ns;
 };
-constexpr Rates kFloat32 = {5.58, 0.28, 58, 13.2, 9.2};
-constexpr Rates kSixteenBits = {6.21, 0.29, 59, 12.3, 13.2};
-constexpr Rates kHalves = {5.73, 0.25, 59, 18.4, 8.4};
-constexpr double kF8Factor = 1.7;    // of 16 channels a piece instead of 8
+constexpr Rates kFloat32 = {7.26, 0.196, 62.1, 14.5, 9.87};
+constexpr Rates kSixteenBits = {6.24, 0.277, 58.4, 16.8, 11.8};
+constexpr Rates kHalves = {6.01, 0.296, 70.0, 12.9, 7.42};
+// F8 has 16 channels a piece instead of 8.
+constexpr double kF8Factor = 1.42, kF8HalvesFactor = 1.61;
 constexpr double kBytesAUs = 4.3e6;  // device memory
 constexpr double kAnyPoints = 1.03;  // P not known when compiled
 constexpr double kStrictly = 4.0;    // summed strictly
@@ -163,6 +164,11 @@ constexpr double kStrictly = 4.0;    // summed strictly
 Rates const& rates_of(Entry const& entry, Problem const& problem) {
   if (in_halves(entry.spread)) return kHalves;
   return element_bytes(problem) == 4 ? kFloat32 : kSixteenBits;
+}
+
+double f8_factor(Entry const& entry, Problem const& problem) {
+  if (problem.value_dtype != MSDA_F8_E4M3) return 1.0;
+  return in_halves(entry.spread) ? kF8HalvesFactor : kF8Factor;
 }
 
 double cost(Variant const& variant, Problem const& problem, Device const& device) {
@@ -187,8 +193,7 @@ double cost(Variant const& variant, Problem const& problem, Device const& device
   double const job_ns =
       rates.job_ns + rates.turn_ns * number(turns) + rates.step_ns * number(steps);
   double const jobs = number(jobs_of(entry, problem).of_item) * number(problem.batch);
-  double const work_us = 1e-3 * jobs / device.sm_count * job_ns *
-                         (problem.value_dtype == MSDA_F8_E4M3 ? kF8Factor : 1.0) *
+  double const work_us = 1e-3 * jobs / device.sm_count * job_ns * f8_factor(entry, problem) *
                          (entry.points == pany ? kAnyPoints : 1.0) *
                          (needs_strict(problem) ? kStrictly : 1.0);
   return rates.launch_us + rates.wait_us * number(waits) +

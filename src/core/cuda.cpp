@@ -102,16 +102,35 @@ int attribute(cudaDeviceAttr which, std::int32_t ordinal) {
   return value;
 }
 
+// After these, as the run-time library documents them, nothing runs on the device in this process.
+bool ends_the_process(cudaError_t error) {
+  switch (error) {
+    case cudaErrorECCUncorrectable:
+    case cudaErrorNvlinkUncorrectable:
+    case cudaErrorIllegalAddress:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorAssert:
+    case cudaErrorHardwareStackError:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorLaunchFailure:
+    case cudaErrorExternalDevice:
+    case cudaErrorContained:
+    case cudaErrorUnknown:
+      return true;
+    default:
+      return false;
+  }
+}
+
 }  // namespace
 
 void check(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return;
-  bool const from_before = error == cudaErrorIllegalAddress || error == cudaErrorLaunchFailure ||
-                           error == cudaErrorMisalignedAddress || error == cudaErrorAssert ||
-                           error == cudaErrorHardwareStackError ||
-                           error == cudaErrorECCUncorrectable;
   fail(MSDA_ERROR_CUDA, "{}: {} ({}){}", what, cudaGetErrorString(error), cudaGetErrorName(error),
-       from_before ? "; the device failed in work given to it earlier" : "");
+       ends_the_process(error) ? "; the device failed in work given to it earlier" : "");
 }
 
 Device open_device(std::int32_t ordinal, std::string& name) {

@@ -229,9 +229,10 @@ TEST_CASE("a plan on a device that has failed" * doctest::skip()) {
   GpuCall call(scene.plan.plan.get(), scene.buffers);
   break_device(handle, call);
   CHECK(msda_execute(scene.plan.plan.get(), &call.c(), nullptr) == MSDA_ERROR_CUDA);
+  // Which error it is differs: mostly cudaErrorIllegalAddress.
   std::string const message = msda_last_error();
+  CAPTURE(message);
   CHECK(message.find("the device failed in work given to it earlier") != std::string::npos);
-  CHECK(message.find("cudaErrorIllegalAddress") != std::string::npos);
 }
 
 TEST_CASE("a failure of earlier work is reported, on the GPU" * needs_gpu()) {

@@ -77,8 +77,12 @@ pub type msda_math_mode = i32;
       u * ((4 K + 8) * sum |w c v| + 4 * max(W, H) * sum |w| * dv)
   and half a unit in the last place of the output type of the exact result.*/
 pub const MSDA_MATH_ACCURATE: _bindgen_ty_5 = 0;
-/** A kernel may form partial sums of at most 8 corners in 16 bits and flush them to float32.
-  Only for 16-bit values; it never makes other types less accurate.*/
+/** Of MSDA_F16 and MSDA_F8_E4M3 values a kernel may round weights to float16, form sums of at
+  most 8 corners in float16, and add these in float32. With v = 2^-11 that may add
+      v * (12 * sum |w c v| + 8 * sum |w| dv) + K * 2^-22 * (1 + max |v|)
+  to the error above, the last term for products below float16's normal numbers, times the
+  head's scale where there is one. Sums beyond float16 are formed in float32. Other types,
+  MSDA_BF16 with its 8 bits among them, are as accurate as above.*/
 pub const MSDA_MATH_FAST: _bindgen_ty_5 = 1;
 pub type _bindgen_ty_5 = core::ffi::c_uint;
 /** Whether a result has the same bits on every run (same device, library and kernel id). The
