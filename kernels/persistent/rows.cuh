@@ -1,209 +1,36 @@
-// The kernel of the persistent family. README.md here has the schedule and its count.
+// The kernel of the persistent family: sums of rows. README.md here has the schedule and its count.
 #pragma once
 
 #include "kernels/common/pieces.cuh"
-#include "kernels/common/sampling.cuh"
-#include "kernels/persistent/inputs.cuh"
-#include "kernels/persistent/persistent.h"
+#include "kernels/persistent/row_reader.cuh"
 
 namespace msda::persistent {
 
-template <ValueType kTypeOfValue, Channels kMostChannels, Points kPointsOfLevel,
-          Spread kSpreadOfRow, bool kIsFused, bool kIsGrouped, bool kIsAligned>
-struct RowsConfig {
-  static constexpr ValueType kType = kTypeOfValue;
-  using Element = typename ValueTraits<kType>::Element;
-  static constexpr int kElementBytes = sizeof(Element);
-  static constexpr int kPoints = kPointsOfLevel;
-  static constexpr bool kFused = kIsFused;
-  static constexpr bool kAligned = kIsAligned;              // values
-  static constexpr bool kHalves = in_halves(kSpreadOfRow);  // sums of two points
-  static constexpr int kPieceBytes = persistent::kPieceBytes;
-  static constexpr int kChannels = channels_of_piece(kElementBytes);
-  static constexpr Layout kLayout =
-      layout_of(kMostChannels, kElementBytes, kSpreadOfRow, kIsGrouped);
-  static constexpr int kLanes = kLayout.lanes;    // of a slot: they share the channels
-  static constexpr int kHeads = kLayout.heads;    // neighbouring slots work on neighbouring heads
-  static constexpr int kSpread = kLayout.spread;  // slots that share the points of a row
-  static constexpr int kQueries = kLayout.queries;
-  // Neighbouring slots share a row, and their banks by the parity of pixels.
-  static constexpr bool kByParity = kLayout.by_parity;
-  static constexpr int kPieces = pieces_of(kMostChannels, kElementBytes, kLayout);  // of a lane
-  static_assert(!kHalves || kPieces == 1);
-  static constexpr int kBatch = batch_of(kLayout);          // points a lane prepares
-  static constexpr int kChunk = kLanes * kSpread * kBatch;  // points of a row
-  static constexpr int kInFlight = kAligned ? in_flight_of(kLayout, kSpreadOfRow, kPieces) : 1;
-  static constexpr bool kF8 = kType == ValueType::f8;
-  // As many as there are registers for without spilling; measured best for the first of them.
-  static constexpr int kThreads =
-      !kAligned                                                                             ? 256
-      : slots_of(kSpreadOfRow) == 4 || (kHalves && (kMostChannels > 32 || (kF8 && kFused))) ? 512
-      : kFused || kPoints == 0 || kF8 || kHalves                                            ? 640
-                                                                                            : 768;
-  // A level for all points of a batch.
-  static constexpr bool kLevelOfBatch = kHalves || (kPoints > 0 && kPoints % kBatch == 0);
-  // And the steps to the row below, one for each lane of a slot, few enough to be kept.
-  static constexpr bool kStepsOfChunk = kLevelOfBatch && kSpread == 1 && kLanes <= 4;
-  static constexpr int kPlaces = kPoints > 0 ? kInlineLevels : kMostPoints;
-};
-
-// Of the level of a point, or of P points: what locating needs.
-struct alignas(16) Place {
-  float width;
-  float height;
-  float row_tokens;      // from a pixel to the one below
-  std::uint32_t origin;  // of pixel (0, 0), in steps of 16 bytes
-};
-
-// One located point: two neighbouring pixels of a row, and the two below.
-struct alignas(16) Record {
-  std::uint32_t first;  // the first pixel of the upper row, in steps of 16 bytes
-  float share;          // of the second; negative: the second is to the left of the first
-  float upper;          // attention weight times share of the upper row
-  float lower;
-};
-
-// The same in half the space.
-struct alignas(8) HalfRecord {
-  std::uint32_t pixel;  // the first one's number in its level; upper half: share, float16
-  std::uint32_t rows;   // upper and lower, float16
-};
-
 template <class Config>
-using RecordOf = std::conditional_t<Config::kHalves, HalfRecord, Record>;
+class Warp : RowReader<Config> {
+  using Reader = RowReader<Config>;
+  using Reader::draw;
+  using Reader::first_point;
+  using Reader::for_subs;
+  using Reader::frame_of;
+  using Reader::j_;
+  using Reader::K_;
+  using Reader::lane_;
+  using Reader::p_;
+  using Reader::place_of;
+  using Reader::read;
+  using Reader::row_of;
+  using Reader::shared_;
+  using Reader::softmax_;
+  using Reader::softmax_of_row;
+  using Reader::start_softmax;
+  using Reader::sub_;
+  using Reader::to_pixels;
+  using Reader::work_;
 
-template <class Config>
-struct Shared {
-  RecordOf<Config> records[Config::kThreads / 32][2][32];
-  Place places[Config::kPlaces];
-  std::uint8_t level_of[Config::kPlaces];
-  std::uint32_t taken;  // jobs drawn
-};
-
-// In shared memory, by its address there: written out, because the compiler else computes the
-// address anew for each access.
-__device__ __forceinline__ void put_record(std::uint32_t at, Record const& record) {
-  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(record.first),
-               "r"(__float_as_uint(record.share)), "r"(__float_as_uint(record.upper)),
-               "r"(__float_as_uint(record.lower))
-               : "memory");
-}
-__device__ __forceinline__ void put_record(std::uint32_t at, HalfRecord const& record) {
-  asm volatile("st.shared.v2.u32 [%0], {%1, %2};" ::"r"(at), "r"(record.pixel), "r"(record.rows)
-               : "memory");
-}
-__device__ __forceinline__ void get_record(std::uint32_t at, HalfRecord& record) {
-  asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];"
-               : "=r"(record.pixel), "=r"(record.rows)
-               : "r"(at));
-}
-__device__ __forceinline__ void get_record(std::uint32_t at, Record& record) {
-  std::uint32_t first, share, upper, lower;
-  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(first), "=r"(share), "=r"(upper), "=r"(lower)
-               : "r"(at));
-  record = {first, __uint_as_float(share), __uint_as_float(upper), __uint_as_float(lower)};
-}
-
-__device__ __forceinline__ std::uint32_t bits_of(__half2 pair) {
-  std::uint32_t bits;
-  memcpy(&bits, &pair, sizeof(bits));
-  return bits;
-}
-__device__ __forceinline__ __half2 halves_of(std::uint32_t bits) {
-  __half2 pair;
-  memcpy(&pair, &bits, sizeof(pair));
-  return pair;
-}
-
-// What the four pixels of a point weigh, as halves.
-struct HalfWeights {
-  __half2 first;  // of a row: the upper and the lower one's
-  __half2 second;
-
-  __device__ __forceinline__ HalfWeights(__half2 rows, __half2 share)
-      : first(rows), second(__hmul2_rn(rows, share)) {
-    first = __hsub2_rn(rows, second);
-  }
-  __device__ __forceinline__ __half2 of(int corner) const {
-    __half2 const row = corner % 2 == 0 ? first : second;
-    return corner / 2 == 0 ? __low2half2(row) : __high2half2(row);
-  }
-};
-
-// A point on an axis of n pixels, between pixels `base` and base + 1, both of which are there where
-// n is 2 or more; where n is 1 the second is taken to be the first, and weighs nothing. Where the
-// point is beside the map, or half so, the weights say it.
-struct Between {
-  float base;
-  float from_base;  // the point's distance from it: below 0 and from 1 on it is beside the two
-  float share;      // of pixel base + 1
-  float inside;     // what is left of the weight; 0 also where x is no number
-};
-
-__device__ __forceinline__ Between between(float x, float n) {
-  float const base = floorf(fminf(fmaxf(x, 0.0f), fmaxf(n - 2.0f, 0.0f)));
-  float const from_base = x - base;
-  float const share = fminf(__saturatef(from_base), n - 1.0f);
-  return {base, from_base, share, __saturatef(1.0f - fabsf(from_base - share))};
-}
-
-// What a warp draws: a run of rows.
-struct Job {
-  std::uint32_t item;   // batch item
-  std::uint32_t group;  // of heads
-  std::uint32_t first;  // visit of a query that the warp's first slot works on
-  bool is_there;
-};
-
-// A row's weights: exp(logit - largest) / sum.
-struct RowSoftmax {
-  float largest = -INFINITY;
-  float sum = 0.0f;
-  float inverse = 0.0f;  // of the sum
-
-  __device__ __forceinline__ void raise(float logit) {
-    largest = logit > largest ? logit : largest;
-  }
-  __device__ __forceinline__ float exponential(float logit) const { return expf(logit - largest); }
-  // Its exponential, which it adds.
-  __device__ __forceinline__ float add(float logit) {
-    float const term = exponential(logit);
-    sum = __fadd_rn(sum, term);
-    return term;
-  }
-  __device__ __forceinline__ float share(float exponential) const {
-    return __fmul_rn(exponential, inverse);
-  }
-  __device__ __forceinline__ float weight(float logit) const { return share(exponential(logit)); }
-};
-
-// Of fused input: a reference point, and what an offset of 1 moves a point of a box.
-struct Frame {
-  float x, y, x_step, y_step;
-  float check;  // no number where the reference has none
-};
-
-// A lane's row.
-struct Row {
-  std::int64_t row;    // (b Q + q) M + m
-  std::int64_t query;  // b Q + q
-  std::int32_t m;
-  const char* values;  // of the batch item and the head
-  bool is_there;
-};
-
-template <class Config>
-class Warp {
  public:
   __device__ Warp(Params const& p, Work const& work, Shared<Config>& shared)
-      : p_(p),
-        work_(work),
-        shared_(shared),
-        lane_(threadIdx.x % 32),
-        j_(lane_ % Config::kLanes),
-        sub_(lane_ / (Config::kLanes * Config::kHeads) % Config::kSpread),
-        K_(static_cast<int>(p.point_total)) {
+      : Reader(p, work, shared) {
     auto const records = static_cast<std::uint32_t>(
         __cvta_generic_to_shared(&shared.records[threadIdx.x / 32][0][0]));
     put_ = records + lane_ * kRecordBytes;
@@ -251,48 +78,6 @@ class Warp {
   };
   using HalfSums = __half2[Config::kChannels / 2];
 
-  // ---- which rows
-
-  __device__ Job draw() const {
-    std::uint32_t n = 0;
-    if (lane_ == 0) n = atomicAdd(&shared_.taken, 1u);
-    n = __shfl_sync(0xffffffffu, n, 0);
-    std::uint32_t const round = work_.piece_jobs.quotient(n);
-    std::uint32_t const turned = blockIdx.x + round * work_.rotation;
-    std::uint32_t const block = turned - work_.blocks.quotient(turned) * work_.blocks.divisor;
-    std::uint32_t const piece = round * work_.blocks.divisor + block;
-    std::uint32_t const index =
-        piece * work_.piece_jobs.divisor + (n - round * work_.piece_jobs.divisor);
-    if (index >= work_.jobs) return {0, 0, 0, false};
-    std::uint32_t const item = work_.item_jobs.quotient(index);
-    std::uint32_t const in_item = index - item * work_.item_jobs.divisor;
-    std::uint32_t const group = work_.group_jobs.quotient(in_item);
-    return {item, group, (in_item - group * work_.group_jobs.divisor) * Config::kQueries, true};
-  }
-
-  __device__ Row row_of(Job const& job) const {
-    unsigned const slot = lane_ / Config::kLanes;
-    std::uint32_t const wanted = job.first + slot / (Config::kHeads * Config::kSpread);
-    bool const is_there = wanted < work_.visits;
-    std::uint32_t const visit = is_there ? wanted : 0;
-    auto const m = static_cast<std::int32_t>(job.group * Config::kHeads + slot % Config::kHeads);
-    std::int32_t const q =
-        work_.order == nullptr ? static_cast<std::int32_t>(visit) : __ldg(work_.order + visit);
-    std::int64_t const query = job.item * p_.query_count + q;
-    std::int64_t const first_value = job.item * p_.value_strides.batch + m * p_.value_strides.head;
-    return {query * p_.head_count + m, query, m,
-            static_cast<const char*>(p_.value) + first_value * Config::kElementBytes, is_there};
-  }
-
-  // The first point that the lane prepares of the chunk at k0.
-  __device__ int first_point(int k0) const {
-    return k0 + static_cast<int>((sub_ * Config::kLanes + j_) * Config::kBatch);
-  }
-
-  __device__ __forceinline__ Inputs<Config::kBatch> read(Row const& row, int k0) const {
-    return read_inputs<Config::kBatch>(p_, work_, row.row * K_, first_point(k0), lane_);
-  }
-
   // ---- a row
 
   __device__ __forceinline__ void start(Row const& row) {
@@ -328,131 +113,6 @@ class Warp {
       for (int c = 0; c < Config::kChannels; ++c) check = fmaf(sum_[n][c], 0.0f, check);
     }
     return check == check;
-  }
-
-  __device__ int place_of(int k) const {
-    return Config::kPoints > 0 ? k / max(Config::kPoints, 1) : min(k, K_ - 1);
-  }
-
-  // Of the row's logits, of which a lane takes those that it prepares.
-  __device__ RowSoftmax softmax_of_row(Row const& row) const {
-    std::int64_t const first = row.row * K_;
-    RowSoftmax result;
-    for_own_points(
-        [&](int k) { result.raise(load_narrow(p_.weight_dtype, p_.weight, first + k)); });
-    combine_largest(result);
-    for_own_points([&](int k) { result.add(load_narrow(p_.weight_dtype, p_.weight, first + k)); });
-    combine_sums(result);
-    return result;
-  }
-
-  // The same where the lanes have the logits, kBatch of each chunk, which become exponentials.
-  template <int kChunks>
-  __device__ __forceinline__ RowSoftmax softmax_of(float (&logits)[kChunks][Config::kBatch]) const {
-    RowSoftmax result;
-    for_own_logits(logits, [&](float& logit) { result.raise(logit); });
-    combine_largest(result);
-    for_own_logits(logits, [&](float& logit) { logit = result.add(logit); });
-    combine_sums(result);
-    return result;
-  }
-
-  template <int kChunks, class Fn>
-  __device__ __forceinline__ void for_own_logits(float (&logits)[kChunks][Config::kBatch],
-                                                 Fn fn) const {
-#pragma unroll
-    for (int chunk = 0; chunk < kChunks; ++chunk) {
-      int const count = K_ - first_point(chunk * Config::kChunk);
-#pragma unroll
-      for (int t = 0; t < Config::kBatch; ++t) {
-        if (t < count) fn(logits[chunk][t]);
-      }
-    }
-  }
-
-  // The logits of the first chunk become weights.
-  __device__ __forceinline__ void start_softmax(Row const& row, float (&weight)[Config::kBatch]) {
-    if (K_ <= Config::kChunk) {
-      softmax_of_chunks<1>(row, weight);
-    } else if (K_ <= 2 * Config::kChunk) {
-      softmax_of_chunks<2>(row, weight);
-    } else {
-      softmax_ = softmax_of_row(row);
-#pragma unroll
-      for (float& logit : weight) logit = softmax_.weight(logit);
-    }
-  }
-  template <int kChunks>
-  __device__ __forceinline__ void softmax_of_chunks(Row const& row,
-                                                    float (&weight)[Config::kBatch]) {
-    float logits[kChunks][Config::kBatch];
-#pragma unroll
-    for (int t = 0; t < Config::kBatch; ++t) logits[0][t] = weight[t];
-    if constexpr (kChunks == 2) {
-      read_weights<Config::kBatch>(p_, work_, row.row * K_, first_point(Config::kChunk), logits[1]);
-    }
-    softmax_ = softmax_of(logits);
-#pragma unroll
-    for (int t = 0; t < Config::kBatch; ++t) weight[t] = softmax_.share(logits[0][t]);
-  }
-
-  template <class Fn>
-  __device__ void for_own_points(Fn fn) const {
-    for (int k0 = 0; k0 < K_; k0 += Config::kChunk) {
-      int const first = first_point(k0);
-      for (int k = first; k < min(first + Config::kBatch, K_); ++k) fn(k);
-    }
-  }
-
-  __device__ __forceinline__ static void combine_largest(RowSoftmax& softmax) {
-    for_lanes_of_row([&](int distance) {
-      softmax.raise(__shfl_xor_sync(0xffffffffu, softmax.largest, distance));
-    });
-  }
-  __device__ __forceinline__ static void combine_sums(RowSoftmax& softmax) {
-    for_lanes_of_row([&](int distance) {
-      softmax.sum = __fadd_rn(softmax.sum, __shfl_xor_sync(0xffffffffu, softmax.sum, distance));
-    });
-    softmax.inverse = __frcp_rn(softmax.sum);
-  }
-
-  // The distances over which a row's lanes are combined, its slots first.
-  template <class Fn>
-  __device__ __forceinline__ static void for_lanes_of_row(Fn fn) {
-    for_subs(fn);
-#pragma unroll
-    for (int distance = Config::kLanes / 2; distance > 0; distance /= 2) fn(distance);
-  }
-  template <class Fn>
-  __device__ __forceinline__ static void for_subs(Fn fn) {
-#pragma unroll
-    for (int sub = Config::kSpread / 2; sub > 0; sub /= 2)
-      fn(sub * Config::kHeads * Config::kLanes);
-  }
-
-  // Fused: what a query's coordinates on a level are relative to.
-  __device__ __forceinline__ Frame frame_of(Row const& row, int k) const {
-    if constexpr (!Config::kFused) return {};
-    int const l = shared_.level_of[place_of(k)];
-    Reference<float> const reference(p_, (row.query * p_.level_count + l) * p_.reference_dim);
-    float const step = 0.5f / static_cast<float>(p_.near_levels[l].point_count);
-    return {reference.x, reference.y, reference.width * step, reference.height * step,
-            reference.check};
-  }
-
-  // A point in pixels of its level. Operations are written out: quick and strict sums are of the
-  // same numbers.
-  __device__ __forceinline__ float2 to_pixels(Frame const& frame, float width, float height,
-                                              float x, float y) const {
-    if constexpr (!Config::kFused) {
-      return {fmaf(x, width, -0.5f), fmaf(y, height, -0.5f)};
-    } else if (p_.reference_dim == 2) {
-      return {__fadd_rn(fmaf(frame.x, width, -0.5f), x),
-              __fadd_rn(fmaf(frame.y, height, -0.5f), y)};
-    } else {
-      return {fmaf(fmaf(x, frame.x_step, frame.x), width, -0.5f),
-              fmaf(fmaf(y, frame.y_step, frame.y), height, -0.5f)};
-    }
   }
 
   // ---- quickly: every lane prepares kBatch points, one after the other; after each, all lanes of
@@ -798,37 +458,11 @@ class Warp {
     }
   }
 
-  Params const& p_;
-  Work const& work_;
-  Shared<Config>& shared_;
-  unsigned lane_;
-  unsigned j_;    // of the slot
-  unsigned sub_;  // of the slots that share a row
-  int K_;
   std::uint32_t put_, get_;  // in shared memory: the lane's record, the first of its slot
   std::uint32_t buffer_ = 0;
-  RowSoftmax softmax_;
   const char* values_[Config::kPieces];
   float sum_[Config::kPieces][Config::kChannels];
 };
-
-// The block's table of places: a level each where all have kPoints points, else a point each.
-template <class Config>
-__device__ void fill_places(Params const& p, Work const& work, Shared<Config>& shared) {
-  int const count = Config::kPoints > 0 ? p.level_count : static_cast<int>(p.point_total);
-  for (int i = static_cast<int>(threadIdx.x); i < count; i += Config::kThreads) {
-    int l = i;
-    if constexpr (Config::kPoints == 0) {
-      l = 0;
-      while (i >= p.near_levels[l].point_start + p.near_levels[l].point_count) ++l;
-    }
-    LevelParams const& level = p.near_levels[l];
-    shared.places[i] = {static_cast<float>(level.width), static_cast<float>(level.height),
-                        static_cast<float>(level.row_tokens),
-                        static_cast<std::uint32_t>(level.origin) * work.pixel_units};
-    shared.level_of[i] = static_cast<std::uint8_t>(l);
-  }
-}
 
 template <class Config>
 __global__ void __launch_bounds__(Config::kThreads, 1)

@@ -1,0 +1,103 @@
+// A located point: between which pixels it lies and what they weigh, and its way through shared
+// memory from the lane that locates it to those that load its pixels.
+#pragma once
+
+#include "kernels/common/elements.cuh"
+#include "kernels/persistent/config.cuh"
+
+namespace msda::persistent {
+
+// Of the level of a point, or of P points: what locating needs.
+struct alignas(16) Place {
+  float width;
+  float height;
+  float row_tokens;      // from a pixel to the one below
+  std::uint32_t origin;  // of pixel (0, 0), in steps of 16 bytes
+};
+
+// One located point: two neighbouring pixels of a row, and the two below.
+struct alignas(16) Record {
+  std::uint32_t first;  // the first pixel of the upper row, in steps of 16 bytes
+  float share;          // of the second; negative: the second is to the left of the first
+  float upper;          // attention weight times share of the upper row
+  float lower;
+};
+
+// The same in half the space.
+struct alignas(8) HalfRecord {
+  std::uint32_t pixel;  // the first one's number in its level; upper half: share, float16
+  std::uint32_t rows;   // upper and lower, float16
+};
+
+template <class Config>
+using RecordOf = std::conditional_t<Config::kHalves, HalfRecord, Record>;
+
+// In shared memory, by its address there: written out, because the compiler else computes the
+// address anew for each access.
+__device__ __forceinline__ void put_record(std::uint32_t at, Record const& record) {
+  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(record.first),
+               "r"(__float_as_uint(record.share)), "r"(__float_as_uint(record.upper)),
+               "r"(__float_as_uint(record.lower))
+               : "memory");
+}
+__device__ __forceinline__ void put_record(std::uint32_t at, HalfRecord const& record) {
+  asm volatile("st.shared.v2.u32 [%0], {%1, %2};" ::"r"(at), "r"(record.pixel), "r"(record.rows)
+               : "memory");
+}
+__device__ __forceinline__ void get_record(std::uint32_t at, HalfRecord& record) {
+  asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];"
+               : "=r"(record.pixel), "=r"(record.rows)
+               : "r"(at));
+}
+__device__ __forceinline__ void get_record(std::uint32_t at, Record& record) {
+  std::uint32_t first, share, upper, lower;
+  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(first), "=r"(share), "=r"(upper), "=r"(lower)
+               : "r"(at));
+  record = {first, __uint_as_float(share), __uint_as_float(upper), __uint_as_float(lower)};
+}
+
+__device__ __forceinline__ std::uint32_t bits_of(__half2 pair) {
+  std::uint32_t bits;
+  memcpy(&bits, &pair, sizeof(bits));
+  return bits;
+}
+__device__ __forceinline__ __half2 halves_of(std::uint32_t bits) {
+  __half2 pair;
+  memcpy(&pair, &bits, sizeof(pair));
+  return pair;
+}
+
+// What the four pixels of a point weigh, as halves.
+struct HalfWeights {
+  __half2 first;  // of a row: the upper and the lower one's
+  __half2 second;
+
+  __device__ __forceinline__ HalfWeights(__half2 rows, __half2 share)
+      : first(rows), second(__hmul2_rn(rows, share)) {
+    first = __hsub2_rn(rows, second);
+  }
+  __device__ __forceinline__ __half2 of(int corner) const {
+    __half2 const row = corner % 2 == 0 ? first : second;
+    return corner / 2 == 0 ? __low2half2(row) : __high2half2(row);
+  }
+};
+
+// A point on an axis of n pixels, between pixels `base` and base + 1, both of which are there where
+// n is 2 or more; where n is 1 the second is taken to be the first, and weighs nothing. Where the
+// point is beside the map, or half so, the weights say it.
+struct Between {
+  float base;
+  float from_base;  // the point's distance from it: below 0 and from 1 on it is beside the two
+  float share;      // of pixel base + 1
+  float inside;     // what is left of the weight; 0 also where x is no number
+};
+
+__device__ __forceinline__ Between between(float x, float n) {
+  float const base = floorf(fminf(fmaxf(x, 0.0f), fmaxf(n - 2.0f, 0.0f)));
+  float const from_base = x - base;
+  float const share = fminf(__saturatef(from_base), n - 1.0f);
+  return {base, from_base, share, __saturatef(1.0f - fabsf(from_base - share))};
+}
+
+}  // namespace msda::persistent

@@ -1,0 +1,268 @@
+// Which rows a warp works on, and what it knows of their points before it adds anything up.
+#pragma once
+
+#include "kernels/common/sampling.cuh"
+#include "kernels/persistent/inputs.cuh"
+#include "kernels/persistent/record.cuh"
+
+namespace msda::persistent {
+
+template <class Config>
+struct Shared {
+  RecordOf<Config> records[Config::kThreads / 32][2][32];
+  Place places[Config::kPlaces];
+  std::uint8_t level_of[Config::kPlaces];
+  std::uint32_t taken;  // jobs drawn
+};
+
+// What a warp draws: a run of rows.
+struct Job {
+  std::uint32_t item;   // batch item
+  std::uint32_t group;  // of heads
+  std::uint32_t first;  // visit of a query that the warp's first slot works on
+  bool is_there;
+};
+
+// A row's weights: exp(logit - largest) / sum.
+struct RowSoftmax {
+  float largest = -INFINITY;
+  float sum = 0.0f;
+  float inverse = 0.0f;  // of the sum
+
+  __device__ __forceinline__ void raise(float logit) {
+    largest = logit > largest ? logit : largest;
+  }
+  __device__ __forceinline__ float exponential(float logit) const { return expf(logit - largest); }
+  // Its exponential, which it adds.
+  __device__ __forceinline__ float add(float logit) {
+    float const term = exponential(logit);
+    sum = __fadd_rn(sum, term);
+    return term;
+  }
+  __device__ __forceinline__ float share(float exponential) const {
+    return __fmul_rn(exponential, inverse);
+  }
+  __device__ __forceinline__ float weight(float logit) const { return share(exponential(logit)); }
+};
+
+// Of fused input: a reference point, and what an offset of 1 moves a point of a box.
+struct Frame {
+  float x, y, x_step, y_step;
+  float check;  // no number where the reference has none
+};
+
+// A lane's row.
+struct Row {
+  std::int64_t row;    // (b Q + q) M + m
+  std::int64_t query;  // b Q + q
+  std::int32_t m;
+  const char* values;  // of the batch item and the head
+  bool is_there;
+};
+
+template <class Config>
+class RowReader {
+ protected:
+  __device__ RowReader(Params const& p, Work const& work, Shared<Config>& shared)
+      : p_(p),
+        work_(work),
+        shared_(shared),
+        lane_(threadIdx.x % 32),
+        j_(lane_ % Config::kLanes),
+        sub_(lane_ / (Config::kLanes * Config::kHeads) % Config::kSpread),
+        K_(static_cast<int>(p.point_total)) {}
+
+  __device__ Job draw() const {
+    std::uint32_t n = 0;
+    if (lane_ == 0) n = atomicAdd(&shared_.taken, 1u);
+    n = __shfl_sync(0xffffffffu, n, 0);
+    std::uint32_t const round = work_.piece_jobs.quotient(n);
+    std::uint32_t const turned = blockIdx.x + round * work_.rotation;
+    std::uint32_t const block = turned - work_.blocks.quotient(turned) * work_.blocks.divisor;
+    std::uint32_t const piece = round * work_.blocks.divisor + block;
+    std::uint32_t const index =
+        piece * work_.piece_jobs.divisor + (n - round * work_.piece_jobs.divisor);
+    if (index >= work_.jobs) return {0, 0, 0, false};
+    std::uint32_t const item = work_.item_jobs.quotient(index);
+    std::uint32_t const in_item = index - item * work_.item_jobs.divisor;
+    std::uint32_t const group = work_.group_jobs.quotient(in_item);
+    return {item, group, (in_item - group * work_.group_jobs.divisor) * Config::kQueries, true};
+  }
+
+  __device__ Row row_of(Job const& job) const {
+    unsigned const slot = lane_ / Config::kLanes;
+    std::uint32_t const wanted = job.first + slot / (Config::kHeads * Config::kSpread);
+    bool const is_there = wanted < work_.visits;
+    std::uint32_t const visit = is_there ? wanted : 0;
+    auto const m = static_cast<std::int32_t>(job.group * Config::kHeads + slot % Config::kHeads);
+    std::int32_t const q =
+        work_.order == nullptr ? static_cast<std::int32_t>(visit) : __ldg(work_.order + visit);
+    std::int64_t const query = job.item * p_.query_count + q;
+    std::int64_t const first_value = job.item * p_.value_strides.batch + m * p_.value_strides.head;
+    return {query * p_.head_count + m, query, m,
+            static_cast<const char*>(p_.value) + first_value * Config::kElementBytes, is_there};
+  }
+
+  // The first point that the lane prepares of the chunk at k0.
+  __device__ int first_point(int k0) const {
+    return k0 + static_cast<int>((sub_ * Config::kLanes + j_) * Config::kBatch);
+  }
+
+  __device__ __forceinline__ Inputs<Config::kBatch> read(Row const& row, int k0) const {
+    return read_inputs<Config::kBatch>(p_, work_, row.row * K_, first_point(k0), lane_);
+  }
+
+  __device__ int place_of(int k) const {
+    return Config::kPoints > 0 ? k / max(Config::kPoints, 1) : min(k, K_ - 1);
+  }
+
+  // Of the row's logits, of which a lane takes those that it prepares.
+  __device__ RowSoftmax softmax_of_row(Row const& row) const {
+    std::int64_t const first = row.row * K_;
+    RowSoftmax result;
+    for_own_points(
+        [&](int k) { result.raise(load_narrow(p_.weight_dtype, p_.weight, first + k)); });
+    combine_largest(result);
+    for_own_points([&](int k) { result.add(load_narrow(p_.weight_dtype, p_.weight, first + k)); });
+    combine_sums(result);
+    return result;
+  }
+
+  // The same where the lanes have the logits, kBatch of each chunk, which become exponentials.
+  template <int kChunks>
+  __device__ __forceinline__ RowSoftmax softmax_of(float (&logits)[kChunks][Config::kBatch]) const {
+    RowSoftmax result;
+    for_own_logits(logits, [&](float& logit) { result.raise(logit); });
+    combine_largest(result);
+    for_own_logits(logits, [&](float& logit) { logit = result.add(logit); });
+    combine_sums(result);
+    return result;
+  }
+
+  template <int kChunks, class Fn>
+  __device__ __forceinline__ void for_own_logits(float (&logits)[kChunks][Config::kBatch],
+                                                 Fn fn) const {
+#pragma unroll
+    for (int chunk = 0; chunk < kChunks; ++chunk) {
+      int const count = K_ - first_point(chunk * Config::kChunk);
+#pragma unroll
+      for (int t = 0; t < Config::kBatch; ++t) {
+        if (t < count) fn(logits[chunk][t]);
+      }
+    }
+  }
+
+  // The logits of the first chunk become weights.
+  __device__ __forceinline__ void start_softmax(Row const& row, float (&weight)[Config::kBatch]) {
+    if (K_ <= Config::kChunk) {
+      softmax_of_chunks<1>(row, weight);
+    } else if (K_ <= 2 * Config::kChunk) {
+      softmax_of_chunks<2>(row, weight);
+    } else {
+      softmax_ = softmax_of_row(row);
+#pragma unroll
+      for (float& logit : weight) logit = softmax_.weight(logit);
+    }
+  }
+  template <int kChunks>
+  __device__ __forceinline__ void softmax_of_chunks(Row const& row,
+                                                    float (&weight)[Config::kBatch]) {
+    float logits[kChunks][Config::kBatch];
+#pragma unroll
+    for (int t = 0; t < Config::kBatch; ++t) logits[0][t] = weight[t];
+    if constexpr (kChunks == 2) {
+      read_weights<Config::kBatch>(p_, work_, row.row * K_, first_point(Config::kChunk), logits[1]);
+    }
+    softmax_ = softmax_of(logits);
+#pragma unroll
+    for (int t = 0; t < Config::kBatch; ++t) weight[t] = softmax_.share(logits[0][t]);
+  }
+
+  template <class Fn>
+  __device__ void for_own_points(Fn fn) const {
+    for (int k0 = 0; k0 < K_; k0 += Config::kChunk) {
+      int const first = first_point(k0);
+      for (int k = first; k < min(first + Config::kBatch, K_); ++k) fn(k);
+    }
+  }
+
+  __device__ __forceinline__ static void combine_largest(RowSoftmax& softmax) {
+    for_lanes_of_row([&](int distance) {
+      softmax.raise(__shfl_xor_sync(0xffffffffu, softmax.largest, distance));
+    });
+  }
+  __device__ __forceinline__ static void combine_sums(RowSoftmax& softmax) {
+    for_lanes_of_row([&](int distance) {
+      softmax.sum = __fadd_rn(softmax.sum, __shfl_xor_sync(0xffffffffu, softmax.sum, distance));
+    });
+    softmax.inverse = __frcp_rn(softmax.sum);
+  }
+
+  // The distances over which a row's lanes are combined, its slots first.
+  template <class Fn>
+  __device__ __forceinline__ static void for_lanes_of_row(Fn fn) {
+    for_subs(fn);
+#pragma unroll
+    for (int distance = Config::kLanes / 2; distance > 0; distance /= 2) fn(distance);
+  }
+  template <class Fn>
+  __device__ __forceinline__ static void for_subs(Fn fn) {
+#pragma unroll
+    for (int sub = Config::kSpread / 2; sub > 0; sub /= 2)
+      fn(sub * Config::kHeads * Config::kLanes);
+  }
+
+  // Fused: what a query's coordinates on a level are relative to.
+  __device__ __forceinline__ Frame frame_of(Row const& row, int k) const {
+    if constexpr (!Config::kFused) return {};
+    int const l = shared_.level_of[place_of(k)];
+    Reference<float> const reference(p_, (row.query * p_.level_count + l) * p_.reference_dim);
+    float const step = 0.5f / static_cast<float>(p_.near_levels[l].point_count);
+    return {reference.x, reference.y, reference.width * step, reference.height * step,
+            reference.check};
+  }
+
+  // A point in pixels of its level. Operations are written out: quick and strict sums are of the
+  // same numbers.
+  __device__ __forceinline__ float2 to_pixels(Frame const& frame, float width, float height,
+                                              float x, float y) const {
+    if constexpr (!Config::kFused) {
+      return {fmaf(x, width, -0.5f), fmaf(y, height, -0.5f)};
+    } else if (p_.reference_dim == 2) {
+      return {__fadd_rn(fmaf(frame.x, width, -0.5f), x),
+              __fadd_rn(fmaf(frame.y, height, -0.5f), y)};
+    } else {
+      return {fmaf(fmaf(x, frame.x_step, frame.x), width, -0.5f),
+              fmaf(fmaf(y, frame.y_step, frame.y), height, -0.5f)};
+    }
+  }
+
+  Params const& p_;
+  Work const& work_;
+  Shared<Config>& shared_;
+  unsigned lane_;
+  unsigned j_;    // of the slot
+  unsigned sub_;  // of the slots that share a row
+  int K_;
+  RowSoftmax softmax_;
+};
+
+// The block's table of places: a level each where all have kPoints points, else a point each.
+template <class Config>
+__device__ void fill_places(Params const& p, Work const& work, Shared<Config>& shared) {
+  int const count = Config::kPoints > 0 ? p.level_count : static_cast<int>(p.point_total);
+  for (int i = static_cast<int>(threadIdx.x); i < count; i += Config::kThreads) {
+    int l = i;
+    if constexpr (Config::kPoints == 0) {
+      l = 0;
+      while (i >= p.near_levels[l].point_start + p.near_levels[l].point_count) ++l;
+    }
+    LevelParams const& level = p.near_levels[l];
+    shared.places[i] = {static_cast<float>(level.width), static_cast<float>(level.height),
+                        static_cast<float>(level.row_tokens),
+                        static_cast<std::uint32_t>(level.origin) * work.pixel_units};
+    shared.level_of[i] = static_cast<std::uint8_t>(l);
+  }
+}
+
+}  // namespace msda::persistent
