@@ -40,6 +40,18 @@ __device__ __forceinline__ Real convert(T x) {
   }
 }
 
+// Two float16 as they lie in memory.
+__device__ __forceinline__ std::uint32_t bits_of(__half2 pair) {
+  std::uint32_t bits;
+  memcpy(&bits, &pair, sizeof(bits));
+  return bits;
+}
+__device__ __forceinline__ __half2 halves_of(std::uint32_t bits) {
+  __half2 pair;
+  memcpy(&pair, &bits, sizeof(pair));
+  return pair;
+}
+
 // Element `index` of an array whose type is known at run time; F8_E4M3 is for values alone.
 template <typename Real>
 __device__ __forceinline__ Real load_element(msda_dtype dtype, const void* array,

@@ -70,9 +70,7 @@ __device__ __forceinline__ void multiply_add(float (&sum)[Config::kChannels], fl
       if constexpr (Config::kType == ValueType::bf16) {
         v = {__uint_as_float(word << 16), __uint_as_float(word & 0xffff0000u)};
       } else {
-        __half2 pair;
-        memcpy(&pair, &word, sizeof(pair));
-        v = __half22float2(pair);
+        v = __half22float2(halves_of(word));
       }
       sum[2 * w] = fmaf(weight, v.x, sum[2 * w]);
       sum[2 * w + 1] = fmaf(weight, v.y, sum[2 * w + 1]);
@@ -96,9 +94,7 @@ __device__ __forceinline__ void multiply_add_halves(__half2 (&sum)[Config::kChan
         sum[2 * w + i] = __hfma2(weight, pair, sum[2 * w + i]);
       }
     } else {
-      __half2 pair;
-      memcpy(&pair, &word, sizeof(pair));
-      sum[w] = __hfma2(weight, pair, sum[w]);
+      sum[w] = __hfma2(weight, halves_of(word), sum[w]);
     }
   }
 }

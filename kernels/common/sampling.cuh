@@ -123,6 +123,18 @@ __device__ Softmax<Real> softmax_of(Params const& p, PointRow const& row) {
   return result;
 }
 
+// The level of entry i of a block's table of places, which has a level each where all levels have
+// kPoints points, else a point each.
+template <class Config>
+__device__ __forceinline__ int level_of_place(Params const& p, int i) {
+  int l = i;
+  if constexpr (Config::kPoints == 0) {
+    l = 0;
+    while (i >= p.near_levels[l].point_start + p.near_levels[l].point_count) ++l;
+  }
+  return l;
+}
+
 // A point on an axis of n pixels, at least half inside. Where one of its two pixels is outside, the
 // other stands for both with half of its weight each: what is not part of the result, NaN or
 // infinite as it may be, is never read.

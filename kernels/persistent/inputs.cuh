@@ -132,9 +132,7 @@ __device__ __forceinline__ float2 pair_of(msda_dtype dtype, std::uint32_t word) 
   if (dtype == MSDA_BF16) {
     return {__uint_as_float(word << 16), __uint_as_float(word & 0xffff0000u)};
   }
-  __half2 pair;
-  memcpy(&pair, &word, sizeof(pair));
-  return __half22float2(pair);
+  return __half22float2(halves_of(word));
 }
 
 template <int kBatch>

@@ -57,17 +57,6 @@ __device__ __forceinline__ void get_record(std::uint32_t at, Record& record) {
   record = {first, __uint_as_float(share), __uint_as_float(upper), __uint_as_float(lower)};
 }
 
-__device__ __forceinline__ std::uint32_t bits_of(__half2 pair) {
-  std::uint32_t bits;
-  memcpy(&bits, &pair, sizeof(bits));
-  return bits;
-}
-__device__ __forceinline__ __half2 halves_of(std::uint32_t bits) {
-  __half2 pair;
-  memcpy(&pair, &bits, sizeof(pair));
-  return pair;
-}
-
 // What the four pixels of a point weigh, as halves.
 struct HalfWeights {
   __half2 first;  // of a row: the upper and the lower one's

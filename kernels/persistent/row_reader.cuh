@@ -252,11 +252,7 @@ template <class Config>
 __device__ void fill_places(Params const& p, Work const& work, Shared<Config>& shared) {
   int const count = Config::kPoints > 0 ? p.level_count : static_cast<int>(p.point_total);
   for (int i = static_cast<int>(threadIdx.x); i < count; i += Config::kThreads) {
-    int l = i;
-    if constexpr (Config::kPoints == 0) {
-      l = 0;
-      while (i >= p.near_levels[l].point_start + p.near_levels[l].point_count) ++l;
-    }
+    int const l = level_of_place<Config>(p, i);
     LevelParams const& level = p.near_levels[l];
     shared.places[i] = {static_cast<float>(level.width), static_cast<float>(level.height),
                         static_cast<float>(level.row_tokens),

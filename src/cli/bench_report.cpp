@@ -63,14 +63,10 @@ std::string bench_table(std::vector<BenchRow> const& rows, BenchSettings const& 
 }
 
 std::string bench_json(std::vector<BenchRow> const& rows, BenchSettings const& settings) {
-  Json json = {{"build", msda_build_info()},
-               {"machine", machine_json()},
-               {"settings",
-                {{"threads", settings.threads},
-                 {"seed", settings.seed},
-                 {"warmup", settings.warmup},
-                 {"flush_bytes", settings.flush_bytes}}},
-               {"results", Json::array()}};
+  Json json = report_json({{"threads", settings.threads},
+                           {"seed", settings.seed},
+                           {"warmup", settings.warmup},
+                           {"flush_bytes", settings.flush_bytes}});
   for (BenchRow const& row : rows) json["results"].push_back(row_json(row));
   return json.dump(2) + "\n";
 }

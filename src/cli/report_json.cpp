@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 namespace msda::cli {
 
 std::string_view operation_name(ProblemSpec const& spec) {
@@ -23,7 +25,12 @@ std::string machine_text(unsigned threads) {
   return fmt::format("{}, {} thread{}", cpu_name(), threads, threads == 1 ? "" : "s");
 }
 
-Json machine_json() { return {{"cpu", cpu_name()}, {"hardware_threads", hardware_threads()}}; }
+Json report_json(Json settings) {
+  return {{"build", msda_build_info()},
+          {"machine", {{"cpu", cpu_name()}, {"hardware_threads", hardware_threads()}}},
+          {"settings", std::move(settings)},
+          {"results", Json::array()}};
+}
 
 Json problem_json(ProblemSpec const& spec) {
   Json levels = Json::array();

@@ -18,7 +18,8 @@ std::string input_name(ProblemSpec const& spec);           // "sampled", "fused2
 std::string_view math_name(ProblemSpec const& spec);       // "accurate"
 std::string machine_text(unsigned threads);                // "AMD EPYC, 2 threads"
 
-Json machine_json();
+// What a report begins with; its rows go to "results".
+Json report_json(Json settings);
 Json problem_json(ProblemSpec const& spec);
 Json timing_json(Timing const& timing);
 

@@ -22,15 +22,11 @@ std::string tune_table(std::vector<TuneRow> const& rows, TuneSettings const& set
 }
 
 std::string tune_json(std::vector<TuneRow> const& rows, TuneSettings const& settings) {
-  Json json = {{"build", msda_build_info()},
-               {"machine", machine_json()},
-               {"settings",
-                {{"threads", settings.threads},
-                 {"seed", settings.seed},
-                 {"budget_ms", settings.budget_ms},
-                 {"warmup", settings.warmup},
-                 {"flush_bytes", settings.flush_bytes}}},
-               {"results", Json::array()}};
+  Json json = report_json({{"threads", settings.threads},
+                           {"seed", settings.seed},
+                           {"budget_ms", settings.budget_ms},
+                           {"warmup", settings.warmup},
+                           {"flush_bytes", settings.flush_bytes}});
   for (TuneRow const& row : rows) {
     json["results"].push_back(
         {{"workload", row.workload},
