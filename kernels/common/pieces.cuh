@@ -39,13 +39,38 @@ __device__ __forceinline__ PieceOf<Config::kPieceBytes> load_piece(const char* a
       }
     }
   } else if constexpr (Config::kPieceBytes == 16) {
-    uint4 const v = __ldg(reinterpret_cast<const uint4*>(at));
-    piece = {{v.x, v.y, v.z, v.w}};
+    asm volatile("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(piece.word[0]), "=r"(piece.word[1]), "=r"(piece.word[2]),
+                   "=r"(piece.word[3])
+                 : "l"(at));
   } else {
     uint2 const v = __ldg(reinterpret_cast<const uint2*>(at));
     piece = {{v.x, v.y}};
   }
   return piece;
+}
+
+// Four F8_E4M3 as two pairs of float16, exactly. Written out: cuda_fp8.h moves the upper two down
+// first.
+struct HalfPairs {
+  __half2 pair[2];
+};
+__device__ __forceinline__ HalfPairs unpack_f8(std::uint32_t word) {
+  std::uint32_t lower, upper;
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+  asm("{\n.reg .b16 lower, upper;\nmov.b32 {lower, upper}, %2;\n"
+      "cvt.rn.f16x2.e4m3x2 %0, lower;\ncvt.rn.f16x2.e4m3x2 %1, upper;\n}"
+      : "=r"(lower), "=r"(upper)
+      : "r"(word));
+#else
+  auto const convert = [](std::uint32_t bytes) {
+    return bits_of(
+        __half2(__nv_cvt_fp8x2_to_halfraw2(static_cast<__nv_fp8x2_storage_t>(bytes), __NV_E4M3)));
+  };
+  lower = convert(word & 0xffffu);
+  upper = convert(word >> 16);
+#endif
+  return {{halves_of(lower), halves_of(upper)}};
 }
 
 // sum[c] += weight * channel c
@@ -58,10 +83,10 @@ __device__ __forceinline__ void multiply_add(float (&sum)[Config::kChannels], fl
     if constexpr (Config::kType == ValueType::f32) {
       sum[w] = fmaf(weight, __uint_as_float(word), sum[w]);
     } else if constexpr (Config::kType == ValueType::f8) {
+      HalfPairs const pairs = unpack_f8(word);
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
-        auto const pair = static_cast<__nv_fp8x2_storage_t>(word >> (16 * i));
-        float2 const v = __half22float2(__half2(__nv_cvt_fp8x2_to_halfraw2(pair, __NV_E4M3)));
+        float2 const v = __half22float2(pairs.pair[i]);
         sum[4 * w + 2 * i] = fmaf(weight, v.x, sum[4 * w + 2 * i]);
         sum[4 * w + 2 * i + 1] = fmaf(weight, v.y, sum[4 * w + 2 * i + 1]);
       }
@@ -87,12 +112,9 @@ __device__ __forceinline__ void multiply_add_halves(__half2 (&sum)[Config::kChan
   for (int w = 0; w < Config::kPieceBytes / 4; ++w) {
     std::uint32_t const word = piece.word[w];
     if constexpr (Config::kType == ValueType::f8) {
+      HalfPairs const pairs = unpack_f8(word);
 #pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        auto const bytes = static_cast<__nv_fp8x2_storage_t>(word >> (16 * i));
-        __half2 const pair(__nv_cvt_fp8x2_to_halfraw2(bytes, __NV_E4M3));
-        sum[2 * w + i] = __hfma2(weight, pair, sum[2 * w + i]);
-      }
+      for (int i = 0; i < 2; ++i) sum[2 * w + i] = __hfma2(weight, pairs.pair[i], sum[2 * w + i]);
     } else {
       sum[w] = __hfma2(weight, halves_of(word), sum[w]);
     }

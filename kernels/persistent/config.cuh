@@ -7,7 +7,8 @@
 namespace msda::persistent {
 
 template <ValueType kTypeOfValue, Channels kMostChannels, Points kPointsOfLevel,
-          Spread kSpreadOfRow, bool kIsFused, bool kIsGrouped, bool kIsAligned>
+          Spread kSpreadOfRow, bool kIsFused, bool kIsGrouped, bool kIsAligned, Heads kHeadsOfAll,
+          InputTypes kTypesOfInputs>
 struct RowsConfig {
   static constexpr ValueType kType = kTypeOfValue;
   using Element = typename ValueTraits<kType>::Element;
@@ -32,16 +33,33 @@ struct RowsConfig {
   static constexpr int kChunk = kLanes * kSpread * kBatch;  // points of a row
   static constexpr int kInFlight = kAligned ? in_flight_of(kLayout, kSpreadOfRow, kPieces) : 1;
   static constexpr bool kF8 = kType == ValueType::f8;
-  // As many as there are registers for without spilling; measured best for the first of them.
+  // Where it is known, D is the most, and every level has a pixel beside and below another.
+  static constexpr int kHeadCount = kHeadsOfAll;
+  static constexpr bool kIsKnown = kHeadCount > 0;
+  static constexpr InputTypes kInputs = kTypesOfInputs;
+  static constexpr int kPixelBytes = kHeadCount * kMostChannels * kElementBytes;
+  // As many as there are registers for without spilling.
+  static constexpr bool kIsLean =
+      kIsKnown && kPoints > 0 && (kType == ValueType::f16 || kType == ValueType::bf16);
   static constexpr int kThreads =
-      !kAligned                                                                             ? 256
-      : slots_of(kSpreadOfRow) == 4 || (kHalves && (kMostChannels > 32 || (kF8 && kFused))) ? 512
-      : kFused || kPoints == 0 || kF8 || kHalves                                            ? 640
-                                                                                            : 768;
+      !kAligned ? 256
+      : slots_of(kSpreadOfRow) == 4 || (kHalves && (kMostChannels > 32 || (kF8 && kFused))) ||
+              ((kFused || kType == ValueType::f32) && kPoints > 0 && !kIsKnown)
+          ? 512
+      : kFused || !kIsLean ? 640
+                           : 768;
   // A level for all points of a batch.
   static constexpr bool kLevelOfBatch = kHalves || (kPoints > 0 && kPoints % kBatch == 0);
-  // And the steps to the row below, one for each lane of a slot, few enough to be kept.
-  static constexpr bool kStepsOfChunk = kLevelOfBatch && kSpread == 1 && kLanes <= 4;
+  // The levels of a slot's points of a chunk, where they are as many each time.
+  static constexpr int kOfSlot = kLanes * kBatch;
+  static constexpr int kLevelsOfSlot = kPoints == 0             ? 0
+                                       : kPoints % kOfSlot == 0 ? 1
+                                       : kOfSlot % kPoints == 0 ? kOfSlot / kPoints
+                                                                : 0;
+  // One level, whatever the lane.
+  static constexpr bool kLevelOfChunk = kLevelsOfSlot == 1 && kSpread == 1;
+  static constexpr bool kStepsOfChunk = kLevelsOfSlot > 0 && kLevelsOfSlot <= 4;
+  static constexpr int kSteps = kStepsOfChunk ? kLevelsOfSlot : 1;
   static constexpr int kPlaces = kPoints > 0 ? kInlineLevels : kMostPoints;
 };
 

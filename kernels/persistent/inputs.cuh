@@ -56,7 +56,7 @@ __device__ __forceinline__ void stream(const char* at, std::uint32_t* to) {
 // Element by element, for tensors or rows that are not aligned. What is behind the row repeats its
 // last point.
 template <int kBatch>
-__device__ __forceinline__ void read_narrow(Params const& p, std::int64_t row_start, int k,
+__device__ __forceinline__ void read_narrow(Params const& p, std::uint32_t row_start, int k,
                                             Inputs<kBatch>& inputs) {
   auto const half = [](const void* array, std::int64_t index) -> std::uint32_t {
     return __ldg(static_cast<const std::uint16_t*>(array) + index);
@@ -66,7 +66,8 @@ __device__ __forceinline__ void read_narrow(Params const& p, std::int64_t row_st
   };
 #pragma unroll
   for (int i = 0; i < kBatch; ++i) {
-    std::int64_t const at = row_start + min(k + i, static_cast<int>(p.point_total) - 1);
+    std::int64_t const at =
+        row_start + static_cast<std::uint32_t>(min(k + i, static_cast<int>(p.point_total) - 1));
     if (p.coord_dtype == MSDA_F32) {
       inputs.coord[2 * i] = word(p.coord, 2 * at);
       inputs.coord[2 * i + 1] = word(p.coord, 2 * at + 1);
@@ -85,46 +86,47 @@ __device__ __forceinline__ void read_narrow(Params const& p, std::int64_t row_st
 // Whether a lane has the two halves of its 32 bytes of coordinates in turn: the lanes of a quarter
 // warp begin with different halves, so that they meet different banks.
 template <int kBatch>
-__device__ __forceinline__ bool halves_are_turned(Params const& p, Work const& work,
+__device__ __forceinline__ bool halves_are_turned(bool wide_inputs, msda_dtype coord_dtype,
                                                   unsigned lane) {
-  return kBatch == 4 && work.wide_inputs && p.coord_dtype == MSDA_F32 && (lane & 4) != 0;
+  return kBatch == 4 && wide_inputs && coord_dtype == MSDA_F32 && (lane & 4) != 0;
 }
 
 // kBatch weights from number `first` of all on.
-template <int kBatch>
-__device__ __forceinline__ void stream_weights(Params const& p, std::int64_t first,
+template <int kBatch, InputTypes kTypes>
+__device__ __forceinline__ void stream_weights(Params const& p, std::uint32_t first,
                                                std::uint32_t* to) {
   const char* const weight = static_cast<const char*>(p.weight);
-  if (p.weight_dtype == MSDA_F32) {
-    stream<4 * kBatch>(weight + first * 4, to);
+  if (kTypes == inputs_f32 || p.weight_dtype == MSDA_F32) {
+    stream<4 * kBatch>(weight + std::uint64_t{first} * 4, to);
   } else {
-    stream<2 * kBatch>(weight + first * 2, to);
+    stream<2 * kBatch>(weight + std::uint64_t{first} * 2, to);
   }
 }
 
 // Points k to k + kBatch - 1 of the row whose first point is number row_start of all.
-template <int kBatch>
+template <int kBatch, InputTypes kTypes>
 __device__ __forceinline__ Inputs<kBatch> read_inputs(Params const& p, Work const& work,
-                                                      std::int64_t row_start, int k,
+                                                      std::uint32_t row_start, int k,
                                                       unsigned lane) {
   Inputs<kBatch> inputs;
-  if (!work.wide_inputs) {
+  if (kTypes == inputs_any && !work.wide_inputs) {
     read_narrow(p, row_start, k, inputs);
     return inputs;
   }
   // Wide inputs come in whole batches.
-  std::int64_t const first = row_start + min(k, static_cast<int>(p.point_total) - kBatch);
+  std::uint32_t const first =
+      row_start + static_cast<std::uint32_t>(min(k, static_cast<int>(p.point_total) - kBatch));
   const char* const coord = static_cast<const char*>(p.coord);
-  if (p.coord_dtype != MSDA_F32) {
-    stream<4 * kBatch>(coord + first * 4, inputs.coord);
+  if (kTypes == inputs_any && p.coord_dtype != MSDA_F32) {
+    stream<4 * kBatch>(coord + std::uint64_t{first} * 4, inputs.coord);
   } else if constexpr (kBatch == 4) {
-    unsigned const turned = (lane & 4) * 4;
-    stream<16>(coord + first * 8 + turned, inputs.coord);
-    stream<16>(coord + first * 8 + (16 - turned), inputs.coord + 4);
+    std::uint32_t const half = first / 2 + (lane & 4) / 4;  // of two points, at an even place
+    stream<16>(coord + std::uint64_t{half} * 16, inputs.coord);
+    stream<16>(coord + std::uint64_t{half ^ 1} * 16, inputs.coord + 4);
   } else {
-    stream<8 * kBatch>(coord + first * 8, inputs.coord);
+    stream<8 * kBatch>(coord + std::uint64_t{first} * 8, inputs.coord);
   }
-  stream_weights<kBatch>(p, first, inputs.weight);
+  stream_weights<kBatch, kTypes>(p, first, inputs.weight);
   return inputs;
 }
 
@@ -151,21 +153,24 @@ __device__ __forceinline__ void weights_of(std::uint32_t const (&words)[kBatch],
 }
 
 // Of points k to k + kBatch - 1, as numbers at once.
-template <int kBatch>
+template <int kBatch, InputTypes kTypes>
 __device__ __forceinline__ void read_weights(Params const& p, Work const& work,
-                                             std::int64_t row_start, int k,
+                                             std::uint32_t row_start, int k,
                                              float (&weight)[kBatch]) {
-  if (!work.wide_inputs) {
+  auto const clamped = [&](int index, int last) {
+    return row_start + static_cast<std::uint32_t>(min(index, last));
+  };
+  int const K = static_cast<int>(p.point_total);
+  if (kTypes == inputs_any && !work.wide_inputs) {
 #pragma unroll
     for (int i = 0; i < kBatch; ++i) {
-      std::int64_t const at = row_start + min(k + i, static_cast<int>(p.point_total) - 1);
-      weight[i] = load_narrow(p.weight_dtype, p.weight, at);
+      weight[i] = load_narrow(p.weight_dtype, p.weight, clamped(k + i, K - 1));
     }
     return;
   }
   std::uint32_t words[kBatch];
-  stream_weights<kBatch>(p, row_start + min(k, static_cast<int>(p.point_total) - kBatch), words);
-  weights_of(words, p.weight_dtype, weight);
+  stream_weights<kBatch, kTypes>(p, clamped(k, K - kBatch), words);
+  weights_of(words, kTypes == inputs_f32 ? MSDA_F32 : p.weight_dtype, weight);
 }
 
 template <int kBatch>

@@ -30,8 +30,18 @@ inline constexpr std::int64_t kUnitBytes = 16;               // that offsets cou
 inline constexpr std::int64_t kMostItemUnits = 0xffff0000u;  // values of a batch item
 inline constexpr std::int64_t kMostTokens = 1 << 30;         // of a batch item
 inline constexpr std::int64_t kMostJobs = 1 << 30;
+inline constexpr std::int64_t kMostPointsOfAll = 0xffffffff;  // B Q M K
+inline constexpr std::int32_t kMostRounds = 6;
 inline constexpr std::int32_t kMostOfBatch = 4;       // points that a lane prepares
 inline constexpr std::int64_t kMostPixels = 1 << 16;  // of a level, in halves
+
+// Heads of a problem, where the kernel knows them when compiled, and with them the distance of two
+// pixels: all its levels have two columns and rows or more then.
+enum Heads : std::int32_t { heads_any = 0, heads_1 = 1, heads_8 = 8 };
+
+// What coordinates and weights are: of any type and alignment, told at run time, or both float32
+// and loaded in vectors.
+enum InputTypes : std::int32_t { inputs_any, inputs_f32 };
 
 // How a warp's lanes are dealt.
 struct Layout {
@@ -71,7 +81,7 @@ constexpr std::int32_t pieces_of(std::int32_t channels, std::int32_t element_byt
 // Points that a lane prepares before the row's lanes gather them.
 constexpr std::int32_t batch_of(Layout const& layout) {
   std::int32_t const lanes = layout.lanes * layout.spread;
-  return lanes <= 4 ? kMostOfBatch : lanes == 8 ? 2 : 1;
+  return lanes <= 2 ? kMostOfBatch : lanes <= 8 ? 2 : 1;
 }
 
 // Points of a row whose loads are out at a time.

@@ -88,7 +88,9 @@ bool sizes_fit(Entry const& entry, Problem const& problem) {
     return false;
   if (problem.query_count * problem.head_count >= kMostJobs) return false;
   std::int64_t const jobs = jobs_of(entry, problem).of_item;
-  return jobs == 0 || problem.batch <= kMostJobs / jobs;
+  if (jobs > 0 && problem.batch > kMostJobs / jobs) return false;
+  std::int64_t const points = problem.query_count * problem.head_count * problem.point_total;
+  return points == 0 || problem.batch <= kMostPointsOfAll / points;
 }
 
 bool pixels_fit_halves(Problem const& problem) {
@@ -110,6 +112,19 @@ bool needs_strict(Problem const& problem) {
     return level.width < 1 || level.height < 1 ||
            level.row_tokens * (level.height + 2) >= kExactTokens;
   });
+}
+
+// The heads of the problem, where a kernel may know them: see Heads.
+Heads known_heads(Entry const& entry, Problem const& problem) {
+  bool const is_packed = problem.head_dim == entry.channels &&
+                         problem.value.row == problem.head_count * problem.head_dim &&
+                         problem.value.head == problem.head_dim;
+  bool const is_wide = std::ranges::all_of(
+      problem.levels, [](Level const& level) { return level.width > 1 && level.height > 1; });
+  if (!is_packed || !is_wide) return heads_any;
+  return problem.head_count == heads_1   ? heads_1
+         : problem.head_count == heads_8 ? heads_8
+                                         : heads_any;
 }
 
 Reason reject(Variant const& variant, Problem const& problem, Device const& device) {
@@ -207,34 +222,42 @@ void workspace(Variant const&, Problem const&, Device const&, Arena&) {}
 
 // Rounds in which the jobs are dealt, where there are enough: concurrent pieces are then neighbours
 // that share L2, and cheap and dear regions spread over the SMs.
-constexpr std::int64_t kRounds = 6;
 constexpr std::int64_t kLeastPiece = 48;  // jobs
 
 Work make_work(Entry const& entry, Problem const& problem, Device const& device) {
   Jobs const each = jobs_of(entry, problem);
   std::int64_t const jobs = each.of_item * problem.batch;
   std::int64_t const blocks = std::min<std::int64_t>(device.sm_count, jobs);
-  std::int64_t const rounds =
-      std::clamp<std::int64_t>(jobs / std::max<std::int64_t>(blocks * kLeastPiece, 1), 1, kRounds);
+  std::int64_t const rounds = std::clamp<std::int64_t>(
+      jobs / std::max<std::int64_t>(blocks * kLeastPiece, 1), 1, kMostRounds);
   std::int64_t const dealt = std::max<std::int64_t>(blocks * rounds, 1);
   auto const u32 = [](std::int64_t n) { return static_cast<std::uint32_t>(n); };
   auto const at_least_one = [&](std::int64_t n) { return u32(std::max<std::int64_t>(n, 1)); };
   Work work{};
   work.jobs = u32(jobs);
-  work.item_jobs = divider(at_least_one(each.of_item));
+  work.groups = divider(at_least_one(each.of_item / std::max<std::int64_t>(each.of_group, 1)));
   work.group_jobs = divider(at_least_one(each.of_group));
   work.piece_jobs = divider(at_least_one((jobs + dealt - 1) / dealt));
-  work.blocks = divider(at_least_one(blocks));
+  work.blocks = at_least_one(blocks);
+  work.rounds = u32(rounds);
   work.rotation = u32(blocks / (rounds + 1) + 1);
   work.visits = u32(problem.query_count);
+  work.heads = u32(problem.head_count);
+  work.points = u32(problem.point_total);
+  work.head_dim = u32(problem.head_dim);
+  std::int64_t const element = dtype_bytes(problem.value_dtype);
+  work.item_bytes = static_cast<std::uint64_t>(problem.value.batch * element);
+  work.head_bytes = u32(problem.value.head * element);
   work.strict = needs_strict(problem);
   std::int64_t const pixel_bytes = problem.value.row * dtype_bytes(problem.value_dtype);
   work.pixel_units = u32(pixel_bytes / kUnitBytes);
   for (std::size_t l = 0; l < problem.levels.size(); ++l) {
     Level const& level = problem.levels[l];
+    work.places[l] = {static_cast<float>(level.width), static_cast<float>(level.height),
+                      static_cast<float>(level.row_tokens),
+                      u32(level.origin * pixel_bytes / kUnitBytes)};
     work.beside_units[l] = level.width > 1 ? work.pixel_units : 0;
     work.row_units[l] = level.height > 1 ? u32(level.row_tokens * pixel_bytes / kUnitBytes) : 0;
-    work.origins[l] = u32(level.origin * pixel_bytes / kUnitBytes);
   }
   return work;
 }
@@ -260,6 +283,7 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
   plan.instance = entry.instance();
   plan.how.fused = problem.fused();
   plan.how.grouped = is_grouped(entry, problem);
+  plan.how.heads = known_heads(entry, problem);
   plan.how.aligned = value_strides_are_multiples(problem, kPieceBytes);
   plan.wide_inputs = problem.point_total % 4 == 0;
   plan.instance.load(plan.how);
@@ -278,6 +302,8 @@ void launch(Variant const&, Launch const& launch) {
   work.aligned_output = is_aligned(params.output);
   How how = plan.how;
   how.aligned = how.aligned && is_aligned(params.value);
+  bool const is_float32 = params.coord_dtype == MSDA_F32 && params.weight_dtype == MSDA_F32;
+  how.inputs = work.wide_inputs && is_float32 ? inputs_f32 : inputs_any;
   plan.instance.launch(params, work, how, static_cast<cudaStream_t>(launch.call.stream));
 }
 

@@ -10,13 +10,36 @@
 namespace msda::persistent {
 
 // Calls fn with the RowsConfig for what is known at run time.
+template <ValueType kType, Channels kMost, Points kPoints, Spread kSpread, bool kFused,
+          bool kGrouped, bool kAligned, class Fn>
+void with_heads(How how, Fn fn) {
+#define MSDA_CONFIG(heads, inputs) \
+  RowsConfig<kType, kMost, kPoints, kSpread, kFused, kGrouped, kAligned, heads, inputs>()
+  if constexpr (kAligned && kMost == d32) {
+    constexpr bool kOneToALine =
+        heads_of_line(kMost, sizeof(typename ValueTraits<kType>::Element)) == 1;
+    if constexpr (kGrouped || kOneToALine) {
+      if (how.heads == heads_8 && how.inputs == inputs_f32)
+        return fn(MSDA_CONFIG(heads_8, inputs_f32));
+      if (how.heads == heads_8) return fn(MSDA_CONFIG(heads_8, inputs_any));
+    }
+    if constexpr (!kGrouped) {
+      if (how.heads == heads_1 && how.inputs == inputs_f32)
+        return fn(MSDA_CONFIG(heads_1, inputs_f32));
+      if (how.heads == heads_1) return fn(MSDA_CONFIG(heads_1, inputs_any));
+    }
+  }
+  fn(MSDA_CONFIG(heads_any, inputs_any));
+#undef MSDA_CONFIG
+}
+
 template <ValueType kType, Channels kMost, Points kPoints, Spread kSpread, class Fn>
 void with_config(How how, Fn fn) {
   constexpr bool kCanGroup = heads_of_line(kMost, sizeof(typename ValueTraits<kType>::Element)) > 1;
   with_bool(how.fused, [&](auto fused) {
     with_bool(how.aligned, [&](auto aligned) {
       with_bool(how.grouped, [&](auto grouped) {
-        fn(RowsConfig<kType, kMost, kPoints, kSpread, fused, grouped && kCanGroup, aligned>());
+        with_heads<kType, kMost, kPoints, kSpread, fused, grouped && kCanGroup, aligned>(how, fn);
       });
     });
   });
@@ -26,17 +49,19 @@ template <ValueType kType, Channels kMost, Points kPoints, Spread kSpread>
 struct InstanceOf {
   static void load(How how) {
     for (bool const aligned : {false, true}) {
-      how.aligned = aligned;
-      with_config<kType, kMost, kPoints, kSpread>(
-          how, [](auto config) { load_kernel<persistent_rows<decltype(config)>>(); });
+      for (InputTypes const inputs : {inputs_any, inputs_f32}) {
+        how.aligned = aligned;
+        how.inputs = inputs;
+        with_config<kType, kMost, kPoints, kSpread>(
+            how, [](auto config) { load_kernel<persistent_rows<decltype(config)>>(); });
+      }
     }
   }
 
   static void launch(Params const& p, Work const& work, How how, cudaStream_t stream) {
     with_config<kType, kMost, kPoints, kSpread>(how, [&](auto config) {
       using Config = decltype(config);
-      launch_kernel<persistent_rows<Config>>(work.blocks.divisor, Config::kThreads, stream, p,
-                                             work);
+      launch_kernel<persistent_rows<Config>>(work.blocks, Config::kThreads, stream, p, work);
     });
   }
 };

@@ -23,33 +23,49 @@ struct Divider {
 };
 Divider divider(std::uint32_t divisor);
 
+// Of the level of a point, or of P points: what locating needs.
+struct alignas(16) Place {
+  float width;
+  float height;
+  float row_tokens;      // from a pixel to the one below
+  std::uint32_t origin;  // of pixel (0, 0), in steps of 16 bytes
+};
+
 // How the rows of a problem are dealt. A job is what a warp does at a time: a few neighbouring
 // queries with a group of heads that lie in one line. A piece is a run of neighbouring jobs: all
 // queries of one group after the other. In every round each block has one piece, and its warps draw
 // jobs from it in order.
 struct Work {
-  Divider item_jobs;       // jobs of a batch item
-  Divider group_jobs;      // of one group of heads in it
-  Divider piece_jobs;      // of a piece
-  Divider blocks;          // of the launch
+  Divider group_jobs;    // jobs of one group of heads of a batch item
+  Divider groups;        // of a batch item
+  Divider piece_jobs;    // of a piece
+  std::uint32_t blocks;  // of the launch
+  std::uint32_t rounds;
   std::uint32_t jobs;      // all
   std::uint32_t rotation;  // by how many blocks a round is turned against the one before
   std::uint32_t visits;    // Q
-  bool wide_inputs;        // coordinates and weights can be loaded in vectors
-  bool aligned_output;     // and output stored so
-  bool strict;             // empty levels, or levels of 2^24 tokens
+  std::uint32_t heads;     // M
+  std::uint32_t points;    // K
+  std::uint32_t head_dim;
+  std::uint64_t item_bytes;  // from the values of a batch item to those of the next
+  std::uint32_t head_bytes;
+  bool wide_inputs;             // coordinates and weights can be loaded in vectors
+  bool aligned_output;          // and output stored so
+  bool strict;                  // empty levels, or levels of 2^24 tokens
+  Place places[kInlineLevels];  // of each level
   // Of each level, 0 where there is no other: from a pixel to the one on the right, and below.
   std::uint32_t beside_units[kInlineLevels];
   std::uint32_t row_units[kInlineLevels];
-  std::uint32_t origins[kInlineLevels];  // its pixel (0, 0)
-  std::uint32_t pixel_units;             // of a token
-  const std::int32_t* order;             // [Q] queries in the order of their visits, or null
+  std::uint32_t pixel_units;  // of a token
+  const std::int32_t* order;  // [Q] queries in the order of their visits, or null
 };
 
 struct How {
   bool fused = false;
   bool grouped = false;  // heads come in whole lines, see layout_of()
   bool aligned = false;  // pieces of value lie at multiples of 16 bytes
+  Heads heads = heads_any;
+  InputTypes inputs = inputs_any;
 };
 
 // An instantiation: a row of variants.inc.

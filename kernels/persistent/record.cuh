@@ -5,15 +5,9 @@
 #include "kernels/common/elements.cuh"
 #include "kernels/persistent/config.cuh"
 
-namespace msda::persistent {
+#include <algorithm>
 
-// Of the level of a point, or of P points: what locating needs.
-struct alignas(16) Place {
-  float width;
-  float height;
-  float row_tokens;      // from a pixel to the one below
-  std::uint32_t origin;  // of pixel (0, 0), in steps of 16 bytes
-};
+namespace msda::persistent {
 
 // One located point: two neighbouring pixels of a row, and the two below.
 struct alignas(16) Record {
@@ -31,6 +25,19 @@ struct alignas(8) HalfRecord {
 
 template <class Config>
 using RecordOf = std::conditional_t<Config::kHalves, HalfRecord, Record>;
+
+// A warp's records: those of the slots' first lanes, one after the other, then those of the second
+// ones, so that all slots read theirs at once. The rows are set off against each other, so that
+// neighbouring lanes of a slot write to different banks.
+template <class Config>
+struct RecordTable {
+  static constexpr int kRecordBytes = sizeof(RecordOf<Config>);
+  static constexpr int kSlots = 32 / Config::kLanes;
+  static constexpr int kOffset =
+      Config::kLanes == 1 || kSlots == 1 ? 0 : std::max(16, 128 / Config::kLanes);
+  static constexpr int kRowBytes = kSlots * kRecordBytes + kOffset;  // of the slots' same lane
+  static constexpr int kBytes = Config::kLanes * kRowBytes;
+};
 
 // In shared memory, by its address there: written out, because the compiler else computes the
 // address anew for each access.
@@ -82,7 +89,15 @@ struct Between {
   float inside;     // what is left of the weight; 0 also where x is no number
 };
 
+// kTwo: n is 2 or more.
+template <bool kTwo = false>
 __device__ __forceinline__ Between between(float x, float n) {
+  if constexpr (kTwo) {
+    float const base = floorf(fminf(fmaxf(x, 0.0f), n - 2.0f));
+    float const from_base = x - base;
+    float const share = __saturatef(from_base);
+    return {base, from_base, share, __saturatef(1.0f - fabsf(from_base - share))};
+  }
   float const base = floorf(fminf(fmaxf(x, 0.0f), fmaxf(n - 2.0f, 0.0f)));
   float const from_base = x - base;
   float const share = fminf(__saturatef(from_base), n - 1.0f);

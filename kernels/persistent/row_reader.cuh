@@ -9,10 +9,11 @@ namespace msda::persistent {
 
 template <class Config>
 struct Shared {
-  RecordOf<Config> records[Config::kThreads / 32][2][32];
+  alignas(16) char records[Config::kThreads / 32][2][RecordTable<Config>::kBytes];
   Place places[Config::kPlaces];
   std::uint8_t level_of[Config::kPlaces];
-  std::uint32_t taken;  // jobs drawn
+  std::uint32_t taken;                    // jobs drawn
+  std::uint32_t pieces[kMostRounds + 1];  // the block's: the first job of each; behind them `jobs`
 };
 
 // What a warp draws: a run of rows.
@@ -53,11 +54,10 @@ struct Frame {
 
 // A lane's row.
 struct Row {
-  std::int64_t row;    // (b Q + q) M + m
-  std::int64_t query;  // b Q + q
-  std::int32_t m;
+  std::uint32_t row;    // (b Q + q) M + m
+  std::uint32_t query;  // b Q + q
+  std::uint32_t m;
   const char* values;  // of the batch item and the head
-  bool is_there;
 };
 
 template <class Config>
@@ -70,38 +70,50 @@ class RowReader {
         lane_(threadIdx.x % 32),
         j_(lane_ % Config::kLanes),
         sub_(lane_ / (Config::kLanes * Config::kHeads) % Config::kSpread),
-        K_(static_cast<int>(p.point_total)) {}
+        K_(static_cast<int>(work.points)) {}
 
   __device__ Job draw() const {
-    std::uint32_t n = 0;
-    if (lane_ == 0) n = atomicAdd(&shared_.taken, 1u);
+    // Not an addition: of that the compiler makes one for all lanes that could take part.
+    std::uint32_t n;
+    asm volatile(
+        "{\n.reg .pred first;\nsetp.eq.u32 first, %2, 0;\nmov.u32 %0, 0;\n"
+        "@first atom.shared.inc.u32 %0, [%1], 0x7fffffff;\n}"
+        : "=r"(n)
+        : "r"(static_cast<std::uint32_t>(__cvta_generic_to_shared(&shared_.taken))), "r"(lane_)
+        : "memory");
     n = __shfl_sync(0xffffffffu, n, 0);
-    std::uint32_t const round = work_.piece_jobs.quotient(n);
-    std::uint32_t const turned = blockIdx.x + round * work_.rotation;
-    std::uint32_t const block = turned - work_.blocks.quotient(turned) * work_.blocks.divisor;
-    std::uint32_t const piece = round * work_.blocks.divisor + block;
-    std::uint32_t const index =
-        piece * work_.piece_jobs.divisor + (n - round * work_.piece_jobs.divisor);
+    std::uint32_t const round = min(work_.piece_jobs.quotient(n), work_.rounds);
+    std::uint32_t const index = shared_.pieces[round] + (n - round * work_.piece_jobs.divisor);
     if (index >= work_.jobs) return {0, 0, 0, false};
-    std::uint32_t const item = work_.item_jobs.quotient(index);
-    std::uint32_t const in_item = index - item * work_.item_jobs.divisor;
-    std::uint32_t const group = work_.group_jobs.quotient(in_item);
-    return {item, group, (in_item - group * work_.group_jobs.divisor) * Config::kQueries, true};
+    std::uint32_t const run = work_.group_jobs.quotient(index);
+    std::uint32_t item, group;
+    if constexpr (Config::kIsKnown) {
+      constexpr std::uint32_t kGroups = Config::kHeadCount / Config::kHeads;
+      item = run / kGroups;
+      group = run % kGroups;
+    } else {
+      item = work_.groups.quotient(run);
+      group = run - item * work_.groups.divisor;
+    }
+    return {item, group, (index - run * work_.group_jobs.divisor) * Config::kQueries, true};
   }
 
   __device__ Row row_of(Job const& job) const {
     unsigned const slot = lane_ / Config::kLanes;
     std::uint32_t const wanted = job.first + slot / (Config::kHeads * Config::kSpread);
-    bool const is_there = wanted < work_.visits;
-    std::uint32_t const visit = is_there ? wanted : 0;
-    auto const m = static_cast<std::int32_t>(job.group * Config::kHeads + slot % Config::kHeads);
-    std::int32_t const q =
-        work_.order == nullptr ? static_cast<std::int32_t>(visit) : __ldg(work_.order + visit);
-    std::int64_t const query = job.item * p_.query_count + q;
-    std::int64_t const first_value = job.item * p_.value_strides.batch + m * p_.value_strides.head;
-    return {query * p_.head_count + m, query, m,
-            static_cast<const char*>(p_.value) + first_value * Config::kElementBytes, is_there};
+    // Behind the last query it is done again, with the same result.
+    std::uint32_t const visit = min(wanted, work_.visits - 1);
+    std::uint32_t const m = job.group * Config::kHeads + slot % Config::kHeads;
+    std::uint32_t const q = work_.order == nullptr ? visit : __ldg(work_.order + visit);
+    std::uint32_t const query = job.item * work_.visits + q;
+    std::uint32_t const heads = Config::kIsKnown ? Config::kHeadCount : work_.heads;
+    std::uint64_t const first_value =
+        job.item * work_.item_bytes + std::uint64_t{m} * work_.head_bytes;
+    return {query * heads + m, query, m, static_cast<const char*>(p_.value) + first_value};
   }
+
+  // The number among all points of a row's first.
+  __device__ std::uint32_t first_of(Row const& row) const { return row.row * work_.points; }
 
   // The first point that the lane prepares of the chunk at k0.
   __device__ int first_point(int k0) const {
@@ -109,7 +121,10 @@ class RowReader {
   }
 
   __device__ __forceinline__ Inputs<Config::kBatch> read(Row const& row, int k0) const {
-    return read_inputs<Config::kBatch>(p_, work_, row.row * K_, first_point(k0), lane_);
+    std::uint32_t first = first_of(row);
+    // Or the addresses of all ways to read would be kept while others are gathered.
+    asm volatile("" : "+r"(first));
+    return read_inputs<Config::kBatch, Config::kInputs>(p_, work_, first, first_point(k0), lane_);
   }
 
   __device__ int place_of(int k) const {
@@ -118,7 +133,7 @@ class RowReader {
 
   // Of the row's logits, of which a lane takes those that it prepares.
   __device__ RowSoftmax softmax_of_row(Row const& row) const {
-    std::int64_t const first = row.row * K_;
+    std::int64_t const first = first_of(row);
     RowSoftmax result;
     for_own_points(
         [&](int k) { result.raise(load_narrow(p_.weight_dtype, p_.weight, first + k)); });
@@ -158,6 +173,8 @@ class RowReader {
       softmax_of_chunks<1>(row, weight);
     } else if (K_ <= 2 * Config::kChunk) {
       softmax_of_chunks<2>(row, weight);
+    } else if (Config::kBatch == 2 && K_ <= 4 * Config::kChunk) {
+      softmax_of_chunks<Config::kBatch == 2 ? 4 : 1>(row, weight);
     } else {
       softmax_ = softmax_of_row(row);
 #pragma unroll
@@ -170,8 +187,10 @@ class RowReader {
     float logits[kChunks][Config::kBatch];
 #pragma unroll
     for (int t = 0; t < Config::kBatch; ++t) logits[0][t] = weight[t];
-    if constexpr (kChunks == 2) {
-      read_weights<Config::kBatch>(p_, work_, row.row * K_, first_point(Config::kChunk), logits[1]);
+#pragma unroll
+    for (int chunk = 1; chunk < kChunks; ++chunk) {
+      read_weights<Config::kBatch, Config::kInputs>(
+          p_, work_, first_of(row), first_point(chunk * Config::kChunk), logits[chunk]);
     }
     softmax_ = softmax_of(logits);
 #pragma unroll
@@ -216,7 +235,8 @@ class RowReader {
   __device__ __forceinline__ Frame frame_of(Row const& row, int k) const {
     if constexpr (!Config::kFused) return {};
     int const l = shared_.level_of[place_of(k)];
-    Reference<float> const reference(p_, (row.query * p_.level_count + l) * p_.reference_dim);
+    Reference<float> const reference(
+        p_, (std::int64_t{row.query} * p_.level_count + l) * p_.reference_dim);
     float const step = 0.5f / static_cast<float>(p_.near_levels[l].point_count);
     return {reference.x, reference.y, reference.width * step, reference.height * step,
             reference.check};
@@ -247,16 +267,23 @@ class RowReader {
   RowSoftmax softmax_;
 };
 
+// Where the block's pieces begin.
+template <class Config>
+__device__ void fill_pieces(Work const& work, Shared<Config>& shared) {
+  std::uint32_t const round = threadIdx.x;
+  if (round > work.rounds) return;
+  std::uint32_t const block = (blockIdx.x + round * work.rotation) % work.blocks;
+  shared.pieces[round] =
+      round < work.rounds ? (round * work.blocks + block) * work.piece_jobs.divisor : work.jobs;
+}
+
 // The block's table of places: a level each where all have kPoints points, else a point each.
 template <class Config>
 __device__ void fill_places(Params const& p, Work const& work, Shared<Config>& shared) {
   int const count = Config::kPoints > 0 ? p.level_count : static_cast<int>(p.point_total);
   for (int i = static_cast<int>(threadIdx.x); i < count; i += Config::kThreads) {
     int const l = level_of_place<Config>(p, i);
-    LevelParams const& level = p.near_levels[l];
-    shared.places[i] = {static_cast<float>(level.width), static_cast<float>(level.height),
-                        static_cast<float>(level.row_tokens),
-                        static_cast<std::uint32_t>(level.origin) * work.pixel_units};
+    shared.places[i] = work.places[l];
     shared.level_of[i] = static_cast<std::uint8_t>(l);
   }
 }

@@ -10,6 +10,7 @@ template <class Config>
 class Warp : RowReader<Config> {
   using Reader = RowReader<Config>;
   using Reader::draw;
+  using Reader::first_of;
   using Reader::first_point;
   using Reader::for_subs;
   using Reader::frame_of;
@@ -33,8 +34,8 @@ class Warp : RowReader<Config> {
       : Reader(p, work, shared) {
     auto const records = static_cast<std::uint32_t>(
         __cvta_generic_to_shared(&shared.records[threadIdx.x / 32][0][0]));
-    put_ = records + lane_ * kRecordBytes;
-    get_ = records + (lane_ - j_) * kRecordBytes;
+    get_ = records + lane_ / Config::kLanes * Table::kRecordBytes;
+    put_ = get_ + j_ * Table::kRowBytes;
     // A shuffle's result has to be kept, the formula would be computed again for each access.
     put_ = __shfl_sync(0xffffffffu, put_, lane_);
     get_ = __shfl_sync(0xffffffffu, get_, lane_);
@@ -69,7 +70,7 @@ class Warp : RowReader<Config> {
  private:
   using Corner = PieceOf<Config::kPieceBytes>[Config::kPieces];  // a pixel
   using Record = RecordOf<Config>;
-  static constexpr std::uint32_t kRecordBytes = sizeof(Record);
+  using Table = RecordTable<Config>;
 
   struct Steps {
     std::uint32_t beside;  // from a pixel to the one on the right
@@ -81,12 +82,12 @@ class Warp : RowReader<Config> {
   // ---- a row
 
   __device__ __forceinline__ void start(Row const& row) {
-    int const last = static_cast<int>(p_.head_dim) / Config::kChannels - 1;
+    std::uint32_t const last = work_.head_dim / Config::kChannels - 1;
 #pragma unroll
     for (int n = 0; n < Config::kPieces; ++n) {
+      std::uint32_t const piece = j_ + n * Config::kLanes;
       // Pieces behind the last one repeat it: they cost no line and are not stored.
-      values_[n] =
-          row.values + min(static_cast<int>(j_) + n * Config::kLanes, last) * Config::kPieceBytes;
+      values_[n] = row.values + (Config::kIsKnown ? piece : min(piece, last)) * Config::kPieceBytes;
       asm volatile("" : "+l"(values_[n]));
     }
     clear();
@@ -122,8 +123,11 @@ class Warp : RowReader<Config> {
                                               Inputs<Config::kBatch>& inputs) {
 #pragma unroll 1
     for (int k0 = 0; k0 < K_; k0 += Config::kChunk) {
-      Batch<Config::kBatch> points = to_points(inputs, p_.coord_dtype, p_.weight_dtype,
-                                               halves_are_turned<Config::kBatch>(p_, work_, lane_));
+      constexpr bool kFloat32 = Config::kInputs == inputs_f32;
+      msda_dtype const coord_dtype = kFloat32 ? MSDA_F32 : p_.coord_dtype;
+      Batch<Config::kBatch> points = to_points(
+          inputs, coord_dtype, kFloat32 ? MSDA_F32 : p_.weight_dtype,
+          halves_are_turned<Config::kBatch>(kFloat32 || work_.wide_inputs, coord_dtype, lane_));
       int const first = first_point(k0);
       if constexpr (Config::kFused) {
         if (k0 == 0) {
@@ -138,44 +142,53 @@ class Warp : RowReader<Config> {
       Place place;
       Frame frame;
       if constexpr (Config::kLevelOfBatch) {
-        place = shared_.places[place_of(min(first, K_ - 1))];
+        place = Config::kLevelOfChunk ? work_.places[k0 / Config::kPoints]
+                                      : shared_.places[place_of(min(first, K_ - 1))];
         frame = frame_of(row, min(first, K_ - 1));
       }
-      // Known when compiled, but for k0: kept for the chunk.
-      Steps steps[Config::kLanes];
+      // Kept for the chunk.
+      Steps steps[Config::kSteps];
       if constexpr (Config::kStepsOfChunk) {
+        int const own = k0 + static_cast<int>(sub_) * Config::kOfSlot;
+        int const l = (Config::kSpread == 1 ? k0 : min(own, K_ - 1)) / Config::kPoints;
+        steps[0] = steps_of_level(l);
 #pragma unroll
-        for (int j = 0; j < Config::kLanes; ++j) steps[j] = steps_of(k0 + j * Config::kBatch);
+        for (int i = 1; i < Config::kSteps; ++i)
+          steps[i] = steps_of_level(min(l + i, kInlineLevels - 1));
       }
       // Rows of fewer points than a lane prepares end early.
-      int const turns = min(Config::kBatch, K_ - k0);
+      int const turns = Config::kLevelOfBatch ? Config::kBatch : min(Config::kBatch, K_ - k0);
       auto const prepare = [&](int t) {
         int const k = min(first + t, K_ - 1);
         if constexpr (!Config::kLevelOfBatch) {
           place = shared_.places[place_of(k)];
           frame = frame_of(row, k);
         }
-        float const weight = first + t < K_ ? points.weight[0] : 0.0f;
+        // Lanes behind the last point are not asked for theirs, if the slot has the row for itself.
+        bool const is_there = (Config::kLevelOfBatch && Config::kSpread == 1) || first + t < K_;
+        float const weight = is_there ? points.weight[0] : 0.0f;
         float2 const at = to_pixels(frame, place.width, place.height, points.x[0], points.y[0]);
         put_record(put_ + buffer_, locate(place, at, weight));
       };
-      // Not unrolled: the loop would not fit the instruction cache.
-#pragma unroll 1
-      for (int t = 0; t < turns - 1; ++t) {
+      // Four of them would not fit the instruction cache.
+      constexpr int kUnrolled = Config::kLevelOfBatch && Config::kBatch == 2 ? 2 : 1;
+#pragma unroll(kUnrolled)
+      for (int t = 0; t < turns; ++t) {
         prepare(t);
-        points.advance();
+        if (t < turns - 1) {
+          points.advance();
+        } else {
+          // Used up: the next ones travel while these are gathered.
+          bool const is_last = k0 + Config::kChunk >= K_;
+          inputs = read(is_last ? next_row : row, is_last ? 0 : k0 + Config::kChunk);
+        }
         gather_all(k0 + t, batches, steps);
       }
-      prepare(turns - 1);
-      // Used up: the next ones travel while these are gathered.
-      bool const is_last = k0 + Config::kChunk >= K_;
-      inputs = read(is_last ? next_row : row, is_last ? 0 : k0 + Config::kChunk);
-      gather_all(k0 + turns - 1, batches, steps);
     }
   }
 
   __device__ __forceinline__ void gather_all(int k, int batches,
-                                             Steps const (&steps)[Config::kLanes]) {
+                                             Steps const (&steps)[Config::kSteps]) {
     __syncwarp();
     if (batches == Config::kLanes) {
 #pragma unroll
@@ -186,19 +199,20 @@ class Warp : RowReader<Config> {
 #pragma unroll 1
       for (int j = 0; j < batches; ++j) gather<1, false>(j, k, steps);
     }
-    buffer_ ^= 32 * kRecordBytes;
+    buffer_ = Table::kBytes - buffer_;
   }
 
   __device__ __forceinline__ Record locate(Place const& place, float2 const& at,
                                            float weight) const {
-    Between const bx = between(at.x, place.width), by = between(at.y, place.height);
+    Between const bx = between<Config::kIsKnown>(at.x, place.width);
+    Between const by = between<Config::kIsKnown>(at.y, place.height);
     // Exact: levels of 2^24 tokens or more are summed strictly.
     auto pixel = static_cast<std::uint32_t>(
         static_cast<std::int32_t>(fmaf(by.base, place.row_tokens, bx.base)));
     float share = bx.share;
     if constexpr (Config::kByParity) {
       // Pixels are 64 bytes: parity says which half of a line they are.
-      bool const turned = is_turned(pixel) && place.width > 1.0f;
+      bool const turned = is_turned(pixel) && (Config::kIsKnown || place.width > 1.0f);
       pixel += turned ? 1 : 0;
       share = turned ? -(1.0f - share) : share;
     }
@@ -208,7 +222,7 @@ class Warp : RowReader<Config> {
       std::uint32_t const halves = bits_of(__float2half2_rn(share));
       return {__byte_perm(pixel, halves, 0x5410), bits_of(__floats2half2_rn(upper, lower))};
     } else {
-      return {pixel * work_.pixel_units + place.origin, share, upper, lower};
+      return {pixel * pixel_units() + place.origin, share, upper, lower};
     }
   }
 
@@ -220,14 +234,18 @@ class Warp : RowReader<Config> {
 
   // Points k + j kBatch of lanes j to j + kCount - 1: all loads first, then the sums.
   template <int kCount, bool kStepsKnown = Config::kStepsOfChunk>
-  __device__ __forceinline__ void gather(int j, int k, Steps const (&steps)[Config::kLanes]) {
+  __device__ __forceinline__ void gather(int j, int k, Steps const (&steps)[Config::kSteps]) {
     Record record[kCount];
     Corner value[kCount][4];
 #pragma unroll
     for (int u = 0; u < kCount; ++u) {
-      get_record(get_ + buffer_ + (j + u) * kRecordBytes, record[u]);
+      get_record(get_ + buffer_ + (j + u) * Table::kRowBytes, record[u]);
+    }
+#pragma unroll
+    for (int u = 0; u < kCount; ++u) {
       int const lane = j + u + (Config::kSpread == 1 ? 0 : static_cast<int>(sub_) * Config::kLanes);
-      load_corners(record[u], kStepsKnown ? steps[j + u] : steps_of(k + lane * Config::kBatch),
+      load_corners(record[u],
+                   kStepsKnown ? steps[steps_index(j + u)] : steps_of(k + lane * Config::kBatch),
                    value[u]);
     }
     if constexpr (Config::kHalves) {
@@ -244,24 +262,28 @@ class Warp : RowReader<Config> {
                                                Corner (&value)[4]) const {
     std::uint32_t first, turned;  // the latter negative if so
     if constexpr (Config::kHalves) {
-      first = (record.pixel & 0xffffu) * work_.pixel_units + steps.origin;
+      first = (record.pixel & 0xffffu) * pixel_units() + steps.origin;
       turned = record.pixel;
     } else {
       first = record.first;
       turned = __float_as_uint(record.share);  // also of -0
     }
-    std::uint32_t beside = steps.beside;
+    std::uint32_t beside = Config::kIsKnown ? pixel_units() : steps.beside;
     if constexpr (Config::kByParity) {
       beside = static_cast<std::int32_t>(turned) < 0 ? 0u - beside : beside;
     }
+    // A pixel's distance that is known is part of the instruction.
+    constexpr int kBeside = Config::kByParity ? 0 : Config::kPixelBytes;
     std::uint32_t const units[4] = {first, first + beside, first + steps.row,
                                     first + steps.row + beside};
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
 #pragma unroll
       for (int n = 0; n < Config::kPieces; ++n) {
-        value[i][n] =
-            load_piece<Config>(values_[n] + static_cast<std::uint64_t>(units[i]) * kUnitBytes);
+        value[i][n] = load_piece<Config>(
+            values_[n] +
+            static_cast<std::uint64_t>(units[kBeside > 0 ? i / 2 * 2 : i]) * kUnitBytes +
+            i % 2 * kBeside);
       }
     }
   }
@@ -316,7 +338,19 @@ class Warp : RowReader<Config> {
     } else {
       l = shared_.level_of[min(k, K_ - 1)];
     }
-    return {work_.beside_units[l], work_.row_units[l], Config::kHalves ? work_.origins[l] : 0};
+    return steps_of_level(l);
+  }
+  __device__ __forceinline__ Steps steps_of_level(int l) const {
+    return {work_.beside_units[l], work_.row_units[l],
+            Config::kHalves ? work_.places[l].origin : 0};
+  }
+  // Of a slot's lane.
+  __device__ __forceinline__ static constexpr int steps_index(int j) {
+    return Config::kSteps == 1 ? 0 : j * Config::kBatch / max(Config::kPoints, 1);
+  }
+
+  __device__ __forceinline__ std::uint32_t pixel_units() const {
+    return Config::kIsKnown ? Config::kPixelBytes / kUnitBytes : work_.pixel_units;
   }
 
   // ---- strictly: the same sums in the same order, but nothing is read that is not part of the
@@ -324,7 +358,6 @@ class Warp : RowReader<Config> {
 
   // Beyond what halves hold the sums are formed as without them.
   __device__ void sum_strictly(Row const& row) {
-    if (!row.is_there) return;
     if constexpr (Config::kHalves) {
       sum_strictly<true>(row);
       if (is_finite()) return;
@@ -357,7 +390,7 @@ class Warp : RowReader<Config> {
 
   template <bool kHalves>
   __device__ void add_strictly(Row const& row, int k, HalfSums& halves) {
-    std::int64_t const at = row.row * K_ + k;
+    std::int64_t const at = first_of(row) + static_cast<std::uint32_t>(k);
     float const x = load_narrow(p_.coord_dtype, p_.coord, 2 * at);
     float const y = load_narrow(p_.coord_dtype, p_.coord, 2 * at + 1);
     float weight = load_narrow(p_.weight_dtype, p_.weight, at);
@@ -443,18 +476,20 @@ class Warp : RowReader<Config> {
   }
 
   __device__ void store(Row const& row) const {
-    if (!row.is_there || sub_ != 0) return;
+    if (sub_ != 0) return;
 #pragma unroll
     for (int n = 0; n < Config::kPieces; ++n) {
-      int const channel = (static_cast<int>(j_) + n * Config::kLanes) * Config::kChannels;
-      if (channel >= p_.head_dim) continue;
+      std::uint32_t const channel = (j_ + n * Config::kLanes) * Config::kChannels;
+      if (!Config::kIsKnown && channel >= work_.head_dim) continue;
       float scaled[Config::kChannels];
 #pragma unroll
       for (int c = 0; c < Config::kChannels; ++c) {
         scaled[c] = Config::kType == ValueType::f8 ? sum_[n][c] * p_.scale_of(row.m) : sum_[n][c];
       }
-      store_piece<Config>(p_.output_dtype, p_.output, row.row * p_.head_dim + channel, scaled,
-                          work_.aligned_output);
+      store_piece<Config>(
+          p_.output_dtype, p_.output,
+          static_cast<std::int64_t>(std::uint64_t{row.row} * work_.head_dim + channel), scaled,
+          work_.aligned_output);
     }
   }
 
@@ -472,6 +507,7 @@ __global__ void __launch_bounds__(Config::kThreads, 1)
 #else
   __shared__ Shared<Config> shared;
   fill_places<Config>(p, work, shared);
+  fill_pieces<Config>(work, shared);
   if (threadIdx.x == 0) shared.taken = 0;
   __syncthreads();
   Warp<Config>(p, work, shared).run();
