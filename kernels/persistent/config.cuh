@@ -31,6 +31,8 @@ struct RowsConfig {
   static_assert(!kHalves || kPieces == 1);
   static constexpr int kBatch = batch_of(kLayout);          // points a lane prepares
   static constexpr int kChunk = kLanes * kSpread * kBatch;  // points of a row
+  // Fused: chunks of a row whose logits become weights at once.
+  static constexpr int kHeldChunks = kBatch == 4 ? 2 : 4;
   static constexpr int kInFlight = kAligned ? in_flight_of(kLayout, kSpreadOfRow, kPieces) : 1;
   static constexpr bool kF8 = kType == ValueType::f8;
   // Where it is known, D is the most, and every level has a pixel beside and below another.
@@ -39,15 +41,13 @@ struct RowsConfig {
   static constexpr InputTypes kInputs = kTypesOfInputs;
   static constexpr int kPixelBytes = kHeadCount * kMostChannels * kElementBytes;
   // As many as there are registers for without spilling.
+  static constexpr bool kIsLarge =
+      slots_of(kSpreadOfRow) == 4 || (kHalves && (kMostChannels > 32 || (kFused && kByParity))) ||
+      (kF8 && kFused && (kHalves || kPoints > 0)) ||
+      (!kIsKnown && kPoints > 0 && (kFused || kType == ValueType::f32));
   static constexpr bool kIsLean =
-      kIsKnown && kPoints > 0 && (kType == ValueType::f16 || kType == ValueType::bf16);
-  static constexpr int kThreads =
-      !kAligned ? 256
-      : slots_of(kSpreadOfRow) == 4 || (kHalves && (kMostChannels > 32 || (kF8 && kFused))) ||
-              ((kFused || kType == ValueType::f32) && kPoints > 0 && !kIsKnown)
-          ? 512
-      : kFused || !kIsLean ? 640
-                           : 768;
+      kIsKnown && !kFused && kPoints > 0 && (kType == ValueType::f16 || kType == ValueType::bf16);
+  static constexpr int kThreads = !kAligned ? 256 : kIsLarge ? 512 : kIsLean ? 768 : 640;
   // A level for all points of a batch.
   static constexpr bool kLevelOfBatch = kHalves || (kPoints > 0 && kPoints % kBatch == 0);
   // The levels of a slot's points of a chunk, where they are as many each time.

@@ -106,8 +106,8 @@ __device__ __forceinline__ void stream_weights(Params const& p, std::uint32_t fi
 // Points k to k + kBatch - 1 of the row whose first point is number row_start of all.
 template <int kBatch, InputTypes kTypes>
 __device__ __forceinline__ Inputs<kBatch> read_inputs(Params const& p, Work const& work,
-                                                      std::uint32_t row_start, int k,
-                                                      unsigned lane) {
+                                                      std::uint32_t row_start, int k, unsigned lane,
+                                                      bool weights_are_known) {
   Inputs<kBatch> inputs;
   if (kTypes == inputs_any && !work.wide_inputs) {
     read_narrow(p, row_start, k, inputs);
@@ -126,7 +126,7 @@ __device__ __forceinline__ Inputs<kBatch> read_inputs(Params const& p, Work cons
   } else {
     stream<8 * kBatch>(coord + std::uint64_t{first} * 8, inputs.coord);
   }
-  stream_weights<kBatch, kTypes>(p, first, inputs.weight);
+  if (!weights_are_known) stream_weights<kBatch, kTypes>(p, first, inputs.weight);
   return inputs;
 }
 
@@ -150,27 +150,6 @@ __device__ __forceinline__ void weights_of(std::uint32_t const (&words)[kBatch],
       weight[i] = i % 2 == 0 ? pair.x : pair.y;
     }
   }
-}
-
-// Of points k to k + kBatch - 1, as numbers at once.
-template <int kBatch, InputTypes kTypes>
-__device__ __forceinline__ void read_weights(Params const& p, Work const& work,
-                                             std::uint32_t row_start, int k,
-                                             float (&weight)[kBatch]) {
-  auto const clamped = [&](int index, int last) {
-    return row_start + static_cast<std::uint32_t>(min(index, last));
-  };
-  int const K = static_cast<int>(p.point_total);
-  if (kTypes == inputs_any && !work.wide_inputs) {
-#pragma unroll
-    for (int i = 0; i < kBatch; ++i) {
-      weight[i] = load_narrow(p.weight_dtype, p.weight, clamped(k + i, K - 1));
-    }
-    return;
-  }
-  std::uint32_t words[kBatch];
-  stream_weights<kBatch, kTypes>(p, clamped(k, K - kBatch), words);
-  weights_of(words, kTypes == inputs_f32 ? MSDA_F32 : p.weight_dtype, weight);
 }
 
 template <int kBatch>

@@ -16,6 +16,16 @@ struct Shared {
   std::uint32_t pieces[kMostRounds + 1];  // the block's: the first job of each; behind them `jobs`
 };
 
+// What a lane has of a row before it works on a chunk: the points that it prepares. Fused: also
+// what their coordinates are relative to, if that is one level's, and with the first chunk the
+// logits of the further ones that are held.
+template <class Config>
+struct ChunkInputs {
+  Inputs<Config::kBatch> points;
+  std::uint32_t reference[4];
+  std::uint32_t logits[Config::kHeldChunks - 1][Config::kBatch];
+};
+
 // What a warp draws: a run of rows.
 struct Job {
   std::uint32_t item;   // batch item
@@ -120,11 +130,41 @@ class RowReader {
     return k0 + static_cast<int>((sub_ * Config::kLanes + j_) * Config::kBatch);
   }
 
-  __device__ __forceinline__ Inputs<Config::kBatch> read(Row const& row, int k0) const {
-    std::uint32_t first = first_of(row);
+  // By numbers: which of two rows is asked for may not be known when compiled.
+  __device__ __forceinline__ ChunkInputs<Config> read(std::uint32_t row, std::uint32_t query,
+                                                      int k0) const {
+    std::uint32_t first = row * work_.points;
     // Or the addresses of all ways to read would be kept while others are gathered.
     asm volatile("" : "+r"(first));
-    return read_inputs<Config::kBatch, Config::kInputs>(p_, work_, first, first_point(k0), lane_);
+    ChunkInputs<Config> inputs;
+    inputs.points = read_inputs<Config::kBatch, Config::kInputs>(
+        p_, work_, first, first_point(k0), lane_, Config::kFused && k0 > 0 && logits_are_held());
+    if constexpr (Config::kFused && Config::kLevelOfBatch) {
+      read_reference(query, min(first_point(k0), K_ - 1), inputs.reference);
+    }
+    if (Config::kFused && k0 == 0 && logits_are_held()) {
+#pragma unroll
+      for (int i = 0; i < Config::kHeldChunks - 1; ++i) {
+        int const k = (i + 1) * Config::kChunk;
+        if (k < K_) {
+          stream_weights<Config::kBatch, Config::kInputs>(
+              p_, first + static_cast<std::uint32_t>(min(first_point(k), K_ - Config::kBatch)),
+              inputs.logits[i]);
+        }
+      }
+    }
+    return inputs;
+  }
+
+  __device__ bool logits_are_held() const {
+    return (Config::kInputs == inputs_f32 || work_.wide_inputs) &&
+           K_ <= Config::kHeldChunks * Config::kChunk;
+  }
+  __device__ msda_dtype coord_dtype() const {
+    return Config::kInputs == inputs_f32 ? MSDA_F32 : p_.coord_dtype;
+  }
+  __device__ msda_dtype weight_dtype() const {
+    return Config::kInputs == inputs_f32 ? MSDA_F32 : p_.weight_dtype;
   }
 
   __device__ int place_of(int k) const {
@@ -167,34 +207,30 @@ class RowReader {
     }
   }
 
-  // The logits of the first chunk become weights.
-  __device__ __forceinline__ void start_softmax(Row const& row, float (&weight)[Config::kBatch]) {
-    if (K_ <= Config::kChunk) {
-      softmax_of_chunks<1>(row, weight);
-    } else if (K_ <= 2 * Config::kChunk) {
-      softmax_of_chunks<2>(row, weight);
-    } else if (Config::kBatch == 2 && K_ <= 4 * Config::kChunk) {
-      softmax_of_chunks<Config::kBatch == 2 ? 4 : 1>(row, weight);
-    } else {
-      softmax_ = softmax_of_row(row);
+  // The logits of the chunk at k0 become weights; with the first chunk's those that are held.
+  __device__ __forceinline__ void to_weights(Row const& row, int k0,
+                                             ChunkInputs<Config> const& inputs,
+                                             float (&weight)[Config::kBatch]) {
+    if (!logits_are_held()) {
+      if (k0 == 0) softmax_ = softmax_of_row(row);
 #pragma unroll
       for (float& logit : weight) logit = softmax_.weight(logit);
+      return;
     }
-  }
-  template <int kChunks>
-  __device__ __forceinline__ void softmax_of_chunks(Row const& row,
-                                                    float (&weight)[Config::kBatch]) {
-    float logits[kChunks][Config::kBatch];
+    if (k0 == 0) {
 #pragma unroll
-    for (int t = 0; t < Config::kBatch; ++t) logits[0][t] = weight[t];
+      for (int t = 0; t < Config::kBatch; ++t) held_[0][t] = weight[t];
 #pragma unroll
-    for (int chunk = 1; chunk < kChunks; ++chunk) {
-      read_weights<Config::kBatch, Config::kInputs>(
-          p_, work_, first_of(row), first_point(chunk * Config::kChunk), logits[chunk]);
+      for (int i = 1; i < Config::kHeldChunks; ++i)
+        weights_of(inputs.logits[i - 1], weight_dtype(), held_[i]);
+      softmax_ = softmax_of(held_);
     }
-    softmax_ = softmax_of(logits);
 #pragma unroll
-    for (int t = 0; t < Config::kBatch; ++t) weight[t] = softmax_.share(logits[0][t]);
+    for (int t = 0; t < Config::kBatch; ++t) {
+      weight[t] = softmax_.share(held_[0][t]);
+#pragma unroll
+      for (int i = 1; i < Config::kHeldChunks; ++i) held_[i - 1][t] = held_[i][t];
+    }
   }
 
   template <class Fn>
@@ -231,15 +267,47 @@ class RowReader {
       fn(sub * Config::kHeads * Config::kLanes);
   }
 
-  // Fused: what a query's coordinates on a level are relative to.
+  // Fused: what a query's coordinates on the level of point k are relative to.
   __device__ __forceinline__ Frame frame_of(Row const& row, int k) const {
     if constexpr (!Config::kFused) return {};
-    int const l = shared_.level_of[place_of(k)];
-    Reference<float> const reference(
-        p_, (std::int64_t{row.query} * p_.level_count + l) * p_.reference_dim);
-    float const step = 0.5f / static_cast<float>(p_.near_levels[l].point_count);
+    Reference<float> const reference(p_, reference_at(row.query, k));
+    float const step = half_step(k);
     return {reference.x, reference.y, reference.width * step, reference.height * step,
             reference.check};
+  }
+  // The same of a reference that has been read; the check is not made.
+  __device__ __forceinline__ Frame frame_of(std::uint32_t const (&reference)[4], int k) const {
+    auto const number = [&](int i) { return pair_of(coord_dtype(), reference[i]).x; };
+    auto const element = [&](int i) {
+      return coord_dtype() == MSDA_F32 ? __uint_as_float(reference[i]) : number(i);
+    };
+    float const step = half_step(k);
+    bool const is_box = p_.reference_dim == 4;
+    return {element(0), element(1), is_box ? element(2) * step : 0.0f,
+            is_box ? element(3) * step : 0.0f, 0.0f};
+  }
+  __device__ __forceinline__ void read_reference(std::uint32_t query, int k,
+                                                 std::uint32_t (&to)[4]) const {
+    std::int64_t const at = reference_at(query, k);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if (i >= 2 && p_.reference_dim == 2) continue;
+      if (coord_dtype() == MSDA_F32) {
+        stream<4>(static_cast<const char*>(p_.reference) + (at + i) * 4, to + i);
+      } else {
+        stream<2>(static_cast<const char*>(p_.reference) + (at + i) * 2, to + i);
+      }
+    }
+  }
+  __device__ int level_of(int k) const {
+    return Config::kPoints > 0 ? place_of(k) : shared_.level_of[place_of(k)];
+  }
+  __device__ std::int64_t reference_at(std::uint32_t query, int k) const {
+    return (std::int64_t{query} * p_.level_count + level_of(k)) * p_.reference_dim;
+  }
+  __device__ float half_step(int k) const {
+    if constexpr (Config::kPoints > 0) return 0.5f / Config::kPoints;
+    return 0.5f / static_cast<float>(p_.near_levels[level_of(k)].point_count);
   }
 
   // A point in pixels of its level. Operations are written out: quick and strict sums are of the
@@ -265,6 +333,7 @@ class RowReader {
   unsigned sub_;  // of the slots that share a row
   int K_;
   RowSoftmax softmax_;
+  float held_[Config::kHeldChunks][Config::kBatch];  // exponentials, of the chunk in turn first
 };
 
 // Where the block's pieces begin.

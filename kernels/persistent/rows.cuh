@@ -9,6 +9,7 @@ namespace msda::persistent {
 template <class Config>
 class Warp : RowReader<Config> {
   using Reader = RowReader<Config>;
+  using Reader::coord_dtype;
   using Reader::draw;
   using Reader::first_of;
   using Reader::first_point;
@@ -24,9 +25,10 @@ class Warp : RowReader<Config> {
   using Reader::shared_;
   using Reader::softmax_;
   using Reader::softmax_of_row;
-  using Reader::start_softmax;
   using Reader::sub_;
   using Reader::to_pixels;
+  using Reader::to_weights;
+  using Reader::weight_dtype;
   using Reader::work_;
 
  public:
@@ -45,7 +47,7 @@ class Warp : RowReader<Config> {
     Job job = draw();
     if (!job.is_there) return;
     Row row = row_of(job);
-    Inputs<Config::kBatch> inputs = read(row, 0);
+    ChunkInputs<Config> inputs = read(row.row, row.query, 0);
     while (true) {
       Job const next = draw();
       Row const next_row = next.is_there ? row_of(next) : row;
@@ -54,7 +56,7 @@ class Warp : RowReader<Config> {
         sum_quickly(row, next_row, inputs);
       } else {
         if constexpr (Config::kFused) softmax_ = softmax_of_row(row);
-        inputs = read(next_row, 0);
+        inputs = read(next_row.row, next_row.query, 0);
       }
       if (!Config::kAligned || work_.strict || is_suspect()) {
         clear();
@@ -120,23 +122,15 @@ class Warp : RowReader<Config> {
   // a slot add those of the slot's lanes. Pixels that are not part of the result weigh nothing.
 
   __device__ __forceinline__ void sum_quickly(Row const& row, Row const& next_row,
-                                              Inputs<Config::kBatch>& inputs) {
+                                              ChunkInputs<Config>& inputs) {
 #pragma unroll 1
     for (int k0 = 0; k0 < K_; k0 += Config::kChunk) {
-      constexpr bool kFloat32 = Config::kInputs == inputs_f32;
-      msda_dtype const coord_dtype = kFloat32 ? MSDA_F32 : p_.coord_dtype;
-      Batch<Config::kBatch> points = to_points(
-          inputs, coord_dtype, kFloat32 ? MSDA_F32 : p_.weight_dtype,
-          halves_are_turned<Config::kBatch>(kFloat32 || work_.wide_inputs, coord_dtype, lane_));
+      bool const is_wide = Config::kInputs == inputs_f32 || work_.wide_inputs;
+      Batch<Config::kBatch> points =
+          to_points(inputs.points, coord_dtype(), weight_dtype(),
+                    halves_are_turned<Config::kBatch>(is_wide, coord_dtype(), lane_));
       int const first = first_point(k0);
-      if constexpr (Config::kFused) {
-        if (k0 == 0) {
-          start_softmax(row, points.weight);
-        } else {
-#pragma unroll
-          for (float& weight : points.weight) weight = softmax_.weight(weight);
-        }
-      }
+      if constexpr (Config::kFused) to_weights(row, k0, inputs, points.weight);
       int const batches = min(
           Config::kLanes, (K_ - k0 + Config::kBatch - 1) / Config::kBatch);  // of the first slot
       Place place;
@@ -144,7 +138,7 @@ class Warp : RowReader<Config> {
       if constexpr (Config::kLevelOfBatch) {
         place = Config::kLevelOfChunk ? work_.places[k0 / Config::kPoints]
                                       : shared_.places[place_of(min(first, K_ - 1))];
-        frame = frame_of(row, min(first, K_ - 1));
+        if constexpr (Config::kFused) frame = frame_of(inputs.reference, min(first, K_ - 1));
       }
       // Kept for the chunk.
       Steps steps[Config::kSteps];
@@ -180,7 +174,8 @@ class Warp : RowReader<Config> {
         } else {
           // Used up: the next ones travel while these are gathered.
           bool const is_last = k0 + Config::kChunk >= K_;
-          inputs = read(is_last ? next_row : row, is_last ? 0 : k0 + Config::kChunk);
+          inputs = read(is_last ? next_row.row : row.row, is_last ? next_row.query : row.query,
+                        is_last ? 0 : k0 + Config::kChunk);
         }
         gather_all(k0 + t, batches, steps);
       }
