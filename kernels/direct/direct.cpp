@@ -98,6 +98,7 @@ constexpr double kF8Factor = 1.13;
 constexpr double kAnyPoints = 1.05;  // P not known when compiled
 constexpr double kBytesAUs = 4.3e6;  // device memory
 constexpr double kGenericNs = 1.2;   // generic kernel: one channel of a point, an SM
+constexpr double kGenericWaits = 2.0;
 constexpr double kBackwardFactor = 12.0;
 
 double work_ns(Entry const& entry, Problem const& problem) {
@@ -114,8 +115,11 @@ double work_ns(Entry const& entry, Problem const& problem) {
 }
 
 double cost(Variant const& variant, Problem const& problem, Device const& device) {
-  double const work_us = 1e-3 * work_ns(entry_of(variant), problem) / device.sm_count;
-  return kLaunchUs + kWaitUs * static_cast<double>(problem.point_total) +
+  Entry const& entry = entry_of(variant);
+  double const work_us = 1e-3 * work_ns(entry, problem) / device.sm_count;
+  double const waits =
+      static_cast<double>(problem.point_total) * (entry.channels == dany ? kGenericWaits : 1.0);
+  return kLaunchUs + kWaitUs * waits +
          std::max(work_us, forward_bytes(problem) / kBytesAUs);
 }
 

@@ -42,9 +42,9 @@ struct RowsConfig {
   static constexpr int kPixelBytes = kHeadCount * kMostChannels * kElementBytes;
   // As many as there are registers for without spilling.
   static constexpr bool kIsLarge =
-      slots_of(kSpreadOfRow) == 4 || (kHalves && (kMostChannels > 32 || (kFused && kByParity))) ||
-      (kF8 && kFused && (kHalves || kPoints > 0)) ||
-      (!kIsKnown && kPoints > 0 && (kFused || kType == ValueType::f32));
+      slots_of(kSpreadOfRow) == 4 || (kHalves && kMostChannels > 32) ||
+      (kFused && (kPoints > 0 || kHalves) && (kByParity || kF8 || (kPoints > 0 && !kIsKnown))) ||
+      (kType == ValueType::f32 && kPoints > 0 && !kIsKnown);
   static constexpr bool kIsLean =
       kIsKnown && !kFused && kPoints > 0 && (kType == ValueType::f16 || kType == ValueType::bf16);
   static constexpr int kThreads = !kAligned ? 256 : kIsLarge ? 512 : kIsLean ? 768 : 640;
@@ -58,7 +58,7 @@ struct RowsConfig {
                                                                 : 0;
   // One level, whatever the lane.
   static constexpr bool kLevelOfChunk = kLevelsOfSlot == 1 && kSpread == 1;
-  static constexpr bool kStepsOfChunk = kLevelsOfSlot > 0 && kLevelsOfSlot <= 4;
+  static constexpr bool kStepsOfChunk = kLevelsOfSlot > 0 && kLevelsOfSlot <= (kIsKnown ? 4 : 2);
   static constexpr int kSteps = kStepsOfChunk ? kLevelsOfSlot : 1;
   static constexpr int kPlaces = kPoints > 0 ? kInlineLevels : kMostPoints;
 };
