@@ -90,11 +90,11 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
 
 // The row kernel's are fitted on an H200 (132 SMs) to the times and the order of kernels on 654
 // problems: bench/peers/gpu_selection.py and the workloads. What SMs do is scaled by their number.
-constexpr double kLaunchUs = 5.58;
-constexpr double kWaitUs = 0.227;  // for the loads of a point
+constexpr double kLaunchUs = 5.03;
+constexpr double kWaitUs = 0.252;  // for the loads of a point
 // Of an SM: a point, and a lane of a point where there are many; a row, and a lane of it.
-constexpr double kPointNs = 1.23, kPointLaneNs = 0.571, kRowNs = 6.89, kRowLaneNs = 0.97;
-constexpr double kF8Factor = 1.13;
+constexpr double kPointNs = 1.72, kPointLaneNs = 0.546, kRowNs = 2.33, kRowLaneNs = 1.58;
+constexpr double kF8Factor = 1.18;
 constexpr double kAnyPoints = 1.05;  // P not known when compiled
 constexpr double kBytesAUs = 4.3e6;  // device memory
 constexpr double kGenericNs = 1.2;   // generic kernel: one channel of a point, an SM

@@ -167,11 +167,11 @@ struct Rates {
   double turn_ns;
   double step_ns;
 };
-constexpr Rates kFloat32 = {7.26, 0.196, 62.1, 14.5, 9.87};
-constexpr Rates kSixteenBits = {6.24, 0.277, 58.4, 16.8, 11.8};
-constexpr Rates kHalves = {6.01, 0.296, 70.0, 12.9, 7.42};
+constexpr Rates kFloat32 = {7.17, 0.202, 41.1, 9.52, 10.2};
+constexpr Rates kSixteenBits = {5.8, 0.278, 28.3, 23.0, 12.2};
+constexpr Rates kHalves = {6.15, 0.231, 44.1, 18.5, 8.13};
 // F8 has 16 channels a piece instead of 8.
-constexpr double kF8Factor = 1.42, kF8HalvesFactor = 1.61;
+constexpr double kF8Factor = 1.54, kF8HalvesFactor = 1.54;
 constexpr double kBytesAUs = 4.3e6;  // device memory
 constexpr double kAnyPoints = 1.03;  // P not known when compiled
 constexpr double kStrictly = 4.0;    // summed strictly
