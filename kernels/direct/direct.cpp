@@ -119,8 +119,7 @@ double cost(Variant const& variant, Problem const& problem, Device const& device
   double const work_us = 1e-3 * work_ns(entry, problem) / device.sm_count;
   double const waits =
       static_cast<double>(problem.point_total) * (entry.channels == dany ? kGenericWaits : 1.0);
-  return kLaunchUs + kWaitUs * waits +
-         std::max(work_us, forward_bytes(problem) / kBytesAUs);
+  return kLaunchUs + kWaitUs * waits + std::max(work_us, forward_bytes(problem) / kBytesAUs);
 }
 
 // ---- workspace, prepare, launch

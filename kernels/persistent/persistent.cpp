@@ -245,11 +245,11 @@ Work make_work(Entry const& entry, Problem const& problem, Device const& device)
   work.heads = u32(problem.head_count);
   work.points = u32(problem.point_total);
   work.head_dim = u32(problem.head_dim);
-  std::int64_t const element = dtype_bytes(problem.value_dtype);
+  std::int64_t const element = element_bytes(problem);
   work.item_bytes = static_cast<std::uint64_t>(problem.value.batch * element);
   work.head_bytes = u32(problem.value.head * element);
   work.strict = needs_strict(problem);
-  std::int64_t const pixel_bytes = problem.value.row * dtype_bytes(problem.value_dtype);
+  std::int64_t const pixel_bytes = problem.value.row * element;
   work.pixel_units = u32(pixel_bytes / kUnitBytes);
   for (std::size_t l = 0; l < problem.levels.size(); ++l) {
     Level const& level = problem.levels[l];
