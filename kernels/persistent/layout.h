@@ -28,6 +28,7 @@ inline constexpr std::int32_t kLastSm = 90;
 inline constexpr std::int32_t kMostPoints = 256;             // K, where P is not a constant
 inline constexpr std::int64_t kUnitBytes = 16;               // that offsets count
 inline constexpr std::int64_t kMostItemUnits = 0xffff0000u;  // values of a batch item
+inline constexpr std::int64_t kMostHeadBytes = 0xffffffffu;  // from a head's values to the next's
 inline constexpr std::int64_t kMostTokens = 1 << 30;         // of a batch item
 inline constexpr std::int64_t kMostJobs = 1 << 30;
 inline constexpr std::int64_t kMostPointsOfAll = 0xffffffff;  // B Q M K

@@ -82,10 +82,12 @@ Jobs jobs_of(Entry const& entry, Problem const& problem) {
   return {of_group, of_group * (problem.head_count / layout.heads)};
 }
 
-// Tokens, and the bytes of a batch item's values, fit 32 bits; so do its rows and all jobs.
+// Tokens, the bytes of a batch item's values and from one head to the next fit 32 bits; so do jobs
+// and points of all items.
 bool sizes_fit(Entry const& entry, Problem const& problem) {
   if (problem.token_count >= kMostTokens || item_bytes(problem) / kUnitBytes > kMostItemUnits)
     return false;
+  if (problem.value.head * element_bytes(problem) > kMostHeadBytes) return false;
   if (problem.query_count * problem.head_count >= kMostJobs) return false;
   std::int64_t const jobs = jobs_of(entry, problem).of_item;
   if (jobs > 0 && problem.batch > kMostJobs / jobs) return false;
