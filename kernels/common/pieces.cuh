@@ -39,6 +39,7 @@ __device__ __forceinline__ PieceOf<Config::kPieceBytes> load_piece(const char* a
       }
     }
   } else if constexpr (Config::kPieceBytes == 16) {
+    // Volatile: else the compiler moves loads down to their use, and few are out at a time.
     asm volatile("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];"
                  : "=r"(piece.word[0]), "=r"(piece.word[1]), "=r"(piece.word[2]),
                    "=r"(piece.word[3])

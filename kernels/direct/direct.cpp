@@ -95,10 +95,10 @@ constexpr double kWaitUs = 0.252;  // for the loads of a point
 // Of an SM: a point, and a lane of a point where there are many; a row, and a lane of it.
 constexpr double kPointNs = 1.72, kPointLaneNs = 0.546, kRowNs = 2.33, kRowLaneNs = 1.58;
 constexpr double kF8Factor = 1.18;
-constexpr double kAnyPoints = 1.05;  // P not known when compiled
-constexpr double kBytesAUs = 4.3e6;  // device memory
-constexpr double kGenericNs = 1.2;   // generic kernel: one channel of a point, an SM
-constexpr double kGenericWaits = 2.0;
+constexpr double kAnyPoints = 1.05;    // P not known when compiled
+constexpr double kBytesAUs = 4.3e6;    // device memory
+constexpr double kGenericNs = 1.2;     // generic kernel: one channel of a point, an SM
+constexpr double kGenericWaits = 2.0;  // its loads for a point, one after the other
 constexpr double kBackwardFactor = 12.0;
 
 double work_ns(Entry const& entry, Problem const& problem) {

@@ -157,8 +157,10 @@ class RowReader {
   }
 
   __device__ bool logits_are_held() const {
-    return (Config::kInputs == inputs_f32 || work_.wide_inputs) &&
-           K_ <= Config::kHeldChunks * Config::kChunk;
+    return inputs_are_wide() && K_ <= Config::kHeldChunks * Config::kChunk;
+  }
+  __device__ bool inputs_are_wide() const {
+    return Config::kInputs == inputs_f32 || work_.wide_inputs;
   }
   __device__ msda_dtype coord_dtype() const {
     return Config::kInputs == inputs_f32 ? MSDA_F32 : p_.coord_dtype;
@@ -183,26 +185,24 @@ class RowReader {
     return result;
   }
 
-  // The same where the lanes have the logits, kBatch of each chunk, which become exponentials.
-  template <int kChunks>
-  __device__ __forceinline__ RowSoftmax softmax_of(float (&logits)[kChunks][Config::kBatch]) const {
+  // The same of the logits that are held, which become exponentials.
+  __device__ __forceinline__ RowSoftmax softmax_of_held() {
     RowSoftmax result;
-    for_own_logits(logits, [&](float& logit) { result.raise(logit); });
+    for_held([&](float& logit) { result.raise(logit); });
     combine_largest(result);
-    for_own_logits(logits, [&](float& logit) { logit = result.add(logit); });
+    for_held([&](float& logit) { logit = result.add(logit); });
     combine_sums(result);
     return result;
   }
 
-  template <int kChunks, class Fn>
-  __device__ __forceinline__ void for_own_logits(float (&logits)[kChunks][Config::kBatch],
-                                                 Fn fn) const {
+  template <class Fn>
+  __device__ __forceinline__ void for_held(Fn fn) {
 #pragma unroll
-    for (int chunk = 0; chunk < kChunks; ++chunk) {
+    for (int chunk = 0; chunk < Config::kHeldChunks; ++chunk) {
       int const count = K_ - first_point(chunk * Config::kChunk);
 #pragma unroll
       for (int t = 0; t < Config::kBatch; ++t) {
-        if (t < count) fn(logits[chunk][t]);
+        if (t < count) fn(held_[chunk][t]);
       }
     }
   }
@@ -223,7 +223,7 @@ class RowReader {
 #pragma unroll
       for (int i = 1; i < Config::kHeldChunks; ++i)
         weights_of(inputs.logits[i - 1], weight_dtype(), held_[i]);
-      softmax_ = softmax_of(held_);
+      softmax_ = softmax_of_held();
     }
 #pragma unroll
     for (int t = 0; t < Config::kBatch; ++t) {
@@ -277,9 +277,9 @@ class RowReader {
   }
   // The same of a reference that has been read; the check is not made.
   __device__ __forceinline__ Frame frame_of(std::uint32_t const (&reference)[4], int k) const {
-    auto const number = [&](int i) { return pair_of(coord_dtype(), reference[i]).x; };
     auto const element = [&](int i) {
-      return coord_dtype() == MSDA_F32 ? __uint_as_float(reference[i]) : number(i);
+      return coord_dtype() == MSDA_F32 ? __uint_as_float(reference[i])
+                                       : pair_of(coord_dtype(), reference[i]).x;
     };
     float const step = half_step(k);
     bool const is_box = p_.reference_dim == 4;
@@ -333,7 +333,8 @@ class RowReader {
   unsigned sub_;  // of the slots that share a row
   int K_;
   RowSoftmax softmax_;
-  float held_[Config::kHeldChunks][Config::kBatch];  // exponentials, of the chunk in turn first
+  // Logits, then exponentials: kBatch of each chunk, those of the chunk in turn first.
+  float held_[Config::kHeldChunks][Config::kBatch];
 };
 
 // Where the block's pieces begin.

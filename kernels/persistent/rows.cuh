@@ -15,9 +15,11 @@ class Warp : RowReader<Config> {
   using Reader::first_point;
   using Reader::for_subs;
   using Reader::frame_of;
+  using Reader::inputs_are_wide;
   using Reader::j_;
   using Reader::K_;
   using Reader::lane_;
+  using Reader::level_of;
   using Reader::p_;
   using Reader::place_of;
   using Reader::read;
@@ -125,10 +127,9 @@ class Warp : RowReader<Config> {
                                               ChunkInputs<Config>& inputs) {
 #pragma unroll 1
     for (int k0 = 0; k0 < K_; k0 += Config::kChunk) {
-      bool const is_wide = Config::kInputs == inputs_f32 || work_.wide_inputs;
       Batch<Config::kBatch> points =
           to_points(inputs.points, coord_dtype(), weight_dtype(),
-                    halves_are_turned<Config::kBatch>(is_wide, coord_dtype(), lane_));
+                    halves_are_turned<Config::kBatch>(inputs_are_wide(), coord_dtype(), lane_));
       int const first = first_point(k0);
       if constexpr (Config::kFused) to_weights(row, k0, inputs, points.weight);
       int const batches = min(
@@ -326,15 +327,7 @@ class Warp : RowReader<Config> {
   }
 
   // On the level of point k, in steps of 16 bytes.
-  __device__ __forceinline__ Steps steps_of(int k) const {
-    int l;
-    if constexpr (Config::kPoints > 0) {
-      l = k / Config::kPoints;
-    } else {
-      l = shared_.level_of[min(k, K_ - 1)];
-    }
-    return steps_of_level(l);
-  }
+  __device__ __forceinline__ Steps steps_of(int k) const { return steps_of_level(level_of(k)); }
   __device__ __forceinline__ Steps steps_of_level(int l) const {
     return {work_.beside_units[l], work_.row_units[l],
             Config::kHalves ? work_.places[l].origin : 0};

@@ -37,9 +37,7 @@ std::int64_t number(std::string const& text) {
 }
 
 msda_dtype dtype(std::string const& text) {
-  for (msda_dtype const candidate : kAllDtypes) {
-    if (type_name(candidate) == text) return candidate;
-  }
+  if (auto const found = type_named(text)) return *found;
   bad("'" + text + "' is no dtype");
 }
 

@@ -119,6 +119,13 @@ std::string_view type_name(msda_dtype dtype) {
   }
 }
 
+std::optional<msda_dtype> type_named(std::string_view name) {
+  for (msda_dtype const dtype : kAllDtypes) {
+    if (type_name(dtype) == name) return dtype;
+  }
+  return std::nullopt;
+}
+
 std::uint64_t raw_bits(msda_dtype dtype, const void* element) {
   std::uint64_t bits = 0;
   std::memcpy(&bits, element, element_bytes(dtype));  // the hosts of this library are little-endian

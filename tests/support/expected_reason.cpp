@@ -21,9 +21,7 @@ std::string part_of(std::string const& kernel_id, int part) {
 // The ids say "f8" for F8_E4M3.
 msda_dtype dtype_of(std::string const& kernel_id) {
   std::string const name = part_of(kernel_id, 2);
-  for (msda_dtype const dtype : kAllDtypes) {
-    if (type_name(dtype) == name || (name == "f8" && dtype == MSDA_F8_E4M3)) return dtype;
-  }
+  if (auto const found = type_named(name == "f8" ? "f8_e4m3" : name)) return *found;
   throw std::runtime_error("no dtype in kernel id " + kernel_id);
 }
 

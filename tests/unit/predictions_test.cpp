@@ -29,13 +29,6 @@ Device h200() {
   return device;
 }
 
-msda_dtype dtype_of(std::string const& name) {
-  auto const found = std::find_if(std::begin(kAllDtypes), std::end(kAllDtypes),
-                                  [&](msda_dtype dtype) { return type_name(dtype) == name; });
-  REQUIRE(found != std::end(kAllDtypes));
-  return *found;
-}
-
 // By name: the problems of bench/workloads.json.
 std::map<std::string, ProblemShape> workloads() {
   std::ifstream file(MSDA_SOURCE_DIR "/bench/workloads.json");
@@ -72,7 +65,7 @@ std::map<std::string, Measured> measurements(const char* path) {
     if (line.starts_with('#') || cells[0] == "workload" || cells[1] != "forward") continue;
     Measured& row = measured[fmt::format("{} {} {}", cells[0], cells[3], cells[5])];
     row.shape = shapes.at(cells[0]);
-    row.shape.set_dtypes(dtype_of(cells[3]));
+    row.shape.set_dtypes(type_named(cells[3]).value());
     row.shape.math_mode = cells[5] == "fast" ? MSDA_MATH_FAST : MSDA_MATH_ACCURATE;
     row.times_us[cells[2]] = std::stod(cells[7]);
   }
