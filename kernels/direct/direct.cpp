@@ -93,7 +93,7 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
 constexpr double kLaunchUs = 5.03;
 constexpr double kWaitUs = 0.252;  // for the loads of a point
 // Of an SM: a point, and a lane of a point where there are many; a row, and a lane of it.
-constexpr double kPointNs = 1.72, kPointLaneNs = 0.546, kRowNs = 2.33, kRowLaneNs = 1.58;
+constexpr double kPointNs = 1.78, kPointLaneNs = 0.547, kRowNs = 2.17, kRowLaneNs = 1.585;
 constexpr double kF8Factor = 1.18;
 constexpr double kAnyPoints = 1.05;    // P not known when compiled
 constexpr double kBytesAUs = 4.3e6;    // device memory

@@ -28,9 +28,10 @@ struct RowsConfig {
   // Neighbouring slots share a row, and their banks by the parity of pixels.
   static constexpr bool kByParity = kLayout.by_parity;
   static constexpr int kPieces = pieces_of(kMostChannels, kElementBytes, kLayout);  // of a lane
-  static_assert(!kHalves || kPieces == 1);
+  static_assert(!kHalves || (kPieces == 1 && kLanes > 1));
   static constexpr int kBatch = batch_of(kLayout);          // points a lane prepares
   static constexpr int kChunk = kLanes * kSpread * kBatch;  // points of a row
+  static constexpr bool kWholeChunks = kPoints > 0 && kPoints % kChunk == 0;
   // Fused: chunks of a row whose logits become weights at once.
   static constexpr int kHeldChunks = kBatch == 4 ? 2 : 4;
   static constexpr int kInFlight = kAligned ? in_flight_of(kLayout, kSpreadOfRow, kPieces) : 1;
@@ -43,8 +44,8 @@ struct RowsConfig {
   // As many as there are registers for without spilling.
   static constexpr bool kIsLarge =
       slots_of(kSpreadOfRow) == 4 || (kHalves && kMostChannels > 32) ||
-      (kFused && (kPoints > 0 || kHalves) && (kByParity || kF8 || (kPoints > 0 && !kIsKnown))) ||
-      (kType == ValueType::f32 && kPoints > 0 && !kIsKnown);
+      (kFused && (kByParity || kF8 || (kPoints > 0 && !kIsKnown))) ||
+      (kType == ValueType::f32 && !kIsKnown && (kFused || kPoints > 0));
   static constexpr bool kIsLean =
       kIsKnown && !kFused && kPoints > 0 && (kType == ValueType::f16 || kType == ValueType::bf16);
   static constexpr int kThreads = !kAligned ? 256 : kIsLarge ? 512 : kIsLean ? 768 : 640;

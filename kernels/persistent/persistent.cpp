@@ -70,14 +70,18 @@ bool is_grouped(Entry const& entry, Problem const& problem) {
   return problem.head_count % heads_of_line(entry.channels, element_bytes(problem)) == 0;
 }
 
+Layout layout_for(Entry const& entry, Problem const& problem) {
+  return layout_of(entry.channels, element_bytes(problem), entry.spread,
+                   is_grouped(entry, problem));
+}
+
 struct Jobs {
   std::int64_t of_group;
   std::int64_t of_item;
 };
 
 Jobs jobs_of(Entry const& entry, Problem const& problem) {
-  Layout const layout =
-      layout_of(entry.channels, element_bytes(problem), entry.spread, is_grouped(entry, problem));
+  Layout const layout = layout_for(entry, problem);
   std::int64_t const of_group = (problem.query_count + layout.queries - 1) / layout.queries;
   return {of_group, of_group * (problem.head_count / layout.heads)};
 }
@@ -169,11 +173,11 @@ struct Rates {
   double turn_ns;
   double step_ns;
 };
-constexpr Rates kFloat32 = {7.17, 0.202, 41.1, 9.52, 10.2};
-constexpr Rates kSixteenBits = {5.8, 0.278, 28.3, 23.0, 12.2};
-constexpr Rates kHalves = {6.15, 0.231, 44.1, 18.5, 8.13};
+constexpr Rates kFloat32 = {6.75, 0.215, 39.6, 8.52, 11.9};
+constexpr Rates kSixteenBits = {5.9, 0.28, 22.95, 23.3, 12.2};
+constexpr Rates kHalves = {5.92, 0.263, 36.4, 21.7, 8.04};
 // F8 has 16 channels a piece instead of 8.
-constexpr double kF8Factor = 1.54, kF8HalvesFactor = 1.54;
+constexpr double kF8Factor = 1.53, kF8HalvesFactor = 1.45;
 constexpr double kBytesAUs = 4.3e6;  // device memory
 constexpr double kAnyPoints = 1.03;  // P not known when compiled
 constexpr double kStrictly = 4.0;    // summed strictly
@@ -191,8 +195,7 @@ double f8_factor(Entry const& entry, Problem const& problem) {
 double cost(Variant const& variant, Problem const& problem, Device const& device) {
   Entry const& entry = entry_of(variant);
   Rates const& rates = rates_of(entry, problem);
-  Layout const layout =
-      layout_of(entry.channels, element_bytes(problem), entry.spread, is_grouped(entry, problem));
+  Layout const layout = layout_for(entry, problem);
   std::int64_t const pieces = pieces_of(entry.channels, element_bytes(problem), layout);
   std::int64_t const batch = batch_of(layout),
                      in_flight = in_flight_of(layout, entry.spread, pieces);
@@ -202,9 +205,10 @@ double cost(Variant const& variant, Problem const& problem, Device const& device
     std::int64_t const left = problem.point_total - k;
     std::int64_t const of_chunk = std::min(batch, left);
     std::int64_t const lanes = std::min<std::int64_t>(layout.lanes, (left + batch - 1) / batch);
+    std::int64_t const runs = (lanes + in_flight - 1) / in_flight;
     turns += of_chunk;
-    steps += of_chunk * lanes * pieces;
-    waits += of_chunk * (lanes == layout.lanes ? (lanes + in_flight - 1) / in_flight : lanes);
+    steps += of_chunk * runs * in_flight * pieces;
+    waits += of_chunk * runs;
   }
   auto const number = [](std::int64_t n) { return static_cast<double>(n); };
   double const job_ns =
@@ -287,7 +291,7 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
   plan.how.grouped = is_grouped(entry, problem);
   plan.how.heads = known_heads(entry, problem);
   plan.how.aligned = value_strides_are_multiples(problem, kPieceBytes);
-  plan.wide_inputs = problem.point_total % 4 == 0;
+  plan.wide_inputs = problem.point_total % batch_of(layout_for(entry, problem)) == 0;
   plan.instance.load(plan.how);
   return prepared;
 }

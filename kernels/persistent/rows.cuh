@@ -134,6 +134,13 @@ class Warp : RowReader<Config> {
       if constexpr (Config::kFused) to_weights(row, k0, inputs, points.weight);
       int const batches = min(
           Config::kLanes, (K_ - k0 + Config::kBatch - 1) / Config::kBatch);  // of the first slot
+      // Lanes behind the last point prepare it again, and slots read records in runs of kInFlight.
+      if constexpr (!Config::kWholeChunks) {
+#pragma unroll
+        for (int t = 0; t < Config::kBatch; ++t) {
+          if (first + t >= K_) points.weight[t] = 0.0f;
+        }
+      }
       Place place;
       Frame frame;
       if constexpr (Config::kLevelOfBatch) {
@@ -159,11 +166,8 @@ class Warp : RowReader<Config> {
           place = shared_.places[place_of(k)];
           frame = frame_of(row, k);
         }
-        // Lanes behind the last point are not asked for theirs, if the slot has the row for itself.
-        bool const is_there = (Config::kLevelOfBatch && Config::kSpread == 1) || first + t < K_;
-        float const weight = is_there ? points.weight[0] : 0.0f;
         float2 const at = to_pixels(frame, place.width, place.height, points.x[0], points.y[0]);
-        put_record(put_ + buffer_, locate(place, at, weight));
+        put_record(put_ + buffer_, locate(place, at, points.weight[0]));
       };
       // Four of them would not fit the instruction cache.
       constexpr int kUnrolled = Config::kLevelOfBatch && Config::kBatch == 2 ? 2 : 1;
@@ -186,14 +190,11 @@ class Warp : RowReader<Config> {
   __device__ __forceinline__ void gather_all(int k, int batches,
                                              Steps const (&steps)[Config::kSteps]) {
     __syncwarp();
-    if (batches == Config::kLanes) {
 #pragma unroll
-      for (int j = 0; j < Config::kLanes; j += Config::kInFlight) {
-        gather<Config::kInFlight>(j, k, steps);
-      }
-    } else {
-#pragma unroll 1
-      for (int j = 0; j < batches; ++j) gather<1, false>(j, k, steps);
+    for (int j = 0; j < Config::kLanes; j += Config::kInFlight) {
+      // The end of the row.
+      if (!Config::kWholeChunks && j > 0 && j >= batches) break;
+      gather<Config::kInFlight>(j, k, steps);
     }
     buffer_ = Table::kBytes - buffer_;
   }
@@ -229,7 +230,7 @@ class Warp : RowReader<Config> {
   }
 
   // Points k + j kBatch of lanes j to j + kCount - 1: all loads first, then the sums.
-  template <int kCount, bool kStepsKnown = Config::kStepsOfChunk>
+  template <int kCount>
   __device__ __forceinline__ void gather(int j, int k, Steps const (&steps)[Config::kSteps]) {
     Record record[kCount];
     Corner value[kCount][4];
@@ -240,9 +241,10 @@ class Warp : RowReader<Config> {
 #pragma unroll
     for (int u = 0; u < kCount; ++u) {
       int const lane = j + u + (Config::kSpread == 1 ? 0 : static_cast<int>(sub_) * Config::kLanes);
-      load_corners(record[u],
-                   kStepsKnown ? steps[steps_index(j + u)] : steps_of(k + lane * Config::kBatch),
-                   value[u]);
+      load_corners(
+          record[u],
+          Config::kStepsOfChunk ? steps[steps_index(j + u)] : steps_of(k + lane * Config::kBatch),
+          value[u]);
     }
     if constexpr (Config::kHalves) {
 #pragma unroll
@@ -358,8 +360,6 @@ class Warp : RowReader<Config> {
   __device__ void sum_strictly(Row const& row) {
 #pragma unroll 1
     for (int k0 = 0; k0 < K_; k0 += Config::kChunk) {
-      // As gather_all() does where all lanes have points.
-      bool const in_pairs = K_ - k0 > Config::kBatch * (Config::kLanes - 1);
 #pragma unroll 1
       for (int t = 0; t < Config::kBatch; ++t) {
         HalfSums halves = {};
@@ -367,7 +367,7 @@ class Warp : RowReader<Config> {
         for (int j = 0; j < Config::kLanes; ++j) {
           int const k = k0 + (static_cast<int>(sub_) * Config::kLanes + j) * Config::kBatch + t;
           if (k < K_) add_strictly<kHalves>(row, k, halves);
-          if (!kHalves || (in_pairs && j % 2 == 0)) continue;
+          if (!kHalves || j % 2 == 0) continue;
           flush(halves);
 #pragma unroll
           for (__half2& pair : halves) pair = __half2half2(__half(0.0f));
@@ -383,7 +383,7 @@ class Warp : RowReader<Config> {
     float const y = load_narrow(p_.coord_dtype, p_.coord, 2 * at + 1);
     float weight = load_narrow(p_.weight_dtype, p_.weight, at);
     if constexpr (Config::kFused) weight = softmax_.weight(weight);
-    LevelParams const& level = p_.near_levels[shared_.level_of[place_of(k)]];
+    LevelParams const& level = p_.near_levels[level_of(k)];
     auto const width = static_cast<float>(level.width), height = static_cast<float>(level.height);
     Frame const frame = frame_of(row, k);
     float2 const pixel = to_pixels(frame, width, height, x, y);
