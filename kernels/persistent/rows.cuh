@@ -138,7 +138,12 @@ class Warp : RowReader<Config> {
       if constexpr (!Config::kWholeChunks) {
 #pragma unroll
         for (int t = 0; t < Config::kBatch; ++t) {
+          // Two ways to write it: registers are short, and each device spills with the other's.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+          points.weight[t] = first + t < K_ ? points.weight[t] : 0.0f;
+#else
           if (first + t >= K_) points.weight[t] = 0.0f;
+#endif
         }
       }
       Place place;
