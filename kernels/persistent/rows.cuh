@@ -138,8 +138,11 @@ class Warp : RowReader<Config> {
       if constexpr (!Config::kWholeChunks) {
 #pragma unroll
         for (int t = 0; t < Config::kBatch; ++t) {
-          // Two ways to write it: registers are short, and each device spills with the other's.
+          // Three ways to write it: registers are short, and each device and type spills with
+          // another's.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+          if (Config::kType == ValueType::f32 && Config::kPoints > 0 && k0 + Config::kChunk <= K_)
+            break;
           points.weight[t] = first + t < K_ ? points.weight[t] : 0.0f;
 #else
           if (first + t >= K_) points.weight[t] = 0.0f;
