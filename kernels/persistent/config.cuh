@@ -13,7 +13,8 @@ struct RowsConfig {
   static constexpr ValueType kType = kTypeOfValue;
   using Element = typename ValueTraits<kType>::Element;
   static constexpr int kElementBytes = sizeof(Element);
-  static constexpr int kPoints = kPointsOfLevel;
+  static constexpr bool kFew = kPointsOfLevel == pfew;
+  static constexpr int kPoints = kFew ? 0 : kPointsOfLevel;
   static constexpr bool kFused = kIsFused;
   static constexpr bool kAligned = kIsAligned;              // values
   static constexpr bool kHalves = in_halves(kSpreadOfRow);  // sums of two points
@@ -29,8 +30,8 @@ struct RowsConfig {
   static constexpr bool kByParity = kLayout.by_parity;
   static constexpr int kPieces = pieces_of(kMostChannels, kElementBytes, kLayout);  // of a lane
   static_assert(!kHalves || (kPieces == 1 && kLanes > 1));
-  static constexpr int kBatch = batch_of(kLayout);          // points a lane prepares
-  static constexpr int kChunk = kLanes * kSpread * kBatch;  // points of a row
+  static constexpr int kBatch = batch_of(kLayout, kPointsOfLevel);  // points a lane prepares
+  static constexpr int kChunk = kLanes * kSpread * kBatch;          // points of a row
   static constexpr bool kWholeChunks = kPoints > 0 && kPoints % kChunk == 0;
   // Fused: chunks of a row whose logits become weights at once.
   static constexpr int kHeldChunks = kBatch == 4 ? 2 : 4;
@@ -46,11 +47,11 @@ struct RowsConfig {
       slots_of(kSpreadOfRow) == 4 || (kHalves && kMostChannels > 32) ||
       (kFused && (kByParity || kF8 || (kPoints > 0 && !kIsKnown))) ||
       (kType == ValueType::f32 && !kIsKnown && (kFused || kPoints > 0));
-  static constexpr bool kIsLean =
-      kIsKnown && !kFused && kPoints > 0 && (kType == ValueType::f16 || kType == ValueType::bf16);
+  static constexpr bool kIsLean = kIsKnown && !kFused && (kFew || (kPoints > 0 && !kF8));
   static constexpr int kThreads = !kAligned ? 256 : kIsLarge ? 512 : kIsLean ? 768 : 640;
   // A level for all points of a batch.
-  static constexpr bool kLevelOfBatch = kHalves || (kPoints > 0 && kPoints % kBatch == 0);
+  static constexpr bool kLevelOfBatch =
+      kHalves || kBatch == 1 || (kPoints > 0 && kPoints % kBatch == 0);
   // The levels of a slot's points of a chunk, where they are as many each time.
   static constexpr int kOfSlot = kLanes * kBatch;
   static constexpr int kLevelsOfSlot = kPoints == 0             ? 0

@@ -5,9 +5,11 @@
 
 namespace msda::persistent {
 
-// Names of variants.inc: most channels of a head, and points of every level.
+// Names of variants.inc: most channels of a head, and points of every level; pfew: any, of rows
+// that have no more than kFewPoints.
 enum Channels : std::int32_t { d8 = 8, d16 = 16, d32 = 32, d64 = 64, d128 = 128, d256 = 256 };
-enum Points : std::int32_t { pany = 0, p4 = 4, p8 = 8 };
+enum Points : std::int32_t { pfew = -1, pany = 0, p4 = 4, p8 = 8 };
+inline constexpr std::int32_t kFewPoints = 8;
 // Slots that share the points of a row: sN; hN the same, with sums of two points in 16 bits.
 inline constexpr std::int32_t kInHalves = 16;
 enum Spread : std::int32_t { s1 = 1, s4 = 4, h1 = kInHalves | s1, h4 = kInHalves | s4 };
@@ -32,7 +34,7 @@ inline constexpr std::int64_t kMostHeadBytes = 0xffffffffu;  // from a head's va
 inline constexpr std::int64_t kMostTokens = 1 << 30;         // of a batch item
 inline constexpr std::int64_t kMostJobs = 1 << 30;
 inline constexpr std::int64_t kMostPointsOfAll = 0xffffffff;  // B Q M K
-inline constexpr std::int32_t kMostRounds = 6;
+inline constexpr std::int32_t kMostRounds = 64;
 inline constexpr std::int32_t kMostOfBatch = 4;       // points that a lane prepares
 inline constexpr std::int64_t kMostPixels = 1 << 16;  // of a level, in halves
 
@@ -55,8 +57,8 @@ struct Layout {
 
 // Rows are read without a bank conflict only if those of a quarter warp lie in different parts of
 // 128-byte lines. Neighbouring heads do; `grouped` says that they come in whole lines. Where they
-// do not, two slots share a row of 64 bytes: one begins with the even, the other with the odd
-// pixels.
+// do not, and banks are what sums in halves wait for, two slots share a row of 64 bytes: one begins
+// with the even, the other with the odd pixels.
 constexpr Layout layout_of(std::int32_t channels, std::int32_t element_bytes, Spread spread,
                            bool grouped) {
   std::int32_t const row_bytes = channels * element_bytes;
@@ -64,7 +66,7 @@ constexpr Layout layout_of(std::int32_t channels, std::int32_t element_bytes, Sp
   std::int32_t const lanes = pieces < 32 ? pieces : 32;
   std::int32_t const slots = 32 / lanes;
   std::int32_t const heads = grouped && row_bytes < 128 ? 128 / row_bytes : 1;
-  bool const by_parity = heads == 1 && row_bytes == 64;
+  bool const by_parity = in_halves(spread) && heads == 1 && row_bytes == 64;
   std::int32_t const wanted = by_parity && slots_of(spread) == 1 ? 2 : slots_of(spread);
   // 16 points are what most rows have at least, and what 16 lanes prepare at once.
   std::int32_t const useful = lanes < 16 ? 16 / lanes : 1;
@@ -80,7 +82,8 @@ constexpr std::int32_t pieces_of(std::int32_t channels, std::int32_t element_byt
 }
 
 // Points that a lane prepares before the row's lanes gather them.
-constexpr std::int32_t batch_of(Layout const& layout) {
+constexpr std::int32_t batch_of(Layout const& layout, Points points) {
+  if (points == pfew) return 1;
   std::int32_t const lanes = layout.lanes * layout.spread;
   return lanes <= 2 ? kMostOfBatch : lanes <= 8 ? 2 : 1;
 }

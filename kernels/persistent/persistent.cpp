@@ -99,6 +99,12 @@ bool sizes_fit(Entry const& entry, Problem const& problem) {
   return points == 0 || problem.batch <= kMostPointsOfAll / points;
 }
 
+bool points_fit(Entry const& entry, Problem const& problem) {
+  if (problem.point_total == 0) return false;
+  if (entry.points > 0) return every_level_has(problem, entry.points);
+  return problem.point_total <= (entry.points == pfew ? kFewPoints : kMostPoints);
+}
+
 bool pixels_fit_halves(Problem const& problem) {
   return std::ranges::all_of(problem.levels, [](Level const& level) {
     return level.row_tokens * level.height <= kMostPixels;
@@ -148,9 +154,7 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
     return Reason::kHeadDim;
   }
   if (!levels_are_near(problem)) return Reason::kLevels;
-  bool const points_fit = entry.points == pany ? problem.point_total <= kMostPoints
-                                               : every_level_has(problem, entry.points);
-  if (!points_fit || problem.point_total == 0) return Reason::kPoints;
+  if (!points_fit(entry, problem)) return Reason::kPoints;
   if (in_halves(entry.spread)) {
     if (problem.math_mode != MSDA_MATH_FAST) return Reason::kMathMode;
     if (!pixels_fit_halves(problem)) return Reason::kLevels;
@@ -163,7 +167,7 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
 // ---- cost
 // --------------------------------------------------------------------------------------------------
 
-// Fitted on an H200 (132 SMs) to the times and the order of kernels on 654 problems:
+// Fitted on an H200 (132 SMs) to the times and the order of kernels on 1154 problems:
 // bench/peers/gpu_selection.py and the workloads. A job is what one warp does at a time, a turn
 // what it does for one point of each of its lanes, a step a lane's loads of one point.
 struct Rates {
@@ -172,14 +176,16 @@ struct Rates {
   double job_ns;   // of an SM, as the others are
   double turn_ns;
   double step_ns;
+  double few;  // all of it in the kernels for few points
 };
-constexpr Rates kFloat32 = {6.75, 0.215, 39.6, 8.52, 11.9};
-constexpr Rates kSixteenBits = {5.9, 0.28, 22.95, 23.3, 12.2};
-constexpr Rates kHalves = {5.92, 0.263, 36.4, 21.7, 8.04};
+constexpr Rates kFloat32 = {6.68, 0.18, 33.8, 11.2, 9.14, 1.11};
+constexpr Rates kSixteenBits = {5.82, 0.204, 28.2, 20.5, 11.9, 1.25};
+constexpr Rates kHalves = {5.62, 0.2, 41.2, 15.9, 10.1, 1.0};
 // F8 has 16 channels a piece instead of 8.
-constexpr double kF8Factor = 1.53, kF8HalvesFactor = 1.45;
+constexpr double kF8Factor = 1.51, kF8HalvesFactor = 1.45;
 constexpr double kBytesAUs = 4.3e6;  // device memory
-constexpr double kAnyPoints = 1.03;  // P not known when compiled
+constexpr double kNarrowNs = 3.43;   // more for a turn whose inputs are loaded one by one
+constexpr double kAnyPoints = 1.12;  // P not known when compiled
 constexpr double kStrictly = 4.0;    // summed strictly
 
 Rates const& rates_of(Entry const& entry, Problem const& problem) {
@@ -187,9 +193,15 @@ Rates const& rates_of(Entry const& entry, Problem const& problem) {
   return element_bytes(problem) == 4 ? kFloat32 : kSixteenBits;
 }
 
-double f8_factor(Entry const& entry, Problem const& problem) {
-  if (problem.value_dtype != MSDA_F8_E4M3) return 1.0;
-  return in_halves(entry.spread) ? kF8HalvesFactor : kF8Factor;
+// On the work of a job.
+double factor_of(Entry const& entry, Problem const& problem) {
+  double const f8 = problem.value_dtype != MSDA_F8_E4M3 ? 1.0
+                    : in_halves(entry.spread)           ? kF8HalvesFactor
+                                                        : kF8Factor;
+  double const points = entry.points == pfew   ? rates_of(entry, problem).few
+                        : entry.points == pany ? kAnyPoints
+                                               : 1.0;
+  return f8 * points * (needs_strict(problem) ? kStrictly : 1.0);
 }
 
 double cost(Variant const& variant, Problem const& problem, Device const& device) {
@@ -197,26 +209,26 @@ double cost(Variant const& variant, Problem const& problem, Device const& device
   Rates const& rates = rates_of(entry, problem);
   Layout const layout = layout_for(entry, problem);
   std::int64_t const pieces = pieces_of(entry.channels, element_bytes(problem), layout);
-  std::int64_t const batch = batch_of(layout),
+  std::int64_t const batch = batch_of(layout, entry.points),
                      in_flight = in_flight_of(layout, entry.spread, pieces);
   std::int64_t const chunk = batch * layout.lanes * layout.spread;
-  std::int64_t turns = 0, steps = 0, waits = 0;  // of a job
+  bool const is_narrow = problem.point_total % batch != 0;
+  std::int64_t turns = 0, steps = 0, waits = 0, narrow = 0;  // of a job
   for (std::int64_t k = 0; k < problem.point_total; k += chunk) {
     std::int64_t const left = problem.point_total - k;
     std::int64_t const of_chunk = std::min(batch, left);
     std::int64_t const lanes = std::min<std::int64_t>(layout.lanes, (left + batch - 1) / batch);
     std::int64_t const runs = (lanes + in_flight - 1) / in_flight;
     turns += of_chunk;
-    steps += of_chunk * runs * in_flight * pieces;
+    narrow += is_narrow ? batch : 0;
+    steps += of_chunk * (entry.points == pfew ? lanes : runs * in_flight) * pieces;
     waits += of_chunk * runs;
   }
   auto const number = [](std::int64_t n) { return static_cast<double>(n); };
-  double const job_ns =
-      rates.job_ns + rates.turn_ns * number(turns) + rates.step_ns * number(steps);
+  double const job_ns = rates.job_ns + rates.turn_ns * number(turns) + kNarrowNs * number(narrow) +
+                        rates.step_ns * number(steps);
   double const jobs = number(jobs_of(entry, problem).of_item) * number(problem.batch);
-  double const work_us = 1e-3 * jobs / device.sm_count * job_ns * f8_factor(entry, problem) *
-                         (entry.points == pany ? kAnyPoints : 1.0) *
-                         (needs_strict(problem) ? kStrictly : 1.0);
+  double const work_us = 1e-3 * jobs / device.sm_count * job_ns * factor_of(entry, problem);
   return rates.launch_us + rates.wait_us * number(waits) +
          std::max(work_us, forward_bytes(problem) / kBytesAUs);
 }
@@ -227,15 +239,25 @@ double cost(Variant const& variant, Problem const& problem, Device const& device
 void workspace(Variant const&, Problem const&, Device const&, Arena&) {}
 
 // Rounds in which the jobs are dealt, where there are enough: concurrent pieces are then neighbours
-// that share L2, and cheap and dear regions spread over the SMs.
+// that share L2, and cheap and dear regions spread over the SMs. More of them than usual where L2
+// would not hold the values that a round reads.
 constexpr std::int64_t kLeastPiece = 48;  // jobs
+constexpr double kUsualRounds = 6;
+constexpr double kRoundBytes = 32e6;  // of values
+
+std::int64_t rounds_of(Problem const& problem, std::int64_t jobs, std::int64_t blocks) {
+  double const values =
+      static_cast<double>(item_bytes(problem)) * static_cast<double>(problem.batch);
+  double const most = std::clamp<double>(values / kRoundBytes, kUsualRounds, kMostRounds);
+  return std::clamp<std::int64_t>(jobs / std::max<std::int64_t>(blocks * kLeastPiece, 1), 1,
+                                  static_cast<std::int64_t>(most));
+}
 
 Work make_work(Entry const& entry, Problem const& problem, Device const& device) {
   Jobs const each = jobs_of(entry, problem);
   std::int64_t const jobs = each.of_item * problem.batch;
   std::int64_t const blocks = std::min<std::int64_t>(device.sm_count, jobs);
-  std::int64_t const rounds = std::clamp<std::int64_t>(
-      jobs / std::max<std::int64_t>(blocks * kLeastPiece, 1), 1, kMostRounds);
+  std::int64_t const rounds = rounds_of(problem, jobs, blocks);
   std::int64_t const dealt = std::max<std::int64_t>(blocks * rounds, 1);
   auto const u32 = [](std::int64_t n) { return static_cast<std::uint32_t>(n); };
   auto const at_least_one = [&](std::int64_t n) { return u32(std::max<std::int64_t>(n, 1)); };
@@ -291,7 +313,7 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
   plan.how.grouped = is_grouped(entry, problem);
   plan.how.heads = known_heads(entry, problem);
   plan.how.aligned = value_strides_are_multiples(problem, kPieceBytes);
-  plan.wide_inputs = problem.point_total % batch_of(layout_for(entry, problem)) == 0;
+  plan.wide_inputs = problem.point_total % batch_of(layout_for(entry, problem), entry.points) == 0;
   plan.instance.load(plan.how);
   return prepared;
 }

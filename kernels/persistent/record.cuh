@@ -12,12 +12,13 @@ namespace msda::persistent {
 // One located point: two neighbouring pixels of a row, and the two below.
 struct alignas(16) Record {
   std::uint32_t first;  // the first pixel of the upper row, in steps of 16 bytes
-  float share;          // of the second; negative: the second is to the left of the first
+  float share;          // of the second
   float upper;          // attention weight times share of the upper row
   float lower;
 };
 
-// The same in half the space.
+// The same in half the space. A negative share says that the second pixel is to the left of the
+// first.
 struct alignas(8) HalfRecord {
   std::uint32_t pixel;  // the first one's number in its level; upper half: share, float16
   std::uint32_t rows;   // upper and lower, float16

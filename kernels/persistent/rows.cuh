@@ -158,7 +158,9 @@ class Warp : RowReader<Config> {
       }
       // Kept for the chunk.
       Steps steps[Config::kSteps];
-      if constexpr (Config::kStepsOfChunk) {
+      if constexpr (Config::kFew) {
+        steps[0] = steps_of(min(first, K_ - 1));  // of the lane's own point
+      } else if constexpr (Config::kStepsOfChunk) {
         int const own = k0 + static_cast<int>(sub_) * Config::kOfSlot;
         int const l = (Config::kSpread == 1 ? k0 : min(own, K_ - 1)) / Config::kPoints;
         steps[0] = steps_of_level(l);
@@ -202,7 +204,11 @@ class Warp : RowReader<Config> {
     for (int j = 0; j < Config::kLanes; j += Config::kInFlight) {
       // The end of the row.
       if (!Config::kWholeChunks && j > 0 && j >= batches) break;
-      gather<Config::kInFlight>(j, k, steps);
+      if (Config::kFew && Config::kInFlight > 1 && j + 1 == batches) {
+        gather<1>(j, k, steps);
+      } else {
+        gather<Config::kInFlight>(j, k, steps);
+      }
     }
     buffer_ = Table::kBytes - buffer_;
   }
@@ -249,10 +255,11 @@ class Warp : RowReader<Config> {
 #pragma unroll
     for (int u = 0; u < kCount; ++u) {
       int const lane = j + u + (Config::kSpread == 1 ? 0 : static_cast<int>(sub_) * Config::kLanes);
-      load_corners(
-          record[u],
-          Config::kStepsOfChunk ? steps[steps_index(j + u)] : steps_of(k + lane * Config::kBatch),
-          value[u]);
+      load_corners(record[u],
+                   Config::kFew            ? steps_of_lane(steps[0], j + u)
+                   : Config::kStepsOfChunk ? steps[steps_index(j + u)]
+                                           : steps_of(k + lane * Config::kBatch),
+                   value[u]);
     }
     if constexpr (Config::kHalves) {
 #pragma unroll
@@ -266,17 +273,14 @@ class Warp : RowReader<Config> {
 
   __device__ __forceinline__ void load_corners(Record const& record, Steps const& steps,
                                                Corner (&value)[4]) const {
-    std::uint32_t first, turned;  // the latter negative if so
+    std::uint32_t first;
+    std::uint32_t beside = Config::kIsKnown ? pixel_units() : steps.beside;
     if constexpr (Config::kHalves) {
       first = (record.pixel & 0xffffu) * pixel_units() + steps.origin;
-      turned = record.pixel;
+      bool const turned = static_cast<std::int32_t>(record.pixel) < 0;  // a share of -0 too
+      beside = Config::kByParity && turned ? 0u - beside : beside;
     } else {
       first = record.first;
-      turned = __float_as_uint(record.share);  // also of -0
-    }
-    std::uint32_t beside = Config::kIsKnown ? pixel_units() : steps.beside;
-    if constexpr (Config::kByParity) {
-      beside = static_cast<std::int32_t>(turned) < 0 ? 0u - beside : beside;
     }
     // A pixel's distance that is known is part of the instruction.
     constexpr int kBeside = Config::kByParity ? 0 : Config::kPixelBytes;
@@ -295,10 +299,9 @@ class Warp : RowReader<Config> {
   }
 
   __device__ __forceinline__ void add(persistent::Record const& record, Corner const (&value)[4]) {
-    float const share = Config::kByParity ? fabsf(record.share) : record.share;
     // As written, not contracted: add_inside() has to form the same numbers.
-    float const second_upper = __fmul_rn(record.upper, share);
-    float const second_lower = __fmul_rn(record.lower, share);
+    float const second_upper = __fmul_rn(record.upper, record.share);
+    float const second_lower = __fmul_rn(record.lower, record.share);
 #pragma unroll
     for (int n = 0; n < Config::kPieces; ++n) {
       multiply_add<Config>(sum_[n], __fsub_rn(record.upper, second_upper), value[0][n]);
@@ -341,6 +344,13 @@ class Warp : RowReader<Config> {
   __device__ __forceinline__ Steps steps_of_level(int l) const {
     return {work_.beside_units[l], work_.row_units[l],
             Config::kHalves ? work_.places[l].origin : 0};
+  }
+  // What a lane of the slot has.
+  __device__ __forceinline__ static Steps steps_of_lane(Steps const& own, int j) {
+    auto const of_lane = [&](std::uint32_t x) {
+      return __shfl_sync(0xffffffffu, x, j, Config::kLanes);
+    };
+    return {Config::kIsKnown ? 0 : of_lane(own.beside), of_lane(own.row), 0};
   }
   // Of a slot's lane.
   __device__ __forceinline__ static constexpr int steps_index(int j) {

@@ -51,13 +51,14 @@ std::string row_reason(std::string const& kernel_id, ProblemShape const& shape,
     if (level.height > 1 << 24 || level.width > 1 << 24) return "does not take these levels";
   }
   std::string const points = part_of(kernel_id, 4);
+  bool const any = points == "pany", few = points == "pfew";
   for (LevelShape const& level : shape.levels) {
-    if (points != "pany" && level.points != std::stoi(points.substr(1))) {
+    if (!any && !few && level.points != std::stoi(points.substr(1))) {
       return "does not take these point counts";
     }
   }
-  bool const any = points == "pany";
-  if ((any && shape.point_total() > most_points) || shape.point_total() < least_points) {
+  if ((any && shape.point_total() > most_points) || (few && shape.point_total() > 8) ||
+      shape.point_total() < least_points) {
     return "does not take these point counts";
   }
   TensorId const coord = shape.fused() ? TensorId::kOffset : TensorId::kCoord;
