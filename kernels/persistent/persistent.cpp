@@ -105,6 +105,11 @@ bool points_fit(Entry const& entry, Problem const& problem) {
   return problem.point_total <= (entry.points == pfew ? kFewPoints : kMostPoints);
 }
 
+// Rows come in whole batches of a lane, so that inputs can be loaded in vectors.
+bool batches_are_whole(Entry const& entry, Problem const& problem) {
+  return problem.point_total % batch_of(layout_for(entry, problem), entry.points) == 0;
+}
+
 bool pixels_fit_halves(Problem const& problem) {
   return std::ranges::all_of(problem.levels, [](Level const& level) {
     return level.row_tokens * level.height <= kMostPixels;
@@ -176,7 +181,7 @@ struct Rates {
   double job_ns;   // of an SM, as the others are
   double turn_ns;
   double step_ns;
-  double few;  // all of it in the kernels for few points
+  double few;  // factor on the work in kernels for few points, of which there are none in halves
 };
 constexpr Rates kFloat32 = {6.68, 0.18, 33.8, 11.2, 9.14, 1.11};
 constexpr Rates kSixteenBits = {5.82, 0.204, 28.2, 20.5, 11.9, 1.25};
@@ -184,7 +189,7 @@ constexpr Rates kHalves = {5.62, 0.2, 41.2, 15.9, 10.1, 1.0};
 // F8 has 16 channels a piece instead of 8.
 constexpr double kF8Factor = 1.51, kF8HalvesFactor = 1.45;
 constexpr double kBytesAUs = 4.3e6;  // device memory
-constexpr double kNarrowNs = 3.43;   // more for a turn whose inputs are loaded one by one
+constexpr double kNarrowNs = 3.43;   // more for a point a lane where inputs are loaded one by one
 constexpr double kAnyPoints = 1.12;  // P not known when compiled
 constexpr double kStrictly = 4.0;    // summed strictly
 
@@ -212,18 +217,18 @@ double cost(Variant const& variant, Problem const& problem, Device const& device
   std::int64_t const batch = batch_of(layout, entry.points),
                      in_flight = in_flight_of(layout, entry.spread, pieces);
   std::int64_t const chunk = batch * layout.lanes * layout.spread;
-  bool const is_narrow = problem.point_total % batch != 0;
-  std::int64_t turns = 0, steps = 0, waits = 0, narrow = 0;  // of a job
+  std::int64_t chunks = 0, turns = 0, steps = 0, waits = 0;  // of a job
   for (std::int64_t k = 0; k < problem.point_total; k += chunk) {
     std::int64_t const left = problem.point_total - k;
     std::int64_t const of_chunk = std::min(batch, left);
     std::int64_t const lanes = std::min<std::int64_t>(layout.lanes, (left + batch - 1) / batch);
     std::int64_t const runs = (lanes + in_flight - 1) / in_flight;
+    ++chunks;
     turns += of_chunk;
-    narrow += is_narrow ? batch : 0;
     steps += of_chunk * (entry.points == pfew ? lanes : runs * in_flight) * pieces;
     waits += of_chunk * runs;
   }
+  std::int64_t const narrow = batches_are_whole(entry, problem) ? 0 : chunks * batch;
   auto const number = [](std::int64_t n) { return static_cast<double>(n); };
   double const job_ns = rates.job_ns + rates.turn_ns * number(turns) + kNarrowNs * number(narrow) +
                         rates.step_ns * number(steps);
@@ -313,7 +318,7 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
   plan.how.grouped = is_grouped(entry, problem);
   plan.how.heads = known_heads(entry, problem);
   plan.how.aligned = value_strides_are_multiples(problem, kPieceBytes);
-  plan.wide_inputs = problem.point_total % batch_of(layout_for(entry, problem), entry.points) == 0;
+  plan.wide_inputs = batches_are_whole(entry, problem);
   plan.instance.load(plan.how);
   return prepared;
 }

@@ -159,7 +159,7 @@ class Warp : RowReader<Config> {
       // Kept for the chunk.
       Steps steps[Config::kSteps];
       if constexpr (Config::kFew) {
-        steps[0] = steps_of(min(first, K_ - 1));  // of the lane's own point
+        steps[0] = steps_of(first);  // of the lane's own point
       } else if constexpr (Config::kStepsOfChunk) {
         int const own = k0 + static_cast<int>(sub_) * Config::kOfSlot;
         int const l = (Config::kSpread == 1 ? k0 : min(own, K_ - 1)) / Config::kPoints;
@@ -204,6 +204,7 @@ class Warp : RowReader<Config> {
     for (int j = 0; j < Config::kLanes; j += Config::kInFlight) {
       // The end of the row.
       if (!Config::kWholeChunks && j > 0 && j >= batches) break;
+      // Of few points none is read that is not there.
       if (Config::kFew && Config::kInFlight > 1 && j + 1 == batches) {
         gather<1>(j, k, steps);
       } else {

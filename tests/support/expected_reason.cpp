@@ -51,13 +51,13 @@ std::string row_reason(std::string const& kernel_id, ProblemShape const& shape,
     if (level.height > 1 << 24 || level.width > 1 << 24) return "does not take these levels";
   }
   std::string const points = part_of(kernel_id, 4);
-  bool const any = points == "pany", few = points == "pfew";
+  bool const few = points == "pfew", any = few || points == "pany";
   for (LevelShape const& level : shape.levels) {
-    if (!any && !few && level.points != std::stoi(points.substr(1))) {
+    if (!any && level.points != std::stoi(points.substr(1))) {
       return "does not take these point counts";
     }
   }
-  if ((any && shape.point_total() > most_points) || (few && shape.point_total() > 8) ||
+  if ((any && shape.point_total() > (few ? 8 : most_points)) ||
       shape.point_total() < least_points) {
     return "does not take these point counts";
   }
