@@ -35,7 +35,9 @@ struct RowsConfig {
   static constexpr bool kWholeChunks = kPoints > 0 && kPoints % kChunk == 0;
   // Fused: chunks of a row whose logits become weights at once.
   static constexpr int kHeldChunks = kBatch == 4 ? 2 : 4;
+  // Lanes of a slot whose points' loads are out at a time, and points of each.
   static constexpr int kInFlight = kAligned ? in_flight_of(kLayout, kSpreadOfRow, kPieces) : 1;
+  static constexpr int kTurnsInFlight = kAligned ? turns_in_flight_of(kBatch) : 1;
   static constexpr bool kF8 = kType == ValueType::f8;
   // Where it is known, D is the most, and every level has a pixel beside and below another.
   static constexpr int kHeadCount = kHeadsOfAll;
@@ -52,6 +54,13 @@ struct RowsConfig {
   // A level for all points of a batch.
   static constexpr bool kLevelOfBatch =
       kHalves || kBatch == 1 || (kPoints > 0 && kPoints % kBatch == 0);
+  // Points of a lane's batch that it prepares before they are gathered; and tables of their
+  // records, those of single points in turn.
+  static constexpr int kTogether = kBatch == kMostOfBatch ? (kHalves || kPoints == 8 ? 4 : 2)
+                                   : kLevelOfBatch        ? 1
+                                                          : kBatch;
+  static constexpr int kTables = kTogether == 1 ? 2 : kTogether;
+  static_assert(kBatch % kTogether == 0 && kTogether % kTurnsInFlight == 0);
   // The levels of a slot's points of a chunk, where they are as many each time.
   static constexpr int kOfSlot = kLanes * kBatch;
   static constexpr int kLevelsOfSlot = kPoints == 0             ? 0

@@ -21,13 +21,14 @@ struct Batch {
   float y[kBatch];
   float weight[kBatch];
 
-  // The next one to the front.
+  // Those behind the first kCount to the front.
+  template <int kCount>
   __device__ __forceinline__ void advance() {
 #pragma unroll
-    for (int i = 1; i < kBatch; ++i) {
-      x[i - 1] = x[i];
-      y[i - 1] = y[i];
-      weight[i - 1] = weight[i];
+    for (int i = kCount; i < kBatch; ++i) {
+      x[i - kCount] = x[i];
+      y[i - kCount] = y[i];
+      weight[i - kCount] = weight[i];
     }
   }
 };

@@ -57,7 +57,7 @@ struct Layout {
 
 // Rows are read without a bank conflict only if those of a quarter warp lie in different parts of
 // 128-byte lines. Neighbouring heads do; `grouped` says that they come in whole lines. Where they
-// do not, and banks are what sums in halves wait for, two slots share a row of 64 bytes: one begins
+// do not, and banks are what sums in halves wait for, of two slots with rows of 64 bytes one begins
 // with the even, the other with the odd pixels.
 constexpr Layout layout_of(std::int32_t channels, std::int32_t element_bytes, Spread spread,
                            bool grouped) {
@@ -67,11 +67,10 @@ constexpr Layout layout_of(std::int32_t channels, std::int32_t element_bytes, Sp
   std::int32_t const slots = 32 / lanes;
   std::int32_t const heads = grouped && row_bytes < 128 ? 128 / row_bytes : 1;
   bool const by_parity = in_halves(spread) && heads == 1 && row_bytes == 64;
-  std::int32_t const wanted = by_parity && slots_of(spread) == 1 ? 2 : slots_of(spread);
   // 16 points are what most rows have at least, and what 16 lanes prepare at once.
   std::int32_t const useful = lanes < 16 ? 16 / lanes : 1;
   std::int32_t const most = slots / heads < useful ? slots / heads : useful;
-  std::int32_t const shared = wanted < most ? wanted : most;
+  std::int32_t const shared = slots_of(spread) < most ? slots_of(spread) : most;
   return {lanes, heads, shared, slots / heads / shared, by_parity};
 }
 
@@ -88,11 +87,14 @@ constexpr std::int32_t batch_of(Layout const& layout, Points points) {
   return lanes <= 2 ? kMostOfBatch : lanes <= 8 ? 2 : 1;
 }
 
-// Points of a row whose loads are out at a time.
+// Lanes of a slot whose points' loads are out at a time, and points of each of them.
 constexpr std::int32_t in_flight_of(Layout const& layout, Spread spread, std::int64_t pieces) {
   if (pieces > 1 || layout.lanes == 1) return 1;
   if (slots_of(spread) == 4) return layout.lanes < 4 ? layout.lanes : 4;
   return 2;
+}
+constexpr std::int32_t turns_in_flight_of(std::int32_t batch) {
+  return batch == kMostOfBatch ? 2 : 1;
 }
 
 // Heads that have to divide M for `grouped`.

@@ -74,11 +74,18 @@ struct HalfWeights {
       : first(rows), second(__hmul2_rn(rows, share)) {
     first = __hsub2_rn(rows, second);
   }
+  __device__ __forceinline__ HalfWeights(__half2 rows, __half2 of_first, __half2 of_second)
+      : first(__hmul2_rn(rows, of_first)), second(__hmul2_rn(rows, of_second)) {}
   __device__ __forceinline__ __half2 of(int corner) const {
     __half2 const row = corner % 2 == 0 ? first : second;
     return corner / 2 == 0 ? __low2half2(row) : __high2half2(row);
   }
 };
+
+// A share in steps of 2^-11: a half holds it, and what it leaves of 1, exactly.
+__device__ __forceinline__ float in_steps(float share) {
+  return __fsub_rn(__fadd_rn(share, 4096.0f), 4096.0f);
+}
 
 // A point on an axis of n pixels, between pixels `base` and base + 1, both of which are there where
 // n is 2 or more; where n is 1 the second is taken to be the first, and weighs nothing. Where the

@@ -9,7 +9,7 @@ namespace msda::persistent {
 
 template <class Config>
 struct Shared {
-  alignas(16) char records[Config::kThreads / 32][2][RecordTable<Config>::kBytes];
+  alignas(16) char records[Config::kThreads / 32][Config::kTables][RecordTable<Config>::kBytes];
   Place places[Config::kPlaces];
   std::uint8_t level_of[Config::kPlaces];
   std::uint32_t taken;                    // jobs drawn
@@ -188,9 +188,9 @@ class RowReader {
   // The same of the logits that are held, which become exponentials.
   __device__ __forceinline__ RowSoftmax softmax_of_held() {
     RowSoftmax result;
-    for_held([&](float& logit) { result.raise(logit); });
+    for_held([&](int, int, float& logit) { result.raise(logit); });
     combine_largest(result);
-    for_held([&](float& logit) { logit = result.add(logit); });
+    for_held([&](int, int, float& logit) { logit = result.add(logit); });
     combine_sums(result);
     return result;
   }
@@ -199,11 +199,9 @@ class RowReader {
   __device__ __forceinline__ void for_held(Fn fn) {
 #pragma unroll
     for (int chunk = 0; chunk < Config::kHeldChunks; ++chunk) {
-      int const count = K_ - first_point(chunk * Config::kChunk);
+      if (chunk * Config::kChunk >= K_) break;
 #pragma unroll
-      for (int t = 0; t < Config::kBatch; ++t) {
-        if (t < count) fn(held_[chunk][t]);
-      }
+      for (int t = 0; t < Config::kBatch; ++t) fn(chunk, t, held_[chunk][t]);
     }
   }
 
@@ -223,6 +221,10 @@ class RowReader {
 #pragma unroll
       for (int i = 1; i < Config::kHeldChunks; ++i)
         weights_of(inputs.logits[i - 1], weight_dtype(), held_[i]);
+      // Behind the row's end.
+      for_held([&](int chunk, int t, float& logit) {
+        if (first_point(chunk * Config::kChunk) + t >= K_) logit = -INFINITY;
+      });
       softmax_ = softmax_of_held();
     }
 #pragma unroll

@@ -81,7 +81,10 @@ class Warp : RowReader<Config> {
     std::uint32_t row;     // to the one below
     std::uint32_t origin;  // from the first one of all to the level's; in halves
   };
-  using HalfSums = __half2[Config::kChannels / 2];
+  // By parity, those of even and those of odd pixels, whichever the slot reads first: added to one
+  // another the bits are the same.
+  static constexpr int kColumnSums = Config::kByParity ? 2 : 1;
+  using HalfSums = __half2[kColumnSums][Config::kChannels / 2];
 
   // ---- a row
 
@@ -170,48 +173,57 @@ class Warp : RowReader<Config> {
       }
       // Rows of fewer points than a lane prepares end early.
       int const turns = Config::kLevelOfBatch ? Config::kBatch : min(Config::kBatch, K_ - k0);
-      auto const prepare = [&](int t) {
-        int const k = min(first + t, K_ - 1);
-        if constexpr (!Config::kLevelOfBatch) {
-          place = shared_.places[place_of(k)];
-          frame = frame_of(row, k);
-        }
-        float2 const at = to_pixels(frame, place.width, place.height, points.x[0], points.y[0]);
-        put_record(put_ + buffer_, locate(place, at, points.weight[0]));
-      };
       // Four of them would not fit the instruction cache.
-      constexpr int kUnrolled = Config::kLevelOfBatch && Config::kBatch == 2 ? 2 : 1;
+      constexpr int kUnrolled = Config::kTogether == 1 ? Config::kBatch : 1;
 #pragma unroll(kUnrolled)
-      for (int t = 0; t < turns; ++t) {
-        prepare(t);
-        if (t < turns - 1) {
-          points.advance();
+      for (int t0 = 0; t0 < turns; t0 += Config::kTogether) {
+        // The records before have been read.
+        if constexpr (Config::kTables == Config::kTogether) __syncwarp();
+#pragma unroll
+        for (int i = 0; i < Config::kTogether; ++i) {
+          if constexpr (!Config::kLevelOfBatch) {
+            int const k = min(first + t0 + i, K_ - 1);
+            place = shared_.places[place_of(k)];
+            frame = frame_of(row, k);
+          }
+          float2 const at = to_pixels(frame, place.width, place.height, points.x[i], points.y[i]);
+          put_record(put_ + buffer_ + i * Table::kBytes, locate(place, at, points.weight[i]));
+        }
+        if (t0 + Config::kTogether < turns) {
+          points.template advance<Config::kTogether>();
         } else {
           // Used up: the next ones travel while these are gathered.
           bool const is_last = k0 + Config::kChunk >= K_;
           inputs = read(is_last ? next_row.row : row.row, is_last ? next_row.query : row.query,
                         is_last ? 0 : k0 + Config::kChunk);
         }
-        gather_all(k0 + t, batches, steps);
+        __syncwarp();
+        gather_prepared(k0 + t0, min(turns - t0, Config::kTogether), batches, steps);
+        if constexpr (Config::kTables > Config::kTogether) {
+          buffer_ = Config::kTogether * Table::kBytes - buffer_;
+        }
       }
     }
   }
 
-  __device__ __forceinline__ void gather_all(int k, int batches,
-                                             Steps const (&steps)[Config::kSteps]) {
-    __syncwarp();
+  // What the lanes have prepared, of a slot's first lane point k and the next, `turns` in all.
+  // Behind the first `batches` of its lanes the row has ended.
+  __device__ __forceinline__ void gather_prepared(int k, int turns, int batches,
+                                                  Steps const (&steps)[Config::kSteps]) {
+#pragma unroll 1
+    for (int t = 0; t < turns; t += Config::kTurnsInFlight) {
+      std::uint32_t const table = get_ + buffer_ + static_cast<std::uint32_t>(t) * Table::kBytes;
 #pragma unroll
-    for (int j = 0; j < Config::kLanes; j += Config::kInFlight) {
-      // The end of the row.
-      if (!Config::kWholeChunks && j > 0 && j >= batches) break;
-      // Of few points none is read that is not there.
-      if (Config::kFew && Config::kInFlight > 1 && j + 1 == batches) {
-        gather<1>(j, k, steps);
-      } else {
-        gather<Config::kInFlight>(j, k, steps);
+      for (int j = 0; j < Config::kLanes; j += Config::kInFlight) {
+        if (!Config::kWholeChunks && j > 0 && j >= batches) break;
+        // Of few points none is read that is not there.
+        if (Config::kFew && Config::kInFlight > 1 && j + 1 == batches) {
+          gather<1>(j, k + t, table, steps);
+        } else {
+          gather<Config::kInFlight>(j, k + t, table, steps);
+        }
       }
     }
-    buffer_ = Table::kBytes - buffer_;
   }
 
   __device__ __forceinline__ Record locate(Place const& place, float2 const& at,
@@ -223,9 +235,11 @@ class Warp : RowReader<Config> {
         static_cast<std::int32_t>(fmaf(by.base, place.row_tokens, bx.base)));
     float share = bx.share;
     if constexpr (Config::kByParity) {
-      // Pixels are 64 bytes: parity says which half of a line they are.
-      bool const turned = is_turned(pixel) && (Config::kIsKnown || place.width > 1.0f);
-      pixel += turned ? 1 : 0;
+      // Pixels are 64 bytes: parity says which half of a line they are. Of two neighbouring slots
+      // one reads the even pixels of a row first, the other the odd ones.
+      bool const turned = (pixel & 1) != (slot() & 1);
+      pixel += turned && (Config::kIsKnown || place.width > 1.0f) ? 1 : 0;
+      share = in_steps(share);
       share = turned ? -(1.0f - share) : share;
     }
     float const total = weight * bx.inside * by.inside;
@@ -238,37 +252,37 @@ class Warp : RowReader<Config> {
     }
   }
 
-  // Whether the right one of two pixels comes first. All slots read even and odd ones in turn, and
-  // neighbouring slots begin differently.
-  __device__ __forceinline__ bool is_turned(std::uint32_t pixel) const {
-    return (pixel & 1) != (sub_ & 1);
-  }
+  __device__ __forceinline__ unsigned slot() const { return lane_ / Config::kLanes; }
 
-  // Points k + j kBatch of lanes j to j + kCount - 1: all loads first, then the sums.
+  // Point k of the slot's first lane and the next kTurnsInFlight - 1, and those of kCount lanes
+  // from j0 on: all loads first, then the sums.
   template <int kCount>
-  __device__ __forceinline__ void gather(int j, int k, Steps const (&steps)[Config::kSteps]) {
-    Record record[kCount];
-    Corner value[kCount][4];
+  __device__ __forceinline__ void gather(int j0, int k, std::uint32_t table,
+                                         Steps const (&steps)[Config::kSteps]) {
+    constexpr int kAll = kCount * Config::kTurnsInFlight;
+    Record record[kAll];
+    Corner value[kAll][4];
 #pragma unroll
-    for (int u = 0; u < kCount; ++u) {
-      get_record(get_ + buffer_ + (j + u) * Table::kRowBytes, record[u]);
+    for (int u = 0; u < kAll; ++u) {
+      get_record(table + u / kCount * Table::kBytes + (j0 + u % kCount) * Table::kRowBytes,
+                 record[u]);
     }
 #pragma unroll
-    for (int u = 0; u < kCount; ++u) {
-      int const lane = j + u + (Config::kSpread == 1 ? 0 : static_cast<int>(sub_) * Config::kLanes);
+    for (int u = 0; u < kAll; ++u) {
+      int const j = j0 + u % kCount;
+      int const lane = j + (Config::kSpread == 1 ? 0 : static_cast<int>(sub_) * Config::kLanes);
       load_corners(record[u],
-                   Config::kFew            ? steps_of_lane(steps[0], j + u)
-                   : Config::kStepsOfChunk ? steps[steps_index(j + u)]
-                                           : steps_of(k + lane * Config::kBatch),
+                   Config::kFew            ? steps_of_lane(steps[0], j)
+                   : Config::kStepsOfChunk ? steps[steps_index(j)]
+                                           : steps_of(k + u / kCount + lane * Config::kBatch),
                    value[u]);
     }
     if constexpr (Config::kHalves) {
 #pragma unroll
-      for (int u = 0; u < kCount; u += 2)
-        add_halves(record, value, u, u + 2 < kCount ? u + 2 : kCount);
+      for (int u = 0; u < kAll; u += 2) add_halves(record, value, u, u + 2 < kAll ? u + 2 : kAll);
     } else {
 #pragma unroll
-      for (int u = 0; u < kCount; ++u) add(record[u], value[u]);
+      for (int u = 0; u < kAll; ++u) add(record[u], value[u]);
     }
   }
 
@@ -321,20 +335,29 @@ class Warp : RowReader<Config> {
     for (int u = begin; u < end; ++u) {
       HalfWeights const weights = weights_of(record[u]);
 #pragma unroll
-      for (int i = 0; i < 4; ++i) multiply_add_halves<Config>(sums, weights.of(i), value[u][i][0]);
+      for (int i = 0; i < 4; ++i) {
+        multiply_add_halves<Config>(sums[i % kColumnSums], weights.of(i), value[u][i][0]);
+      }
     }
     flush(sums);
   }
 
   __device__ __forceinline__ static HalfWeights weights_of(HalfRecord const& record) {
-    __half2 const share = __high2half2(halves_of(record.pixel));
-    return {halves_of(record.rows), Config::kByParity ? __habs2(share) : share};
+    return half_weights(halves_of(record.rows), __high2half2(halves_of(record.pixel)));
+  }
+  __device__ __forceinline__ static HalfWeights half_weights(__half2 rows, __half2 share) {
+    if constexpr (!Config::kByParity) return HalfWeights(rows, share);
+    // Either share may be the first one.
+    share = __habs2(share);
+    return HalfWeights(rows, __hsub2_rn(__float2half2_rn(1.0f), share), share);
   }
 
   __device__ __forceinline__ void flush(HalfSums const& sums) {
 #pragma unroll
     for (int w = 0; w < Config::kChannels / 2; ++w) {
-      float2 const pair = __half22float2(sums[w]);
+      __half2 sum = sums[0][w];
+      if constexpr (Config::kByParity) sum = __hadd2_rn(sum, sums[1][w]);
+      float2 const pair = __half22float2(sum);
       sum_[0][2 * w] += pair.x;
       sum_[0][2 * w + 1] += pair.y;
     }
@@ -389,7 +412,10 @@ class Warp : RowReader<Config> {
           if (!kHalves || j % 2 == 0) continue;
           flush(halves);
 #pragma unroll
-          for (__half2& pair : halves) pair = __half2half2(__half(0.0f));
+          for (auto& column : halves) {
+#pragma unroll
+            for (__half2& pair : column) pair = __half2half2(__half(0.0f));
+          }
         }
       }
     }
@@ -437,14 +463,15 @@ class Warp : RowReader<Config> {
     bool const has_upper = by.from_base < 1.0f;
     bool const has_lower = by.from_base >= 0.0f && y + 1 < level.height;
     std::int64_t const in_level = y * level.row_tokens + x;
-    // As in locate() and add().
-    bool const turned =
-        Config::kByParity && level.width > 1 && is_turned(static_cast<std::uint32_t>(in_level));
-    float const share = turned ? 1.0f - bx.share : bx.share;
+    // As in locate() and add(), of a slot that reads even pixels first.
+    bool const turned = Config::kByParity && (in_level & 1) != 0;
+    float const from_left = Config::kByParity ? in_steps(bx.share) : bx.share;
+    float const share = turned ? 1.0f - from_left : from_left;
     float const total = weight * bx.inside * by.inside;
     float const lower = __fmul_rn(total, by.share);
     float const upper = __fsub_rn(total, lower);
-    HalfWeights const half_weights(__floats2half2_rn(upper, lower), __float2half2_rn(share));
+    HalfWeights const in_halves =
+        half_weights(__floats2half2_rn(upper, lower), __float2half2_rn(share));
 #pragma unroll 1
     for (int i = 0; i < 4; ++i) {
       bool const second = i & 1;
@@ -459,7 +486,7 @@ class Warp : RowReader<Config> {
         auto const value =
             load_piece<Config>(values_[n] + token * p_.value_strides.row * Config::kElementBytes);
         if constexpr (kHalves) {
-          multiply_add_halves<Config>(halves, half_weights.of(i), value);
+          multiply_add_halves<Config>(halves[i % kColumnSums], in_halves.of(i), value);
         } else {
           multiply_add<Config>(sum_[n], corner, value);
         }

@@ -18,7 +18,7 @@ msda_status msda_execute(const msda_plan* plan, const msda_tensors* tensors, msd
   return guard("msda_execute", log_of(plan), [&] {
     required(plan, "plan");
     Device const& device = plan->device;
-    Call const call = canonical_call(plan->problem, plan->workspace_bytes, tensors, stream, device);
+    Call const call = plan->rules->check(tensors, stream);
     check_process(device, "plan belongs to a handle that");
     cuda::CurrentDevice const current(device);
     plan->handle.log.write(MSDA_LOG_TRACE, "execute: {}", plan->kernel.variant->id);

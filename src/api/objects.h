@@ -1,6 +1,7 @@
 // What stands behind the opaque types of msda.h.
 #pragma once
 
+#include "api/check_tensors.h"
 #include "core/device.h"
 #include "core/log.h"
 #include "core/memory.h"
@@ -45,6 +46,7 @@ struct msda_plan {
   msda::Problem problem;
   msda::KernelRef kernel;
   msda::PreparedPtr prepared;
+  std::optional<msda::api::CallRules> rules;  // as soon as there is a kernel
   std::size_t workspace_bytes = 0;
   double predicted_us = 0;
 };
@@ -89,9 +91,5 @@ Problem canonical_problem(const msda_problem* problem, std::pmr::memory_resource
 
 // Every field of the options by itself; whether a kernel can keep to them is not asked.
 void check_plan_options(msda_plan_options const& options, Device const& device);
-
-// Checks the caller's buffers against the plan's problem before anything is touched.
-Call canonical_call(Problem const& problem, std::size_t workspace_bytes,
-                    const msda_tensors* tensors, msda_stream stream, Device const& device);
 
 }  // namespace msda::api

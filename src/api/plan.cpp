@@ -113,6 +113,7 @@ PlanPtr new_plan(msda_handle& handle, Device const& device, Problem&& problem) {
 void set_kernel(msda_plan& plan, Ranked const& choice, PreparedPtr&& prepared) {
   plan.kernel = choice.kernel;
   plan.workspace_bytes = choice.workspace_bytes;
+  plan.rules.emplace(plan.problem, choice.workspace_bytes, plan.device);
   plan.predicted_us = choice.predicted_us;
   plan.prepared = std::move(prepared);
   plan.handle.log.write(MSDA_LOG_INFO, "plan: {}, predicted {:.1f} us, workspace {} bytes",

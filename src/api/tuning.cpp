@@ -101,7 +101,7 @@ msda_plan* tune_plan(msda_handle& handle, const msda_problem* problem,
   check_plan_options(options, handle.device);
   Problem canonical = canonical_problem(problem, &handle.memory);
   cuda::look_for_driver();
-  canonical_call(canonical, 0, sample, stream, handle.device);
+  CallRules(canonical, 0, handle.device).check(sample, stream);
   check_tuning_arguments(options, budget_ms);
   check_process(handle.device, "handle");
   cuda::CurrentDevice const current(handle.device);
@@ -110,7 +110,7 @@ msda_plan* tune_plan(msda_handle& handle, const msda_problem* problem,
   std::vector<Ranked> kernels = accepting_kernels(canonical, device, options.workspace_limit_bytes);
   keep_those_that_fit(kernels, *sample);
   std::size_t const given_bytes = sample->workspace == nullptr ? 0 : largest_workspace(kernels);
-  Call const call = canonical_call(canonical, given_bytes, sample, stream, device);
+  Call const call = CallRules(canonical, given_bytes, device).check(sample, stream);
   PlanPtr plan = new_plan(handle, device, std::move(canonical));
   Choice const choice = try_kernels(*plan, kernels, call, budget_ms);
   remember(*plan, kernels, choice, options.workspace_limit_bytes);
