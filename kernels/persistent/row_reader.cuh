@@ -41,7 +41,13 @@ struct RowSoftmax {
   float inverse = 0.0f;  // of the sum
 
   __device__ __forceinline__ void raise(float logit) {
+    // Either is the same, also of NaN; registers are short, and each device spills with another
+    // one.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+    largest = fmaxf(largest, logit);
+#else
     largest = logit > largest ? logit : largest;
+#endif
   }
   __device__ __forceinline__ float exponential(float logit) const { return expf(logit - largest); }
   // Its exponential, which it adds.
