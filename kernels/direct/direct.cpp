@@ -92,6 +92,9 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
 // problems: bench/peers/gpu_selection.py and the workloads. What SMs do is scaled by their number.
 constexpr double kLaunchUs = 4.93;
 constexpr double kWaitUs = 0.286;  // for the loads of a point
+// Of it, what is work at the same time where heads have kWideHead channels or more.
+constexpr double kWorkInWaits = 0.5;
+constexpr std::int64_t kWideHead = 64;
 // Of an SM: a point, and a lane of a point where there are many; a row, and a lane of it.
 constexpr double kPointNs = 1.94, kPointLaneNs = 0.637, kRowNs = 2.0, kRowLaneNs = 2.07;
 constexpr double kF8Factor = 1.18;
@@ -119,7 +122,11 @@ double cost(Variant const& variant, Problem const& problem, Device const& device
   double const work_us = 1e-3 * work_ns(entry, problem) / device.sm_count;
   double const waits =
       static_cast<double>(problem.point_total) * (entry.channels == dany ? kGenericWaits : 1.0);
-  return kLaunchUs + kWaitUs * waits + std::max(work_us, forward_bytes(problem) / kBytesAUs);
+  double const waits_us = kWaitUs * waits;
+  double const busy_us = std::max(work_us, forward_bytes(problem) / kBytesAUs);
+  double const both_us =
+      entry.channels != dany && problem.head_dim >= kWideHead ? kWorkInWaits * waits_us : 0.0;
+  return kLaunchUs + std::max(waits_us, waits_us + busy_us - both_us);
 }
 
 // ---- workspace, prepare, launch

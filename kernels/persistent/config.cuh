@@ -6,6 +6,14 @@
 
 namespace msda::persistent {
 
+// Whether a block may have more than 48 KB of shared memory without asking for it at run time: code
+// for 9.0a may.
+#if defined(__CUDA_ARCH__) && !defined(__CUDA_ARCH_FEAT_SM90_ALL)
+inline constexpr bool kHasMuchSharedMemory = false;
+#else
+inline constexpr bool kHasMuchSharedMemory = true;
+#endif
+
 template <ValueType kTypeOfValue, Channels kMostChannels, Points kPointsOfLevel,
           Spread kSpreadOfRow, bool kIsFused, bool kIsGrouped, bool kIsAligned, Heads kHeadsOfAll,
           InputTypes kTypesOfInputs>
@@ -56,7 +64,8 @@ struct RowsConfig {
       kHalves || kBatch == 1 || (kPoints > 0 && kPoints % kBatch == 0);
   // Points of a lane's batch that it prepares before they are gathered; and tables of their
   // records, those of single points in turn.
-  static constexpr int kTogether = kBatch == kMostOfBatch ? (kHalves || kPoints == 8 ? 4 : 2)
+  static constexpr bool kAllTogether = kHalves || (kPoints == 8 && kHasMuchSharedMemory);
+  static constexpr int kTogether = kBatch == kMostOfBatch ? (kAllTogether ? 4 : 2)
                                    : kLevelOfBatch        ? 1
                                                           : kBatch;
   static constexpr int kTables = kTogether == 1 ? 2 : kTogether;
