@@ -217,13 +217,14 @@ void CallRules::check_overlap(const Span* spans, std::size_t count) {
 // Where the driver can tell: a GPU must not be given the host's memory, nor the CPU a GPU's.
 void CallRules::check_memory(Span const& span, Accepted& accepted) const {
   if (span.begin == span.end) return;
-  // To ask costs as much as all other checks of a call.
-  if (accepted.load(std::memory_order_relaxed) == span.pointer) return;
-  if (on_cpu() && cuda::is_device_only(span.pointer)) {
+  if (on_cpu()) {
+    if (!cuda::is_device_only(span.pointer)) return;
     invalid("tensors.{} is {}: must be host memory, the handle's device is the CPU", span.name,
             span.pointer);
   }
-  if (!on_cpu() && !reads_host_memory_ && cuda::is_unknown_to_cuda(span.pointer)) {
+  // To ask costs as much as all other checks of a call.
+  if (reads_host_memory_ || accepted.load(std::memory_order_relaxed) == span.pointer) return;
+  if (cuda::is_unknown_to_cuda(span.pointer)) {
     invalid("tensors.{} is {}: must be memory that CUDA device {} can reach, this is the host's",
             span.name, span.pointer, ordinal_);
   }

@@ -35,7 +35,7 @@ class CallRules {
     bool is_optional;
   };
   struct Span;
-  // The buffer that the driver was last asked about, and that may be used.
+  // On a GPU: the buffer that the driver was last asked about, and that may be used.
   using Accepted = std::atomic<const void*>;
 
   bool on_cpu() const { return ordinal_ < 0; }
