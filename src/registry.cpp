@@ -78,6 +78,8 @@ std::string_view reason_text(Reason reason) {
       return "does not write this output_dtype";
     case Reason::kHeadDim:
       return "does not take this head_dim";
+    case Reason::kHeadCount:
+      return "does not take this head_count";
     case Reason::kLevels:
       return "does not take these levels";
     case Reason::kPoints:

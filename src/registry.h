@@ -27,6 +27,7 @@ enum class Reason : std::int32_t {
   kWeightDtype,
   kOutputDtype,
   kHeadDim,
+  kHeadCount,
   kLevels,
   kPoints,
   kStrides,

@@ -18,7 +18,8 @@ import statistics
 import sys
 
 import torch
-from peer_data import DTYPES, grid_sample, level_starts, make_tensors, msda_call, require_known, workload_list
+from peer_data import (DTYPES, grid_sample, level_starts, make_tensors, msda_call, query_grids, require_known,
+                       workload_list)
 
 MAIN = [w["name"] for w in workload_list() if w["group"] == "main"]
 FLUSH_BYTES = 256 << 20
@@ -66,21 +67,23 @@ def deformops_sides(value, level_hw, coord, weight):
             for backend in (Backend.TRITON, Backend.CUDA)}
 
 
-def libmsda_sides(handle, value, level_hw, coord, weight):
+def libmsda_sides(handle, value, level_hw, coord, weight, query_hw):
     """The kernel that the library chooses: with coordinates and weights as they are, and in 16 bits; and in the
-    fast math mode."""
+    fast math mode. And where it is another one, the kernel that the tuner finds."""
     sides = {}
     types = {"": torch.float32}
     if value.dtype != torch.float32:
         types[f" coord {value.dtype}".replace("torch.", "")] = value.dtype
     for label, dtype in types.items():
         for mode in ("accurate", "fast") if value.dtype != torch.float32 else ("accurate",):
-            call, plan = msda_call(value, level_hw, coord.to(dtype), weight.to(dtype), handle, math_mode=mode)
-            sides[f"msda {mode}{label} [{plan.info.kernel_id}]"] = call
+            inputs = value, level_hw, coord.to(dtype), weight.to(dtype), handle
+            for tuned in (False, True):
+                call, plan = msda_call(*inputs, tuned=tuned, math_mode=mode, query_hw=query_hw)
+                sides.setdefault(f"msda {mode}{label} [{plan.info.kernel_id}]", call)
     return sides
 
 
-def make_sides(handle, tensors):
+def make_sides(handle, tensors, query_hw):
     """Name to call; what is not installed, or does not take the problem, is left out with a line to stderr."""
     sides = {}
     for make in (ms_deform_attn_sides, deformops_sides):
@@ -95,7 +98,7 @@ def make_sides(handle, tensors):
         except Exception as error:  # noqa: BLE001  whatever a peer throws, the others are measured
             print(f"left out: {name}: {str(error).splitlines()[0][:160]}", file=sys.stderr)
             del sides[name]
-    return sides | libmsda_sides(handle, *tensors)
+    return sides | libmsda_sides(handle, *tensors, query_hw)
 
 
 def largest_error(output, exact):
@@ -145,7 +148,7 @@ def measure(sides, rounds):
 def rows_of(work, dtype, handle, arguments):
     value, level_hw, coord, weight = make_tensors(work, "cuda")
     tensors = (value.to(DTYPES[dtype]), level_hw, coord, weight)
-    sides = make_sides(handle, tensors)
+    sides = make_sides(handle, tensors, query_grids(work))
     exact = exact_output(*tensors)
     errors = {name: largest_error(call(), exact) for name, call in sides.items()}
     del exact

@@ -9,6 +9,7 @@ import torch
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
+TUNING_MS = 300.0
 NAMES = {torch.float32: "float32", torch.float16: "float16", torch.bfloat16: "bfloat16"}
 
 
@@ -35,6 +36,15 @@ def references(work):
         y, x = torch.meshgrid(torch.arange(H), torch.arange(W), indexing="ij")
         centres.append(torch.stack([(x + 0.5) / W, (y + 0.5) / H], -1).reshape(-1, 2))
     return torch.cat(centres)
+
+
+def query_grids(work):
+    """Whose pixels the queries are, as msda.Problem.query_hw has it; None where they are scattered."""
+    if "reference_grid" not in work:
+        return None  # an encoder's, which the library sees by itself, or none
+    width = work["reference_grid"][1]
+    rows, rest = divmod(work["queries"], width)
+    return [(rows, width)] + ([(1, rest)] if rest else [])
 
 
 def make_tensors(work, device="cpu"):
@@ -84,9 +94,24 @@ def grid_sample(value, level_hw, coord, weight):
     return output.view(B, M * D, Q).transpose(1, 2).contiguous()
 
 
-def msda_call(value, level_hw, coord, weight, handle, kernel=None, **problem_options):
+def tuned_plan(problem, handle, tensors):
+    """The plan with the kernel that is the fastest on the tensors of a struct msda_tensors, on the current stream."""
+    import msda
+    from msda._library import ffi, lib
+
+    c_problem, _keep = problem.to_c()
+    out = ffi.new("msda_plan**")
+    stream = ffi.cast("msda_stream", torch.cuda.current_stream().cuda_stream)
+    if lib.msda_plan_tune(handle._c, c_problem, ffi.NULL, tensors, stream, TUNING_MS, out) != lib.MSDA_SUCCESS:
+        sys.exit(ffi.string(lib.msda_last_error()).decode())
+    lib.msda_plan_destroy(out[0])
+    return msda.Plan(problem, handle=handle, tuned=True)
+
+
+def msda_call(value, level_hw, coord, weight, handle, kernel=None, tuned=False, **problem_options):
     """(call that returns the output, plan): the C function itself on a struct filled once, as a C program would.
-    kernel is the id of one, or None for the library's choice; problem_options are further fields of msda.Problem."""
+    kernel is the id of one, or None for the library's choice, or with tuned for the one that is the fastest on these
+    very tensors; problem_options are further fields of msda.Problem."""
     import msda
     from msda._library import ffi, lib
 
@@ -97,12 +122,12 @@ def msda_call(value, level_hw, coord, weight, handle, kernel=None, **problem_opt
         level_hw=level_hw.tolist(), points=P, batch=B, query_count=Q, head_count=M, head_dim=D,
         value_dtype=NAMES[value.dtype], coord_dtype=NAMES[coord.dtype], weight_dtype=NAMES[weight.dtype],
         **problem_options)
-    plan = msda.Plan(problem, handle=handle, kernel=kernel)
-    workspace = torch.empty(max(plan.info.workspace_bytes, 1) + 256, dtype=torch.uint8, device=value.device)
     tensors = ffi.new("msda_tensors*")
     tensors.struct_size = ffi.sizeof("msda_tensors")
     for name, tensor in dict(value=value, coord=coord, weight=weight, output=output).items():
         setattr(tensors, name, ffi.cast("void*", tensor.data_ptr()))
+    plan = tuned_plan(problem, handle, tensors) if tuned else msda.Plan(problem, handle=handle, kernel=kernel)
+    workspace = torch.empty(max(plan.info.workspace_bytes, 1) + 256, dtype=torch.uint8, device=value.device)
     tensors.workspace = ffi.cast("void*", (workspace.data_ptr() + 255) // 256 * 256)
     tensors.workspace_bytes = plan.info.workspace_bytes
     on_gpu = value.device.type == "cuda"

@@ -39,11 +39,11 @@ void launch_backward_value(Params const& p, How how, cudaStream_t stream) {
   if (p.query_count * p.point_total > 0) {
     Bands const bands = bands_of(p);
     launch_kernel<backward_value<kType, Real>>(
-        blocks_for(p.batch * p.head_count * bands.count, kWarpsABlock, how), kThreads, stream, p,
+        {blocks_for(p.batch * p.head_count * bands.count, kWarpsABlock, how), kThreads}, stream, p,
         bands);
   }
   if (p.sums != nullptr) {
-    launch_kernel<store_sums<Sum>>(blocks_for(elements, kThreads, how), kThreads, stream, p);
+    launch_kernel<store_sums<Sum>>({blocks_for(elements, kThreads, how), kThreads}, stream, p);
   }
 }
 
@@ -51,14 +51,14 @@ template <ValueType kType, typename Real>
 void launch_any(Params const& p, How how, cudaStream_t stream) {
   if (!how.backward) {
     std::int64_t const elements = p.batch * p.query_count * p.head_count * p.head_dim;
-    launch_kernel<forward_any<kType, Real>>(blocks_for(elements, kThreads, how), kThreads, stream,
+    launch_kernel<forward_any<kType, Real>>({blocks_for(elements, kThreads, how), kThreads}, stream,
                                             p);
     return;
   }
   launch_backward_value<kType, Real>(p, how, stream);
   if (p.grad_coord != nullptr || p.grad_weight != nullptr || p.grad_reference != nullptr) {
     launch_kernel<backward_points<kType, Real>>(
-        blocks_for(p.batch * p.query_count, kWarpsABlock, how), kThreads, stream, p);
+        {blocks_for(p.batch * p.query_count, kWarpsABlock, how), kThreads}, stream, p);
   }
 }
 
@@ -118,8 +118,8 @@ struct InstanceOf {
       std::int64_t const rows = p.batch * p.query_count * p.head_count;
       with_config<kType, kMost, kPoints>(how, [&](auto config) {
         using Config = decltype(config);
-        launch_kernel<forward_rows<Config>>((rows + Config::kSlots - 1) / Config::kSlots,
-                                            Config::kThreads, stream, p);
+        launch_kernel<forward_rows<Config>>(
+            {(rows + Config::kSlots - 1) / Config::kSlots, Config::kThreads}, stream, p);
       });
     }
   }

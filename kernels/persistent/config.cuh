@@ -38,18 +38,35 @@ struct RowsConfig {
   static constexpr bool kByParity = kLayout.by_parity;
   static constexpr int kPieces = pieces_of(kMostChannels, kElementBytes, kLayout);  // of a lane
   static_assert(!kHalves || (kPieces == 1 && kLanes > 1));
-  static constexpr int kBatch = batch_of(kLayout, kPointsOfLevel);  // points a lane prepares
-  static constexpr int kChunk = kLanes * kSpread * kBatch;          // points of a row
+  // Where it is known, D is the most, and every level has a pixel beside and below another.
+  static constexpr int kHeadCount = kHeadsOfAll;
+  static constexpr bool kIsKnown = kHeadCount > 0;
+  // Levels in shared memory: pixels of the heads of a group, one after the other.
+  static constexpr bool kKeepsLevels = keeps_levels(kSpreadOfRow) && kIsKnown;
+  static constexpr int kRowBytes = kMostChannels * kElementBytes;
+  static constexpr int kKeptPixelBytes = kHeads * kRowBytes;
+  // There, halves of two lanes have all points of a lane out at a time: those of one level. And
+  // halves of four lanes are prepared by eight, 16 points of a row and then of another one: loads
+  // of coordinates are of whole lines.
+  static constexpr bool kLaneByLane = keeps_levels(kSpreadOfRow) && kHalves && kLanes == 2;
+  static constexpr bool kInLines = keeps_levels(kSpreadOfRow) && kHalves && kLanes == 4;
+  // Both add a row's points in their order, others first those that the lanes prepare first.
+  static constexpr bool kInOrder = kLaneByLane || kInLines;
+  static constexpr int kRowsOfLane = kInLines ? 2 : 1;
+  // Points of a row that a lane prepares.
+  static constexpr int kBatch = batch_of(kLayout, kPointsOfLevel);
+  static constexpr int kPreparing = kLanes * kSpread * kRowsOfLane;  // lanes
+  static constexpr int kChunk = kPreparing * kBatch;                 // points of a row
   static constexpr bool kWholeChunks = kPoints > 0 && kPoints % kChunk == 0;
   // Fused: chunks of a row whose logits become weights at once.
   static constexpr int kHeldChunks = kBatch == 4 ? 2 : 4;
   // Lanes of a slot whose points' loads are out at a time, and points of each.
-  static constexpr int kInFlight = kAligned ? in_flight_of(kLayout, kSpreadOfRow, kPieces) : 1;
-  static constexpr int kTurnsInFlight = kAligned ? turns_in_flight_of(kBatch) : 1;
+  static constexpr int kInFlight =
+      kAligned && !kLaneByLane ? in_flight_of(kLayout, kSpreadOfRow, kPieces) : 1;
+  static constexpr int kTurnsInFlight = !kAligned     ? 1
+                                        : kLaneByLane ? kBatch
+                                                      : turns_in_flight_of(kBatch);
   static constexpr bool kF8 = kType == ValueType::f8;
-  // Where it is known, D is the most, and every level has a pixel beside and below another.
-  static constexpr int kHeadCount = kHeadsOfAll;
-  static constexpr bool kIsKnown = kHeadCount > 0;
   static constexpr InputTypes kInputs = kTypesOfInputs;
   static constexpr int kPixelBytes = kHeadCount * kMostChannels * kElementBytes;
   // As many as there are registers for without spilling.
@@ -58,7 +75,11 @@ struct RowsConfig {
       (kFused && (kByParity || kF8 || (kPoints > 0 && !kIsKnown))) ||
       (kType == ValueType::f32 && !kIsKnown && (kFused || kPoints > 0));
   static constexpr bool kIsLean = kIsKnown && !kFused && (kFew || (kPoints > 0 && !kF8));
-  static constexpr int kThreads = !kAligned ? 256 : kIsLarge ? 512 : kIsLean ? 768 : 640;
+  // Where levels are kept, fewer threads leave more of L1.
+  static constexpr int kThreads = !kAligned                               ? 256
+                                  : kIsLarge || (kKeepsLevels && kHalves) ? 512
+                                  : kIsLean && !kKeepsLevels              ? 768
+                                                                          : 640;
   // A level for all points of a batch.
   static constexpr bool kLevelOfBatch =
       kHalves || kBatch == 1 || (kPoints > 0 && kPoints % kBatch == 0);
@@ -68,18 +89,19 @@ struct RowsConfig {
   static constexpr int kTogether = kBatch == kMostOfBatch ? (kAllTogether ? 4 : 2)
                                    : kLevelOfBatch        ? 1
                                                           : kBatch;
-  static constexpr int kTables = kTogether == 1 ? 2 : kTogether;
+  static constexpr int kTables = kInLines ? 1 : kTogether == 1 ? 2 : kTogether;
   static_assert(kBatch % kTogether == 0 && kTogether % kTurnsInFlight == 0);
   // The levels of a slot's points of a chunk, where they are as many each time.
-  static constexpr int kOfSlot = kLanes * kBatch;
+  static constexpr int kOfSlot = kLanes * kRowsOfLane * kBatch;
   static constexpr int kLevelsOfSlot = kPoints == 0             ? 0
                                        : kPoints % kOfSlot == 0 ? 1
                                        : kOfSlot % kPoints == 0 ? kOfSlot / kPoints
                                                                 : 0;
   // One level, whatever the lane.
   static constexpr bool kLevelOfChunk = kLevelsOfSlot == 1 && kSpread == 1;
-  static constexpr bool kStepsOfChunk = kLevelsOfSlot > 0 && kLevelsOfSlot <= (kIsKnown ? 4 : 2);
-  static constexpr int kSteps = kStepsOfChunk ? kLevelsOfSlot : 1;
+  static constexpr bool kStepsOfChunk =
+      kInLines || (kLevelsOfSlot > 0 && kLevelsOfSlot <= (kIsKnown ? 4 : 2));
+  static constexpr int kSteps = kStepsOfChunk && !kInLines ? kLevelsOfSlot : 1;
   static constexpr int kPlaces = kPoints > 0 ? kInlineLevels : kMostPoints;
 };
 

@@ -10,11 +10,22 @@ namespace msda::persistent {
 enum Channels : std::int32_t { d8 = 8, d16 = 16, d32 = 32, d64 = 64, d128 = 128, d256 = 256 };
 enum Points : std::int32_t { pfew = -1, pany = 0, p4 = 4, p8 = 8 };
 inline constexpr std::int32_t kFewPoints = 8;
-// Slots that share the points of a row: sN; hN the same, with sums of two points in 16 bits.
-inline constexpr std::int32_t kInHalves = 16;
-enum Spread : std::int32_t { s1 = 1, s4 = 4, h1 = kInHalves | s1, h4 = kInHalves | s4 };
+// Slots that share the points of a row: sN; hN the same, with sums of two points in 16 bits; with a
+// c, coarse levels are kept in shared memory.
+inline constexpr std::int32_t kInHalves = 16, kKeepsLevels = 32;
+enum Spread : std::int32_t {
+  s1 = 1,
+  s4 = 4,
+  h1 = kInHalves | s1,
+  h4 = kInHalves | s4,
+  s1c = kKeepsLevels | s1,
+  h1c = kKeepsLevels | h1,
+};
 constexpr bool in_halves(Spread spread) { return (spread & kInHalves) != 0; }
-constexpr std::int32_t slots_of(Spread spread) { return spread & ~kInHalves; }
+constexpr bool keeps_levels(Spread spread) { return (spread & kKeepsLevels) != 0; }
+constexpr std::int32_t slots_of(Spread spread) { return spread & ~(kInHalves | kKeepsLevels); }
+
+inline constexpr std::int32_t kLineBytes = 128;
 
 // A lane loads 16 bytes of a pixel at once.
 inline constexpr std::int32_t kPieceBytes = 16;
@@ -35,6 +46,8 @@ inline constexpr std::int64_t kMostTokens = 1 << 30;         // of a batch item
 inline constexpr std::int64_t kMostJobs = 1 << 30;
 inline constexpr std::int64_t kMostPointsOfAll = 0xffffffff;  // B Q M K
 inline constexpr std::int32_t kMostRounds = 64;
+// Of shared memory that levels are kept in. What is left are records and, of 228 KB, L1.
+inline constexpr std::int64_t kMostKeptBytes = 172 << 10;
 inline constexpr std::int32_t kMostOfBatch = 4;       // points that a lane prepares
 inline constexpr std::int64_t kMostPixels = 1 << 16;  // of a level, in halves
 
@@ -65,7 +78,7 @@ constexpr Layout layout_of(std::int32_t channels, std::int32_t element_bytes, Sp
   std::int32_t const pieces = row_bytes / kPieceBytes;
   std::int32_t const lanes = pieces < 32 ? pieces : 32;
   std::int32_t const slots = 32 / lanes;
-  std::int32_t const heads = grouped && row_bytes < 128 ? 128 / row_bytes : 1;
+  std::int32_t const heads = grouped && row_bytes < kLineBytes ? kLineBytes / row_bytes : 1;
   bool const by_parity = in_halves(spread) && heads == 1 && row_bytes == 64;
   // 16 points are what most rows have at least, and what 16 lanes prepare at once.
   std::int32_t const useful = lanes < 16 ? 16 / lanes : 1;
@@ -99,7 +112,7 @@ constexpr std::int32_t turns_in_flight_of(std::int32_t batch) {
 
 // Heads that have to divide M for `grouped`.
 constexpr std::int32_t heads_of_line(std::int32_t channels, std::int32_t element_bytes) {
-  return channels * element_bytes < 128 ? 128 / (channels * element_bytes) : 1;
+  return channels * element_bytes < kLineBytes ? kLineBytes / (channels * element_bytes) : 1;
 }
 
 }  // namespace msda::persistent

@@ -7,11 +7,13 @@
 #include "kernels/common/make_params.h"
 #include "kernels/common/row_limits.h"
 #include "kernels/common/work.h"
+#include "kernels/persistent/kept_levels.h"
 #include "kernels/persistent/query_order.h"
 #include "registry.h"
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <iterator>
 
 namespace msda::persistent {
@@ -131,17 +133,39 @@ bool needs_strict(Problem const& problem) {
   });
 }
 
+bool levels_are_wide(Problem const& problem) {
+  return std::ranges::all_of(
+      problem.levels, [](Level const& level) { return level.width > 1 && level.height > 1; });
+}
+
 // The heads of the problem, where a kernel may know them: see Heads.
 Heads known_heads(Entry const& entry, Problem const& problem) {
   bool const is_packed = problem.head_dim == entry.channels &&
                          problem.value.row == problem.head_count * problem.head_dim &&
                          problem.value.head == problem.head_dim;
-  bool const is_wide = std::ranges::all_of(
-      problem.levels, [](Level const& level) { return level.width > 1 && level.height > 1; });
-  if (!is_packed || !is_wide) return heads_any;
+  if (!is_packed || !levels_are_wide(problem)) return heads_any;
   return problem.head_count == heads_1   ? heads_1
          : problem.head_count == heads_8 ? heads_8
                                          : heads_any;
+}
+
+// Bytes of a pixel's channels of the heads of a group.
+std::int64_t group_bytes(Entry const& entry, Problem const& problem) {
+  return layout_for(entry, problem).heads * problem.head_dim * element_bytes(problem);
+}
+
+// Where levels are kept.
+Reason reject_keeping(Entry const& entry, Problem const& problem) {
+  if (problem.fused()) return Reason::kInputMode;
+  if (problem.head_dim != entry.channels) return Reason::kHeadDim;
+  if (problem.head_count != heads_1 && problem.head_count != heads_8) return Reason::kHeadCount;
+  if (needs_strict(problem) || !levels_are_wide(problem)) return Reason::kLevels;
+  if (known_heads(entry, problem) == heads_any ||
+      !value_strides_are_multiples(problem, kPieceBytes)) {
+    return Reason::kStrides;
+  }
+  return keep_levels(problem, group_bytes(entry, problem)).levels == 0 ? Reason::kLevels
+                                                                       : Reason::kNone;
 }
 
 Reason reject(Variant const& variant, Problem const& problem, Device const& device) {
@@ -166,6 +190,11 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
     if (!batches_have_one_level(problem)) return Reason::kPoints;
   }
   if (!rows_are_packed(problem)) return Reason::kStrides;
+  if (keeps_levels(entry.spread)) {
+    if (Reason const reason = reject_keeping(entry, problem); reason != Reason::kNone) {
+      return reason;
+    }
+  }
   return sizes_fit(entry, problem) ? Reason::kNone : Reason::kTooLarge;
 }
 
@@ -192,6 +221,9 @@ constexpr double kBytesAUs = 4.3e6;  // device memory
 constexpr double kNarrowNs = 3.43;   // more for a point a lane where inputs are loaded one by one
 constexpr double kAnyPoints = 1.12;  // P not known when compiled
 constexpr double kStrictly = 4.0;    // summed strictly
+// Levels in shared memory pay where points are scattered, cost where they are local, and no plan
+// knows which they are: only measurement chooses these kernels.
+constexpr double kNotByItself = 1.2;
 
 Rates const& rates_of(Entry const& entry, Problem const& problem) {
   if (in_halves(entry.spread)) return kHalves;
@@ -206,7 +238,8 @@ double factor_of(Entry const& entry, Problem const& problem) {
   double const points = entry.points == pfew   ? rates_of(entry, problem).few
                         : entry.points == pany ? kAnyPoints
                                                : 1.0;
-  return f8 * points * (needs_strict(problem) ? kStrictly : 1.0);
+  double const kept = keeps_levels(entry.spread) ? kNotByItself : 1.0;
+  return kept * f8 * points * (needs_strict(problem) ? kStrictly : 1.0);
 }
 
 double cost(Variant const& variant, Problem const& problem, Device const& device) {
@@ -295,12 +328,52 @@ Work make_work(Entry const& entry, Problem const& problem, Device const& device)
   return work;
 }
 
+// The same where levels are kept. Every round each block has a share of the steps, and a piece of
+// each run in it, for which it copies the run's levels. So a round reads no more values than L2
+// holds beside what streams through it.
+constexpr double kKeptRoundBytes = 28e6;
+constexpr std::int64_t kCopyingSteps = 12;  // jobs that could be done while levels are copied
+constexpr double kLeastBusy = 0.95;         // blocks, for shares that each are of one run
+
+void keep_levels_in(Work& work, Entry const& entry, Problem const& problem) {
+  std::int64_t const pixel_bytes = group_bytes(entry, problem);
+  KeptLevels const kept = keep_levels(problem, pixel_bytes);
+  auto const u32 = [](std::int64_t n) { return static_cast<std::uint32_t>(n); };
+  work.kept_levels = kept.levels;
+  work.shared_bytes = u32(kept.shared_bytes());
+  for (std::size_t l = 0; l < problem.levels.size(); ++l) {
+    if ((kept.levels >> l & 1) == 0) continue;
+    work.kept_bytes[l] = u32(kept.bytes[l]);
+    work.places[l].origin = u32(kept.begin[l] / kUnitBytes);
+    work.row_units[l] = u32(problem.levels[l].row_tokens * pixel_bytes / kUnitBytes);
+  }
+  double const values =
+      static_cast<double>(item_bytes(problem)) * static_cast<double>(problem.batch);
+  auto const rounds = static_cast<std::int64_t>(
+      std::clamp<double>(std::round(values / kKeptRoundBytes), 1, kMostRounds));
+  std::int64_t const jobs = work.group_jobs.divisor;
+  std::int64_t const runs = work.groups.divisor * problem.batch;
+  std::int64_t const shares = work.blocks * rounds;
+  std::int64_t const of_run = std::min(shares / runs, jobs);
+  std::int64_t run_steps = jobs + std::min(kCopyingSteps, jobs / 8);
+  std::int64_t share = (run_steps * runs + shares - 1) / shares;
+  // Blocks that copy twice are late, so a few had better have nothing.
+  if (static_cast<double>(of_run * runs) >= kLeastBusy * static_cast<double>(shares)) {
+    share = (jobs + of_run - 1) / of_run;
+    run_steps = share * of_run;
+  }
+  work.run_steps = divider(u32(run_steps));
+  work.run_steps_of_all = u32(run_steps * runs);
+  work.share = u32(share);
+}
+
 struct PersistentPlan final : Prepared {
   PersistentPlan(Problem const& problem, Device const& device)
       : order(problem, device), params(make_params(problem, nullptr)) {}
   QueryOrder order;
-  Params params;  // all but the buffers
-  Work work{};    // the same
+  Params params;       // all but the buffers
+  Work work{};         // the same
+  Work strict_work{};  // for values at odd addresses: no levels are kept then
   Instance instance{};
   How how{};
   bool wide_inputs = false;  // as far as sizes say
@@ -313,6 +386,8 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
   Entry const& entry = entry_of(variant);
   plan.work = make_work(entry, problem, device);
   plan.work.order = plan.order.data();
+  plan.strict_work = plan.work;
+  if (keeps_levels(entry.spread)) keep_levels_in(plan.work, entry, problem);
   plan.instance = entry.instance();
   plan.how.fused = problem.fused();
   plan.how.grouped = is_grouped(entry, problem);
@@ -330,11 +405,11 @@ void launch(Variant const&, Launch const& launch) {
   if (plan.work.jobs == 0) return;
   Params params = plan.params;
   set_buffers(params, launch.call);
-  Work work = plan.work;
-  work.wide_inputs = plan.wide_inputs && is_aligned(params.coord) && is_aligned(params.weight);
-  work.aligned_output = is_aligned(params.output);
   How how = plan.how;
   how.aligned = how.aligned && is_aligned(params.value);
+  Work work = how.aligned ? plan.work : plan.strict_work;
+  work.wide_inputs = plan.wide_inputs && is_aligned(params.coord) && is_aligned(params.weight);
+  work.aligned_output = is_aligned(params.output);
   bool const is_float32 = params.coord_dtype == MSDA_F32 && params.weight_dtype == MSDA_F32;
   how.inputs = work.wide_inputs && is_float32 ? inputs_f32 : inputs_any;
   plan.instance.launch(params, work, how, static_cast<cudaStream_t>(launch.call.stream));

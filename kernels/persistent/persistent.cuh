@@ -29,14 +29,22 @@ void with_heads(How how, Fn fn) {
       if (how.heads == heads_1) return fn(MSDA_CONFIG(heads_1, inputs_any));
     }
   }
-  fn(MSDA_CONFIG(heads_any, inputs_any));
+  // Kernels that keep levels know the heads.
+  if constexpr (!keeps_levels(kSpread) || !kAligned) fn(MSDA_CONFIG(heads_any, inputs_any));
 #undef MSDA_CONFIG
 }
 
 template <ValueType kType, Channels kMost, Points kPoints, Spread kSpread, class Fn>
 void with_config(How how, Fn fn) {
   constexpr bool kCanGroup = heads_of_line(kMost, sizeof(typename ValueTraits<kType>::Element)) > 1;
-  with_bool(how.fused, [&](auto fused) {
+  auto const with_fused = [](bool fused, auto then) {
+    if constexpr (keeps_levels(kSpread)) {
+      then(std::false_type());
+    } else {
+      with_bool(fused, then);
+    }
+  };
+  with_fused(how.fused, [&](auto fused) {
     with_bool(how.aligned, [&](auto aligned) {
       with_bool(how.grouped, [&](auto grouped) {
         with_heads<kType, kMost, kPoints, kSpread, fused, grouped && kCanGroup, aligned>(how, fn);
@@ -52,8 +60,10 @@ struct InstanceOf {
       for (InputTypes const inputs : {inputs_any, inputs_f32}) {
         how.aligned = aligned;
         how.inputs = inputs;
-        with_config<kType, kMost, kPoints, kSpread>(
-            how, [](auto config) { load_kernel<persistent_rows<decltype(config)>>(); });
+        with_config<kType, kMost, kPoints, kSpread>(how, [](auto config) {
+          using Config = decltype(config);
+          load_kernel<persistent_rows<Config>>(Config::kKeepsLevels ? kMostKeptBytes : 0);
+        });
       }
     }
   }
@@ -61,7 +71,9 @@ struct InstanceOf {
   static void launch(Params const& p, Work const& work, How how, cudaStream_t stream) {
     with_config<kType, kMost, kPoints, kSpread>(how, [&](auto config) {
       using Config = decltype(config);
-      launch_kernel<persistent_rows<Config>>(work.blocks, Config::kThreads, stream, p, work);
+      launch_kernel<persistent_rows<Config>>(
+          {work.blocks, Config::kThreads, Config::kKeepsLevels ? work.shared_bytes : 0}, stream, p,
+          work);
     });
   }
 };

@@ -58,6 +58,14 @@ struct Work {
   std::uint32_t row_units[kInlineLevels];
   std::uint32_t pixel_units;  // of a token
   const std::int32_t* order;  // [Q] queries in the order of their visits, or null
+  // Where levels are kept in shared memory: bit l for level l, whose place and row_units are those
+  // there; and how the runs of jobs of one group of heads are dealt.
+  std::uint32_t kept_levels;
+  std::uint32_t kept_bytes[kInlineLevels];
+  std::uint32_t shared_bytes;      // for all of them
+  Divider run_steps;               // of a run: its jobs, and what copying its levels is worth
+  std::uint32_t run_steps_of_all;  // runs
+  std::uint32_t share;             // of them, for a block at a time
 };
 
 struct How {

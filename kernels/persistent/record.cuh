@@ -34,10 +34,13 @@ template <class Config>
 struct RecordTable {
   static constexpr int kRecordBytes = sizeof(RecordOf<Config>);
   static constexpr int kSlots = 32 / Config::kLanes;
-  static constexpr int kOffset =
-      Config::kLanes == 1 || kSlots == 1 ? 0 : std::max(16, 128 / Config::kLanes);
+  static constexpr int kOffset = Config::kInLines ? kRecordBytes
+                                 : Config::kLanes == 1 || kSlots == 1
+                                     ? 0
+                                     : std::max(16, 128 / Config::kLanes);
   static constexpr int kRowBytes = kSlots * kRecordBytes + kOffset;  // of the slots' same lane
-  static constexpr int kBytes = Config::kLanes * kRowBytes;
+  static constexpr int kRows = Config::kInLines ? Config::kChunk : Config::kLanes;
+  static constexpr int kBytes = kRows * kRowBytes;
 };
 
 // In shared memory, by its address there: written out, because the compiler else computes the

@@ -12,7 +12,7 @@ struct Shared {
   alignas(16) char records[Config::kThreads / 32][Config::kTables][RecordTable<Config>::kBytes];
   Place places[Config::kPlaces];
   std::uint8_t level_of[Config::kPlaces];
-  std::uint32_t taken;                    // jobs drawn
+  std::uint32_t taken[2];  // jobs drawn; where levels are kept, in turn of each piece
   std::uint32_t pieces[kMostRounds + 1];  // the block's: the first job of each; behind them `jobs`
 };
 
@@ -21,7 +21,7 @@ struct Shared {
 // logits of the further ones that are held.
 template <class Config>
 struct ChunkInputs {
-  Inputs<Config::kBatch> points;
+  Inputs<Config::kBatch> points[Config::kRowsOfLane];
   std::uint32_t reference[4];
   std::uint32_t logits[Config::kHeldChunks - 1][Config::kBatch];
 };
@@ -32,6 +32,15 @@ struct Job {
   std::uint32_t group;  // of heads
   std::uint32_t first;  // visit of a query that the warp's first slot works on
   bool is_there;
+};
+
+// Where levels are kept: neighbouring jobs of one run, that is of one batch item and group of
+// heads.
+struct Piece {
+  std::uint32_t first;
+  std::uint32_t end;
+  std::uint32_t run;
+  std::uint32_t next;  // the step behind it
 };
 
 // A row's weights: exp(logit - largest) / sum.
@@ -95,12 +104,20 @@ class RowReader {
         "{\n.reg .pred first;\nsetp.eq.u32 first, %2, 0;\nmov.u32 %0, 0;\n"
         "@first atom.shared.inc.u32 %0, [%1], 0x7fffffff;\n}"
         : "=r"(n)
-        : "r"(static_cast<std::uint32_t>(__cvta_generic_to_shared(&shared_.taken))), "r"(lane_)
+        : "r"(static_cast<std::uint32_t>(
+              __cvta_generic_to_shared(&shared_.taken[Config::kKeepsLevels ? turn_ : 0]))),
+          "r"(lane_)
         : "memory");
     n = __shfl_sync(0xffffffffu, n, 0);
-    std::uint32_t const round = min(work_.piece_jobs.quotient(n), work_.rounds);
-    std::uint32_t const index = shared_.pieces[round] + (n - round * work_.piece_jobs.divisor);
-    if (index >= work_.jobs) return {0, 0, 0, false};
+    std::uint32_t index;
+    if constexpr (Config::kKeepsLevels) {
+      index = piece_.first + n;
+      if (index >= piece_.end) return {0, 0, 0, false};
+    } else {
+      std::uint32_t const round = min(work_.piece_jobs.quotient(n), work_.rounds);
+      index = shared_.pieces[round] + (n - round * work_.piece_jobs.divisor);
+      if (index >= work_.jobs) return {0, 0, 0, false};
+    }
     std::uint32_t const run = work_.group_jobs.quotient(index);
     std::uint32_t item, group;
     if constexpr (Config::kIsKnown) {
@@ -133,7 +150,16 @@ class RowReader {
 
   // The first point that the lane prepares of the chunk at k0.
   __device__ int first_point(int k0) const {
-    return k0 + static_cast<int>((sub_ * Config::kLanes + j_) * Config::kBatch);
+    unsigned const lane =
+        Config::kInLines ? lane_ % Config::kPreparing : sub_ * Config::kLanes + j_;
+    return k0 + static_cast<int>(lane * Config::kBatch);
+  }
+
+  // The slot whose row is the lane's number i to prepare.
+  __device__ unsigned prepared_slot(int i) const {
+    return Config::kInLines
+               ? static_cast<unsigned>(i) * (32 / Config::kPreparing) + lane_ / Config::kPreparing
+               : lane_ / Config::kLanes;
   }
 
   // By numbers: which of two rows is asked for may not be known when compiled.
@@ -143,8 +169,16 @@ class RowReader {
     // Or the addresses of all ways to read would be kept while others are gathered.
     asm volatile("" : "+r"(first));
     ChunkInputs<Config> inputs;
-    inputs.points = read_inputs<Config::kBatch, Config::kInputs>(
-        p_, work_, first, first_point(k0), lane_, Config::kFused && k0 > 0 && logits_are_held());
+#pragma unroll
+    for (int i = 0; i < Config::kRowsOfLane; ++i) {
+      std::uint32_t const prepared =
+          Config::kInLines
+              ? __shfl_sync(0xffffffffu, first, static_cast<int>(prepared_slot(i)) * Config::kLanes)
+              : first;
+      inputs.points[i] = read_inputs<Config::kBatch, Config::kInputs>(
+          p_, work_, prepared, first_point(k0), lane_,
+          Config::kFused && k0 > 0 && logits_are_held());
+    }
     if constexpr (Config::kFused && Config::kLevelOfBatch) {
       read_reference(query, min(first_point(k0), K_ - 1), inputs.reference);
     }
@@ -340,6 +374,9 @@ class RowReader {
   unsigned j_;    // of the slot
   unsigned sub_;  // of the slots that share a row
   int K_;
+  // Where levels are kept: what jobs are drawn from.
+  Piece piece_ = {};
+  std::uint32_t turn_ = 0;  // of the two counts of jobs drawn
   RowSoftmax softmax_;
   // Logits, then exponentials: kBatch of each chunk, those of the chunk in turn first.
   float held_[Config::kHeldChunks][Config::kBatch];

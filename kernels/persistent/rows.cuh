@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/common/pieces.cuh"
+#include "kernels/persistent/kept_levels.cuh"
 #include "kernels/persistent/row_reader.cuh"
 
 namespace msda::persistent {
@@ -21,6 +22,7 @@ class Warp : RowReader<Config> {
   using Reader::lane_;
   using Reader::level_of;
   using Reader::p_;
+  using Reader::piece_;
   using Reader::place_of;
   using Reader::read;
   using Reader::row_of;
@@ -30,6 +32,7 @@ class Warp : RowReader<Config> {
   using Reader::sub_;
   using Reader::to_pixels;
   using Reader::to_weights;
+  using Reader::turn_;
   using Reader::weight_dtype;
   using Reader::work_;
 
@@ -38,24 +41,64 @@ class Warp : RowReader<Config> {
       : Reader(p, work, shared) {
     auto const records = static_cast<std::uint32_t>(
         __cvta_generic_to_shared(&shared.records[threadIdx.x / 32][0][0]));
-    get_ = records + lane_ / Config::kLanes * Table::kRecordBytes;
-    put_ = get_ + j_ * Table::kRowBytes;
+    get_ = records + slot() * Table::kRecordBytes;
+    put_ = Config::kInLines ? records + this->prepared_slot(0) * Table::kRecordBytes +
+                                  static_cast<unsigned>(first_point(0)) * Table::kRowBytes
+                            : get_ + j_ * Table::kRowBytes;
     // A shuffle's result has to be kept, the formula would be computed again for each access.
     put_ = __shfl_sync(0xffffffffu, put_, lane_);
     get_ = __shfl_sync(0xffffffffu, get_, lane_);
   }
 
   __device__ void run() {
-    Job job = draw();
+    if constexpr (Config::kKeepsLevels) return run_pieces();
+    Job const job = draw();
     if (!job.is_there) return;
-    Row row = row_of(job);
-    ChunkInputs<Config> inputs = read(row.row, row.query, 0);
+    Row const row = row_of(job);
+    sum_rows(row, read(row.row, row.query, 0));
+  }
+
+ private:
+  using Corner = PieceOf<Config::kPieceBytes>[Config::kPieces];  // a pixel
+  using Record = RecordOf<Config>;
+  using Table = RecordTable<Config>;
+
+  // Where levels are kept: piece by piece. A piece's first inputs travel while its levels are
+  // copied.
+  __device__ void run_pieces() {
+    std::uint32_t const stride = work_.blocks * work_.share;
+#pragma unroll 1
+    for (std::uint32_t share = blockIdx.x * work_.share; share < work_.run_steps_of_all;
+         share += stride) {
+      std::uint32_t const end = min(share + work_.share, work_.run_steps_of_all);
+#pragma unroll 1
+      for (std::uint32_t step = share; step < end; step = piece_.next) {
+        piece_ = piece_at(work_, step, end);
+        Job const job = draw();
+        Row const row = row_of(job);
+        ChunkInputs<Config> const inputs = read(row.row, row.query, 0);
+        __syncthreads();  // what was kept has been read
+        if (piece_.first < piece_.end) copy_levels<Config>(p_, work_, piece_.run);
+        if (threadIdx.x == 0) shared_.taken[turn_ ^ 1] = 0;
+        __syncthreads();
+        if (job.is_there) sum_rows(row, inputs);
+        turn_ ^= 1;
+      }
+    }
+  }
+
+  // A warp's rows, beginning with one whose first inputs have been read.
+  __device__ void sum_rows(Row row, ChunkInputs<Config> inputs) {
     while (true) {
       Job const next = draw();
       Row const next_row = next.is_there ? row_of(next) : row;
       start(row);
       if (Config::kAligned && !work_.strict) {
-        sum_quickly(row, next_row, inputs);
+        if constexpr (Config::kInLines) {
+          sum_in_lines(row, next_row, inputs);
+        } else {
+          sum_quickly(row, next_row, inputs);
+        }
       } else {
         if constexpr (Config::kFused) softmax_ = softmax_of_row(row);
         inputs = read(next_row.row, next_row.query, 0);
@@ -71,11 +114,6 @@ class Warp : RowReader<Config> {
     }
   }
 
- private:
-  using Corner = PieceOf<Config::kPieceBytes>[Config::kPieces];  // a pixel
-  using Record = RecordOf<Config>;
-  using Table = RecordTable<Config>;
-
   struct Steps {
     std::uint32_t beside;  // from a pixel to the one on the right
     std::uint32_t row;     // to the one below
@@ -84,6 +122,7 @@ class Warp : RowReader<Config> {
   // By parity, those of even and those of odd pixels, whichever the slot reads first: added to one
   // another the bits are the same.
   static constexpr int kColumnSums = Config::kByParity ? 2 : 1;
+  static constexpr int kOfLevel = Config::kPoints > 0 ? Config::kPoints : 1;
   using HalfSums = __half2[kColumnSums][Config::kChannels / 2];
 
   // ---- a row
@@ -96,6 +135,9 @@ class Warp : RowReader<Config> {
       // Pieces behind the last one repeat it: they cost no line and are not stored.
       values_[n] = row.values + (Config::kIsKnown ? piece : min(piece, last)) * Config::kPieceBytes;
       asm volatile("" : "+l"(values_[n]));
+    }
+    if constexpr (Config::kKeepsLevels) {
+      kept_ = kept_begin() + slot() % Config::kHeads * Config::kRowBytes + j_ * Config::kPieceBytes;
     }
     clear();
   }
@@ -131,7 +173,7 @@ class Warp : RowReader<Config> {
 #pragma unroll 1
     for (int k0 = 0; k0 < K_; k0 += Config::kChunk) {
       Batch<Config::kBatch> points =
-          to_points(inputs.points, coord_dtype(), weight_dtype(),
+          to_points(inputs.points[0], coord_dtype(), weight_dtype(),
                     halves_are_turned<Config::kBatch>(inputs_are_wide(), coord_dtype(), lane_));
       int const first = first_point(k0);
       if constexpr (Config::kFused) to_weights(row, k0, inputs, points.weight);
@@ -187,7 +229,9 @@ class Warp : RowReader<Config> {
             frame = frame_of(row, k);
           }
           float2 const at = to_pixels(frame, place.width, place.height, points.x[i], points.y[i]);
-          put_record(put_ + buffer_ + i * Table::kBytes, locate(place, at, points.weight[i]));
+          put_record(put_ + buffer_ + i * Table::kBytes,
+                     locate(place, at, points.weight[i], slot(),
+                            units_of(Config::kLevelOfChunk ? k0 : first)));
         }
         if (t0 + Config::kTogether < turns) {
           points.template advance<Config::kTogether>();
@@ -206,6 +250,52 @@ class Warp : RowReader<Config> {
     }
   }
 
+  // The same where a lane prepares points of two rows. All of a chunk are located before they are
+  // gathered.
+  __device__ __forceinline__ void sum_in_lines(Row const& row, Row const& next_row,
+                                               ChunkInputs<Config>& inputs) {
+#pragma unroll 1
+    for (int k0 = 0; k0 < K_; k0 += Config::kChunk) {
+      int const first = first_point(k0);
+      Place const place = shared_.places[place_of(min(first, K_ - 1))];
+      __syncwarp();  // the records before have been read
+#pragma unroll
+      for (int i = 0; i < Config::kRowsOfLane; ++i) {
+        Batch<Config::kBatch> const points =
+            to_points(inputs.points[i], coord_dtype(), weight_dtype(), false);
+#pragma unroll
+        for (int t = 0; t < Config::kBatch; ++t) {
+          float2 const at = to_pixels({}, place.width, place.height, points.x[t], points.y[t]);
+          // Levels have an even number of points.
+          float const weight = first < K_ ? points.weight[t] : 0.0f;
+          put_record(put_ +
+                         (this->prepared_slot(i) - this->prepared_slot(0)) * Table::kRecordBytes +
+                         t * Table::kRowBytes,
+                     locate(place, at, weight, this->prepared_slot(i), 0));
+        }
+      }
+      // Used up: the next ones travel while these are gathered.
+      bool const is_last = k0 + Config::kChunk >= K_;
+      inputs = read(is_last ? next_row.row : row.row, is_last ? next_row.query : row.query,
+                    is_last ? 0 : k0 + Config::kChunk);
+      __syncwarp();
+      int const count = min(Config::kChunk, K_ - k0);
+      std::uint32_t table = get_;
+      // Points of one level.
+#pragma unroll 1
+      for (int i = 0; i < count; i += kOfLevel) {
+        Steps const steps[1] = {steps_of(k0 + i)};
+        on_level(k0 + i, [&](auto kept) {
+#pragma unroll
+          for (int j = 0; j < kOfLevel; j += Config::kInFlight) {
+            gather<Config::kInFlight, kept.value>(j, 0, table, steps);
+          }
+        });
+        table += kOfLevel * Table::kRowBytes;
+      }
+    }
+  }
+
   // What the lanes have prepared, of a slot's first lane point k and the next, `turns` in all.
   // Behind the first `batches` of its lanes the row has ended.
   __device__ __forceinline__ void gather_prepared(int k, int turns, int batches,
@@ -213,21 +303,29 @@ class Warp : RowReader<Config> {
 #pragma unroll 1
     for (int t = 0; t < turns; t += Config::kTurnsInFlight) {
       std::uint32_t const table = get_ + buffer_ + static_cast<std::uint32_t>(t) * Table::kBytes;
+      // Of a chunk on one level, at once; else of points that are.
+      constexpr int kRun = Config::kLevelOfChunk ? Config::kLanes : Config::kInFlight;
 #pragma unroll
-      for (int j = 0; j < Config::kLanes; j += Config::kInFlight) {
-        if (!Config::kWholeChunks && j > 0 && j >= batches) break;
-        // Of few points none is read that is not there.
-        if (Config::kFew && Config::kInFlight > 1 && j + 1 == batches) {
-          gather<1>(j, k + t, table, steps);
-        } else {
-          gather<Config::kInFlight>(j, k + t, table, steps);
-        }
+      for (int j0 = 0; j0 < Config::kLanes; j0 += kRun) {
+        if (!Config::kWholeChunks && j0 > 0 && j0 >= batches) break;
+        on_level(k + j0 * Config::kBatch, [&](auto kept) {
+#pragma unroll
+          for (int j = j0; j < j0 + kRun; j += Config::kInFlight) {
+            if (!Config::kWholeChunks && j > j0 && j >= batches) break;
+            // Of few points none is read that is not there.
+            if (Config::kFew && Config::kInFlight > 1 && j + 1 == batches) {
+              gather<1, kept.value>(j, k + t, table, steps);
+            } else {
+              gather<Config::kInFlight, kept.value>(j, k + t, table, steps);
+            }
+          }
+        });
       }
     }
   }
 
-  __device__ __forceinline__ Record locate(Place const& place, float2 const& at,
-                                           float weight) const {
+  __device__ __forceinline__ Record locate(Place const& place, float2 const& at, float weight,
+                                           unsigned slot, std::uint32_t units) const {
     Between const bx = between<Config::kIsKnown>(at.x, place.width);
     Between const by = between<Config::kIsKnown>(at.y, place.height);
     // Exact: levels of 2^24 tokens or more are summed strictly.
@@ -237,7 +335,7 @@ class Warp : RowReader<Config> {
     if constexpr (Config::kByParity) {
       // Pixels are 64 bytes: parity says which half of a line they are. Of two neighbouring slots
       // one reads the even pixels of a row first, the other the odd ones.
-      bool const turned = (pixel & 1) != (slot() & 1);
+      bool const turned = (pixel & 1) != (slot & 1);
       pixel += turned && (Config::kIsKnown || place.width > 1.0f) ? 1 : 0;
       share = in_steps(share);
       share = turned ? -(1.0f - share) : share;
@@ -248,15 +346,32 @@ class Warp : RowReader<Config> {
       std::uint32_t const halves = bits_of(__float2half2_rn(share));
       return {__byte_perm(pixel, halves, 0x5410), bits_of(__floats2half2_rn(upper, lower))};
     } else {
-      return {pixel * pixel_units() + place.origin, share, upper, lower};
+      return {pixel * units + place.origin, share, upper, lower};
     }
   }
 
   __device__ __forceinline__ unsigned slot() const { return lane_ / Config::kLanes; }
 
+  // Steps of a pixel on the level of point k.
+  __device__ __forceinline__ std::uint32_t units_of(int k) const {
+    if constexpr (Config::kKeepsLevels) {
+      if (is_kept(work_, level_of(min(k, K_ - 1)))) return Config::kKeptPixelBytes / kUnitBytes;
+    }
+    return pixel_units();
+  }
+
+  // Calls fn with whether the level of point k is kept.
+  template <class Fn>
+  __device__ __forceinline__ void on_level(int k, Fn fn) const {
+    if constexpr (Config::kKeepsLevels) {
+      if (is_kept(work_, level_of(min(k, K_ - 1)))) return fn(std::true_type());
+    }
+    fn(std::false_type());
+  }
+
   // Point k of the slot's first lane and the next kTurnsInFlight - 1, and those of kCount lanes
   // from j0 on: all loads first, then the sums.
-  template <int kCount>
+  template <int kCount, bool kKept = false>
   __device__ __forceinline__ void gather(int j0, int k, std::uint32_t table,
                                          Steps const (&steps)[Config::kSteps]) {
     constexpr int kAll = kCount * Config::kTurnsInFlight;
@@ -271,11 +386,12 @@ class Warp : RowReader<Config> {
     for (int u = 0; u < kAll; ++u) {
       int const j = j0 + u % kCount;
       int const lane = j + (Config::kSpread == 1 ? 0 : static_cast<int>(sub_) * Config::kLanes);
-      load_corners(record[u],
-                   Config::kFew            ? steps_of_lane(steps[0], j)
-                   : Config::kStepsOfChunk ? steps[steps_index(j)]
-                                           : steps_of(k + u / kCount + lane * Config::kBatch),
-                   value[u]);
+      load_corners<kKept>(record[u],
+                          Config::kFew ? steps_of_lane(steps[0], j)
+                          : Config::kStepsOfChunk
+                              ? steps[steps_index(j)]
+                              : steps_of(k + u / kCount + lane * Config::kBatch),
+                          value[u]);
     }
     if constexpr (Config::kHalves) {
 #pragma unroll
@@ -286,25 +402,34 @@ class Warp : RowReader<Config> {
     }
   }
 
+  template <bool kKept>
   __device__ __forceinline__ void load_corners(Record const& record, Steps const& steps,
                                                Corner (&value)[4]) const {
     std::uint32_t first;
-    std::uint32_t beside = Config::kIsKnown ? pixel_units() : steps.beside;
+    std::uint32_t const pixel = kKept ? Config::kKeptPixelBytes / kUnitBytes : pixel_units();
+    std::uint32_t beside = Config::kIsKnown ? pixel : steps.beside;
     if constexpr (Config::kHalves) {
-      first = (record.pixel & 0xffffu) * pixel_units() + steps.origin;
+      first = (record.pixel & 0xffffu) * pixel + steps.origin;
       bool const turned = static_cast<std::int32_t>(record.pixel) < 0;  // a share of -0 too
       beside = Config::kByParity && turned ? 0u - beside : beside;
     } else {
       first = record.first;
     }
     // A pixel's distance that is known is part of the instruction.
-    constexpr int kBeside = Config::kByParity ? 0 : Config::kPixelBytes;
+    constexpr int kBeside = Config::kByParity ? 0
+                            : kKept           ? Config::kKeptPixelBytes
+                                              : Config::kPixelBytes;
     std::uint32_t const units[4] = {first, first + beside, first + steps.row,
                                     first + steps.row + beside};
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
 #pragma unroll
       for (int n = 0; n < Config::kPieces; ++n) {
+        if constexpr (kKept) {
+          value[i][n] = load_kept<Config::kPieceBytes>(
+              kept_ + units[kBeside > 0 ? i / 2 * 2 : i] * kUnitBytes + i % 2 * kBeside);
+          continue;
+        }
         value[i][n] = load_piece<Config>(
             values_[n] +
             static_cast<std::uint64_t>(units[kBeside > 0 ? i / 2 * 2 : i]) * kUnitBytes +
@@ -330,7 +455,12 @@ class Warp : RowReader<Config> {
   template <int kCount>
   __device__ __forceinline__ void add_halves(HalfRecord const (&record)[kCount],
                                              Corner const (&value)[kCount][4], int begin, int end) {
-    HalfSums sums = {};
+    HalfSums sums;
+#pragma unroll
+    for (int i = 0; i < kColumnSums; ++i) {
+#pragma unroll
+      for (int w = 0; w < Config::kChannels / 2; ++w) sums[i][w] = __half2half2(__half(0.0f));
+    }
 #pragma unroll
     for (int u = begin; u < end; ++u) {
       HalfWeights const weights = weights_of(record[u]);
@@ -398,16 +528,19 @@ class Warp : RowReader<Config> {
     sum_strictly<false>(row);
   }
 
+  // Of every lane's points first those that it prepares first.
+  static constexpr int kStrictTurns = Config::kInOrder ? 1 : Config::kBatch;
+
   template <bool kHalves>
   __device__ void sum_strictly(Row const& row) {
 #pragma unroll 1
     for (int k0 = 0; k0 < K_; k0 += Config::kChunk) {
 #pragma unroll 1
-      for (int t = 0; t < Config::kBatch; ++t) {
+      for (int t = 0; t < kStrictTurns; ++t) {
         HalfSums halves = {};
 #pragma unroll 1
-        for (int j = 0; j < Config::kLanes; ++j) {
-          int const k = k0 + (static_cast<int>(sub_) * Config::kLanes + j) * Config::kBatch + t;
+        for (int j = 0; j < Config::kOfSlot / kStrictTurns; ++j) {
+          int const k = k0 + static_cast<int>(sub_) * Config::kOfSlot + j * kStrictTurns + t;
           if (k < K_) add_strictly<kHalves>(row, k, halves);
           if (!kHalves || j % 2 == 0) continue;
           flush(halves);
@@ -530,6 +663,7 @@ class Warp : RowReader<Config> {
   std::uint32_t put_, get_;  // in shared memory: the lane's record, the first of its slot
   std::uint32_t buffer_ = 0;
   const char* values_[Config::kPieces];
+  std::uint32_t kept_ = 0;  // the same, of levels in shared memory
   float sum_[Config::kPieces][Config::kChannels];
 };
 
@@ -541,8 +675,8 @@ __global__ void __launch_bounds__(Config::kThreads, 1)
 #else
   __shared__ Shared<Config> shared;
   fill_places<Config>(p, work, shared);
-  fill_pieces<Config>(work, shared);
-  if (threadIdx.x == 0) shared.taken = 0;
+  if constexpr (!Config::kKeepsLevels) fill_pieces<Config>(work, shared);
+  if (threadIdx.x < 2) shared.taken[threadIdx.x] = 0;
   __syncthreads();
   Warp<Config>(p, work, shared).run();
 #endif

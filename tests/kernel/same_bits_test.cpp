@@ -14,7 +14,7 @@ namespace {
 // Enough queries and heads for several chunks of work.
 const std::vector<const char*> kCases = {"encoder",       "decoder",     "bev_heads", "odd_coords",
                                          "odd_channels",  "padded_rows", "dfine",     "fast",
-                                         "fast_one_head", "fast_f8"};
+                                         "fast_one_head", "fast_f8",     "kept_some", "kept_fast"};
 
 // What is left of a tensor [B][Q][M][inner] when one batch item and some queries are kept.
 std::vector<double> rows_of(ProblemShape const& shape, std::vector<double> const& all,

@@ -2,6 +2,8 @@
 
 #include "support/tolerance.h"
 
+#include "core/dtype.h"
+
 #include <stdexcept>
 
 namespace msda::test {
@@ -79,11 +81,36 @@ bool sums_in_float16(std::string const& kernel_id) {
   return family_of(kernel_id) == "persistent" && part_of(kernel_id, 5).front() == 'h';
 }
 
-std::string persistent_reason(std::string const& kernel_id, ProblemShape const& shape) {
-  if (shape.value_dtype != dtype_of(kernel_id)) return "does not take this value_dtype";
-  std::string const reason =
-      row_reason(kernel_id, shape, shape.value_dtype == MSDA_F8_E4M3 ? 16 : 8, 1, 256);
-  if (!sums_in_float16(kernel_id)) return reason;
+// The same with "s1c" or "h1c": some levels in 172 KB of shared memory, of the heads whose channels
+// fill a line of 128 bytes.
+bool keeps_levels(std::string const& kernel_id) {
+  return family_of(kernel_id) == "persistent" && part_of(kernel_id, 5).back() == 'c';
+}
+
+std::string keeping_reason(ProblemShape const& shape) {
+  if (shape.fused()) return "does not take this input_mode";
+  if (shape.head_dim != 32) return "does not take this head_dim";
+  if (shape.head_count != 1 && shape.head_count != 8) return "does not take this head_count";
+  std::int64_t const row_bytes = shape.head_dim * dtype_bytes(shape.value_dtype);
+  std::int64_t const pixel_bytes = shape.head_count == 1 ? row_bytes : 128;
+  bool any_fits = false;
+  for (LevelShape const& level : shape.levels) {
+    std::int64_t const row_tokens = level.width + 2 * shape.value_border;
+    if (level.width < 2 || level.height < 2) return "does not take these levels";
+    if (row_tokens * (level.height + 2) >= 1 << 24) return "does not take these levels";
+    std::int64_t const bytes = (row_tokens * (level.height - 1) + level.width) * pixel_bytes;
+    any_fits = any_fits || (bytes + 127) / 128 * 128 <= (172 << 10) - 128;
+  }
+  auto const strides = layout_of(shape, TensorId::kValue).strides;
+  if (strides[1] != shape.head_count * 32 || strides[2] != 32 ||
+      strides[0] * dtype_bytes(shape.value_dtype) % 16 != 0) {
+    return "does not take these strides";
+  }
+  return any_fits ? "" : "does not take these levels";
+}
+
+// `reason`: why the same sums in float32 would not be formed.
+std::string in_halves_reason(ProblemShape const& shape, std::string const& reason) {
   // Strides are asked for last.
   bool const only_strides = reason == "does not take these strides";
   if (!reason.empty() && !only_strides) return reason;
@@ -96,6 +123,14 @@ std::string persistent_reason(std::string const& kernel_id, ProblemShape const& 
     if (level.points % 4 != 0) return "does not take these point counts";
   }
   return reason;
+}
+
+std::string persistent_reason(std::string const& kernel_id, ProblemShape const& shape) {
+  if (shape.value_dtype != dtype_of(kernel_id)) return "does not take this value_dtype";
+  std::string reason =
+      row_reason(kernel_id, shape, shape.value_dtype == MSDA_F8_E4M3 ? 16 : 8, 1, 256);
+  if (sums_in_float16(kernel_id)) reason = in_halves_reason(shape, reason);
+  return reason.empty() && keeps_levels(kernel_id) ? keeping_reason(shape) : reason;
 }
 
 }  // namespace

@@ -66,6 +66,12 @@ bool GpuBuffer::surroundings_intact() const {
   return std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == kGuardByte; });
 }
 
+// A copy from pageable memory returns when the data have been staged: a stream that does not wait
+// for the default one could begin before they are there.
+static void wait_for_copies() {
+  require_cuda(cudaStreamSynchronize(nullptr), "waiting for the copies");
+}
+
 void GpuCall::add(void* host, std::size_t bytes, bool is_result, std::string const& name,
                   void** pointer) {
   if (host == nullptr || bytes == 0) return;
@@ -87,12 +93,14 @@ GpuCall::GpuCall(msda_plan const* plan, CallBuffers& host) : tensors_(host.c()) 
   }
   add(host.c().workspace, plan_info(plan).workspace_bytes, true, "workspace", &tensors_.workspace);
   for (Pair& pair : pairs_) pair.device.copy_from(pair.host);
+  wait_for_copies();
 }
 
 void GpuCall::reset() {
   for (Pair& pair : pairs_) {
     if (pair.is_result) pair.device.copy_from(pair.host);
   }
+  wait_for_copies();
 }
 
 std::string GpuCall::finish() {
