@@ -352,7 +352,8 @@ void keep_levels_in(Work& work, Entry const& entry, Problem const& problem) {
   auto const rounds = static_cast<std::int64_t>(
       std::clamp<double>(std::round(values / kKeptRoundBytes), 1, kMostRounds));
   std::int64_t const jobs = work.group_jobs.divisor;
-  std::int64_t const runs = work.groups.divisor * problem.batch;
+  std::int64_t const runs = std::max<std::int64_t>(work.groups.divisor * problem.batch,
+                                                   1);  // none is launched where B is 0
   std::int64_t const shares = work.blocks * rounds;
   std::int64_t const of_run = std::min(shares / runs, jobs);
   std::int64_t run_steps = jobs + std::min(kCopyingSteps, jobs / 8);
@@ -373,7 +374,7 @@ struct PersistentPlan final : Prepared {
   QueryOrder order;
   Params params;       // all but the buffers
   Work work{};         // the same
-  Work strict_work{};  // for values at odd addresses: no levels are kept then
+  Work strict_work{};  // of calls with values at odd addresses: no levels are kept then
   Instance instance{};
   How how{};
   bool wide_inputs = false;  // as far as sizes say
