@@ -64,6 +64,10 @@ std::int64_t item_bytes(Problem const& problem) {
   return problem.token_count * problem.value.row * dtype_bytes(problem.value_dtype);
 }
 
+double value_bytes(Problem const& problem) {
+  return static_cast<double>(item_bytes(problem)) * static_cast<double>(problem.batch);
+}
+
 std::int32_t element_bytes(Problem const& problem) {
   return static_cast<std::int32_t>(dtype_bytes(problem.value_dtype));
 }
@@ -284,9 +288,8 @@ constexpr double kUsualRounds = 6;
 constexpr double kRoundBytes = 32e6;  // of values
 
 std::int64_t rounds_of(Problem const& problem, std::int64_t jobs, std::int64_t blocks) {
-  double const values =
-      static_cast<double>(item_bytes(problem)) * static_cast<double>(problem.batch);
-  double const most = std::clamp<double>(values / kRoundBytes, kUsualRounds, kMostRounds);
+  double const most =
+      std::clamp<double>(value_bytes(problem) / kRoundBytes, kUsualRounds, kMostRounds);
   return std::clamp<std::int64_t>(jobs / std::max<std::int64_t>(blocks * kLeastPiece, 1), 1,
                                   static_cast<std::int64_t>(most));
 }
@@ -347,10 +350,8 @@ void keep_levels_in(Work& work, Entry const& entry, Problem const& problem) {
     work.places[l].origin = u32(kept.begin[l] / kUnitBytes);
     work.row_units[l] = u32(problem.levels[l].row_tokens * pixel_bytes / kUnitBytes);
   }
-  double const values =
-      static_cast<double>(item_bytes(problem)) * static_cast<double>(problem.batch);
   auto const rounds = static_cast<std::int64_t>(
-      std::clamp<double>(std::round(values / kKeptRoundBytes), 1, kMostRounds));
+      std::clamp<double>(std::round(value_bytes(problem) / kKeptRoundBytes), 1, kMostRounds));
   std::int64_t const jobs = work.group_jobs.divisor;
   std::int64_t const runs = std::max<std::int64_t>(work.groups.divisor * problem.batch,
                                                    1);  // none is launched where B is 0

@@ -81,12 +81,7 @@ bool sums_in_float16(std::string const& kernel_id) {
   return family_of(kernel_id) == "persistent" && part_of(kernel_id, 5).front() == 'h';
 }
 
-// The same with "s1c" or "h1c": some levels in 172 KB of shared memory, of the heads whose channels
-// fill a line of 128 bytes.
-bool keeps_levels(std::string const& kernel_id) {
-  return family_of(kernel_id) == "persistent" && part_of(kernel_id, 5).back() == 'c';
-}
-
+// Of what keeps levels: some fit 172 KB, of the heads whose channels fill a line of 128 bytes.
 std::string keeping_reason(ProblemShape const& shape) {
   if (shape.fused()) return "does not take this input_mode";
   if (shape.head_dim != 32) return "does not take this head_dim";
@@ -134,6 +129,10 @@ std::string persistent_reason(std::string const& kernel_id, ProblemShape const& 
 }
 
 }  // namespace
+
+bool keeps_levels(std::string const& kernel_id) {
+  return family_of(kernel_id) == "persistent" && part_of(kernel_id, 5).back() == 'c';
+}
 
 std::string expected_reason(TestHandle const& handle, std::string const& kernel_id,
                             ProblemShape const& shape) {

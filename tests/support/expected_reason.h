@@ -17,4 +17,8 @@ std::string expected_reason(TestHandle const& handle, std::string const& kernel_
 enum class Arithmetic;
 Arithmetic arithmetic_of(std::string const& kernel_id);
 
+// Whether the kernel keeps levels in shared memory ("s1c", "h1c"). That pays where points are
+// scattered, which no plan can know: only measurement chooses these kernels.
+bool keeps_levels(std::string const& kernel_id);
+
 }  // namespace msda::test

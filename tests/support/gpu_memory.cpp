@@ -51,6 +51,9 @@ GpuBuffer::GpuBuffer(GpuBuffer&& other) noexcept
 
 void GpuBuffer::copy_from(const void* host) {
   require_cuda(cudaMemcpy(data_, host, bytes_, cudaMemcpyHostToDevice), "copying to the device");
+  // A copy from pageable memory returns when the data have been staged: a stream that does not wait
+  // for the default one could begin before they are there.
+  require_cuda(cudaStreamSynchronize(nullptr), "waiting for the copy");
 }
 
 void GpuBuffer::copy_to(void* host) const {
@@ -64,12 +67,6 @@ bool GpuBuffer::surroundings_intact() const {
   require_cuda(cudaMemcpy(bytes.data() + before, data_ + bytes_, kGuard, cudaMemcpyDeviceToHost),
                "reading");
   return std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == kGuardByte; });
-}
-
-// A copy from pageable memory returns when the data have been staged: a stream that does not wait
-// for the default one could begin before they are there.
-static void wait_for_copies() {
-  require_cuda(cudaStreamSynchronize(nullptr), "waiting for the copies");
 }
 
 void GpuCall::add(void* host, std::size_t bytes, bool is_result, std::string const& name,
@@ -93,14 +90,12 @@ GpuCall::GpuCall(msda_plan const* plan, CallBuffers& host) : tensors_(host.c()) 
   }
   add(host.c().workspace, plan_info(plan).workspace_bytes, true, "workspace", &tensors_.workspace);
   for (Pair& pair : pairs_) pair.device.copy_from(pair.host);
-  wait_for_copies();
 }
 
 void GpuCall::reset() {
   for (Pair& pair : pairs_) {
     if (pair.is_result) pair.device.copy_from(pair.host);
   }
-  wait_for_copies();
 }
 
 std::string GpuCall::finish() {

@@ -3,6 +3,7 @@
 #include "api/objects.h"
 #include "plan/selector.h"
 #include "support/element_formats.h"
+#include "support/expected_reason.h"
 #include "support/test_problem.h"
 
 #include <doctest/doctest.h>
@@ -72,10 +73,6 @@ std::map<std::string, Measured> measurements(const char* path) {
   return measured;
 }
 
-// Where points are scattered, kernels that keep levels in shared memory ("s1c", "h1c") are faster,
-// which no plan can know: only measurement chooses them.
-bool is_for_the_tuner(std::string const& id) { return id[id.find('@') - 1] == 'c'; }
-
 // How much longer the kernel predicted fastest takes than the fastest one that may be predicted so;
 // below 0 where the library has none of those measured.
 double regret_of(Measured const& measured) {
@@ -83,12 +80,12 @@ double regret_of(Measured const& measured) {
   Problem const problem = api::canonical_problem(&view.c, std::pmr::new_delete_resource());
   double best = 0;
   for (auto const& [id, us] : measured.times_us) {
-    if (!is_for_the_tuner(id)) best = best == 0 ? us : std::min(best, us);
+    if (!keeps_levels(id)) best = best == 0 ? us : std::min(best, us);
   }
   for (Ranked const& ranked : rank_kernels(problem, h200(), 0)) {
     auto const found = measured.times_us.find(ranked.kernel.variant->id);
     if (ranked.rejected == Reason::kNone && found != measured.times_us.end()) {
-      CHECK(!is_for_the_tuner(found->first));
+      CHECK(!keeps_levels(found->first));
       return found->second / best - 1;
     }
   }
