@@ -58,8 +58,8 @@ struct RowsConfig {
   static constexpr int kPreparing = kLanes * kSpread * kRowsOfLane;  // lanes
   static constexpr int kChunk = kPreparing * kBatch;                 // points of a row
   static constexpr bool kWholeChunks = kPoints > 0 && kPoints % kChunk == 0;
-  // Fused: chunks of a row whose logits become weights at once.
-  static constexpr int kHeldChunks = kBatch == 4 ? 2 : 4;
+  // Fused: chunks of a row whose logits become weights at once, as many as do not spill.
+  static constexpr int kHeldChunks = kBatch < 4 || kPoints == 8 ? 4 : kPoints == 4 ? 3 : 2;
   // Lanes of a slot whose points' loads are out at a time, and points of each.
   static constexpr int kInFlight =
       kAligned && !kLaneByLane ? in_flight_of(kLayout, kSpreadOfRow, kPieces) : 1;
@@ -72,9 +72,10 @@ struct RowsConfig {
   // As many as there are registers for without spilling.
   static constexpr bool kIsLarge =
       slots_of(kSpreadOfRow) == 4 || (kHalves && kMostChannels > 32) ||
-      (kFused && (kByParity || kF8 || (kPoints > 0 && !kIsKnown))) ||
+      (kFused && (kF8 || (kPoints > 0 && !kIsKnown))) ||
       (kType == ValueType::f32 && !kIsKnown && (kFused || kPoints > 0));
-  static constexpr bool kIsLean = kIsKnown && !kFused && (kFew || (kPoints > 0 && !kF8));
+  static constexpr bool kIsLean =
+      kIsKnown && !(kFused && kHalves) && (kFew || (kPoints > 0 && !kF8));
   // Where levels are kept, fewer threads leave more of L1.
   static constexpr int kThreads = !kAligned                               ? 256
                                   : kIsLarge || (kKeepsLevels && kHalves) ? 512

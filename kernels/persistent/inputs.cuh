@@ -54,6 +54,19 @@ __device__ __forceinline__ void stream(const char* at, std::uint32_t* to) {
   }
 }
 
+// Two elements, each by itself.
+template <int kElementBytes>
+__device__ __forceinline__ void stream_pair(const char* at, std::uint32_t* to) {
+  std::uint32_t second;
+  stream<kElementBytes>(at, to);
+  stream<kElementBytes>(at + kElementBytes, &second);
+  if constexpr (kElementBytes == 4) {
+    to[1] = second;
+  } else {
+    to[0] |= second << 16;
+  }
+}
+
 // Element by element, for tensors or rows that are not aligned. What is behind the row repeats its
 // last point.
 template <int kBatch>
@@ -94,13 +107,13 @@ __device__ __forceinline__ bool halves_are_turned(bool wide_inputs, msda_dtype c
 
 // kBatch weights from number `first` of all on.
 template <int kBatch, InputTypes kTypes>
-__device__ __forceinline__ void stream_weights(Params const& p, std::uint32_t first,
+__device__ __forceinline__ void stream_weights(Params const& p, std::uint64_t first,
                                                std::uint32_t* to) {
   const char* const weight = static_cast<const char*>(p.weight);
   if (kTypes == inputs_f32 || p.weight_dtype == MSDA_F32) {
-    stream<4 * kBatch>(weight + std::uint64_t{first} * 4, to);
+    stream<4 * kBatch>(weight + first * 4, to);
   } else {
-    stream<2 * kBatch>(weight + std::uint64_t{first} * 2, to);
+    stream<2 * kBatch>(weight + first * 2, to);
   }
 }
 

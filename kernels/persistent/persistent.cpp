@@ -410,7 +410,8 @@ void launch(Variant const&, Launch const& launch) {
   How how = plan.how;
   how.aligned = how.aligned && is_aligned(params.value);
   Work work = how.aligned ? plan.work : plan.strict_work;
-  work.wide_inputs = plan.wide_inputs && is_aligned(params.coord) && is_aligned(params.weight);
+  work.wide_inputs = plan.wide_inputs && is_aligned(params.coord) && is_aligned(params.weight) &&
+                     is_aligned(params.reference);
   work.aligned_output = is_aligned(params.output);
   bool const is_float32 = params.coord_dtype == MSDA_F32 && params.weight_dtype == MSDA_F32;
   how.inputs = work.wide_inputs && is_float32 ? inputs_f32 : inputs_any;

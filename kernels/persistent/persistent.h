@@ -49,7 +49,7 @@ struct Work {
   std::uint32_t head_dim;
   std::uint64_t item_bytes;  // from the values of a batch item to those of the next
   std::uint32_t head_bytes;
-  bool wide_inputs;             // coordinates and weights can be loaded in vectors
+  bool wide_inputs;             // coordinates, references and weights can be loaded in vectors
   bool aligned_output;          // and output stored so
   bool strict;                  // empty levels, or levels of 2^24 tokens
   Place places[kInlineLevels];  // of each level

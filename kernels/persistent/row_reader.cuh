@@ -43,32 +43,43 @@ struct Piece {
   std::uint32_t next;  // the step behind it
 };
 
-// A row's weights: exp(logit - largest) / sum.
+// A row's weights: exp(logit - largest) / sum. Of halves, to 2^-17 or so, nothing below 2^-126.
+template <bool kHalves>
 struct RowSoftmax {
   float largest = -INFINITY;
   float sum = 0.0f;
   float inverse = 0.0f;  // of the sum
 
+  // Not fmaxf, which is the same, also of NaN: with it other instances spill, and the encoders'
+  // take 2 % longer.
   __device__ __forceinline__ void raise(float logit) {
-    // Either is the same, also of NaN; registers are short, and each device spills with another
-    // one.
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
-    largest = fmaxf(largest, logit);
-#else
     largest = logit > largest ? logit : largest;
-#endif
   }
-  __device__ __forceinline__ float exponential(float logit) const { return expf(logit - largest); }
+  __device__ __forceinline__ float exponential(float logit) const {
+    if constexpr (!kHalves) return expf(logit - largest);
+    float power;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"((logit - largest) * kLog2OfE));
+    return power;
+  }
   // Its exponential, which it adds.
   __device__ __forceinline__ float add(float logit) {
     float const term = exponential(logit);
     sum = __fadd_rn(sum, term);
     return term;
   }
+  // The sum is 1 to K, that of the largest being 1, or no number: no other case to look at.
+  __device__ __forceinline__ void invert() {
+    float guess;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(guess) : "f"(sum));
+    inverse = fmaf(guess, fmaf(-sum, guess, 1.0f), guess);
+  }
   __device__ __forceinline__ float share(float exponential) const {
     return __fmul_rn(exponential, inverse);
   }
   __device__ __forceinline__ float weight(float logit) const { return share(exponential(logit)); }
+
+ private:
+  static constexpr float kLog2OfE = 1.44269504f;
 };
 
 // Of fused input: a reference point, and what an offset of 1 moves a point of a box.
@@ -88,6 +99,8 @@ struct Row {
 template <class Config>
 class RowReader {
  protected:
+  using Softmax = RowSoftmax<Config::kHalves>;
+
   __device__ RowReader(Params const& p, Work const& work, Shared<Config>& shared)
       : p_(p),
         work_(work),
@@ -180,16 +193,20 @@ class RowReader {
           Config::kFused && k0 > 0 && logits_are_held());
     }
     if constexpr (Config::kFused && Config::kLevelOfBatch) {
-      read_reference(query, min(first_point(k0), K_ - 1), inputs.reference);
+      read_reference(query, Config::kLevelOfChunk ? k0 : min(first_point(k0), K_ - 1),
+                     inputs.reference);
     }
     if (Config::kFused && k0 == 0 && logits_are_held()) {
 #pragma unroll
       for (int i = 0; i < Config::kHeldChunks - 1; ++i) {
         int const k = (i + 1) * Config::kChunk;
         if (k < K_) {
-          stream_weights<Config::kBatch, Config::kInputs>(
-              p_, first + static_cast<std::uint32_t>(min(first_point(k), K_ - Config::kBatch)),
-              inputs.logits[i]);
+          // Both are the same; where rows are whole chunks, k is part of the load instruction.
+          std::uint64_t const own =
+              Config::kWholeChunks
+                  ? std::uint64_t{first + static_cast<std::uint32_t>(first_point(0))} + k
+                  : first + static_cast<std::uint32_t>(min(first_point(k), K_ - Config::kBatch));
+          stream_weights<Config::kBatch, Config::kInputs>(p_, own, inputs.logits[i]);
         }
       }
     }
@@ -210,24 +227,24 @@ class RowReader {
   }
 
   __device__ int place_of(int k) const {
-    return Config::kPoints > 0 ? k / max(Config::kPoints, 1) : min(k, K_ - 1);
+    constexpr unsigned kOfLevel = Config::kPoints > 0 ? Config::kPoints : 1;
+    return Config::kPoints > 0 ? static_cast<int>(static_cast<unsigned>(k) / kOfLevel)
+                               : min(k, K_ - 1);
   }
 
   // Of the row's logits, of which a lane takes those that it prepares.
-  __device__ RowSoftmax softmax_of_row(Row const& row) const {
-    std::int64_t const first = first_of(row);
-    RowSoftmax result;
-    for_own_points(
-        [&](int k) { result.raise(load_narrow(p_.weight_dtype, p_.weight, first + k)); });
+  __device__ Softmax softmax_of_row(Row const& row) const {
+    Softmax result;
+    for_own_logits(row, [&](float logit) { result.raise(logit); });
     combine_largest(result);
-    for_own_points([&](int k) { result.add(load_narrow(p_.weight_dtype, p_.weight, first + k)); });
+    for_own_logits(row, [&](float logit) { result.add(logit); });
     combine_sums(result);
     return result;
   }
 
   // The same of the logits that are held, which become exponentials.
-  __device__ __forceinline__ RowSoftmax softmax_of_held() {
-    RowSoftmax result;
+  __device__ __forceinline__ Softmax softmax_of_held() {
+    Softmax result;
     for_held([&](int, int, float& logit) { result.raise(logit); });
     combine_largest(result);
     for_held([&](int, int, float& logit) { logit = result.add(logit); });
@@ -245,27 +262,31 @@ class RowReader {
     }
   }
 
-  // The logits of the chunk at k0 become weights; with the first chunk's those that are held.
-  __device__ __forceinline__ void to_weights(Row const& row, int k0,
-                                             ChunkInputs<Config> const& inputs,
-                                             float (&weight)[Config::kBatch]) {
+  // Before a row's first chunk, of which these are the inputs.
+  __device__ __forceinline__ void start_weights(Row const& row, ChunkInputs<Config> const& inputs) {
     if (!logits_are_held()) {
-      if (k0 == 0) softmax_ = softmax_of_row(row);
+      softmax_ = softmax_of_row(row);
+      return;
+    }
+    weights_of(inputs.points[0].weight, weight_dtype(), held_[0]);
+#pragma unroll
+    for (int i = 1; i < Config::kHeldChunks; ++i)
+      weights_of(inputs.logits[i - 1], weight_dtype(), held_[i]);
+    // Behind the row's end, which no lane's points are on both sides of: inputs are wide.
+    if constexpr (!Config::kWholeChunks) {
+      for_held([&](int chunk, int, float& logit) {
+        if (first_point(chunk * Config::kChunk) >= K_) logit = -INFINITY;
+      });
+    }
+    softmax_ = softmax_of_held();
+  }
+
+  // The logits of a chunk, one after the other, become weights.
+  __device__ __forceinline__ void to_weights(float (&weight)[Config::kBatch]) {
+    if (!logits_are_held()) {
 #pragma unroll
       for (float& logit : weight) logit = softmax_.weight(logit);
       return;
-    }
-    if (k0 == 0) {
-#pragma unroll
-      for (int t = 0; t < Config::kBatch; ++t) held_[0][t] = weight[t];
-#pragma unroll
-      for (int i = 1; i < Config::kHeldChunks; ++i)
-        weights_of(inputs.logits[i - 1], weight_dtype(), held_[i]);
-      // Behind the row's end.
-      for_held([&](int chunk, int t, float& logit) {
-        if (first_point(chunk * Config::kChunk) + t >= K_) logit = -INFINITY;
-      });
-      softmax_ = softmax_of_held();
     }
 #pragma unroll
     for (int t = 0; t < Config::kBatch; ++t) {
@@ -276,23 +297,47 @@ class RowReader {
   }
 
   template <class Fn>
-  __device__ void for_own_points(Fn fn) const {
-    for (int k0 = 0; k0 < K_; k0 += Config::kChunk) {
-      int const first = first_point(k0);
-      for (int k = first; k < min(first + Config::kBatch, K_); ++k) fn(k);
+  __device__ void for_own_logits(Row const& row, Fn fn) const {
+    std::uint32_t const start = first_of(row);
+    if (!inputs_are_wide()) {
+      for (int k0 = 0; k0 < K_; k0 += Config::kChunk) {
+        int const first = first_point(k0);
+        for (int k = first; k < min(first + Config::kBatch, K_); ++k)
+          fn(load_narrow(p_.weight_dtype, p_.weight, std::int64_t{start} + k));
+      }
+      return;
+    }
+    constexpr int kAtATime = 2;  // chunks, whose loads are out together
+#pragma unroll 1
+    for (int k0 = 0; k0 < K_; k0 += kAtATime * Config::kChunk) {
+      std::uint32_t words[kAtATime][Config::kBatch];
+#pragma unroll
+      for (int i = 0; i < kAtATime; ++i) {
+        int const own = min(first_point(k0 + i * Config::kChunk), K_ - Config::kBatch);
+        stream_weights<Config::kBatch, Config::kInputs>(p_, start + static_cast<std::uint32_t>(own),
+                                                        words[i]);
+      }
+#pragma unroll
+      for (int i = 0; i < kAtATime; ++i) {
+        if (first_point(k0 + i * Config::kChunk) >= K_) break;
+        float logits[Config::kBatch];
+        weights_of(words[i], weight_dtype(), logits);
+#pragma unroll
+        for (float const logit : logits) fn(logit);
+      }
     }
   }
 
-  __device__ __forceinline__ static void combine_largest(RowSoftmax& softmax) {
+  __device__ __forceinline__ static void combine_largest(Softmax& softmax) {
     for_lanes_of_row([&](int distance) {
       softmax.raise(__shfl_xor_sync(0xffffffffu, softmax.largest, distance));
     });
   }
-  __device__ __forceinline__ static void combine_sums(RowSoftmax& softmax) {
+  __device__ __forceinline__ static void combine_sums(Softmax& softmax) {
     for_lanes_of_row([&](int distance) {
       softmax.sum = __fadd_rn(softmax.sum, __shfl_xor_sync(0xffffffffu, softmax.sum, distance));
     });
-    softmax.inverse = __frcp_rn(softmax.sum);
+    softmax.invert();
   }
 
   // The distances over which a row's lanes are combined, its slots first.
@@ -312,7 +357,8 @@ class RowReader {
   // Fused: what a query's coordinates on the level of point k are relative to.
   __device__ __forceinline__ Frame frame_of(Row const& row, int k) const {
     if constexpr (!Config::kFused) return {};
-    Reference<float> const reference(p_, reference_at(row.query, k));
+    Reference<float> const reference(
+        p_, static_cast<std::int64_t>(reference_number(row.query, k)) * p_.reference_dim);
     float const step = half_step(k);
     return {reference.x, reference.y, reference.width * step, reference.height * step,
             reference.check};
@@ -320,32 +366,52 @@ class RowReader {
   // The same of a reference that has been read; the check is not made.
   __device__ __forceinline__ Frame frame_of(std::uint32_t const (&reference)[4], int k) const {
     auto const element = [&](int i) {
-      return coord_dtype() == MSDA_F32 ? __uint_as_float(reference[i])
-                                       : pair_of(coord_dtype(), reference[i]).x;
+      if (coord_dtype() == MSDA_F32) return __uint_as_float(reference[i]);
+      float2 const pair = pair_of(coord_dtype(), reference[i / 2]);
+      return i % 2 == 0 ? pair.x : pair.y;
     };
+    // Of a box; else nothing reads them.
     float const step = half_step(k);
-    bool const is_box = p_.reference_dim == 4;
-    return {element(0), element(1), is_box ? element(2) * step : 0.0f,
-            is_box ? element(3) * step : 0.0f, 0.0f};
+    return {element(0), element(1), element(2) * step, element(3) * step, 0.0f};
   }
+  // As it lies in memory.
   __device__ __forceinline__ void read_reference(std::uint32_t query, int k,
                                                  std::uint32_t (&to)[4]) const {
-    std::int64_t const at = reference_at(query, k);
+    bool const is_box = p_.reference_dim == 4;
+    bool const is_float32 = coord_dtype() == MSDA_F32;
+    std::uint32_t const bytes = static_cast<std::uint32_t>(p_.reference_dim) * (is_float32 ? 4 : 2);
+    const char* const at =
+        static_cast<const char*>(p_.reference) + std::uint64_t{reference_number(query, k)} * bytes;
+    if (is_float32) {
+      stream_reference<4>(at, is_box, to);
+    } else {
+      stream_reference<2>(at, is_box, to);
+    }
+  }
+  // A load for the point and one for the box: of two that may write the same register the second
+  // would wait for the first.
+  template <int kElementBytes>
+  __device__ __forceinline__ void stream_reference(const char* at, bool is_box,
+                                                   std::uint32_t (&to)[4]) const {
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      if (i >= 2 && p_.reference_dim == 2) continue;
-      if (coord_dtype() == MSDA_F32) {
-        stream<4>(static_cast<const char*>(p_.reference) + (at + i) * 4, to + i);
+    for (int i = 0; i < 2; ++i) {
+      if (i > 0 && !is_box) continue;
+      if (inputs_are_wide()) {
+        stream<2 * kElementBytes>(at + i * 2 * kElementBytes, to + i * kElementBytes / 2);
       } else {
-        stream<2>(static_cast<const char*>(p_.reference) + (at + i) * 2, to + i);
+        stream_pair<kElementBytes>(at + i * 2 * kElementBytes, to + i * kElementBytes / 2);
       }
     }
   }
   __device__ int level_of(int k) const {
     return Config::kPoints > 0 ? place_of(k) : shared_.level_of[place_of(k)];
   }
-  __device__ std::int64_t reference_at(std::uint32_t query, int k) const {
-    return (std::int64_t{query} * p_.level_count + level_of(k)) * p_.reference_dim;
+  // Among all references, that of a query and the level of point k. Levels without points may be
+  // more than points are, of which there are fewer than 2^32.
+  using ReferenceNumber = std::conditional_t<(Config::kPoints > 0), std::uint32_t, std::uint64_t>;
+  __device__ ReferenceNumber reference_number(std::uint32_t query, int k) const {
+    return ReferenceNumber{query} * static_cast<std::uint32_t>(p_.level_count) +
+           static_cast<std::uint32_t>(level_of(k));
   }
   __device__ float half_step(int k) const {
     if constexpr (Config::kPoints > 0) return 0.5f / Config::kPoints;
@@ -377,7 +443,7 @@ class RowReader {
   // Where levels are kept: what jobs are drawn from.
   Piece piece_ = {};
   std::uint32_t turn_ = 0;  // of the two counts of jobs drawn
-  RowSoftmax softmax_;
+  Softmax softmax_;
   // Logits, then exponentials: kBatch of each chunk, those of the chunk in turn first.
   float held_[Config::kHeldChunks][Config::kBatch];
 };

@@ -21,6 +21,7 @@ class Warp : RowReader<Config> {
   using Reader::K_;
   using Reader::lane_;
   using Reader::level_of;
+  using Reader::logits_are_held;
   using Reader::p_;
   using Reader::piece_;
   using Reader::place_of;
@@ -29,6 +30,7 @@ class Warp : RowReader<Config> {
   using Reader::shared_;
   using Reader::softmax_;
   using Reader::softmax_of_row;
+  using Reader::start_weights;
   using Reader::sub_;
   using Reader::to_pixels;
   using Reader::to_weights;
@@ -170,17 +172,19 @@ class Warp : RowReader<Config> {
 
   __device__ __forceinline__ void sum_quickly(Row const& row, Row const& next_row,
                                               ChunkInputs<Config>& inputs) {
+    if constexpr (Config::kFused) start_weights(row, inputs);
 #pragma unroll 1
     for (int k0 = 0; k0 < K_; k0 += Config::kChunk) {
       Batch<Config::kBatch> points =
           to_points(inputs.points[0], coord_dtype(), weight_dtype(),
                     halves_are_turned<Config::kBatch>(inputs_are_wide(), coord_dtype(), lane_));
       int const first = first_point(k0);
-      if constexpr (Config::kFused) to_weights(row, k0, inputs, points.weight);
+      if constexpr (Config::kFused) to_weights(points.weight);
       int const batches = min(
           Config::kLanes, (K_ - k0 + Config::kBatch - 1) / Config::kBatch);  // of the first slot
       // Lanes behind the last point prepare it again, and slots read records in runs of kInFlight.
-      if constexpr (!Config::kWholeChunks) {
+      // Weights of held logits are zero there.
+      if (!Config::kWholeChunks && !(Config::kFused && logits_are_held())) {
 #pragma unroll
         for (int t = 0; t < Config::kBatch; ++t) {
           // Three ways to write it: registers are short, and each device and type spills with

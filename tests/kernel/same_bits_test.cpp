@@ -12,9 +12,9 @@ using namespace msda::test;
 namespace {
 
 // Enough queries and heads for several chunks of work.
-const std::vector<const char*> kCases = {"encoder",       "decoder",     "bev_heads", "odd_coords",
-                                         "odd_channels",  "padded_rows", "dfine",     "fast",
-                                         "fast_one_head", "fast_f8",     "kept_some", "kept_fast"};
+const std::vector<const char*> kCases = {
+    "encoder", "decoder",       "bev_heads", "odd_coords", "odd_channels", "padded_rows", "dfine",
+    "fast",    "fast_one_head", "fast_f8",   "kept_some",  "kept_fast",    "softmax_long"};
 
 // What is left of a tensor [B][Q][M][inner] when one batch item and some queries are kept.
 std::vector<double> rows_of(ProblemShape const& shape, std::vector<double> const& all,
@@ -52,7 +52,7 @@ TestProblem restrict_to(TestProblem const& problem, std::int64_t batch,
 }
 
 void check_addresses(TestHandle const& handle) {
-  for (const char* const name : {"decoder", "odd_coords", "fast"}) {
+  for (const char* const name : {"decoder", "odd_coords", "fast", "softmax_long_one"}) {
     for (msda_operation const operation : {MSDA_FORWARD, MSDA_BACKWARD}) {
       for (ProblemShape shape : corpus_case(name).shapes()) {
         shape.operation = operation;

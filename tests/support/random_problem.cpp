@@ -134,7 +134,8 @@ void fill_fused(TestProblem& problem, DataKind const& kind, Rng& rng) {
     for (int axis = 0; axis < 2; ++axis) {
       offset.push_back(kind.odd_coords && rng.chance(0.04) ? odd_coord(rng) : 2 * rng.normal());
     }
-    logit.push_back(kind.odd_weights && rng.chance(0.02) ? kNan : spread * rng.normal());
+    bool const odd = kind.odd_weights && rng.chance(0.02);
+    logit.push_back(odd ? rng.pick({kNan, -kInfinity, -40.0, 40.0}) : spread * rng.normal());
   }
 }
 

@@ -53,7 +53,7 @@ struct Measured {
   std::map<std::string, double> times_us;  // by kernel id
 };
 
-// By workload, type and mode: the forward rows of a baseline.
+// By workload, type, mode and input: the forward rows of a baseline.
 std::map<std::string, Measured> measurements(const char* path) {
   std::map<std::string, ProblemShape> const shapes = workloads();
   std::map<std::string, Measured> measured;
@@ -64,8 +64,9 @@ std::map<std::string, Measured> measurements(const char* path) {
     std::istringstream cells_of_line(line);
     for (std::string cell; std::getline(cells_of_line, cell, ',');) cells.push_back(cell);
     if (line.starts_with('#') || cells[0] == "workload" || cells[1] != "forward") continue;
-    Measured& row = measured[fmt::format("{} {} {}", cells[0], cells[3], cells[5])];
+    Measured& row = measured[fmt::format("{} {} {} {}", cells[0], cells[3], cells[5], cells[6])];
     row.shape = shapes.at(cells[0]);
+    row.shape.reference_dim = cells[6] == "sampled" ? 0 : cells[6] == "fused2" ? 2 : 4;
     row.shape.set_dtypes(type_named(cells[3]).value());
     row.shape.math_mode = cells[5] == "fast" ? MSDA_MATH_FAST : MSDA_MATH_ACCURATE;
     row.times_us[cells[2]] = std::stod(cells[7]);
