@@ -7,7 +7,11 @@
 #include "plan/blob.h"
 #include "plan/selector.h"
 
+#include <fmt/ranges.h>
+
 #include <memory>
+#include <string_view>
+#include <vector>
 
 namespace msda::api {
 namespace {
@@ -23,10 +27,15 @@ msda_plan* finish_plan(msda_handle& handle, Device const& device, Problem&& prob
   return plan.release();
 }
 
-std::string known_ids() {
-  std::string ids;
+// What could have been meant where no kernel has the id: it without a revision or of another one,
+// else any.
+std::vector<std::string_view> known_ids(std::string_view id) {
+  auto const without_revision = [](std::string_view x) { return x.substr(0, x.find('@')); };
+  std::vector<std::string_view> ids;
   for (std::size_t i = 0; i < kernel_count(); ++i) {
-    ids += fmt::format("{}{}", i == 0 ? "" : ", ", kernel_at(i).variant->id);
+    std::string_view const known = kernel_at(i).variant->id;
+    if (without_revision(known) == without_revision(id)) return {known};
+    ids.push_back(known);
   }
   return ids;
 }
@@ -35,7 +44,9 @@ Ranked forced_choice(std::string_view id, Problem const& problem, Device const& 
                      std::size_t workspace_limit_bytes) {
   KernelRef const kernel = find_kernel(id);
   if (kernel.variant == nullptr) {
-    invalid("plan_options.kernel_id is '{}': must be one of {}", id, known_ids());
+    auto const ids = known_ids(id);
+    invalid("plan_options.kernel_id is '{}': must be {}{}", id, ids.size() > 1 ? "one of " : "",
+            fmt::join(ids, ", "));
   }
   Ranked const choice = judge(kernel, problem, device, workspace_limit_bytes);
   if (choice.rejected != Reason::kNone) {
@@ -79,7 +90,7 @@ msda_plan* restore_plan(msda_handle& handle, const void* blob, std::size_t blob_
   KernelRef const kernel = find_kernel(stored.kernel_id);
   if (kernel.variant == nullptr) {
     fail(MSDA_ERROR_STALE_PLAN, "blob is for kernel '{}': this library has {}", stored.kernel_id,
-         known_ids());
+         fmt::join(known_ids(stored.kernel_id), ", "));
   }
   msda_problem const problem = stored.problem.view();
   Problem canonical = canonical_problem(&problem, &handle.memory);

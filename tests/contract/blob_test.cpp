@@ -139,6 +139,10 @@ TEST_CASE("a plan of another version device or kernel is stale") {
     CHECK(result.status == MSDA_ERROR_STALE_PLAN);
     CHECK(result.message.find(change.value) != std::string::npos);
   }
+  Parts revised = parts;
+  revised.kernel_id = "ref.cpu@2";
+  CHECK(deserialize(handle, blob_of(revised))
+            .message.ends_with("blob is for kernel 'ref.cpu@2': this library has ref.cpu@1"));
   // Another version may have written anything behind its number.
   Parts newer = parts;
   newer.version = "9.9.9";

@@ -115,6 +115,16 @@ WRONG = {  # what is changed in a call that is right: the exception and what its
         msda.InvalidArgumentError,
         r"kernel_id is 'warp.sm99@1': must be one of ref.cpu@1",
     ),
+    "a kernel without its revision": (
+        dict(kernel="ref.cpu"),
+        msda.InvalidArgumentError,
+        r"kernel_id is 'ref.cpu': must be ref.cpu@1$",
+    ),
+    "a kernel of another revision": (
+        dict(kernel="simd.cpu.f16@99"),
+        msda.InvalidArgumentError,
+        r"kernel_id is 'simd.cpu.f16@99': must be simd.cpu.f16@1$",
+    ),
     "a kernel of another type": (
         dict(kernel="simd.cpu.f16@1"),
         msda.UnsupportedError,
