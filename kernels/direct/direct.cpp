@@ -88,15 +88,15 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
 // ---- cost
 // --------------------------------------------------------------------------------------------------
 
-// The row kernel's are fitted on an H200 (132 SMs) to the times and the order of kernels on 1154
-// problems: bench/peers/gpu_selection.py and the workloads. What SMs do is scaled by their number.
-constexpr double kLaunchUs = 4.93;
-constexpr double kWaitUs = 0.286;  // for the loads of a point
+// The row kernel's are fitted on an H200 (132 SMs) to the times and the order of kernels on 2820
+// problems of bench/peers/gpu_selection.py. What SMs do is scaled by their number.
+constexpr double kLaunchUs = 4.59;
+constexpr double kWaitUs = 0.262;  // for the loads of a point
 // Of it, what is work at the same time where heads have kWideHead channels or more.
-constexpr double kWorkInWaits = 0.5;
+constexpr double kWorkInWaits = 0.41;
 constexpr std::int64_t kWideHead = 64;
 // Of an SM: a point, and a lane of a point where there are many; a row, and a lane of it.
-constexpr double kPointNs = 1.94, kPointLaneNs = 0.637, kRowNs = 2.0, kRowLaneNs = 2.07;
+constexpr double kPointNs = 1.91, kPointLaneNs = 0.645, kRowNs = 1.73, kRowLaneNs = 2.08;
 constexpr double kF8Factor = 1.18;
 constexpr double kAnyPoints = 1.05;    // P not known when compiled
 constexpr double kBytesAUs = 4.3e6;    // device memory

@@ -205,8 +205,8 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
 // ---- cost
 // --------------------------------------------------------------------------------------------------
 
-// Fitted on an H200 (132 SMs) to the times and the order of kernels on 1154 problems:
-// bench/peers/gpu_selection.py and the workloads. A job is what one warp does at a time, a turn
+// Fitted on an H200 (132 SMs) to the times and the order of kernels on 2820 problems of
+// bench/peers/gpu_selection.py. A job is what one warp does at a time, a turn
 // what it does for one point of each of its lanes, a step a lane's loads of one point.
 struct Rates {
   double launch_us;
@@ -216,15 +216,17 @@ struct Rates {
   double step_ns;
   double few;  // factor on the work in kernels for few points, of which there are none in halves
 };
-constexpr Rates kFloat32 = {6.68, 0.18, 33.8, 11.2, 9.14, 1.11};
-constexpr Rates kSixteenBits = {5.82, 0.204, 28.2, 20.5, 11.9, 1.25};
-constexpr Rates kHalves = {5.62, 0.2, 41.2, 15.9, 10.1, 1.0};
+constexpr Rates kFloat32 = {6.92, 0.128, 22.7, 4.57, 16.1, 1.03};
+constexpr Rates kSixteenBits = {5.83, 0.214, 27.9, 16.0, 12.7, 1.17};
+constexpr Rates kHalves = {5.71, 0.178, 40.6, 13.2, 9.71, 1.0};
 // F8 has 16 channels a piece instead of 8.
 constexpr double kF8Factor = 1.51, kF8HalvesFactor = 1.45;
 constexpr double kBytesAUs = 4.3e6;  // device memory
-constexpr double kNarrowNs = 3.43;   // more for a point a lane where inputs are loaded one by one
+constexpr double kNarrowNs = 5.7;    // more for a point a lane where inputs are loaded one by one
 constexpr double kAnyPoints = 1.12;  // P not known when compiled
 constexpr double kStrictly = 4.0;    // summed strictly
+constexpr double kWarps = 20, kWarpsOfShared = 16;  // of a block: about; where slots share rows
+constexpr double kLateWaits = 1.94;  // times as long a job waits that few others are left beside
 // Levels in shared memory pay where points are scattered, cost where they are local, and no plan
 // knows which they are: only measurement chooses these kernels.
 constexpr double kNotByItself = 1.2;
@@ -271,7 +273,13 @@ double cost(Variant const& variant, Problem const& problem, Device const& device
                         rates.step_ns * number(steps);
   double const jobs = number(jobs_of(entry, problem).of_item) * number(problem.batch);
   double const work_us = 1e-3 * jobs / device.sm_count * job_ns * factor_of(entry, problem);
-  return rates.launch_us + rates.wait_us * number(waits) +
+  // Warps take a job each at a time. The last ones do not find work for all: of 1.1 jobs a warp
+  // some take two, one after the other.
+  double const warps = slots_of(entry.spread) > 1 ? kWarpsOfShared : kWarps;
+  double const waves = std::ceil(std::ceil(jobs / device.sm_count) / warps);
+  double const idle = waves - std::max(jobs / device.sm_count / warps, 1.0);
+  double const late = kLateWaits * idle / std::max(waves - 1, 1.0);
+  return rates.launch_us + rates.wait_us * number(waits) * (1 + std::max(late, 0.0)) +
          std::max(work_us, forward_bytes(problem) / kBytesAUs);
 }
 
