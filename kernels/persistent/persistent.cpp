@@ -206,8 +206,8 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
 // --------------------------------------------------------------------------------------------------
 
 // Fitted on an H200 (132 SMs) to the times and the order of kernels on 2820 problems of
-// bench/peers/gpu_selection.py. A job is what one warp does at a time, a turn
-// what it does for one point of each of its lanes, a step a lane's loads of one point.
+// bench/peers/gpu_selection.py. A job is what one warp does at a time, a turn what it does for one
+// point of each of its lanes, a step a lane's loads of one point.
 struct Rates {
   double launch_us;
   double wait_us;  // for the loads that are out at a time
@@ -225,8 +225,9 @@ constexpr double kBytesAUs = 4.3e6;  // device memory
 constexpr double kNarrowNs = 5.7;    // more for a point a lane where inputs are loaded one by one
 constexpr double kAnyPoints = 1.12;  // P not known when compiled
 constexpr double kStrictly = 4.0;    // summed strictly
-constexpr double kWarps = 20, kWarpsOfShared = 16;  // of a block: about; where slots share rows
-constexpr double kLateWaits = 1.94;  // times as long a job waits that few others are left beside
+// Warps of a block, of which config.cuh makes 16 to 24; and where slots share rows.
+constexpr double kWarps = 20, kWarpsOfShared = 16;
+constexpr double kLateWaits = 1.94;  // waits more, where nearly all warps have no last job
 // Levels in shared memory pay where points are scattered, cost where they are local, and no plan
 // knows which they are: only measurement chooses these kernels.
 constexpr double kNotByItself = 1.2;
@@ -276,10 +277,11 @@ double cost(Variant const& variant, Problem const& problem, Device const& device
   // Warps take a job each at a time. The last ones do not find work for all: of 1.1 jobs a warp
   // some take two, one after the other.
   double const warps = slots_of(entry.spread) > 1 ? kWarpsOfShared : kWarps;
-  double const waves = std::ceil(std::ceil(jobs / device.sm_count) / warps);
-  double const idle = waves - std::max(jobs / device.sm_count / warps, 1.0);
+  double const of_sm = jobs / device.sm_count;
+  double const waves = std::max(std::ceil(std::ceil(of_sm) / warps), 1.0);
+  double const idle = waves - std::max(of_sm / warps, 1.0);
   double const late = kLateWaits * idle / std::max(waves - 1, 1.0);
-  return rates.launch_us + rates.wait_us * number(waits) * (1 + std::max(late, 0.0)) +
+  return rates.launch_us + rates.wait_us * number(waits) * (1 + late) +
          std::max(work_us, forward_bytes(problem) / kBytesAUs);
 }
 
