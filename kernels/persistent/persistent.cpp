@@ -3,6 +3,7 @@
 #include "kernels/persistent/persistent.h"
 #include "core/cuda.h"
 #include "core/dtype.h"
+#include "kernels/common/device_array.h"
 #include "kernels/common/elements.h"
 #include "kernels/common/make_params.h"
 #include "kernels/common/row_limits.h"
@@ -291,24 +292,29 @@ double cost(Variant const& variant, Problem const& problem, Device const& device
 void workspace(Variant const&, Problem const&, Device const&, Arena&) {}
 
 // Rounds in which the jobs are dealt, where there are enough: concurrent pieces are then neighbours
-// that share L2, and cheap and dear regions spread over the SMs. More of them than usual where L2
-// would not hold the values that a round reads.
+// that share L2, and cheap and dear regions spread over the SMs. Where all regions cost alike each
+// block had better keep to one. More rounds where L2 would not hold the values that one reads.
 constexpr std::int64_t kLeastPiece = 48;  // jobs
 constexpr double kUsualRounds = 6;
 constexpr double kRoundBytes = 32e6;  // of values
+constexpr double kAlikeRoundBytes = 16e6;
 
-std::int64_t rounds_of(Problem const& problem, std::int64_t jobs, std::int64_t blocks) {
-  double const most =
-      std::clamp<double>(value_bytes(problem) / kRoundBytes, kUsualRounds, kMostRounds);
+std::int64_t rounds_of(Problem const& problem, QueryOrder const& order, std::int64_t jobs,
+                       std::int64_t blocks) {
+  double const bytes = value_bytes(problem);
+  double const most = order.mixes_grids
+                          ? std::clamp<double>(bytes / kAlikeRoundBytes, 1, kMostRounds)
+                          : std::clamp<double>(bytes / kRoundBytes, kUsualRounds, kMostRounds);
   return std::clamp<std::int64_t>(jobs / std::max<std::int64_t>(blocks * kLeastPiece, 1), 1,
                                   static_cast<std::int64_t>(most));
 }
 
-Work make_work(Entry const& entry, Problem const& problem, Device const& device) {
+Work make_work(Entry const& entry, Problem const& problem, QueryOrder const& order,
+               Device const& device) {
   Jobs const each = jobs_of(entry, problem);
   std::int64_t const jobs = each.of_item * problem.batch;
   std::int64_t const blocks = std::min<std::int64_t>(device.sm_count, jobs);
-  std::int64_t const rounds = rounds_of(problem, jobs, blocks);
+  std::int64_t const rounds = rounds_of(problem, order, jobs, blocks);
   std::int64_t const dealt = std::max<std::int64_t>(blocks * rounds, 1);
   auto const u32 = [](std::int64_t n) { return static_cast<std::uint32_t>(n); };
   auto const at_least_one = [&](std::int64_t n) { return u32(std::max<std::int64_t>(n, 1)); };
@@ -380,11 +386,11 @@ void keep_levels_in(Work& work, Entry const& entry, Problem const& problem) {
 }
 
 struct PersistentPlan final : Prepared {
-  PersistentPlan(Problem const& problem, Device const& device)
-      : order(problem, device), params(make_params(problem, nullptr)) {}
-  QueryOrder order;
-  Params params;       // all but the buffers
-  Work work{};         // the same
+  PersistentPlan(Problem const& problem, QueryOrder const& query_order, Device const& device)
+      : order(query_order.queries, device), params(make_params(problem, nullptr)) {}
+  DeviceArray<std::int32_t> order;  // [Q] queries, or none
+  Params params;                    // all but the buffers
+  Work work{};                      // the same
   Work strict_work{};  // of calls with values at odd addresses: no levels are kept then
   Instance instance{};
   How how{};
@@ -393,10 +399,11 @@ struct PersistentPlan final : Prepared {
 
 PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const& device,
                     std::pmr::memory_resource* memory) {
-  PreparedPtr prepared = make_prepared<PersistentPlan>(memory, problem, device);
+  QueryOrder const order = query_order(problem);
+  PreparedPtr prepared = make_prepared<PersistentPlan>(memory, problem, order, device);
   auto& plan = static_cast<PersistentPlan&>(*prepared);
   Entry const& entry = entry_of(variant);
-  plan.work = make_work(entry, problem, device);
+  plan.work = make_work(entry, problem, order, device);
   plan.work.order = plan.order.data();
   plan.strict_work = plan.work;
   if (keeps_levels(entry.spread)) keep_levels_in(plan.work, entry, problem);

@@ -1,25 +1,22 @@
-// In what order queries that are the pixels of grids are visited: in square tiles, so that those
-// worked on at the same time look at the same pixels.
+// In what order queries that are the pixels of grids are visited: in tiles, so that those worked on
+// at the same time look at the same pixels of the values.
 #pragma once
 
-#include "core/device.h"
 #include "core/problem.h"
-#include "kernels/common/device_array.h"
 
 #include <cstdint>
+#include <vector>
 
 namespace msda::persistent {
 
-class QueryOrder {
- public:
-  // Without query grids, where the queries are not as many as the pixels either, there is none, and
-  // data() is null. The device has to be the current one.
-  QueryOrder(Problem const& problem, Device const& device);
-
-  const std::int32_t* data() const { return order_.data(); }  // [Q] in device memory
-
- private:
-  DeviceArray<std::int32_t> order_;
+struct QueryOrder {
+  std::vector<std::int32_t> queries;  // [Q]; empty: as they come
+  // The tiles of the first picture, the largest, have queries of several grids, so that all of them
+  // cost alike.
+  bool mixes_grids = false;
 };
+
+// By the query grids; without them, those of an encoder, whose queries are as many as the pixels.
+QueryOrder query_order(Problem const& problem);
 
 }  // namespace msda::persistent
