@@ -77,21 +77,15 @@ struct RowsConfig {
   static constexpr int kTurnsInFlight = !kAligned     ? 1
                                         : kLaneByLane ? kBatch
                                                       : turns_in_flight_of(kBatch);
-  static constexpr bool kF8 = kType == ValueType::f8;
   static constexpr InputTypes kInputs = kTypesOfInputs;
   static constexpr int kPixelBytes = kHeadCount * kMostChannels * kElementBytes;
-  // As many as there are registers for without spilling.
-  static constexpr bool kIsLarge =
-      slots_of(kSpreadOfRow) == 4 || (kHalves && kMostChannels > 32) ||
-      (kFused && (kF8 || (kPoints > 0 && !kIsKnown))) ||
-      (kType == ValueType::f32 && !kIsKnown && (kFused || kPoints > 0));
-  static constexpr bool kIsLean =
-      kIsKnown && !(kFused && kHalves) && (kFew || (kPoints > 0 && !kF8));
-  // Where levels are kept, fewer threads leave more of L1.
-  static constexpr int kThreads = !kAligned                               ? 256
-                                  : kIsLarge || (kKeepsLevels && kHalves) ? 512
-                                  : kIsLean && !kKeepsLevels              ? 768
-                                                                          : 640;
+  static constexpr int kThreads = threads_of({.type = kType,
+                                              .channels = kMostChannels,
+                                              .points = kPointsOfLevel,
+                                              .spread = kSpreadOfRow,
+                                              .fused = kFused,
+                                              .aligned = kAligned,
+                                              .known = kIsKnown});
   // A level for all points of a batch.
   static constexpr bool kLevelOfBatch =
       kHalves || kBatch == 1 || (kPoints > 0 && kPoints % kBatch == 0);

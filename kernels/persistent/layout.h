@@ -1,6 +1,8 @@
 // What variants.inc instantiates and how its rows are laid out; host and device read it.
 #pragma once
 
+#include "kernels/common/elements.h"
+
 #include <cstdint>
 
 namespace msda::persistent {
@@ -108,6 +110,31 @@ constexpr std::int32_t in_flight_of(Layout const& layout, Spread spread, std::in
 }
 constexpr std::int32_t turns_in_flight_of(std::int32_t batch) {
   return batch == kMostOfBatch ? 2 : 1;
+}
+
+// What the threads of a block depend on.
+struct BlockKind {
+  ValueType type;
+  Channels channels;
+  Points points;
+  Spread spread;
+  bool fused;
+  bool aligned;  // values
+  bool known;    // heads
+};
+
+// As many threads as there are registers for without spilling. Where levels are kept, fewer leave
+// more of L1.
+constexpr std::int32_t threads_of(BlockKind const& kind) {
+  bool const is_f8 = kind.type == ValueType::f8, is_f32 = kind.type == ValueType::f32;
+  bool const halves = in_halves(kind.spread), kept = keeps_levels(kind.spread);
+  bool const points_are_known = kind.points > 0;
+  bool const is_large = slots_of(kind.spread) == 4 || (halves && kind.channels > 32) ||
+                        (kind.fused && (is_f8 || (points_are_known && !kind.known))) ||
+                        (is_f32 && !kind.known && (kind.fused || points_are_known));
+  bool const is_lean = kind.known && !(kind.fused && halves) &&
+                       (kind.points == pfew || (points_are_known && !is_f8));
+  return !kind.aligned ? 256 : is_large || (kept && halves) ? 512 : is_lean && !kept ? 768 : 640;
 }
 
 // Heads that have to divide M for `grouped`.

@@ -43,6 +43,7 @@ const Variant kVariants[] = {
 
 // What the id says, beside the variant of the same place.
 struct Entry {
+  ValueType type;
   Channels channels;
   Points points;
   Spread spread;
@@ -50,7 +51,7 @@ struct Entry {
 };
 const Entry kEntries[] = {
 #define MSDA_VARIANT(type, channels, points, spread, revision, sm) \
-  {channels, points, spread, instance<ValueType::type, channels, points, spread>},
+  {ValueType::type, channels, points, spread, instance<ValueType::type, channels, points, spread>},
 #include "kernels/persistent/variants.inc"
 #undef MSDA_VARIANT
 };
@@ -226,8 +227,6 @@ constexpr double kBytesAUs = 4.3e6;  // device memory
 constexpr double kNarrowNs = 5.7;    // more for a point a lane where inputs are loaded one by one
 constexpr double kAnyPoints = 1.12;  // P not known when compiled
 constexpr double kStrictly = 4.0;    // summed strictly
-// Warps of a block, of which config.cuh makes 16 to 24; and where slots share rows.
-constexpr double kWarps = 20, kWarpsOfShared = 16;
 constexpr double kLateWaits = 1.94;  // waits more, where nearly all warps have no last job
 // Levels in shared memory pay where points are scattered, cost where they are local, and no plan
 // knows which they are: only measurement chooses these kernels.
@@ -277,7 +276,14 @@ double cost(Variant const& variant, Problem const& problem, Device const& device
   double const work_us = 1e-3 * jobs / device.sm_count * job_ns * factor_of(entry, problem);
   // Warps take a job each at a time. The last ones do not find work for all: of 1.1 jobs a warp
   // some take two, one after the other.
-  double const warps = slots_of(entry.spread) > 1 ? kWarpsOfShared : kWarps;
+  double const warps = threads_of({.type = entry.type,
+                                   .channels = entry.channels,
+                                   .points = entry.points,
+                                   .spread = entry.spread,
+                                   .fused = problem.fused(),
+                                   .aligned = value_strides_are_multiples(problem, kPieceBytes),
+                                   .known = known_heads(entry, problem) != heads_any}) /
+                       32;
   double const of_sm = jobs / device.sm_count;
   double const waves = std::max(std::ceil(std::ceil(of_sm) / warps), 1.0);
   double const idle = waves - std::max(of_sm / warps, 1.0);
