@@ -14,14 +14,6 @@ inline constexpr bool kHasMuchSharedMemory = false;
 inline constexpr bool kHasMuchSharedMemory = true;
 #endif
 
-// Of rows of few points two chunks are all but those of narrow heads. With four the compiler spills
-// for 8.6 and 8.9.
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
-inline constexpr int kHeldOfFew = 2;
-#else
-inline constexpr int kHeldOfFew = 4;
-#endif
-
 template <ValueType kTypeOfValue, Channels kMostChannels, Points kPointsOfLevel,
           Spread kSpreadOfRow, bool kIsFused, bool kIsGrouped, bool kIsAligned, Heads kHeadsOfAll,
           InputTypes kTypesOfInputs>
@@ -66,11 +58,6 @@ struct RowsConfig {
   static constexpr int kPreparing = kLanes * kSpread * kRowsOfLane;  // lanes
   static constexpr int kChunk = kPreparing * kBatch;                 // points of a row
   static constexpr bool kWholeChunks = kPoints > 0 && kPoints % kChunk == 0;
-  // Fused: chunks of a row whose logits become weights at once, as many as do not spill.
-  static constexpr int kHeldChunks = kFew                         ? kHeldOfFew
-                                     : kBatch < 4 || kPoints == 8 ? 4
-                                     : kPoints == 4               ? 3
-                                                                  : 2;
   // Lanes of a slot whose points' loads are out at a time, and points of each.
   static constexpr int kInFlight =
       kAligned && !kLaneByLane ? in_flight_of(kLayout, kSpreadOfRow, kPieces) : 1;
@@ -83,7 +70,6 @@ struct RowsConfig {
                                               .channels = kMostChannels,
                                               .points = kPointsOfLevel,
                                               .spread = kSpreadOfRow,
-                                              .fused = kFused,
                                               .aligned = kAligned,
                                               .known = kIsKnown});
   // A level for all points of a batch.

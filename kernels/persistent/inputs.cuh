@@ -105,23 +105,11 @@ __device__ __forceinline__ bool halves_are_turned(bool wide_inputs, msda_dtype c
   return kBatch == 4 && wide_inputs && coord_dtype == MSDA_F32 && (lane & 4) != 0;
 }
 
-// kBatch weights from number `first` of all on.
-template <int kBatch, InputTypes kTypes>
-__device__ __forceinline__ void stream_weights(Params const& p, std::uint64_t first,
-                                               std::uint32_t* to) {
-  const char* const weight = static_cast<const char*>(p.weight);
-  if (kTypes == inputs_f32 || p.weight_dtype == MSDA_F32) {
-    stream<4 * kBatch>(weight + first * 4, to);
-  } else {
-    stream<2 * kBatch>(weight + first * 2, to);
-  }
-}
-
 // Points k to k + kBatch - 1 of the row whose first point is number row_start of all.
 template <int kBatch, InputTypes kTypes>
 __device__ __forceinline__ Inputs<kBatch> read_inputs(Params const& p, Work const& work,
-                                                      std::uint32_t row_start, int k, unsigned lane,
-                                                      bool weights_are_known) {
+                                                      std::uint32_t row_start, int k,
+                                                      unsigned lane) {
   Inputs<kBatch> inputs;
   if (kTypes == inputs_any && !work.wide_inputs) {
     read_narrow(p, row_start, k, inputs);
@@ -140,7 +128,12 @@ __device__ __forceinline__ Inputs<kBatch> read_inputs(Params const& p, Work cons
   } else {
     stream<8 * kBatch>(coord + std::uint64_t{first} * 8, inputs.coord);
   }
-  if (!weights_are_known) stream_weights<kBatch, kTypes>(p, first, inputs.weight);
+  const char* const weight = static_cast<const char*>(p.weight);
+  if (kTypes == inputs_f32 || p.weight_dtype == MSDA_F32) {
+    stream<4 * kBatch>(weight + std::uint64_t{first} * 4, inputs.weight);
+  } else {
+    stream<2 * kBatch>(weight + std::uint64_t{first} * 2, inputs.weight);
+  }
   return inputs;
 }
 

@@ -118,7 +118,6 @@ struct BlockKind {
   Channels channels;
   Points points;
   Spread spread;
-  bool fused;
   bool aligned;  // values
   bool known;    // heads
 };
@@ -130,10 +129,8 @@ constexpr std::int32_t threads_of(BlockKind const& kind) {
   bool const halves = in_halves(kind.spread), kept = keeps_levels(kind.spread);
   bool const points_are_known = kind.points > 0;
   bool const is_large = slots_of(kind.spread) == 4 || (halves && kind.channels > 32) ||
-                        (kind.fused && (is_f8 || (points_are_known && !kind.known))) ||
-                        (is_f32 && !kind.known && (kind.fused || points_are_known));
-  bool const is_lean = kind.known && !(kind.fused && halves) &&
-                       (kind.points == pfew || (points_are_known && !is_f8));
+                        (is_f32 && !kind.known && points_are_known);
+  bool const is_lean = kind.known && (kind.points == pfew || (points_are_known && !is_f8));
   return !kind.aligned ? 256 : is_large || (kept && halves) ? 512 : is_lean && !kept ? 768 : 640;
 }
 

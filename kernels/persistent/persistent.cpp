@@ -280,7 +280,6 @@ double cost(Variant const& variant, Problem const& problem, Device const& device
                                    .channels = entry.channels,
                                    .points = entry.points,
                                    .spread = entry.spread,
-                                   .fused = problem.fused(),
                                    .aligned = value_strides_are_multiples(problem, kPieceBytes),
                                    .known = known_heads(entry, problem) != heads_any}) /
                        32;
@@ -300,7 +299,8 @@ void workspace(Variant const&, Problem const&, Device const&, Arena&) {}
 // Rounds in which the jobs are dealt, where there are enough: concurrent pieces are then neighbours
 // that share L2, and cheap and dear regions spread over the SMs. Where all regions cost alike each
 // block had better keep to one. More rounds where L2 would not hold the values that one reads.
-constexpr std::int64_t kLeastPiece = 48;  // jobs
+constexpr std::int64_t kLeastPiece = 48;       // jobs
+constexpr std::int64_t kLeastLargePiece = 24;  // the same, where values are
 constexpr double kUsualRounds = 6;
 constexpr double kRoundBytes = 32e6;  // of values
 constexpr double kAlikeRoundBytes = 16e6;
@@ -311,7 +311,8 @@ std::int64_t rounds_of(Problem const& problem, QueryOrder const& order, std::int
   double const most = order.mixes_grids
                           ? std::clamp<double>(bytes / kAlikeRoundBytes, 1, kMostRounds)
                           : std::clamp<double>(bytes / kRoundBytes, kUsualRounds, kMostRounds);
-  return std::clamp<std::int64_t>(jobs / std::max<std::int64_t>(blocks * kLeastPiece, 1), 1,
+  std::int64_t const least = blocks * (bytes > kRoundBytes ? kLeastLargePiece : kLeastPiece);
+  return std::clamp<std::int64_t>(jobs / std::max<std::int64_t>(least, 1), 1,
                                   static_cast<std::int64_t>(most));
 }
 

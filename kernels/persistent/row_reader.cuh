@@ -5,6 +5,8 @@
 #include "kernels/persistent/inputs.cuh"
 #include "kernels/persistent/record.cuh"
 
+#include <cfloat>
+
 namespace msda::persistent {
 
 template <class Config>
@@ -17,13 +19,11 @@ struct Shared {
 };
 
 // What a lane has of a row before it works on a chunk: the points that it prepares. Fused: also
-// what their coordinates are relative to, if that is one level's, and with the first chunk the
-// logits of the further ones that are held.
+// what their coordinates are relative to, if that is one level's.
 template <class Config>
 struct ChunkInputs {
   Inputs<Config::kBatch> points[Config::kRowsOfLane];
   std::uint32_t reference[4];
-  std::uint32_t logits[Config::kHeldChunks - 1][Config::kBatch];
 };
 
 // What a warp draws: a run of rows.
@@ -43,40 +43,44 @@ struct Piece {
   std::uint32_t next;  // the step behind it
 };
 
-// A row's weights: exp(logit - largest) / sum. Of halves, to 2^-17 or so, nothing below 2^-126.
+// A row's softmax. Points weigh powers, exp(logit - reference), and the row's sums are divided by
+// the sum of the powers in the end. The reference is the largest logit of the first chunk; a chunk
+// that has one far above moves it up, and what has been added up with it. After Milakov and
+// Gimelshein, "Online normalizer calculation for softmax", 2018.
 template <bool kHalves>
 struct RowSoftmax {
-  float largest = -INFINITY;
-  float sum = 0.0f;
-  float inverse = 0.0f;  // of the sum
+  float reference;   // of halves, in powers of 2
+  float sum = 0.0f;  // of the lane's own points
 
-  // Not fmaxf, which is the same, also of NaN: with it other instances spill, and the encoders'
-  // take 2 % longer.
-  __device__ __forceinline__ void raise(float logit) {
-    largest = logit > largest ? logit : largest;
+  // Of halves to the base 2. Rounded once: the error of the reference is the same factor for all
+  // powers of a row.
+  __device__ __forceinline__ float exponent(float logit) const {
+    return kHalves ? fmaf(logit, kLog2OfE, -reference) : __fsub_rn(logit, reference);
   }
-  __device__ __forceinline__ float exponential(float logit) const {
-    if constexpr (!kHalves) return expf(logit - largest);
+  // Of halves to 2^-17 or so, nothing below 2^-126.
+  __device__ __forceinline__ static float power(float exponent) {
+    if constexpr (!kHalves) return expf(exponent);
     float power;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"((logit - largest) * kLog2OfE));
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(exponent));
     return power;
   }
-  // Its exponential, which it adds.
-  __device__ __forceinline__ float add(float logit) {
-    float const term = exponential(logit);
-    sum = __fadd_rn(sum, term);
-    return term;
+  // Finite, and where it is rounded not so large that exponents have no digits. Powers of larger
+  // logits are infinite, or no number.
+  __device__ __forceinline__ static float reference_for(float logit) {
+    constexpr float kLargest = kHalves ? 1 << 20 : FLT_MAX;
+    float const within = fminf(fmaxf(logit, -kLargest), kLargest);
+    return kHalves ? within * kLog2OfE : within;
   }
-  // The sum is 1 to K, that of the largest being 1, or no number: no other case to look at.
-  __device__ __forceinline__ void invert() {
+  // The sum of powers is 1 to K times the largest one, or 0, infinite, or no number: then so is the
+  // result.
+  __device__ __forceinline__ static float inverse(float sum) {
     float guess;
     asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(guess) : "f"(sum));
-    inverse = fmaf(guess, fmaf(-sum, guess, 1.0f), guess);
+    return fmaf(guess, fmaf(-sum, guess, 1.0f), guess);
   }
-  __device__ __forceinline__ float share(float exponential) const {
-    return __fmul_rn(exponential, inverse);
-  }
-  __device__ __forceinline__ float weight(float logit) const { return share(exponential(logit)); }
+
+  // Larger exponents move the reference: a power of this, times a value, fits the sums.
+  static constexpr float kMostExponent = kHalves ? 3.0f : 16.0f;
 
  private:
   static constexpr float kLog2OfE = 1.44269504f;
@@ -188,34 +192,16 @@ class RowReader {
           Config::kInLines
               ? __shfl_sync(0xffffffffu, first, static_cast<int>(prepared_slot(i)) * Config::kLanes)
               : first;
-      inputs.points[i] = read_inputs<Config::kBatch, Config::kInputs>(
-          p_, work_, prepared, first_point(k0), lane_,
-          Config::kFused && k0 > 0 && logits_are_held());
+      inputs.points[i] =
+          read_inputs<Config::kBatch, Config::kInputs>(p_, work_, prepared, first_point(k0), lane_);
     }
     if constexpr (Config::kFused && Config::kLevelOfBatch) {
       read_reference(query, Config::kLevelOfChunk ? k0 : min(first_point(k0), K_ - 1),
                      inputs.reference);
     }
-    if (Config::kFused && k0 == 0 && logits_are_held()) {
-#pragma unroll
-      for (int i = 0; i < Config::kHeldChunks - 1; ++i) {
-        int const k = (i + 1) * Config::kChunk;
-        if (k < K_) {
-          // Both are the same; where rows are whole chunks, k is part of the load instruction.
-          std::uint64_t const own =
-              Config::kWholeChunks
-                  ? std::uint64_t{first + static_cast<std::uint32_t>(first_point(0))} + k
-                  : first + static_cast<std::uint32_t>(min(first_point(k), K_ - Config::kBatch));
-          stream_weights<Config::kBatch, Config::kInputs>(p_, own, inputs.logits[i]);
-        }
-      }
-    }
     return inputs;
   }
 
-  __device__ bool logits_are_held() const {
-    return inputs_are_wide() && K_ <= Config::kHeldChunks * Config::kChunk;
-  }
   __device__ bool inputs_are_wide() const {
     return Config::kInputs == inputs_f32 || work_.wide_inputs;
   }
@@ -232,112 +218,62 @@ class RowReader {
                                : min(k, K_ - 1);
   }
 
-  // Of the row's logits, of which a lane takes those that it prepares.
-  __device__ Softmax softmax_of_row(Row const& row) const {
-    Softmax result;
-    for_own_logits(row, [&](float logit) { result.raise(logit); });
-    combine_largest(result);
-    for_own_logits(row, [&](float logit) { result.add(logit); });
-    combine_sums(result);
-    return result;
+  // Before a row's first chunk, whose logits these are.
+  __device__ __forceinline__ void start_softmax(float const (&logits)[Config::kBatch]) {
+    softmax_ = {Softmax::reference_for(largest_of_row(logits))};
+  }
+  __device__ __forceinline__ void start_softmax(ChunkInputs<Config> const& inputs) {
+    float logits[Config::kBatch];
+    weights_of(inputs.points[0].weight, weight_dtype(), logits);
+    start_softmax(logits);
   }
 
-  // The same of the logits that are held, which become exponentials.
-  __device__ __forceinline__ Softmax softmax_of_held() {
-    Softmax result;
-    for_held([&](int, int, float& logit) { result.raise(logit); });
-    combine_largest(result);
-    for_held([&](int, int, float& logit) { logit = result.add(logit); });
-    combine_sums(result);
-    return result;
-  }
-
+  // The logits of a chunk become powers. Where the reference moves, `multiply` is called with what
+  // everything that has been added up has to be multiplied by.
   template <class Fn>
-  __device__ __forceinline__ void for_held(Fn fn) {
+  __device__ __forceinline__ void to_powers(float (&logits)[Config::kBatch], Fn multiply) {
+    float exponents[Config::kBatch];
+    float largest = -INFINITY;
 #pragma unroll
-    for (int chunk = 0; chunk < Config::kHeldChunks; ++chunk) {
-      if (chunk * Config::kChunk >= K_) break;
-#pragma unroll
-      for (int t = 0; t < Config::kBatch; ++t) fn(chunk, t, held_[chunk][t]);
+    for (int t = 0; t < Config::kBatch; ++t) {
+      exponents[t] = softmax_.exponent(logits[t]);
+      largest = fmaxf(largest, exponents[t]);
     }
-  }
-
-  // Before a row's first chunk, of which these are the inputs.
-  __device__ __forceinline__ void start_weights(Row const& row, ChunkInputs<Config> const& inputs) {
-    if (!logits_are_held()) {
-      softmax_ = softmax_of_row(row);
-      return;
-    }
-    weights_of(inputs.points[0].weight, weight_dtype(), held_[0]);
+    if (__any_sync(0xffffffffu, largest > Softmax::kMostExponent)) {
+      // Of the rows that have one; the others' factor is the power of 0, which is 1.
+      float const top = largest_of_row(logits), before = softmax_.reference;
+      if (softmax_.exponent(top) > Softmax::kMostExponent)
+        softmax_.reference = Softmax::reference_for(top);
+      float const factor = Softmax::power(__fsub_rn(before, softmax_.reference));
+      softmax_.sum = __fmul_rn(softmax_.sum, factor);
+      multiply(factor);
 #pragma unroll
-    for (int i = 1; i < Config::kHeldChunks; ++i)
-      weights_of(inputs.logits[i - 1], weight_dtype(), held_[i]);
-    // Behind the row's end, which no lane's points are on both sides of: inputs are wide.
-    if constexpr (!Config::kWholeChunks) {
-      for_held([&](int chunk, int, float& logit) {
-        if (first_point(chunk * Config::kChunk) >= K_) logit = -INFINITY;
-      });
-    }
-    softmax_ = softmax_of_held();
-  }
-
-  // The logits of a chunk, one after the other, become weights.
-  __device__ __forceinline__ void to_weights(float (&weight)[Config::kBatch]) {
-    if (!logits_are_held()) {
-#pragma unroll
-      for (float& logit : weight) logit = softmax_.weight(logit);
-      return;
+      for (int t = 0; t < Config::kBatch; ++t) exponents[t] = softmax_.exponent(logits[t]);
     }
 #pragma unroll
     for (int t = 0; t < Config::kBatch; ++t) {
-      weight[t] = softmax_.share(held_[0][t]);
-#pragma unroll
-      for (int i = 1; i < Config::kHeldChunks; ++i) held_[i - 1][t] = held_[i][t];
+      logits[t] = Softmax::power(exponents[t]);
+      softmax_.sum = __fadd_rn(softmax_.sum, logits[t]);
     }
   }
 
-  template <class Fn>
-  __device__ void for_own_logits(Row const& row, Fn fn) const {
-    std::uint32_t const start = first_of(row);
-    if (!inputs_are_wide()) {
-      for (int k0 = 0; k0 < K_; k0 += Config::kChunk) {
-        int const first = first_point(k0);
-        for (int k = first; k < min(first + Config::kBatch, K_); ++k)
-          fn(load_narrow(p_.weight_dtype, p_.weight, std::int64_t{start} + k));
-      }
-      return;
-    }
-    constexpr int kAtATime = 2;  // chunks, whose loads are out together
-#pragma unroll 1
-    for (int k0 = 0; k0 < K_; k0 += kAtATime * Config::kChunk) {
-      std::uint32_t words[kAtATime][Config::kBatch];
+  // Of what all lanes of a row have.
+  __device__ __forceinline__ static float largest_of_row(float const (&logits)[Config::kBatch]) {
+    float largest = logits[0];
 #pragma unroll
-      for (int i = 0; i < kAtATime; ++i) {
-        int const own = min(first_point(k0 + i * Config::kChunk), K_ - Config::kBatch);
-        stream_weights<Config::kBatch, Config::kInputs>(p_, start + static_cast<std::uint32_t>(own),
-                                                        words[i]);
-      }
-#pragma unroll
-      for (int i = 0; i < kAtATime; ++i) {
-        if (first_point(k0 + i * Config::kChunk) >= K_) break;
-        float logits[Config::kBatch];
-        weights_of(words[i], weight_dtype(), logits);
-#pragma unroll
-        for (float const logit : logits) fn(logit);
-      }
-    }
+    for (int t = 1; t < Config::kBatch; ++t) largest = fmaxf(largest, logits[t]);
+    for_lanes_of_row([&](int distance) {
+      largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, distance));
+    });
+    return largest;
   }
 
-  __device__ __forceinline__ static void combine_largest(Softmax& softmax) {
-    for_lanes_of_row([&](int distance) {
-      softmax.raise(__shfl_xor_sync(0xffffffffu, softmax.largest, distance));
-    });
-  }
-  __device__ __forceinline__ static void combine_sums(Softmax& softmax) {
-    for_lanes_of_row([&](int distance) {
-      softmax.sum = __fadd_rn(softmax.sum, __shfl_xor_sync(0xffffffffu, softmax.sum, distance));
-    });
-    softmax.invert();
+  // What a row's sums have to be multiplied by, behind the last chunk.
+  __device__ __forceinline__ float inverse_of_powers() const {
+    float sum = softmax_.sum;
+    for_lanes_of_row(
+        [&](int distance) { sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, distance)); });
+    return Softmax::inverse(sum);
   }
 
   // The distances over which a row's lanes are combined, its slots first.
@@ -424,12 +360,38 @@ class RowReader {
                                               float x, float y) const {
     if constexpr (!Config::kFused) {
       return {fmaf(x, width, -0.5f), fmaf(y, height, -0.5f)};
-    } else if (p_.reference_dim == 2) {
-      return {__fadd_rn(fmaf(frame.x, width, -0.5f), x),
-              __fadd_rn(fmaf(frame.y, height, -0.5f), y)};
     } else {
+      return p_.reference_dim == 2 ? to_pixels<false>(frame, width, height, x, y)
+                                   : to_pixels<true>(frame, width, height, x, y);
+    }
+  }
+  template <bool kBox>
+  __device__ __forceinline__ static float2 to_pixels(Frame const& frame, float width, float height,
+                                                     float x, float y) {
+    if constexpr (kBox) {
       return {fmaf(fmaf(x, frame.x_step, frame.x), width, -0.5f),
               fmaf(fmaf(y, frame.y_step, frame.y), height, -0.5f)};
+    } else {
+      return {__fadd_rn(fmaf(frame.x, width, -0.5f), x),
+              __fadd_rn(fmaf(frame.y, height, -0.5f), y)};
+    }
+  }
+  // Of a batch on one level.
+  __device__ __forceinline__ void batch_to_pixels(Frame const& frame, Place const& place,
+                                                  Batch<Config::kBatch>& points) const {
+    auto const convert = [&](auto is_box) {
+#pragma unroll
+      for (int t = 0; t < Config::kBatch; ++t) {
+        float2 const at = to_pixels<decltype(is_box)::value>(frame, place.width, place.height,
+                                                             points.x[t], points.y[t]);
+        points.x[t] = at.x;
+        points.y[t] = at.y;
+      }
+    };
+    if (p_.reference_dim == 2) {
+      convert(std::false_type());
+    } else {
+      convert(std::true_type());
     }
   }
 
@@ -444,8 +406,6 @@ class RowReader {
   Piece piece_ = {};
   std::uint32_t turn_ = 0;  // of the two counts of jobs drawn
   Softmax softmax_;
-  // Logits, then exponentials: kBatch of each chunk, those of the chunk in turn first.
-  float held_[Config::kHeldChunks][Config::kBatch];
 };
 
 // Where the block's pieces begin.

@@ -10,6 +10,7 @@ namespace msda::persistent {
 template <class Config>
 class Warp : RowReader<Config> {
   using Reader = RowReader<Config>;
+  using Reader::batch_to_pixels;
   using Reader::coord_dtype;
   using Reader::draw;
   using Reader::first_of;
@@ -17,11 +18,11 @@ class Warp : RowReader<Config> {
   using Reader::for_subs;
   using Reader::frame_of;
   using Reader::inputs_are_wide;
+  using Reader::inverse_of_powers;
   using Reader::j_;
   using Reader::K_;
   using Reader::lane_;
   using Reader::level_of;
-  using Reader::logits_are_held;
   using Reader::p_;
   using Reader::piece_;
   using Reader::place_of;
@@ -29,11 +30,10 @@ class Warp : RowReader<Config> {
   using Reader::row_of;
   using Reader::shared_;
   using Reader::softmax_;
-  using Reader::softmax_of_row;
-  using Reader::start_weights;
+  using Reader::start_softmax;
   using Reader::sub_;
   using Reader::to_pixels;
-  using Reader::to_weights;
+  using Reader::to_powers;
   using Reader::turn_;
   using Reader::weight_dtype;
   using Reader::work_;
@@ -102,13 +102,9 @@ class Warp : RowReader<Config> {
           sum_quickly(row, next_row, inputs);
         }
       } else {
-        if constexpr (Config::kFused) softmax_ = softmax_of_row(row);
         inputs = read(next_row.row, next_row.query, 0);
       }
-      if (!Config::kAligned || work_.strict || is_suspect()) {
-        clear();
-        sum_strictly(row);
-      }
+      if (!Config::kAligned || work_.strict || is_suspect()) sum_strictly(row);
       add_subs();
       store(row);
       if (!next.is_there) return;
@@ -125,6 +121,8 @@ class Warp : RowReader<Config> {
   // another the bits are the same.
   static constexpr int kColumnSums = Config::kByParity ? 2 : 1;
   static constexpr int kOfLevel = Config::kPoints > 0 ? Config::kPoints : 1;
+  // Of points behind the last one, before a softmax and without one.
+  static constexpr float kNoWeight = Config::kFused ? -INFINITY : 0.0f;
   using HalfSums = __half2[kColumnSums][Config::kChannels / 2];
 
   // ---- a row
@@ -152,6 +150,14 @@ class Warp : RowReader<Config> {
     }
   }
 
+  __device__ __forceinline__ void multiply(float factor) {
+#pragma unroll
+    for (int n = 0; n < Config::kPieces; ++n) {
+#pragma unroll
+      for (int c = 0; c < Config::kChannels; ++c) sum_[n][c] = __fmul_rn(sum_[n][c], factor);
+    }
+  }
+
   // Whether a pixel that is not part of the result, weighed with zero, may have spoilt it: it was
   // infinite or no number, and so is a sum now.
   __device__ __forceinline__ bool is_suspect() const {
@@ -172,19 +178,17 @@ class Warp : RowReader<Config> {
 
   __device__ __forceinline__ void sum_quickly(Row const& row, Row const& next_row,
                                               ChunkInputs<Config>& inputs) {
-    if constexpr (Config::kFused) start_weights(row, inputs);
+    if constexpr (Config::kFused) start_softmax(inputs);
 #pragma unroll 1
     for (int k0 = 0; k0 < K_; k0 += Config::kChunk) {
       Batch<Config::kBatch> points =
           to_points(inputs.points[0], coord_dtype(), weight_dtype(),
                     halves_are_turned<Config::kBatch>(inputs_are_wide(), coord_dtype(), lane_));
       int const first = first_point(k0);
-      if constexpr (Config::kFused) to_weights(points.weight);
       int const batches = min(
           Config::kLanes, (K_ - k0 + Config::kBatch - 1) / Config::kBatch);  // of the first slot
       // Lanes behind the last point prepare it again, and slots read records in runs of kInFlight.
-      // Weights of held logits are zero there.
-      if (!Config::kWholeChunks && !(Config::kFused && logits_are_held())) {
+      if (!Config::kWholeChunks) {
 #pragma unroll
         for (int t = 0; t < Config::kBatch; ++t) {
           // Three ways to write it: registers are short, and each device and type spills with
@@ -192,18 +196,24 @@ class Warp : RowReader<Config> {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
           if (Config::kType == ValueType::f32 && Config::kPoints > 0 && k0 + Config::kChunk <= K_)
             break;
-          points.weight[t] = first + t < K_ ? points.weight[t] : 0.0f;
+          points.weight[t] = first + t < K_ ? points.weight[t] : kNoWeight;
 #else
-          if (first + t >= K_) points.weight[t] = 0.0f;
+          if (first + t >= K_) points.weight[t] = kNoWeight;
 #endif
         }
+      }
+      if constexpr (Config::kFused) {
+        to_powers(points.weight, [&](float factor) { multiply(factor); });
       }
       Place place;
       Frame frame;
       if constexpr (Config::kLevelOfBatch) {
         place = Config::kLevelOfChunk ? work_.places[k0 / Config::kPoints]
                                       : shared_.places[place_of(min(first, K_ - 1))];
-        if constexpr (Config::kFused) frame = frame_of(inputs.reference, min(first, K_ - 1));
+        if constexpr (Config::kFused) {
+          frame = frame_of(inputs.reference, min(first, K_ - 1));
+          batch_to_pixels(frame, place, points);
+        }
       }
       // Kept for the chunk.
       Steps steps[Config::kSteps];
@@ -232,7 +242,10 @@ class Warp : RowReader<Config> {
             place = shared_.places[place_of(k)];
             frame = frame_of(row, k);
           }
-          float2 const at = to_pixels(frame, place.width, place.height, points.x[i], points.y[i]);
+          float2 at = {points.x[i], points.y[i]};
+          if constexpr (!(Config::kFused && Config::kLevelOfBatch)) {
+            at = to_pixels(frame, place.width, place.height, at.x, at.y);
+          }
           put_record(put_ + buffer_ + i * Table::kBytes,
                      locate(place, at, points.weight[i], slot(),
                             units_of(Config::kLevelOfChunk ? k0 : first)));
@@ -252,6 +265,7 @@ class Warp : RowReader<Config> {
         }
       }
     }
+    if constexpr (Config::kFused) multiply(inverse_of_powers());
   }
 
   // The same where a lane prepares points of two rows. All of a chunk are located before they are
@@ -522,30 +536,69 @@ class Warp : RowReader<Config> {
   // ---- strictly: the same sums in the same order, but nothing is read that is not part of the
   // result. Any level, any alignment. A slot's lanes all locate every point.
 
-  // Beyond what halves hold the sums are formed as without them.
+  // Where halves, or powers, take the sums beyond what holds them, they are formed of weights and
+  // in float32.
   __device__ void sum_strictly(Row const& row) {
-    if constexpr (Config::kHalves) {
-      sum_strictly<true>(row);
-      if (is_finite()) return;
-      clear();
+    auto const nothing = [](int) {};
+    auto const itself = [](float weight) { return weight; };
+    clear();
+    if constexpr (Config::kFused) {
+      add_strictly<Config::kHalves>(
+          row, [&](int k0) { start_chunk_strictly(row, k0); },
+          [&](float logit) { return softmax_.power(softmax_.exponent(logit)); });
+      multiply(inverse_of_powers());
+    } else {
+      add_strictly<Config::kHalves>(row, nothing, itself);
     }
-    sum_strictly<false>(row);
+    if (!(Config::kHalves || Config::kFused) || is_finite()) return;
+    clear();
+    if constexpr (Config::kFused) {
+      add_strictly<false>(row, nothing, weights_of_row(row));
+    } else {
+      add_strictly<false>(row, nothing, itself);
+    }
+  }
+
+  // What happens to powers before a chunk's points are added.
+  __device__ void start_chunk_strictly(Row const& row, int k0) {
+    float logits[Config::kBatch];
+#pragma unroll
+    for (int t = 0; t < Config::kBatch; ++t) {
+      int const k = first_point(k0) + t;
+      logits[t] = k < K_ ? weight_in_memory(row, k) : kNoWeight;
+    }
+    if (k0 == 0) start_softmax(logits);
+    to_powers(logits, [&](float factor) { multiply(factor); });
+  }
+
+  // From logits to weights, whatever they are.
+  __device__ auto weights_of_row(Row const& row) const {
+    float largest = -INFINITY, sum = 0.0f;
+#pragma unroll 1
+    for (int k = 0; k < K_; ++k) largest = fmaxf(largest, weight_in_memory(row, k));
+#pragma unroll 1
+    for (int k = 0; k < K_; ++k) sum += expf(weight_in_memory(row, k) - largest);
+    return [largest, sum](float logit) { return expf(logit - largest) / sum; };
   }
 
   // Of every lane's points first those that it prepares first.
   static constexpr int kStrictTurns = Config::kInOrder ? 1 : Config::kBatch;
 
-  template <bool kHalves>
-  __device__ void sum_strictly(Row const& row) {
+  // The row's points, of which `weigh` makes weights from what is in memory.
+  template <bool kHalves, class BeforeChunk, class Weigh>
+  __device__ void add_strictly(Row const& row, BeforeChunk before_chunk, Weigh weigh) {
 #pragma unroll 1
     for (int k0 = 0; k0 < K_; k0 += Config::kChunk) {
+      before_chunk(k0);
 #pragma unroll 1
       for (int t = 0; t < kStrictTurns; ++t) {
         HalfSums halves = {};
 #pragma unroll 1
         for (int j = 0; j < Config::kOfSlot / kStrictTurns; ++j) {
           int const k = k0 + static_cast<int>(sub_) * Config::kOfSlot + j * kStrictTurns + t;
-          if (k < K_) add_strictly<kHalves>(row, k, halves);
+          if (k < K_) {
+            add_point_strictly<kHalves>(row, k, weigh(weight_in_memory(row, k)), halves);
+          }
           if (!kHalves || j % 2 == 0) continue;
           flush(halves);
 #pragma unroll
@@ -558,13 +611,17 @@ class Warp : RowReader<Config> {
     }
   }
 
+  // Of a row's point k; a logit where input is fused.
+  __device__ float weight_in_memory(Row const& row, int k) const {
+    return load_narrow(p_.weight_dtype, p_.weight,
+                       std::int64_t{first_of(row)} + static_cast<std::uint32_t>(k));
+  }
+
   template <bool kHalves>
-  __device__ void add_strictly(Row const& row, int k, HalfSums& halves) {
+  __device__ void add_point_strictly(Row const& row, int k, float weight, HalfSums& halves) {
     std::int64_t const at = first_of(row) + static_cast<std::uint32_t>(k);
     float const x = load_narrow(p_.coord_dtype, p_.coord, 2 * at);
     float const y = load_narrow(p_.coord_dtype, p_.coord, 2 * at + 1);
-    float weight = load_narrow(p_.weight_dtype, p_.weight, at);
-    if constexpr (Config::kFused) weight = softmax_.weight(weight);
     LevelParams const& level = p_.near_levels[level_of(k)];
     auto const width = static_cast<float>(level.width), height = static_cast<float>(level.height);
     Frame const frame = frame_of(row, k);

@@ -58,6 +58,10 @@ void set_data(DataKind& data, std::string const& words) {
       data.odd_weights = true;
     else if (word == "odd_values")
       data.odd_values = true;
+    else if (word == "steep_logits")
+      data.steep_logits = true;
+    else if (word == "huge_values")
+      data.huge_values = true;
     else if (word == "inside")
       data.low = 0, data.high = 1;
     else if (word == "wide")

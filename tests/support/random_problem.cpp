@@ -115,6 +115,35 @@ void fill_sampled(TestProblem& problem, DataKind const& kind, Rng& rng) {
   }
 }
 
+// Of row `row`, `k` along it: in steps of 1/8, so that differences are exact. Weights are 2^-100 at
+// least, or so small that nothing is left of any value.
+double steep_logit(Rng& rng, std::int64_t row, std::int64_t k) {
+  double const part = std::floor(8 * rng.uniform(0, 1)) / 8;
+  double const position = static_cast<double>(k);
+  switch (row % 10) {
+    case 0:
+      return part + 0.25 * position;
+    case 1:
+      return part + std::min(60.0, 1.75 * position);
+    case 2:
+      return part - std::min(60.0, 1.75 * position);
+    case 3:
+      return part + 200 * std::floor(position / 8) - 4096;
+    case 4:
+      return k < 8 ? -kInfinity : part;
+    case 5:
+      return k < 8 ? -1e9 : part;  // masked
+    case 6:
+      return -1e9;
+    case 7:
+      return k % 3 == 0 ? 1e30 : part;
+    case 8:
+      return -kInfinity;
+    default:
+      return k < 9 ? part : part + 40;
+  }
+}
+
 void fill_fused(TestProblem& problem, DataKind const& kind, Rng& rng) {
   ProblemShape const& shape = problem.shape;
   std::vector<double>& reference = problem.inputs[TensorId::kReference];
@@ -130,13 +159,22 @@ void fill_fused(TestProblem& problem, DataKind const& kind, Rng& rng) {
   std::vector<double>& offset = problem.inputs[TensorId::kOffset];
   std::vector<double>& logit = problem.inputs[TensorId::kLogit];
   double const spread = rng.pick({0.0, 1.0, 3.0});
+  std::int64_t const points = shape.point_total();
   for (std::int64_t i = 0; i < layout_of(shape, TensorId::kLogit).element_count(); ++i) {
     for (int axis = 0; axis < 2; ++axis) {
       offset.push_back(kind.odd_coords && rng.chance(0.04) ? odd_coord(rng) : 2 * rng.normal());
     }
     bool const odd = kind.odd_weights && rng.chance(0.02);
-    logit.push_back(odd ? rng.pick({kNan, -kInfinity, -40.0, 40.0}) : spread * rng.normal());
+    logit.push_back(odd                 ? rng.pick({kNan, -kInfinity, -40.0, 40.0})
+                    : kind.steep_logits ? steep_logit(rng, i / points, i % points)
+                                        : spread * rng.normal());
   }
+}
+
+// So large that what is a few times their size is still a number of the type, and what is 1000
+// times their size, of float32, too.
+double huge_value(msda_dtype dtype) {
+  return dtype == MSDA_F16 ? 1e4 : dtype == MSDA_F8_E4M3 ? 100 : 1e34;
 }
 
 void fill_values(TestProblem& problem, DataKind const& kind, Rng& rng) {
@@ -144,6 +182,7 @@ void fill_values(TestProblem& problem, DataKind const& kind, Rng& rng) {
   std::vector<double>& value = problem.inputs[TensorId::kValue];
   std::int64_t const pixel = shape.head_count * shape.head_dim;
   std::int32_t const border = shape.value_border;
+  double const scale = kind.huge_values ? huge_value(shape.value_dtype) : kind.value_scale;
   for (std::int64_t b = 0; b < shape.batch; ++b) {
     for (LevelShape const& level : shape.levels) {
       for (std::int32_t y = -border; y < level.height + border; ++y) {
@@ -151,7 +190,7 @@ void fill_values(TestProblem& problem, DataKind const& kind, Rng& rng) {
           bool const inside = y >= 0 && y < level.height && x >= 0 && x < level.width;
           bool const odd = kind.odd_values && rng.chance(0.05);
           for (std::int64_t i = 0; i < pixel; ++i) {
-            double number = inside ? kind.value_scale * rng.normal() : 0.0;
+            double number = inside ? scale * rng.normal() : 0.0;
             if (inside && odd) number = rng.pick({kNan, kNan, kInfinity, -kInfinity});
             value.push_back(number);
           }
@@ -244,6 +283,7 @@ DataKind random_data_kind(Rng& rng, ProblemShape const& shape) {
   kind.on_pixel_lines = !kind.odd_values && !kind.odd_weights && rng.chance(0.3);
   double const scale = shape.value_dtype == MSDA_F8_E4M3 ? 16 : 1000;
   kind.value_scale = rng.pick({1.0, 1.0, 1 / scale, scale});
+  kind.steep_logits = shape.fused() && rng.chance(0.1);
   return kind;
 }
 

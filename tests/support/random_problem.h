@@ -19,7 +19,10 @@ struct DataKind {
   // pixel lines, where rounding decides which pixels are read.
   bool odd_weights = false;
   bool odd_values = false;
-  double value_scale = 1;  // size of the values
+  // Logits that rise or fall by much along a row, and rows that are all -inf, or huge.
+  bool steep_logits = false;
+  double value_scale = 1;    // size of the values
+  bool huge_values = false;  // not far from the largest of their type
 };
 
 ProblemShape random_shape(Rng& rng);
