@@ -118,9 +118,10 @@ bool batches_are_whole(Entry const& entry, Problem const& problem) {
   return problem.point_total % batch_of(layout_for(entry, problem), entry.points) == 0;
 }
 
-bool pixels_fit_halves(Problem const& problem) {
-  return std::ranges::all_of(problem.levels, [](Level const& level) {
-    return level.row_tokens * level.height <= kMostPixels;
+bool pixels_fit_halves(Entry const& entry, Problem const& problem) {
+  std::int64_t const most = most_pixels_of(layout_for(entry, problem));
+  return std::ranges::all_of(problem.levels, [most](Level const& level) {
+    return level.row_tokens * level.height <= most;
   });
 }
 
@@ -192,7 +193,7 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
   if (!points_fit(entry, problem)) return Reason::kPoints;
   if (in_halves(entry.spread)) {
     if (problem.math_mode != MSDA_MATH_FAST) return Reason::kMathMode;
-    if (!pixels_fit_halves(problem)) return Reason::kLevels;
+    if (!pixels_fit_halves(entry, problem)) return Reason::kLevels;
     if (!batches_have_one_level(problem)) return Reason::kPoints;
   }
   if (!rows_are_packed(problem)) return Reason::kStrides;
@@ -308,9 +309,9 @@ constexpr double kAlikeRoundBytes = 16e6;
 std::int64_t rounds_of(Problem const& problem, QueryOrder const& order, std::int64_t jobs,
                        std::int64_t blocks) {
   double const bytes = value_bytes(problem);
-  double const most = order.mixes_grids
-                          ? std::clamp<double>(bytes / kAlikeRoundBytes, 1, kMostRounds)
-                          : std::clamp<double>(bytes / kRoundBytes, kUsualRounds, kMostRounds);
+  double const round_bytes = order.mixes_grids ? kAlikeRoundBytes : kRoundBytes;
+  double const usual = order.mixes_grids ? 1 : kUsualRounds;
+  double const most = std::clamp<double>(bytes / round_bytes, usual, kMostRounds);
   std::int64_t const least = blocks * (bytes > kRoundBytes ? kLeastLargePiece : kLeastPiece);
   return std::clamp<std::int64_t>(jobs / std::max<std::int64_t>(least, 1), 1,
                                   static_cast<std::int64_t>(most));

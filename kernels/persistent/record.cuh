@@ -17,11 +17,29 @@ struct alignas(16) Record {
   float lower;
 };
 
-// The same in half the space. A negative share says that the second pixel is to the left of the
-// first.
+// The same in half the space. A share is not negative: its sign is the last bit of what is above.
 struct alignas(8) HalfRecord {
-  std::uint32_t pixel;  // the first one's number in its level; upper half: share, float16
+  std::uint32_t pixel;  // the first one's number in its level; below: share, float16 but its sign
   std::uint32_t rows;   // upper and lower, float16
+
+  static constexpr int kShareBits = 15;
+
+  // By parity that bit says that the second pixel is to the left of the first one.
+  template <bool kByParity>
+  __device__ __forceinline__ static HalfRecord of(std::uint32_t number, bool turned, float share,
+                                                  float upper, float lower) {
+    std::uint32_t const above = kByParity ? 2 * number + (turned ? 1 : 0) : number;
+    return {(above << kShareBits) + __half_as_ushort(__float2half_rn(share)),
+            bits_of(__floats2half2_rn(upper, lower))};
+  }
+  template <bool kByParity>
+  __device__ __forceinline__ std::uint32_t number() const {
+    return pixel >> (kByParity ? kShareBits + 1 : kShareBits);
+  }
+  __device__ __forceinline__ bool is_turned() const { return (pixel & 1u << kShareBits) != 0; }
+  __device__ __forceinline__ __half2 share() const {
+    return __habs2(__low2half2(halves_of(pixel)));
+  }
 };
 
 template <class Config>

@@ -206,13 +206,11 @@ class Warp : RowReader<Config> {
         to_powers(points.weight, [&](float factor) { multiply(factor); });
       }
       Place place;
-      Frame frame;
       if constexpr (Config::kLevelOfBatch) {
         place = Config::kLevelOfChunk ? work_.places[k0 / Config::kPoints]
                                       : shared_.places[place_of(min(first, K_ - 1))];
         if constexpr (Config::kFused) {
-          frame = frame_of(inputs.reference, min(first, K_ - 1));
-          batch_to_pixels(frame, place, points);
+          batch_to_pixels(frame_of(inputs.reference, min(first, K_ - 1)), place, points);
         }
       }
       // Kept for the chunk.
@@ -237,14 +235,13 @@ class Warp : RowReader<Config> {
         if constexpr (Config::kTables == Config::kTogether) __syncwarp();
 #pragma unroll
         for (int i = 0; i < Config::kTogether; ++i) {
+          float2 at = {points.x[i], points.y[i]};
           if constexpr (!Config::kLevelOfBatch) {
             int const k = min(first + t0 + i, K_ - 1);
             place = shared_.places[place_of(k)];
-            frame = frame_of(row, k);
-          }
-          float2 at = {points.x[i], points.y[i]};
-          if constexpr (!(Config::kFused && Config::kLevelOfBatch)) {
-            at = to_pixels(frame, place.width, place.height, at.x, at.y);
+            at = to_pixels(frame_of(row, k), place.width, place.height, at.x, at.y);
+          } else if constexpr (!Config::kFused) {
+            at = to_pixels({}, place.width, place.height, at.x, at.y);
           }
           put_record(put_ + buffer_ + i * Table::kBytes,
                      locate(place, at, points.weight[i], slot(),
@@ -350,19 +347,19 @@ class Warp : RowReader<Config> {
     auto pixel = static_cast<std::uint32_t>(
         static_cast<std::int32_t>(fmaf(by.base, place.row_tokens, bx.base)));
     float share = bx.share;
+    bool turned = false;
     if constexpr (Config::kByParity) {
       // Pixels are 64 bytes: parity says which half of a line they are. Of two neighbouring slots
       // one reads the even pixels of a row first, the other the odd ones.
-      bool const turned = (pixel & 1) != (slot & 1);
+      turned = (pixel & 1) != (slot & 1);
       pixel += turned && (Config::kIsKnown || place.width > 1.0f) ? 1 : 0;
       share = in_steps(share);
-      share = turned ? -(1.0f - share) : share;
+      share = turned ? 1.0f - share : share;
     }
     float const total = weight * bx.inside * by.inside;
     float const lower = __fmul_rn(total, by.share), upper = __fsub_rn(total, lower);
     if constexpr (Config::kHalves) {
-      std::uint32_t const halves = bits_of(__float2half2_rn(share));
-      return {__byte_perm(pixel, halves, 0x5410), bits_of(__floats2half2_rn(upper, lower))};
+      return HalfRecord::of<Config::kByParity>(pixel, turned, share, upper, lower);
     } else {
       return {pixel * units + place.origin, share, upper, lower};
     }
@@ -427,9 +424,8 @@ class Warp : RowReader<Config> {
     std::uint32_t const pixel = kKept ? Config::kKeptPixelBytes / kUnitBytes : pixel_units();
     std::uint32_t beside = Config::kIsKnown ? pixel : steps.beside;
     if constexpr (Config::kHalves) {
-      first = (record.pixel & 0xffffu) * pixel + steps.origin;
-      bool const turned = static_cast<std::int32_t>(record.pixel) < 0;  // a share of -0 too
-      beside = Config::kByParity && turned ? 0u - beside : beside;
+      first = record.template number<Config::kByParity>() * pixel + steps.origin;
+      beside = Config::kByParity && record.is_turned() ? 0u - beside : beside;
     } else {
       first = record.first;
     }
@@ -491,12 +487,11 @@ class Warp : RowReader<Config> {
   }
 
   __device__ __forceinline__ static HalfWeights weights_of(HalfRecord const& record) {
-    return half_weights(halves_of(record.rows), __high2half2(halves_of(record.pixel)));
+    return half_weights(halves_of(record.rows), record.share());
   }
   __device__ __forceinline__ static HalfWeights half_weights(__half2 rows, __half2 share) {
     if constexpr (!Config::kByParity) return HalfWeights(rows, share);
     // Either share may be the first one.
-    share = __habs2(share);
     return HalfWeights(rows, __hsub2_rn(__float2half2_rn(1.0f), share), share);
   }
 

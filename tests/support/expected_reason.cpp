@@ -104,15 +104,25 @@ std::string keeping_reason(ProblemShape const& shape) {
   return any_fits ? "" : "does not take these levels";
 }
 
+// Of a level. Fewer where rows of 64 bytes do not come in pairs.
+std::int64_t most_pixels_in_halves(std::string const& kernel_id, ProblemShape const& shape) {
+  std::int64_t const channels = std::stoll(part_of(kernel_id, 3).substr(1));
+  std::int64_t const row_bytes = channels * dtype_bytes(shape.value_dtype);
+  return row_bytes == 64 && shape.head_count % 2 != 0 ? 1 << 16 : 1 << 17;
+}
+
 // `reason`: why the same sums in float32 would not be formed.
-std::string in_halves_reason(ProblemShape const& shape, std::string const& reason) {
+std::string in_halves_reason(std::string const& kernel_id, ProblemShape const& shape,
+                             std::string const& reason) {
   // Strides are asked for last.
   bool const only_strides = reason == "does not take these strides";
   if (!reason.empty() && !only_strides) return reason;
   if (shape.math_mode != MSDA_MATH_FAST) return "does not do this math_mode";
   for (LevelShape const& level : shape.levels) {
     std::int64_t const row_tokens = level.width + 2 * shape.value_border;
-    if (row_tokens * level.height > 1 << 16) return "does not take these levels";
+    if (row_tokens * level.height > most_pixels_in_halves(kernel_id, shape)) {
+      return "does not take these levels";
+    }
   }
   for (LevelShape const& level : shape.levels) {
     if (level.points % 4 != 0) return "does not take these point counts";
@@ -124,7 +134,7 @@ std::string persistent_reason(std::string const& kernel_id, ProblemShape const& 
   if (shape.value_dtype != dtype_of(kernel_id)) return "does not take this value_dtype";
   std::string reason =
       row_reason(kernel_id, shape, shape.value_dtype == MSDA_F8_E4M3 ? 16 : 8, 1, 256);
-  if (sums_in_float16(kernel_id)) reason = in_halves_reason(shape, reason);
+  if (sums_in_float16(kernel_id)) reason = in_halves_reason(kernel_id, shape, reason);
   return reason.empty() && keeps_levels(kernel_id) ? keeping_reason(shape) : reason;
 }
 
