@@ -50,7 +50,7 @@ inline constexpr std::int64_t kMostPointsOfAll = 0xffffffff;  // B Q M K
 inline constexpr std::int32_t kMostRounds = 64;
 // Of shared memory that levels are kept in. What is left are records and, of 228 KB, L1.
 inline constexpr std::int64_t kMostKeptBytes = 172 << 10;
-inline constexpr std::int32_t kMostOfBatch = 4;       // points that a lane prepares
+inline constexpr std::int32_t kMostOfBatch = 4;  // points that a lane prepares
 
 // Heads of a problem, where the kernel knows them when compiled, and with them the distance of two
 // pixels: all its levels have two columns and rows or more then.
@@ -88,8 +88,7 @@ constexpr Layout layout_of(std::int32_t channels, std::int32_t element_bytes, Sp
   return {lanes, heads, shared, slots / heads / shared, by_parity};
 }
 
-// Of a level, in halves: those that a record's 17 bits count, of which one says by parity which
-// pixel is read first.
+// Of a level, in halves: what a record's bits count, of which there is one less by parity.
 constexpr std::int64_t most_pixels_of(Layout const& layout) {
   return layout.by_parity ? 1 << 16 : 1 << 17;
 }
