@@ -188,10 +188,10 @@ def main():
             rows.append(measure_problem(handle, draw(rng), rng.choice(dtypes), arguments))
             if sys.stderr.isatty():
                 print(f"\r{n + 1} of {arguments.problems}", end="", file=sys.stderr, flush=True)
-    report(rows, arguments.peers)
     if arguments.json:
         about = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "msda": msda.build_info()}
         arguments.json.write_text(json.dumps({"about": about, "results": rows}, indent=1) + "\n")
+    report(rows, arguments.peers)
 
 
 if __name__ == "__main__":
