@@ -1,5 +1,5 @@
 // What the gather alone takes on a GPU, with nothing to read but values: no coordinates, no
-// weights, no sums. No kernel that gathers the same rows is faster.
+// weights, no sums. A kernel that reads the same rows in the same order is not faster.
 //
 //   msda_gather_limits [DEVICE]
 //

@@ -88,7 +88,8 @@ constexpr Layout layout_of(std::int32_t channels, std::int32_t element_bytes, Sp
   return {lanes, heads, shared, slots / heads / shared, by_parity};
 }
 
-// Of a level, in halves: what a record's bits count, of which there is one less by parity.
+// Of a level, in halves: those that a record's 17 bits count, of which one says by parity which
+// pixel is read first.
 constexpr std::int64_t most_pixels_of(Layout const& layout) {
   return layout.by_parity ? 1 << 16 : 1 << 17;
 }

@@ -17,32 +17,28 @@ struct alignas(16) Record {
   float lower;
 };
 
-// The same in half the space. The sign of a share, which is not negative, has another meaning.
+// The same in half the space. A share is not negative: its sign is the last bit of what is above.
 struct alignas(8) HalfRecord {
-  std::uint32_t pixel;  // the first one's number in its level, and share, float16
+  std::uint32_t pixel;  // the first one's number in its level; below: share, float16 but its sign
   std::uint32_t rows;   // upper and lower, float16
 
-  // By parity: 16 bits of the number, and above them the share, whose sign says that the second
-  // pixel is to the left of the first. Else 17 bits of the number, the last where the sign is.
+  static constexpr int kShareBits = 15;
+
+  // By parity that bit says that the second pixel is to the left of the first one.
   template <bool kByParity>
   __device__ __forceinline__ static HalfRecord of(std::uint32_t number, bool turned, float share,
                                                   float upper, float lower) {
-    std::uint32_t const rows = bits_of(__floats2half2_rn(upper, lower));
-    if constexpr (kByParity) share = turned ? -share : share;
-    std::uint32_t const half = __half_as_ushort(__float2half_rn(share));
-    return {kByParity ? half << 16 | number : number << 15 | half, rows};
+    std::uint32_t const above = kByParity ? 2 * number + (turned ? 1 : 0) : number;
+    return {(above << kShareBits) + __half_as_ushort(__float2half_rn(share)),
+            bits_of(__floats2half2_rn(upper, lower))};
   }
   template <bool kByParity>
   __device__ __forceinline__ std::uint32_t number() const {
-    return kByParity ? pixel & 0xffffu : pixel >> 15;
+    return pixel >> (kByParity ? kShareBits + 1 : kShareBits);
   }
-  __device__ __forceinline__ bool is_turned() const {
-    return static_cast<std::int32_t>(pixel) < 0;  // a share of -0 too
-  }
-  template <bool kByParity>
+  __device__ __forceinline__ bool is_turned() const { return (pixel & 1u << kShareBits) != 0; }
   __device__ __forceinline__ __half2 share() const {
-    __half2 const pair = halves_of(pixel);
-    return __habs2(kByParity ? __high2half2(pair) : __low2half2(pair));
+    return __habs2(__low2half2(halves_of(pixel)));
   }
 };
 

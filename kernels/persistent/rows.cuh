@@ -487,7 +487,7 @@ class Warp : RowReader<Config> {
   }
 
   __device__ __forceinline__ static HalfWeights weights_of(HalfRecord const& record) {
-    return half_weights(halves_of(record.rows), record.template share<Config::kByParity>());
+    return half_weights(halves_of(record.rows), record.share());
   }
   __device__ __forceinline__ static HalfWeights half_weights(__half2 rows, __half2 share) {
     if constexpr (!Config::kByParity) return HalfWeights(rows, share);
