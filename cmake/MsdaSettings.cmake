@@ -17,8 +17,15 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 add_library(msda_settings INTERFACE)
 target_compile_features(msda_settings INTERFACE c_std_99 cxx_std_20)
 # -ffp-contract=off: a result must not depend on where a compiler finds a fused multiply-add to use.
-# -ffile-prefix-map: the same objects wherever the source lies.
-set(host_options -Wall -Wextra -ffp-contract=off "-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=")
+# -ffile-prefix-map: the same objects wherever the source lies. A compiler cache that makes paths relative
+# passes on relative ones; with an absolute one here no other clone could use what it keeps.
+set(source_prefix "${PROJECT_SOURCE_DIR}/")
+if(CMAKE_CXX_COMPILER_LAUNCHER MATCHES "ccache" AND "$ENV{CCACHE_BASEDIR}" STREQUAL PROJECT_SOURCE_DIR)
+  file(RELATIVE_PATH source_prefix "${PROJECT_BINARY_DIR}" "${PROJECT_SOURCE_DIR}")
+  string(APPEND source_prefix "/")
+  string(REGEX REPLACE "//$" "/" source_prefix "${source_prefix}")
+endif()
+set(host_options -Wall -Wextra -ffp-contract=off "-ffile-prefix-map=${source_prefix}=")
 target_compile_options(msda_settings INTERFACE "$<$<COMPILE_LANGUAGE:C,CXX>:${host_options}>")
 # Device code: warnings are errors, and so are registers that spill to memory.
 list(JOIN host_options "," host_list)

@@ -5,6 +5,7 @@
 #include "support/gpu_tests.h"
 #include "support/random_problem.h"
 #include "support/runner.h"
+#include "support/source_path.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -22,7 +23,7 @@ using nlohmann::json;
 namespace {
 
 json const& abi() {
-  static json const description = json::parse(std::ifstream(MSDA_SOURCE_DIR "/tests/abi/abi.json"));
+  static json const description = json::parse(std::ifstream(source_path("tests/abi/abi.json")));
   return description;
 }
 

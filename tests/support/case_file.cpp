@@ -1,5 +1,7 @@
 #include "support/case_file.h"
 
+#include "support/source_path.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -162,7 +164,7 @@ void read_file(std::filesystem::path const& path, std::vector<CorpusCase>& cases
 
 std::vector<CorpusCase> read_all() {
   std::vector<std::filesystem::path> paths;
-  for (auto const& entry : std::filesystem::directory_iterator(MSDA_SOURCE_DIR "/tests/cases")) {
+  for (auto const& entry : std::filesystem::directory_iterator(source_path("tests/cases"))) {
     if (entry.path().extension() == ".txt") paths.push_back(entry.path());
   }
   std::sort(paths.begin(), paths.end());

@@ -1,6 +1,7 @@
 #include "support/golden.h"
 
 #include "support/npz.h"
+#include "support/source_path.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -43,7 +44,7 @@ GoldenCase read_case(std::filesystem::path const& path) {
 
 std::vector<GoldenCase> read_all() {
   std::vector<std::filesystem::path> paths;
-  for (auto const& entry : std::filesystem::directory_iterator(MSDA_SOURCE_DIR "/tests/golden")) {
+  for (auto const& entry : std::filesystem::directory_iterator(source_path("tests/golden"))) {
     if (entry.path().extension() == ".npz") paths.push_back(entry.path());
   }
   std::sort(paths.begin(), paths.end());

@@ -4,6 +4,7 @@
 #include "plan/selector.h"
 #include "support/element_formats.h"
 #include "support/expected_reason.h"
+#include "support/source_path.h"
 #include "support/test_problem.h"
 
 #include <doctest/doctest.h>
@@ -32,7 +33,7 @@ Device h200() {
 
 // By name: the problems of bench/workloads.json.
 std::map<std::string, ProblemShape> workloads() {
-  std::ifstream file(MSDA_SOURCE_DIR "/bench/workloads.json");
+  std::ifstream file(source_path("bench/workloads.json"));
   std::map<std::string, ProblemShape> shapes;
   nlohmann::json const all = nlohmann::json::parse(file);
   for (auto const& entry : all["workloads"]) {
@@ -103,7 +104,7 @@ double limit_of(std::string const& name) {
 
 TEST_CASE("on an H200 the kernel predicted fastest is nearly the fastest one measured") {
   std::vector<double> regrets;
-  for (auto const& [name, measured] : measurements(MSDA_SOURCE_DIR "/bench/baselines/h200.csv")) {
+  for (auto const& [name, measured] : measurements(source_path("bench/baselines/h200.csv"))) {
     double const regret = regret_of(measured);
     if (regret < 0) continue;  // built without CUDA
     CAPTURE(name);

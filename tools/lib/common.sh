@@ -7,10 +7,15 @@ readonly source_dir=$PWD
 readonly build_dir=$source_dir/build
 export PATH="$build_dir/venv/bin:$build_dir/tools/bin:$PATH"
 
-# A compiler cache is used where there is one. CMake reads these when it first configures a folder.
-if command -v ccache >/dev/null; then
-  export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache
-fi
+# A compiler cache is used where there is one, for nvcc too. Paths count from the source folder and a
+# compiler is known by its content, so that every clone shares what one of them compiled. CMake reads the
+# launchers when it first configures a folder. Called again after an installation.
+use_compiler_cache() {
+  command -v ccache >/dev/null || return 0
+  export CCACHE_BASEDIR=$source_dir CCACHE_NOHASHDIR=1 CCACHE_COMPILERCHECK=content
+  export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache CMAKE_CUDA_COMPILER_LAUNCHER=ccache
+}
+use_compiler_cache
 
 # Rust comes as `cargo`, or on Ubuntu with a version in its name; the newest of those is taken. Called again
 # after an installation.
