@@ -115,7 +115,7 @@ TEST_CASE("one plan on four threads and streams, on the GPU" * needs_gpu()) {
       });
 }
 
-TEST_CASE("the plan's device, whichever is current, on the GPU" * needs_gpu()) {
+TEST_CASE("the plan's device, whichever is current, on two GPUs" * needs_gpus(2)) {
   int count = 0;
   require_cuda(cudaGetDeviceCount(&count), "device count");
   TestProblem const problem = corpus_case("decoder").make(corpus_case("decoder").shape);
@@ -132,11 +132,16 @@ TEST_CASE("the plan's device, whichever is current, on the GPU" * needs_gpu()) {
     CHECK(current == (device + 1) % count);
     require_cuda(cudaSetDevice(device), "set device");
     CHECK(call.finish() == "");
+    CHECK(scene.buffers.check_written() == "");
     if (device == 0) expected = scene.bits();
     CHECK(scene.bits() == expected);
   }
   require_cuda(cudaSetDevice(0), "set device");
-  fmt::print("[gpu    ] {} devices\n", count);
+}
+
+TEST_CASE("a device beyond the last is refused, on the GPU" * needs_gpu()) {
+  int count = 0;
+  require_cuda(cudaGetDeviceCount(&count), "device count");
   msda_handle_options const beyond = gpu_options(count);
   msda_handle* none = nullptr;
   CHECK(msda_handle_create(&beyond, &none) == MSDA_ERROR_INVALID_ARGUMENT);
@@ -416,7 +421,11 @@ double median_of(std::vector<double>& values) {
   return values[values.size() / 2];
 }
 
-TEST_CASE("a call costs the host little more than launching a kernel" * needs_gpu()) {
+// What the library adds to launching a kernel: looking at the arguments, and the launch's
+// parameters. 0.44 to 0.48 us were measured.
+constexpr double kMostHostUs = 0.7;
+
+TEST_CASE("a call costs the host little more than launching a kernel, on the GPU" * needs_gpu()) {
   TestHandle const handle(gpu_options());
   ProblemShape const shape = corpus_case("decoder").shape;
   Scene scene(handle, corpus_case("decoder").make(shape), "");
@@ -426,19 +435,20 @@ TEST_CASE("a call costs the host little more than launching a kernel" * needs_gp
   for (int const calls : {20, 200}) {
     for (cudaStream_t const stream : {cudaStream_t{nullptr}, s.stream}) {
       // In turns: what launching costs changes with the machine and from one moment to the next.
-      std::vector<double> ours, empty;
+      std::vector<double> ours, empty, added;
       for (int round = 0; round < 60; ++round) {
         ours.push_back(host_us_of(
             [&] { return msda_execute(plan, &call.c(), stream) == MSDA_SUCCESS; }, calls));
         empty.push_back(host_us_of([&] { return launch_empty_kernel(stream); }, calls));
+        added.push_back(ours.back() - empty.back());
       }
-      double const of_call = median_of(ours), of_launch = median_of(empty);
+      double const more = median_of(added);
       fmt::print(
           "[gpu    ] msda_execute takes {:.2f} us of the host in {} calls into {} stream, "
-          "launching an empty kernel {:.2f}\n",
-          of_call, calls, stream == nullptr ? "the default" : "another", of_launch);
-      CHECK(of_call < 20);
-      CHECK(of_call < 2 * of_launch);
+          "launching an empty kernel {:.2f}; {:.2f} more, at most {:.2f} allowed\n",
+          median_of(ours), calls, stream == nullptr ? "the default" : "another", median_of(empty),
+          more, kMostHostUs);
+      CHECK(more < kMostHostUs);
     }
   }
   CHECK(call.finish() == "");

@@ -2,45 +2,114 @@
 
 #include <msda.h>
 
+#include <fmt/format.h>
+
+#include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace msda::test {
-namespace {
 
-int& counter() {
-  static int count = 0;
-  return count;
-}
-
-struct Probe {
-  bool available = false;
-  std::string absence;
-
-  Probe() {
+// The test cases that need so many devices.
+struct GpuSuite {
+  GpuSuite(const char* suite_name, int devices) : name(suite_name) {
     msda_handle_options options{};
     options.struct_size = sizeof(options);
+    options.device = devices - 1;
     msda_handle* handle = nullptr;
     available = msda_handle_create(&options, &handle) == MSDA_SUCCESS;
     if (!available) absence = msda_last_error();
     msda_handle_destroy(handle);
   }
+
+  const char* name;
+  bool available = false;
+  std::string absence;
+  int case_count = 0;
+  int ran_count = 0;
+  std::vector<std::string> unchecked;  // cases that ran and asserted nothing
 };
 
-Probe const& probe() {
-  static Probe const result;
-  return result;
+namespace {
+
+GpuSuite& one_gpu() {
+  static GpuSuite suite("gpu", 1);
+  return suite;
 }
+
+GpuSuite& two_gpus() {
+  static GpuSuite suite("two gpus", 2);
+  return suite;
+}
+
+// Sees which cases run.
+class GpuListener : public doctest::IReporter {
+ public:
+  explicit GpuListener(doctest::ContextOptions const&) {}
+
+  void test_case_start(doctest::TestCaseData const& test) override {
+    name_ = test.m_name;
+    current_ = nullptr;
+    for (GpuSuite* const suite : {&one_gpu(), &two_gpus()}) {
+      if (std::string(test.m_test_suite) == suite->name) current_ = suite;
+    }
+    if (current_ != nullptr) ++current_->ran_count;
+  }
+  void test_case_end(doctest::CurrentTestCaseStats const& stats) override {
+    if (current_ != nullptr && stats.numAssertsCurrentTest == 0) {
+      current_->unchecked.push_back(name_);
+    }
+  }
+
+  void report_query(doctest::QueryData const&) override {}
+  void test_run_start() override {}
+  void test_run_end(doctest::TestRunStats const&) override {}
+  void test_case_reenter(doctest::TestCaseData const&) override {}
+  void test_case_exception(doctest::TestCaseException const&) override {}
+  void test_case_skipped(doctest::TestCaseData const&) override {}
+  void subcase_start(doctest::SubcaseSignature const&) override {}
+  void subcase_end() override {}
+  void log_assert(doctest::AssertData const&) override {}
+  void log_message(doctest::MessageData const&) override {}
+
+ private:
+  std::string name_;
+  GpuSuite* current_ = nullptr;
+};
+
+REGISTER_LISTENER("gpu", 1, GpuListener);
 
 }  // namespace
 
-bool gpu_available() { return probe().available; }
-const char* gpu_absence() { return probe().absence.c_str(); }
-
-doctest::skip needs_gpu() {
-  ++counter();
-  return doctest::skip(!gpu_available());
+void NeedsGpus::fill(doctest::detail::TestCase& test) const {
+  test.m_test_suite = suite_->name;
+  test.m_skip = test.m_skip || !suite_->available;
+  ++suite_->case_count;
 }
 
-int gpu_test_count() { return counter(); }
+bool gpu_available() { return one_gpu().available; }
+
+NeedsGpus needs_gpu() { return NeedsGpus(one_gpu()); }
+
+NeedsGpus needs_gpus(int count) {
+  if (count != 2) throw std::invalid_argument("needs_gpus: there is a suite for 2 devices only");
+  return NeedsGpus(two_gpus());
+}
+
+bool report_gpu_tests() {
+  bool all_checked = true;
+  for (GpuSuite const* const suite : {&one_gpu(), &two_gpus()}) {
+    if (suite->case_count == 0) continue;
+    bool const skipped = !suite->available && suite->ran_count == 0;
+    fmt::print("[gpu    ] suite \"{}\": {} cases, {} ran, {} skipped{}{}\n", suite->name,
+               suite->case_count, suite->ran_count, skipped ? suite->case_count : 0,
+               skipped ? ": " : "", skipped ? suite->absence : "");
+    for (std::string const& name : suite->unchecked) {
+      fmt::print("[gpu    ] ERROR: \"{}\" ran and checked nothing\n", name);
+      all_checked = false;
+    }
+  }
+  return all_checked;
+}
 
 }  // namespace msda::test

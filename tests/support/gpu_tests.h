@@ -1,5 +1,7 @@
-// Tests that need a GPU: TEST_CASE("name" * msda::test::needs_gpu()). Without one they count as
-// skipped, and the closing lines of the test program say how many that were.
+// Tests that need a GPU: TEST_CASE("name" * msda::test::needs_gpu()). The decorator puts the case
+// into a test suite of its own, which is how such cases are chosen (--test-suite=gpu). Where there
+// is no GPU they count as skipped; the closing lines of the test program say how many there are,
+// how many ran and how many were skipped.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -7,10 +9,24 @@
 namespace msda::test {
 
 bool gpu_available();
-// Why there is none.
-const char* gpu_absence();
-// Counts the test case that it decorates.
-doctest::skip needs_gpu();
-int gpu_test_count();
+
+struct GpuSuite;
+
+class NeedsGpus {
+ public:
+  explicit NeedsGpus(GpuSuite& suite) : suite_(&suite) {}
+  void fill(doctest::detail::TestCase& test) const;
+
+ private:
+  GpuSuite* suite_;
+};
+
+// Of the suite "gpu".
+NeedsGpus needs_gpu();
+// For two devices: of the suite "two gpus".
+NeedsGpus needs_gpus(int count);
+
+// Prints a line for each suite that has cases. False if one of them ran without checking anything.
+bool report_gpu_tests();
 
 }  // namespace msda::test

@@ -11,8 +11,5 @@ int main(int argc, char** argv) {
   if (context.shouldExit()) return result;  // a query such as --help or --list-test-cases
   fmt::print("[random ] first seed {} (MSDA_TEST_SEED; MSDA_TEST_PROBLEMS: how many)\n",
              random_range(0).first);
-  fmt::print("[gpu    ] {} tests, {} skipped{}{}\n", gpu_test_count(),
-             gpu_available() ? 0 : gpu_test_count(), gpu_available() ? "" : ": ",
-             gpu_available() ? "" : gpu_absence());
-  return result;
+  return report_gpu_tests() ? result : 1;
 }
