@@ -17,8 +17,11 @@ C++ program beside this file and for `msda run --check`:
 """
 
 import argparse
+import importlib.util
+import os
 import pathlib
 import sys
+import time
 
 import numpy as np
 import skimage.data
@@ -26,6 +29,7 @@ import skimage.io
 import skimage.transform
 
 import msda
+import other_ways
 
 LEVELS = 4
 HEADS, CHANNELS = 2, 4
@@ -206,6 +210,36 @@ def check_lens(photo, case):
     assert worst < 2e-4
 
 
+def seconds(function, runs):
+    """The fastest of some runs, and what the last one returned."""
+    times = []
+    for _ in range(runs):
+        start = time.perf_counter()
+        result = function()
+        times.append(time.perf_counter() - start)
+    return min(times), result
+
+
+def compare_speed(case):
+    """One line: the average case by msda and without it, results compared."""
+    names = ("value", "level_hw", "reference", "offset", "logit", "points")
+    inputs = {name: case[name] for name in names}
+    ours, _ = seconds(lambda: run(case), 5)
+    others = [("numpy", other_ways.in_numpy, 1)]
+    if importlib.util.find_spec("torch"):
+        others.append(("torch's grid_sample", other_ways.in_torch, 3))
+    texts, worst = [], 0.0
+    for name, function, runs in others:
+        theirs, output = seconds(lambda: function(**inputs), runs)
+        worst = max(worst, np.abs(output - case["output"]).max())
+        texts.append(f"{theirs / ours:.0f} times as fast as {name} ({theirs * 1e3:.0f} ms)")
+    print(
+        f"  speed: average takes msda {ours * 1e3:.0f} ms with {os.cpu_count()} threads, "
+        f"{', '.join(texts)}; largest difference {worst:.1e}"
+    )
+    assert worst < 1e-5  # of values up to 1
+
+
 def contact_sheet(pictures):
     gap = np.full((pictures[0].shape[0], 8, 3), 255, np.uint8)
     row = [part for picture in pictures for part in (picture, gap)][:-1]
@@ -229,6 +263,7 @@ def compute(out):
         skimage.io.imsave(out / f"{name}.png", pictures[-1], check_contrast=False)
         np.savez(out / f"{name}.npz", **case, query_hw=level_hw[:1])
         write_tensors(case, out / name)
+    compare_speed(cases["average"])
     skimage.io.imsave(out / "photo.png", contact_sheet(pictures), check_contrast=False)
     print(
         f"  pictures in {out}: {', '.join(f'{name}.png' for name in cases)}; photo.png has them all"

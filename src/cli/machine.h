@@ -1,6 +1,8 @@
 // What the command says of the machine it measures on.
 #pragma once
 
+#include <msda.h>
+
 #include <cstddef>
 #include <string>
 
@@ -9,5 +11,16 @@ namespace msda::cli {
 std::string cpu_name();
 unsigned hardware_threads();
 std::size_t last_level_cache_bytes();  // 0: unknown
+
+// A GPU that a handle can be created for.
+struct Gpu {
+  std::string name;
+  std::int32_t sm;  // compute capability times ten
+  std::int32_t sm_count;
+};
+Gpu gpu_of(std::int32_t device);
+
+// Whether this build has code of the kernel for the CPU (gpu is null) or the GPU.
+bool runs_on(msda_kernel_info const& kernel, Gpu const* gpu);
 
 }  // namespace msda::cli

@@ -63,6 +63,7 @@ struct Options {
   bool list = false;
   std::optional<std::string> save_inputs;
 
+  bool list_kernels = false;
   bool json_to_stdout = false;
   std::optional<std::string> json;
   std::optional<std::string> csv;

@@ -30,8 +30,39 @@ def test_info(msda_ok):
     assert report["build"] in text
     ids = [kernel["id"] for kernel in report["kernels"]]
     assert "ref.cpu@1" in ids and "simd.cpu.f32@1" in ids
+    assert f"`msda info --kernels` lists all {len(ids)}." in text
+    has_gpu = report["gpu_unavailable"] is None
+    assert len(report["devices"]) == 1 + has_gpu and has_gpu == bool(
+        re.search(r"^gpu +device 0 is usable: .*, sm_\d+, \d+ SMs$", text, re.MULTILINE)
+    )
     for kernel in report["kernels"]:
-        assert re.search(rf"^{re.escape(kernel['id'])} +{kernel['family']} ", text, re.MULTILINE)
+        assert kernel["runs_here"] or kernel["sm_min"] > 0
+        assert has_gpu or kernel["sm_min"] == 0 or not kernel["runs_here"]
+
+
+def test_info_counts_families(msda_ok):
+    """The table of families counts what the JSON lists, and has nothing else."""
+    table = re.search(r"\n\nfamily +runs on +kernels +run here\n(.*?)\n\n", msda_ok("info"), re.DOTALL)
+    rows = [re.split(r"  +", row) for row in table[1].splitlines()]
+    kernels = json.loads(msda_ok("info", "--json"))["kernels"]
+    expected = {}
+    for kernel in kernels:
+        count = expected.setdefault(kernel["family"], [0, 0])
+        count[0] += 1
+        count[1] += kernel["runs_here"]
+    assert {row[0]: [int(row[2]), int(row[3])] for row in rows} == expected
+    assert [row[1] for row in rows[:2]] == ["cpu", "cpu"]
+    assert all(row[1].startswith("sm_") for row in rows[2:])
+
+
+def test_info_lists_kernels(msda_ok):
+    text = msda_ok("info", "--kernels")
+    kernels = json.loads(msda_ok("info", "--json"))["kernels"]
+    table = text.split("\n\n")[1].splitlines()
+    assert len(table) == 1 + len(kernels)
+    for row, kernel in zip(table[1:], kernels):
+        here = "yes" if kernel["runs_here"] else "no"
+        assert re.fullmatch(rf"{re.escape(kernel['id'])} +{kernel['family']} +.* +{here}", row)
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,11 @@ readonly source_dir=$PWD
 readonly build_dir=$source_dir/build
 export PATH="$build_dir/venv/bin:$build_dir/tools/bin:$PATH"
 
-# A compiler cache is used where there is one, for nvcc too. Paths count from the source folder and a
-# compiler is known by its content, so that every clone shares what one of them compiled. CMake reads the
-# launchers when it first configures a folder. Called again after an installation.
+# A compiler cache is used where there is one; cmake/MsdaSettings.cmake says how. Called again after an
+# installation. CMake takes the launcher into a folder that was configured without it, too.
 use_compiler_cache() {
   command -v ccache >/dev/null || return 0
-  export CCACHE_BASEDIR=$source_dir CCACHE_NOHASHDIR=1 CCACHE_COMPILERCHECK=content
-  export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache CMAKE_CUDA_COMPILER_LAUNCHER=ccache
+  export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache
 }
 use_compiler_cache
 
@@ -30,17 +28,40 @@ find_cargo() {
 }
 find_cargo
 
+# What to compile CUDA kernels for, as CMAKE_CUDA_ARCHITECTURES has it: the GPUs of this machine, and nothing
+# where nvidia-smi names none or only such as nvcc 13 has left behind. Features of a GPU's own are asked for
+# where it has any; what nvcc 13 does not know yet gets PTX.
+cuda_architectures() {
+  local capability architectures=()
+  for capability in $(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | sort -u); do
+    [[ $capability =~ ^[0-9]+\.[0-9]$ ]] || continue
+    capability=${capability/./}
+    ((capability >= 75)) || continue
+    case $capability in
+      90) architectures+=(90a-real) ;;
+      10?) architectures+=(100f-real) ;;
+      12?) architectures+=(120f-real) ;;
+      1[3-9]? | [2-9]??) architectures+=(120-virtual) ;;
+      *) architectures+=("$capability-real") ;;
+    esac
+  done
+  ((${#architectures[@]} == 0)) || printf '%s\n' "${architectures[@]}" | sort -u | paste -s -d ';'
+}
+
+# Whether CUDA kernels are compiled for `demo` or `check`: as MSDA_CUDA says (ON or OFF); else the tests have
+# them and the demonstration where there is a GPU to run them.
+wants_cuda() {
+  case ${MSDA_CUDA:-AUTO} in
+    ON) return 0 ;;
+    OFF) return 1 ;;
+    AUTO) [[ $1 == check || -n $(cuda_architectures) ]] ;;
+    *) die "MSDA_CUDA is '$MSDA_CUDA'; allowed are AUTO, ON and OFF" ;;
+  esac
+}
+
 say() { printf '\n==> %s\n' "$*"; }
 
 die() {
   printf '%s: %s\n' "${0##*/}" "$*" >&2
   exit 1
-}
-
-# Configures and builds a preset; further arguments go to `cmake --build`.
-build_preset() {
-  local preset=$1
-  shift
-  cmake --preset "$preset"
-  cmake --build --preset "$preset" "$@"
 }
