@@ -45,6 +45,9 @@ struct Variant {
   msda_dtype value_dtype;  // MSDA_DTYPE_NONE: any
   std::int32_t sm_min;     // 0: CPU
   std::int32_t sm_max;     // 0: open
+  // No plan takes it for its predicted time, only for a measured one or by its id: it is faster on
+  // some tensors and slower on others of the same problem.
+  bool only_by_tuning = false;
 };
 
 // What prepare() made for one plan (tables, function handles). Destroyed with the plan.

@@ -8,6 +8,7 @@
 #include "kernels/common/make_params.h"
 #include "kernels/common/row_limits.h"
 #include "kernels/common/work.h"
+#include "kernels/direct/direct_costs.h"
 #include "registry.h"
 
 #include <algorithm>
@@ -88,45 +89,42 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
 // ---- cost
 // --------------------------------------------------------------------------------------------------
 
-// The row kernel's are fitted on an H200 (132 SMs) to the times and the order of kernels on 2820
-// problems of bench/peers/gpu_selection.py. What SMs do is scaled by their number.
-constexpr double kLaunchUs = 4.59;
-constexpr double kWaitUs = 0.262;  // for the loads of a point
-// Of it, what is work at the same time where heads have kWideHead channels or more.
-constexpr double kWorkInWaits = 0.41;
-constexpr std::int64_t kWideHead = 64;
-// Of an SM: a point, and a lane of a point where there are many; a row, and a lane of it.
-constexpr double kPointNs = 1.91, kPointLaneNs = 0.645, kRowNs = 1.73, kRowLaneNs = 2.08;
-constexpr double kF8Factor = 1.18;
-constexpr double kAnyPoints = 1.05;    // P not known when compiled
-constexpr double kBytesAUs = 4.3e6;    // device memory
-constexpr double kGenericNs = 1.2;     // generic kernel: one channel of a point, an SM
-constexpr double kGenericWaits = 2.0;  // its loads for a point, one after the other
-constexpr double kBackwardFactor = 12.0;
+constexpr std::int64_t kWideHead = 64;  // channels from which work and waits go together
 
-double work_ns(Entry const& entry, Problem const& problem) {
+double work_ns(Costs const& costs, Entry const& entry, Problem const& problem) {
   auto const D = static_cast<double>(problem.head_dim);
   if (entry.channels == dany) {
-    return points_of(problem) * D * kGenericNs * (problem.backward() ? kBackwardFactor : 1.0);
+    return points_of(problem) * D * costs.generic_ns *
+           (problem.backward() ? costs.generic_backward_factor : 1.0);
   }
   auto const bytes = static_cast<std::int32_t>(dtype_bytes(problem.value_dtype));
   double const lanes = std::max(1.0, D / channels_of_piece(bytes));
-  double const points = points_of(problem) * std::max(kPointNs, kPointLaneNs * lanes);
-  double const f8 = problem.value_dtype == MSDA_F8_E4M3 ? kF8Factor : 1.0;
-  return f8 * (points * (entry.points == pany ? kAnyPoints : 1.0) +
-               rows_of(problem) * (kRowNs + kRowLaneNs * lanes));
+  double const points = points_of(problem) * std::max(costs.point_ns, costs.point_lane_ns * lanes);
+  double const f8 = problem.value_dtype == MSDA_F8_E4M3 ? costs.f8_factor : 1.0;
+  return f8 * (points * (entry.points == pany ? costs.any_points_factor : 1.0) +
+               rows_of(problem) * (costs.row_ns + costs.row_lane_ns * lanes));
 }
 
-double cost(Variant const& variant, Problem const& problem, Device const& device) {
+}  // namespace
+
+double predicted_us(Costs const& costs, Variant const& variant, Problem const& problem,
+                    Device const& device) {
   Entry const& entry = entry_of(variant);
-  double const work_us = 1e-3 * work_ns(entry, problem) / device.sm_count;
-  double const waits =
-      static_cast<double>(problem.point_total) * (entry.channels == dany ? kGenericWaits : 1.0);
-  double const waits_us = kWaitUs * waits;
-  double const busy_us = std::max(work_us, forward_bytes(problem) / kBytesAUs);
-  double const both_us =
-      entry.channels != dany && problem.head_dim >= kWideHead ? kWorkInWaits * waits_us : 0.0;
-  return kLaunchUs + std::max(waits_us, waits_us + busy_us - both_us);
+  double const work_us = 1e-3 * work_ns(costs, entry, problem) / device.sm_count;
+  double const waits = static_cast<double>(problem.point_total) *
+                       (entry.channels == dany ? costs.generic_waits : 1.0);
+  double const waits_us = costs.wait_us * waits;
+  double const busy_us = std::max(work_us, forward_bytes(problem) / costs.bytes_per_us);
+  double const both_us = entry.channels != dany && problem.head_dim >= kWideHead
+                             ? costs.work_in_waits * waits_us
+                             : 0.0;
+  return costs.launch_us + std::max(waits_us, waits_us + busy_us - both_us);
+}
+
+namespace {
+
+double cost(Variant const& variant, Problem const& problem, Device const& device) {
+  return predicted_us(Costs{}, variant, problem, device);
 }
 
 // ---- workspace, prepare, launch

@@ -9,6 +9,7 @@
 #include "kernels/common/row_limits.h"
 #include "kernels/common/work.h"
 #include "kernels/persistent/kept_levels.h"
+#include "kernels/persistent/persistent_costs.h"
 #include "kernels/persistent/query_order.h"
 #include "registry.h"
 
@@ -33,10 +34,12 @@ Divider divider(std::uint32_t divisor) {
 
 namespace {
 
+// Levels in shared memory pay where points are scattered, cost where they are local, and no plan
+// knows which they are.
 const Variant kVariants[] = {
 #define MSDA_VARIANT(type, channels, points, spread, revision, sm)                    \
   {"persistent.sm" #sm "." #type "." #channels "." #points "." #spread "@" #revision, \
-   dtype_of(ValueType::type), sm, kLastSm},
+   dtype_of(ValueType::type), sm, kLastSm, keeps_levels(spread)},
 #include "kernels/persistent/variants.inc"
 #undef MSDA_VARIANT
 };
@@ -208,51 +211,39 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
 // ---- cost
 // --------------------------------------------------------------------------------------------------
 
-// Fitted on an H200 (132 SMs) to the times and the order of kernels on 2820 problems of
-// bench/peers/gpu_selection.py. A job is what one warp does at a time, a turn what it does for one
-// point of each of its lanes, a step a lane's loads of one point.
+// What the work of a class of kernels takes: see persistent_costs.inc.
 struct Rates {
-  double launch_us;
-  double wait_us;  // for the loads that are out at a time
-  double job_ns;   // of an SM, as the others are
-  double turn_ns;
-  double step_ns;
-  double few;  // factor on the work in kernels for few points, of which there are none in halves
+  double launch_us, wait_us, job_ns, turn_ns, step_ns, few;
 };
-constexpr Rates kFloat32 = {6.92, 0.128, 22.7, 4.57, 16.1, 1.03};
-constexpr Rates kSixteenBits = {5.83, 0.214, 27.9, 16.0, 12.7, 1.17};
-constexpr Rates kHalves = {5.71, 0.178, 40.6, 13.2, 9.71, 1.0};
-// F8 has 16 channels a piece instead of 8.
-constexpr double kF8Factor = 1.51, kF8HalvesFactor = 1.45;
-constexpr double kBytesAUs = 4.3e6;  // device memory
-constexpr double kNarrowNs = 5.7;    // more for a point a lane where inputs are loaded one by one
-constexpr double kAnyPoints = 1.12;  // P not known when compiled
-constexpr double kStrictly = 4.0;    // summed strictly
-constexpr double kLateWaits = 1.94;  // waits more, where nearly all warps have no last job
-// Levels in shared memory pay where points are scattered, cost where they are local, and no plan
-// knows which they are: only measurement chooses these kernels.
-constexpr double kNotByItself = 1.2;
 
-Rates const& rates_of(Entry const& entry, Problem const& problem) {
-  if (in_halves(entry.spread)) return kHalves;
-  return element_bytes(problem) == 4 ? kFloat32 : kSixteenBits;
+Rates rates_of(Costs const& c, Entry const& entry, Problem const& problem) {
+  if (in_halves(entry.spread)) {
+    return {c.halves_launch_us, c.halves_wait_us, c.halves_job_ns,
+            c.halves_turn_ns,   c.halves_step_ns, 1.0};  // none of them is for few points alone
+  }
+  if (element_bytes(problem) == 4) {
+    return {c.f32_launch_us, c.f32_wait_us, c.f32_job_ns, c.f32_turn_ns, c.f32_step_ns, c.f32_few};
+  }
+  return {c.b16_launch_us, c.b16_wait_us, c.b16_job_ns, c.b16_turn_ns, c.b16_step_ns, c.b16_few};
 }
 
 // On the work of a job.
-double factor_of(Entry const& entry, Problem const& problem) {
+double factor_of(Costs const& costs, Entry const& entry, Problem const& problem) {
   double const f8 = problem.value_dtype != MSDA_F8_E4M3 ? 1.0
-                    : in_halves(entry.spread)           ? kF8HalvesFactor
-                                                        : kF8Factor;
-  double const points = entry.points == pfew   ? rates_of(entry, problem).few
-                        : entry.points == pany ? kAnyPoints
+                    : in_halves(entry.spread)           ? costs.f8_halves_factor
+                                                        : costs.f8_factor;
+  double const points = entry.points == pfew   ? rates_of(costs, entry, problem).few
+                        : entry.points == pany ? costs.any_points_factor
                                                : 1.0;
-  double const kept = keeps_levels(entry.spread) ? kNotByItself : 1.0;
-  return kept * f8 * points * (needs_strict(problem) ? kStrictly : 1.0);
+  return f8 * points * (needs_strict(problem) ? costs.strict_factor : 1.0);
 }
 
-double cost(Variant const& variant, Problem const& problem, Device const& device) {
+}  // namespace
+
+double predicted_us(Costs const& costs, Variant const& variant, Problem const& problem,
+                    Device const& device) {
   Entry const& entry = entry_of(variant);
-  Rates const& rates = rates_of(entry, problem);
+  Rates const rates = rates_of(costs, entry, problem);
   Layout const layout = layout_for(entry, problem);
   std::int64_t const pieces = pieces_of(entry.channels, element_bytes(problem), layout);
   std::int64_t const batch = batch_of(layout, entry.points),
@@ -271,10 +262,10 @@ double cost(Variant const& variant, Problem const& problem, Device const& device
   }
   std::int64_t const narrow = batches_are_whole(entry, problem) ? 0 : chunks * batch;
   auto const number = [](std::int64_t n) { return static_cast<double>(n); };
-  double const job_ns = rates.job_ns + rates.turn_ns * number(turns) + kNarrowNs * number(narrow) +
-                        rates.step_ns * number(steps);
+  double const job_ns = rates.job_ns + rates.turn_ns * number(turns) +
+                        costs.narrow_ns * number(narrow) + rates.step_ns * number(steps);
   double const jobs = number(jobs_of(entry, problem).of_item) * number(problem.batch);
-  double const work_us = 1e-3 * jobs / device.sm_count * job_ns * factor_of(entry, problem);
+  double const work_us = 1e-3 * jobs / device.sm_count * job_ns * factor_of(costs, entry, problem);
   // Warps take a job each at a time. The last ones do not find work for all: of 1.1 jobs a warp
   // some take two, one after the other.
   double const warps = threads_of({.type = entry.type,
@@ -287,9 +278,15 @@ double cost(Variant const& variant, Problem const& problem, Device const& device
   double const of_sm = jobs / device.sm_count;
   double const waves = std::max(std::ceil(std::ceil(of_sm) / warps), 1.0);
   double const idle = waves - std::max(of_sm / warps, 1.0);
-  double const late = kLateWaits * idle / std::max(waves - 1, 1.0);
+  double const late = costs.late_waits * idle / std::max(waves - 1, 1.0);
   return rates.launch_us + rates.wait_us * number(waits) * (1 + late) +
-         std::max(work_us, forward_bytes(problem) / kBytesAUs);
+         std::max(work_us, forward_bytes(problem) / costs.bytes_per_us);
+}
+
+namespace {
+
+double cost(Variant const& variant, Problem const& problem, Device const& device) {
+  return predicted_us(Costs{}, variant, problem, device);
 }
 
 // ---- workspace, prepare, launch

@@ -72,8 +72,9 @@ using PlanPtr = std::unique_ptr<msda_plan, PlanDeleter>;
 PlanPtr new_plan(msda_handle& handle, Device const& device, Problem&& problem);
 void set_kernel(msda_plan& plan, Ranked const& choice, PreparedPtr&& prepared);
 
-// The kernels that take a problem, cheapest first; throws MSDA_ERROR_UNSUPPORTED with the reason of
-// each where there are none.
+// The kernels that take a problem: the one that a plan takes by prediction, then the others,
+// cheapest first. Throws MSDA_ERROR_UNSUPPORTED with the reason of each where a prediction can
+// choose none.
 std::vector<Ranked> accepting_kernels(Problem const& problem, Device const& device,
                                       std::size_t workspace_limit_bytes);
 

@@ -134,10 +134,12 @@ void set_kernel(msda_plan& plan, Ranked const& choice, PreparedPtr&& prepared) {
 std::vector<Ranked> accepting_kernels(Problem const& problem, Device const& device,
                                       std::size_t workspace_limit_bytes) {
   std::vector<Ranked> ranking = rank_kernels(problem, device, workspace_limit_bytes);
-  if (ranking.empty() || ranking.front().rejected != Reason::kNone) {
+  if (ranking.empty() || !ranking.front().may_be_chosen()) {
     std::string reasons;
     for (Ranked const& entry : ranking) {
-      reasons += fmt::format("; {} {}", entry.kernel.variant->id, reason_text(entry.rejected));
+      reasons += fmt::format("; {} {}", entry.kernel.variant->id,
+                             entry.rejected == Reason::kNone ? "is only chosen by tuning"
+                                                             : reason_text(entry.rejected));
     }
     fail(MSDA_ERROR_UNSUPPORTED, "no kernel takes this problem{}", reasons);
   }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 
 namespace msda {
@@ -35,6 +36,8 @@ std::vector<Ranked> rank_kernels(Problem const& problem, Device const& device,
   std::stable_sort(ranking.begin(), rejected, [](Ranked const& a, Ranked const& b) {
     return a.predicted_us < b.predicted_us;
   });
+  auto const choice = std::find_if(ranking.begin(), rejected, std::mem_fn(&Ranked::may_be_chosen));
+  if (choice != rejected) std::rotate(ranking.begin(), choice, choice + 1);
   return ranking;
 }
 
@@ -44,8 +47,8 @@ std::string explain_text(std::vector<Ranked> const& ranking) {
   for (Ranked const& entry : ranking) {
     auto const out = std::back_inserter(text);
     if (entry.rejected == Reason::kNone) {
-      fmt::format_to(out, "{}  {}  predicted {:.1f} us\n", ++rank, entry.kernel.variant->id,
-                     entry.predicted_us);
+      fmt::format_to(out, "{}  {}  predicted {:.1f} us{}\n", ++rank, entry.kernel.variant->id,
+                     entry.predicted_us, entry.may_be_chosen() ? "" : ", only chosen by tuning");
     } else {
       fmt::format_to(out, "-  {}  rejected: {}\n", entry.kernel.variant->id,
                      reason_text(entry.rejected));

@@ -1,5 +1,5 @@
-// Which kernel runs a problem: every kernel is asked, those that accept are sorted by predicted
-// time.
+// Which kernel runs a problem: every kernel is asked, and of those that accept and that a
+// prediction may choose the one with the smallest predicted time is taken.
 #pragma once
 
 #include "core/device.h"
@@ -17,13 +17,19 @@ struct Ranked {
   Reason rejected = Reason::kNone;
   double predicted_us = 0;          // 0 where rejected
   std::size_t workspace_bytes = 0;  // 0 where rejected for another reason than the workspace
+
+  // Whether a plan may take it for its predicted time.
+  bool may_be_chosen() const {
+    return rejected == Reason::kNone && !kernel.variant->only_by_tuning;
+  }
 };
 
 // What one kernel makes of a problem. workspace_limit_bytes 0: no limit.
 Ranked judge(KernelRef kernel, Problem const& problem, Device const& device,
              std::size_t workspace_limit_bytes);
 
-// All kernels: the accepting ones first, cheapest first, then the others in the registry's order.
+// All kernels. First the one that a plan takes by prediction, if there is one; then all others that
+// accept, cheapest first; then those that reject, in the registry's order.
 std::vector<Ranked> rank_kernels(Problem const& problem, Device const& device,
                                  std::size_t workspace_limit_bytes);
 

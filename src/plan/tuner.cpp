@@ -61,7 +61,7 @@ struct Contender {
 };
 
 std::span<const double> front_runners(std::span<const double> predicted_us) {
-  auto const last = std::upper_bound(predicted_us.begin(), predicted_us.end(),
+  auto const last = std::upper_bound(predicted_us.begin() + 1, predicted_us.end(),
                                      kFrontRunner * predicted_us.front());
   return {predicted_us.begin(), last};
 }

@@ -43,7 +43,7 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
 }
 
 double cost(Variant const&, Problem const& problem, Device const& device) {
-  return predicted_us(problem, device);
+  return predicted_us(Costs{}, problem, device);
 }
 
 void workspace(Variant const&, Problem const&, Device const&, Arena&) {}

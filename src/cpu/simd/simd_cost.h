@@ -6,6 +6,13 @@
 
 namespace msda::simd {
 
-double predicted_us(Problem const& problem, Device const& device);
+struct Costs {
+#define MSDA_COST(name, value) double name = value;
+#include "cpu/simd/simd_costs.inc"
+#undef MSDA_COST
+};
+
+// Predicted microseconds with these constants; the family's own are those of Costs{}.
+double predicted_us(Costs const& costs, Problem const& problem, Device const& device);
 
 }  // namespace msda::simd

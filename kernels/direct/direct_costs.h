@@ -1,0 +1,18 @@
+// What predictions of the direct family are made of.
+#pragma once
+
+#include "registry.h"
+
+namespace msda::direct {
+
+struct Costs {
+#define MSDA_COST(name, value) double name = value;
+#include "kernels/direct/direct_costs.inc"
+#undef MSDA_COST
+};
+
+// Predicted microseconds with these constants; the family's own are those of Costs{}.
+double predicted_us(Costs const& costs, Variant const& variant, Problem const& problem,
+                    Device const& device);
+
+}  // namespace msda::direct

@@ -1,0 +1,18 @@
+// What predictions of the persistent family are made of.
+#pragma once
+
+#include "registry.h"
+
+namespace msda::persistent {
+
+struct Costs {
+#define MSDA_COST(name, value) double name = value;
+#include "kernels/persistent/persistent_costs.inc"
+#undef MSDA_COST
+};
+
+// Predicted microseconds with these constants; the family's own are those of Costs{}.
+double predicted_us(Costs const& costs, Variant const& variant, Problem const& problem,
+                    Device const& device);
+
+}  // namespace msda::persistent
