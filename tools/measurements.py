@@ -4,6 +4,7 @@ Lines that begin with # say where and how it was measured; then come a line with
 
 import csv
 import gzip
+import json
 import pathlib
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -43,3 +44,49 @@ def microseconds(row: dict[str, str], column: str = "median_us") -> float:
     if not 0 < value < float("inf"):
         raise Refused(f"{column} is {row[column]!r}: must be a time above 0")
     return value
+
+
+# What bench/peers/gpu_selection.py writes: a row for each kernel that took a problem drawn at random. Sizes are those of
+# bench/workloads.json: levels "92x160 46x80", points "8 8", a number for each level.
+DRAWN = ("problem", "batch", "heads", "channels", "levels", "points", "queries", "pattern", "operation", "kernel_id",
+         "value_dtype", "coord_dtype", "math_mode", "input_mode", "only_by_tuning", "predicted_us", "median_us", "q1_us",
+         "q3_us")
+
+
+def write_drawn(path: pathlib.Path, about: str, rows: list[dict]) -> None:
+    opened = gzip.open(path, "wt", newline="") if path.suffix == ".gz" else path.open("w", newline="")
+    with opened as file:
+        file.write(f"# {about}\n")
+        writer = csv.DictWriter(file, DRAWN, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def workload_list() -> list[dict]:
+    return json.loads((ROOT / "bench/workloads.json").read_text())["workloads"]
+
+
+def query_grids(work: dict) -> list[list[int]]:
+    """Whose pixels the queries are, as msda_problem.query_hw has it; none where the library sees it by itself."""
+    if "reference_grid" not in work:
+        return []
+    width = work["reference_grid"][1]
+    rows, rest = divmod(work["queries"], width)
+    return [[rows, width]] + ([[1, rest]] if rest else [])
+
+
+def measured_problem(row: dict[str, str], workloads: dict[str, dict]) -> dict:
+    """A row's problem as msda_cost_model takes it, of either kind of CSV."""
+    if "workload" in row:
+        if row["workload"] not in workloads:
+            raise Refused(f"workload {row['workload']!r} is not in bench/workloads.json")
+        work = workloads[row["workload"]]
+        sizes = {name: work[name] for name in ("batch", "heads", "channels", "levels", "points", "queries")}
+        sizes["query_hw"] = query_grids(work)
+    else:
+        sizes = {name: int(row[name]) for name in ("batch", "heads", "channels", "queries")}
+        sizes["levels"] = [[int(n) for n in level.split("x")] for level in row["levels"].split()]
+        sizes["points"] = [int(n) for n in row["points"].split()]
+    reference_dim = {"sampled": 0, "fused2": 2, "fused4": 4}[row["input_mode"]]
+    return sizes | {"reference_dim": reference_dim, "operation": row["operation"], "math_mode": row["math_mode"],
+                    "value_dtype": row["value_dtype"].upper(), "coord_dtype": row["coord_dtype"].upper()}

@@ -10,7 +10,8 @@ import torch
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
 TUNING_MS = 300.0
-NAMES = {torch.float32: "float32", torch.float16: "float16", torch.bfloat16: "bfloat16"}
+NAMES = {torch.float32: "float32", torch.float16: "float16", torch.bfloat16: "bfloat16",
+         torch.float8_e4m3fn: "float8_e4m3fn"}
 
 
 def workload_list():
@@ -72,6 +73,22 @@ def make_tensors(work, device="cpu"):
     return value, level_hw, coord.contiguous(), weight
 
 
+def as_fused(work, level_hw, coord, weight, reference_dim):
+    """(reference [B,Q,L,R], offset [B,Q,M,L,P,2], logit [B,Q,M,L,P]) of the points and weights given: the references
+    are those of a local workload, else the middle; boxes are a tenth of the picture high and wide."""
+    B, Q, _, L, P, _ = coord.shape
+    middle = torch.full((Q, 2), 0.5) if work["pattern"] == "uniform" else references(work)
+    reference = middle.to(coord).view(1, Q, 1, 2).expand(B, Q, L, 2)
+    offset = coord - reference[:, :, None, :, None]
+    if reference_dim == 2:
+        offset = offset * level_hw.flip(1)[:, None].to(coord)
+    else:
+        box = torch.full_like(reference, 0.1)
+        offset = offset * (2 * P / 0.1)
+        reference = torch.cat([reference, box], -1)
+    return reference.contiguous(), offset.contiguous(), weight.log()
+
+
 def level_starts(level_hw):
     size = level_hw.prod(1)
     return size.cumsum(0) - size
@@ -108,23 +125,29 @@ def tuned_plan(problem, handle, tensors):
     return msda.Plan(problem, handle=handle, tuned=True)
 
 
-def msda_call(value, level_hw, coord, weight, handle, kernel=None, tuned=False, **problem_options):
+def msda_call(value, level_hw, coord, weight, handle, kernel=None, tuned=False, reference=None, **problem_options):
     """(call that returns the output, plan): the C function itself on a struct filled once, as a C program would.
     kernel is the id of one, or None for the library's choice, or with tuned for the one that is the fastest on these
-    very tensors; problem_options are further fields of msda.Problem."""
+    very tensors; with reference the input is fused, coord are offsets and weight logits; problem_options are further
+    fields of msda.Problem."""
     import msda
     from msda._library import ffi, lib
 
     B, _, M, D = value.shape
     _, Q, _, L, P, _ = coord.shape
-    output = torch.full((B, Q, M, D), float("nan"), dtype=value.dtype, device=value.device)
+    output_dtype = torch.float32 if value.dtype == torch.float8_e4m3fn else value.dtype
+    output = torch.full((B, Q, M, D), float("nan"), dtype=output_dtype, device=value.device)
+    given = {"coord": coord, "weight": weight}
+    if reference is not None:
+        given = {"reference": reference, "offset": coord, "logit": weight}
+        problem_options |= {"input_mode": "fused", "reference_dim": reference.shape[-1]}
     problem = msda.Problem(
         level_hw=level_hw.tolist(), points=P, batch=B, query_count=Q, head_count=M, head_dim=D,
         value_dtype=NAMES[value.dtype], coord_dtype=NAMES[coord.dtype], weight_dtype=NAMES[weight.dtype],
         **problem_options)
     tensors = ffi.new("msda_tensors*")
     tensors.struct_size = ffi.sizeof("msda_tensors")
-    for name, tensor in dict(value=value, coord=coord, weight=weight, output=output).items():
+    for name, tensor in {"value": value, "output": output, **given}.items():
         setattr(tensors, name, ffi.cast("void*", tensor.data_ptr()))
     plan = tuned_plan(problem, handle, tensors) if tuned else msda.Plan(problem, handle=handle, kernel=kernel)
     workspace = torch.empty(max(plan.info.workspace_bytes, 1) + 256, dtype=torch.uint8, device=value.device)
@@ -132,7 +155,7 @@ def msda_call(value, level_hw, coord, weight, handle, kernel=None, tuned=False, 
     tensors.workspace_bytes = plan.info.workspace_bytes
     on_gpu = value.device.type == "cuda"
 
-    def call(keep=(value, coord, weight, workspace)):
+    def call(keep=(value, given, workspace)):
         stream = torch.cuda.current_stream().cuda_stream if on_gpu else 0
         if lib.msda_execute(plan._c, tensors, ffi.cast("msda_stream", stream)) != lib.MSDA_SUCCESS:
             sys.exit(ffi.string(lib.msda_last_error()).decode())
