@@ -87,6 +87,9 @@ def measured_problem(row: dict[str, str], workloads: dict[str, dict]) -> dict:
         sizes = {name: int(row[name]) for name in ("batch", "heads", "channels", "queries")}
         sizes["levels"] = [[int(n) for n in level.split("x")] for level in row["levels"].split()]
         sizes["points"] = [int(n) for n in row["points"].split()]
-    reference_dim = {"sampled": 0, "fused2": 2, "fused4": 4}[row["input_mode"]]
+    reference_dims = {"sampled": 0, "fused2": 2, "fused4": 4}
+    if row["input_mode"] not in reference_dims:
+        raise Refused(f"input_mode is {row['input_mode']!r}: must be sampled, fused2 or fused4")
+    reference_dim = reference_dims[row["input_mode"]]
     return sizes | {"reference_dim": reference_dim, "operation": row["operation"], "math_mode": row["math_mode"],
                     "value_dtype": row["value_dtype"].upper(), "coord_dtype": row["coord_dtype"].upper()}

@@ -92,9 +92,13 @@ TEST_CASE("explain says of every kernel its rank or its reason") {
           words >> us >> unit;
           CHECK(rank == std::to_string(++last_rank));
           CHECK(verdict == "predicted");
-          CHECK(unit == "us");
-          CHECK(us >= last_us);
+          CHECK(unit == (keeps_levels(id) ? "us," : "us"));
           CHECK(us > 0);
+          // Behind the one that is chosen the others come by predicted time; those that only tuning
+          // chooses may be faster than the first.
+          bool const only_by_tuning = keeps_levels(id);
+          CHECK(line.ends_with(only_by_tuning ? "us, only chosen by tuning" : " us"));
+          CHECK((us >= last_us || (last_rank == 2 && only_by_tuning)));
           last_us = us;
         }
         std::vector<std::string> const ids = kernel_ids(handle);

@@ -1,6 +1,7 @@
 // Are the predicted times good enough to choose by? Against the times kept in bench/baselines.
 
 #include "api/objects.h"
+#include "core/build_config.h"
 #include "plan/selector.h"
 #include "support/element_formats.h"
 #include "support/expected_reason.h"
@@ -12,8 +13,10 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <map>
+#include <span>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -54,67 +57,224 @@ struct Measured {
   std::map<std::string, double> times_us;  // by kernel id
 };
 
-// By workload, type, mode and input: the forward rows of a baseline.
+std::vector<std::string> split(std::string const& line) {
+  std::vector<std::string> cells;
+  std::istringstream cells_of_line(line);
+  for (std::string cell; std::getline(cells_of_line, cell, ',');) cells.push_back(cell);
+  return cells;
+}
+
+// By workload, type, mode and input: the forward rows of a baseline, whose columns may be more.
 std::map<std::string, Measured> measurements(const char* path) {
   std::map<std::string, ProblemShape> const shapes = workloads();
   std::map<std::string, Measured> measured;
   std::ifstream file(path);
-  std::string line;
-  while (std::getline(file, line)) {
-    std::vector<std::string> cells;
-    std::istringstream cells_of_line(line);
-    for (std::string cell; std::getline(cells_of_line, cell, ',');) cells.push_back(cell);
-    if (line.starts_with('#') || cells[0] == "workload" || cells[1] != "forward") continue;
-    Measured& row = measured[fmt::format("{} {} {} {}", cells[0], cells[3], cells[5], cells[6])];
-    row.shape = shapes.at(cells[0]);
-    row.shape.reference_dim = cells[6] == "sampled" ? 0 : cells[6] == "fused2" ? 2 : 4;
-    row.shape.set_dtypes(type_named(cells[3]).value());
-    row.shape.math_mode = cells[5] == "fast" ? MSDA_MATH_FAST : MSDA_MATH_ACCURATE;
-    row.times_us[cells[2]] = std::stod(cells[7]);
+  std::vector<std::string> names;
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with('#')) continue;
+    std::vector<std::string> const cells = split(line);
+    if (names.empty()) {
+      names = cells;
+      continue;
+    }
+    REQUIRE(cells.size() == names.size());
+    auto const cell = [&](std::string_view name) {
+      auto const column = std::find(names.begin(), names.end(), name) - names.begin();
+      return cells.at(static_cast<std::size_t>(column));
+    };
+    if (cell("operation") != "forward") continue;
+    std::string const dtype = cell("value_dtype"), mode = cell("math_mode");
+    std::string const workload = cell("workload"), input = cell("input_mode");
+    Measured& row = measured[fmt::format("{} {} {} {}", workload, dtype, mode, input)];
+    row.shape = shapes.at(workload);
+    row.shape.reference_dim = input == "sampled" ? 0 : input == "fused2" ? 2 : 4;
+    row.shape.set_dtypes(type_named(dtype).value());
+    row.shape.math_mode = mode == "fast" ? MSDA_MATH_FAST : MSDA_MATH_ACCURATE;
+    row.times_us[cell("kernel_id")] = std::stod(cell("median_us"));
   }
   return measured;
 }
 
-// How much longer the kernel predicted fastest takes than the fastest one that may be predicted so;
-// below 0 where the library has none of those measured.
-double regret_of(Measured const& measured) {
+std::vector<Ranked> ranking_of(Measured const& measured) {
   ProblemView const view(measured.shape);
   Problem const problem = api::canonical_problem(&view.c, std::pmr::new_delete_resource());
-  double best = 0;
-  for (auto const& [id, us] : measured.times_us) {
-    if (!keeps_levels(id)) best = best == 0 ? us : std::min(best, us);
-  }
-  for (Ranked const& ranked : rank_kernels(problem, h200(), 0)) {
-    auto const found = measured.times_us.find(ranked.kernel.variant->id);
-    if (ranked.rejected == Reason::kNone && found != measured.times_us.end()) {
-      CHECK(!keeps_levels(found->first));
-      return found->second / best - 1;
-    }
-  }
-  return -1;
+  return rank_kernels(problem, h200(), 0);
 }
 
-// A plan does not know where points land. What is the fastest here, where they land anywhere, takes
-// 29 % longer than the chosen kernel where they are local (enc-local).
-double limit_of(std::string const& name) {
-  return name == "enc-uniform f8_e4m3 fast sampled" ? 0.12 : 0.1;
+// How much longer the kernel that a plan chooses takes than the fastest one.
+struct Regret {
+  double beside_all = 0;
+  double beside_choosable = 0;  // the fastest of those that may be chosen by prediction
+  std::string chosen, fastest;  // of all
+};
+
+double time_of(Measured const& measured, Ranked const& ranked) {
+  auto const found = measured.times_us.find(ranked.kernel.variant->id);
+  return found == measured.times_us.end() || ranked.rejected != Reason::kNone ? 0 : found->second;
 }
+
+Regret regret_of(Measured const& measured, std::vector<Ranked> const& ranking) {
+  Regret regret;
+  double chosen = 0, fastest = 0, choosable = 0;
+  for (Ranked const& ranked : ranking) {
+    double const us = time_of(measured, ranked);
+    if (us == 0) continue;
+    if (fastest == 0 || us < fastest) {
+      fastest = us;
+      regret.fastest = ranked.kernel.variant->id;
+    }
+    if (!ranked.may_be_chosen()) continue;
+    choosable = choosable == 0 ? us : std::min(choosable, us);
+    if (chosen == 0) {
+      chosen = us;
+      regret.chosen = ranked.kernel.variant->id;
+    }
+  }
+  regret.beside_all = chosen / fastest - 1;
+  regret.beside_choosable = chosen / choosable - 1;
+  return regret;
+}
+
+// A plan does not know where points land. Points anywhere on large maps are where kernels that keep
+// levels in shared memory gain, and only tuning chooses those: they cost up to a fifth where points
+// are local. So these rows have limits of their own beside all kernels.
+constexpr double kLimit = 0.1;
+const std::map<std::string, double> kLimitsBesideAll = {
+    {"bev-fold f16 fast sampled", 0.18},        {"bev-fold f8_e4m3 fast sampled", 0.14},
+    {"enc-uniform f32 accurate sampled", 0.15}, {"enc-uniform f16 accurate sampled", 0.11},
+    {"enc-uniform f16 fast sampled", 0.23},     {"enc-uniform f8_e4m3 fast sampled", 0.22},
+};
+// What is the fastest here, where points land anywhere, takes 29 % longer than the chosen kernel
+// where they are local (enc-local).
+const std::map<std::string, double> kLimitsBesideChoosable = {
+    {"enc-uniform f8_e4m3 fast sampled", 0.12},
+};
+
+double limit_of(std::map<std::string, double> const& limits, std::string const& name) {
+  auto const found = limits.find(name);
+  return found == limits.end() ? kLimit : found->second;
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+std::string summary(const char* beside, std::vector<double> const& regrets) {
+  double sum = 0;
+  for (double const regret : regrets) sum += regret;
+  return fmt::format("regret beside {}: median {:.1f} %, mean {:.1f} %, worst {:.1f} %", beside,
+                     100 * median(regrets), 100 * sum / static_cast<double>(regrets.size()),
+                     100 * *std::max_element(regrets.begin(), regrets.end()));
+}
+
+constexpr bool kHasGpuKernels = MSDA_HAS_CUDA != 0;
+constexpr const char* kBaseline = "bench/baselines/h200.csv";
 
 }  // namespace
 
-TEST_CASE("on an H200 the kernel predicted fastest is nearly the fastest one measured") {
-  std::vector<double> regrets;
-  for (auto const& [name, measured] : measurements(source_path("bench/baselines/h200.csv"))) {
-    double const regret = regret_of(measured);
-    if (regret < 0) continue;  // built without CUDA
+TEST_CASE("on an H200 the kernel predicted fastest is nearly the fastest one measured" *
+          doctest::skip(!kHasGpuKernels)) {
+  auto const rows = measurements(source_path(kBaseline));
+  CHECK(rows.size() > 40);
+  std::vector<double> beside_all, beside_choosable;
+  for (auto const& [name, measured] : rows) {
     CAPTURE(name);
-    CHECK(regret < limit_of(name));
-    regrets.push_back(regret);
+    Regret const regret = regret_of(measured, ranking_of(measured));
+    REQUIRE_FALSE(regret.chosen.empty());
+    CHECK(regret.beside_all < limit_of(kLimitsBesideAll, name));
+    CHECK(regret.beside_choosable < limit_of(kLimitsBesideChoosable, name));
+    beside_all.push_back(regret.beside_all);
+    beside_choosable.push_back(regret.beside_choosable);
+    if (regret.beside_all < 0.05) continue;
+    MESSAGE(fmt::format("{}: {} is {:.1f} % slower than {}", name, regret.chosen,
+                        100 * regret.beside_all, regret.fastest));
   }
-  if (regrets.empty()) return;
-  CHECK(regrets.size() > 40);
-  std::sort(regrets.begin(), regrets.end());
-  MESSAGE(fmt::format("{} problems: median regret {:.1f} %, worst {:.1f} %", regrets.size(),
-                      100 * regrets[regrets.size() / 2], 100 * regrets.back()));
-  CHECK(regrets[regrets.size() / 2] < 0.01);
+  MESSAGE(fmt::format("{} problems; {}; {}", rows.size(), summary("all kernels", beside_all),
+                      summary("those that may be chosen", beside_choosable)));
+  CHECK(median(beside_all) < 0.01);
+  CHECK(median(beside_choosable) < 0.01);
+  for (auto const& limits : {kLimitsBesideAll, kLimitsBesideChoosable}) {
+    for (auto const& [name, limit] : limits) CHECK_MESSAGE(rows.contains(name), name);
+  }
+}
+
+// Where points land decides what misses L1 and is not in the predictions.
+TEST_CASE("on an H200 predictions are times, those of kernels for tuning too" *
+          doctest::skip(!kHasGpuKernels)) {
+  struct Errors {
+    std::size_t count = 0;
+    double sum = 0, squares = 0, worst = 0;
+  };
+  std::map<bool, Errors> all;  // by whether only tuning chooses them
+  for (auto const& [name, measured] : measurements(source_path(kBaseline))) {
+    for (Ranked const& ranked : ranking_of(measured)) {
+      double const us = time_of(measured, ranked);
+      if (us == 0) continue;
+      double const error = std::log(ranked.predicted_us / us);
+      CAPTURE(name);
+      CAPTURE(ranked.kernel.variant->id);
+      CAPTURE(us);
+      CAPTURE(ranked.predicted_us);
+      CHECK(std::abs(error) < std::log(2.0));
+      Errors& errors = all[ranked.kernel.variant->only_by_tuning];
+      ++errors.count;
+      errors.sum += error;
+      errors.squares += error * error;
+      errors.worst = std::max(errors.worst, std::abs(error));
+    }
+  }
+  REQUIRE(all.size() == 2);
+  for (auto const& [only_by_tuning, errors] : all) {
+    double const count = static_cast<double>(errors.count);
+    double const mean = std::exp(errors.sum / count);
+    double const size = std::exp(std::sqrt(errors.squares / count));
+    MESSAGE(fmt::format(
+        "{} times of kernels {}: predictions are {:.3f} of them in the mean, off by a factor of "
+        "{:.2f} in the mean and of {:.2f} at most",
+        errors.count, only_by_tuning ? "that only tuning chooses" : "that may be chosen", mean,
+        size, std::exp(errors.worst)));
+    CHECK(errors.count > 40);
+    CHECK(mean > 0.9);
+    CHECK(mean < 1.1);
+    CHECK(size < 1.25);
+  }
+}
+
+TEST_CASE("kernels that only tuning chooses are ranked and never the first" *
+          doctest::skip(!kHasGpuKernels)) {
+  int tried = 0, predicted_faster = 0;
+  for (auto const& [name, measured] : measurements(source_path(kBaseline))) {
+    CAPTURE(name);
+    std::vector<Ranked> const ranking = ranking_of(measured);
+    CHECK(ranking.front().may_be_chosen());
+    double last_us = 0;
+    for (Ranked const& ranked : std::span(ranking).subspan(1)) {
+      if (ranked.rejected != Reason::kNone) break;
+      CHECK(ranked.predicted_us >= last_us);
+      last_us = ranked.predicted_us;
+      if (ranked.may_be_chosen()) {
+        CHECK(ranked.predicted_us >= ranking.front().predicted_us);
+        continue;
+      }
+      ++tried;
+      predicted_faster += ranked.predicted_us < ranking.front().predicted_us ? 1 : 0;
+      std::string const line = fmt::format("  {}  predicted {:.1f} us, only chosen by tuning\n",
+                                           ranked.kernel.variant->id, ranked.predicted_us);
+      CHECK(explain_text(ranking).find(line) != std::string::npos);
+    }
+    std::string const first = explain_text({ranking.front()});
+    CHECK(first == fmt::format("1  {}  predicted {:.1f} us\n", ranking.front().kernel.variant->id,
+                               ranking.front().predicted_us));
+  }
+  CHECK(tried > 40);
+  CHECK(predicted_faster > 0);  // else the flag would make no difference
+}
+
+TEST_CASE("only tuning chooses the kernels that keep levels, and no others") {
+  for (std::size_t i = 0; i < kernel_count(); ++i) {
+    Variant const& variant = *kernel_at(i).variant;
+    CAPTURE(variant.id);
+    CHECK(variant.only_by_tuning == keeps_levels(variant.id));
+  }
 }

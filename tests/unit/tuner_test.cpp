@@ -121,6 +121,18 @@ TEST_CASE("a winner that does not win again is not believed") {
   CHECK(trials.order.back() == 0);
 }
 
+TEST_CASE("kernels may be predicted faster than the heuristic's choice") {
+  // As those that only tuning chooses may be: they are front runners, and tried by their
+  // prediction.
+  FakeTrials trials({always(1000), always(700), always(900), always(500)});
+  Choice const choice = choose(trials, {10, 8, 12, 101});
+  CHECK(choice.kernel == 1);
+  CHECK(choice.tried_count == 3);  // ten times the choice's prediction is too much
+  CHECK(choice.heuristic_us == 1000);
+  FakeTrials slower({always(1000), always(1100), always(1200)});
+  CHECK(choose(slower, {10, 1, 2}).kernel == 0);
+}
+
 TEST_CASE("every other round is run backwards") {
   FakeTrials trials({always(1000), always(1000), always(1000)});
   choose(trials, {10, 11, 12});

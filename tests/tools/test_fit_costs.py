@@ -1,0 +1,206 @@
+"""tools/fit_costs on times made from known constants: does it find them again?"""
+
+import importlib.util
+import os
+import pathlib
+import random
+import re
+import subprocess
+import sys
+import textwrap
+from importlib.machinery import SourceFileLoader
+
+import numpy as np
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TOOL = ROOT / "tools" / "fit_costs"
+sys.path.insert(0, str(ROOT / "tools"))
+from measurements import measured_problem, read_csv, write_drawn  # noqa: E402
+
+# A model of few constants in the place of msda_cost_model: the same words, the same bytes.
+STUB = """
+#!{python}
+import json, struct, sys
+NAMES = ["a.launch_us", "a.point_ns", "a.f16_factor", "a.large_us", "b.launch_us"]
+SOURCES = {sources}
+if len(sys.argv) == 1:
+    print(json.dumps(list(zip(NAMES, SOURCES))))
+    sys.exit()
+rows = json.load(open(sys.argv[1]))
+if any(row["heads"] == 13 for row in rows):
+    sys.exit("stub: error: 13 heads are too many")
+while len(read := sys.stdin.buffer.read(40)) == 40:
+    launch, point, f16, large, _ = struct.unpack("5d", read)
+    for row in rows:
+        points = row["batch"] * row["queries"] * row["heads"] * sum(row["points"]) / row["sm_count"]
+        factor = f16 if row["value_dtype"] == "F16" else 1
+        if row["kernel_id"].startswith("a.plain"):
+            factor *= 1.1
+        us = launch + 1e-3 * point * points * factor + (large if row["heads"] > 64 else 0)
+        sys.stdout.buffer.write(struct.pack("d", us))
+    sys.stdout.flush()
+"""
+TRUTH = {"a.launch_us": 5.0, "a.point_ns": 2.0, "a.f16_factor": 0.6}
+FAR = [8.0, 1.0, 1.0, 3.0, 4.0]  # in the sources
+NEAR = [5.0, 2.0, 0.6, 3.0, 4.0]
+
+
+def stub(folder, sources):
+    program = folder / "model"
+    program.write_text(textwrap.dedent(STUB).lstrip().format(python=sys.executable, sources=sources))
+    program.chmod(0o755)
+    return program
+
+
+def drawn_rows(count, kernels=("a.fast@1", "a.plain@1"), seed=1):
+    rng = random.Random(seed)
+    for problem in range(count):
+        dtype = rng.choice(["f32", "f16"])
+        sizes = {"problem": problem, "batch": rng.choice([1, 2, 8]), "heads": 8, "channels": 32,
+                 "levels": "40x60 20x30", "points": "4 4", "queries": round(10 ** rng.uniform(2, 4.5)),
+                 "pattern": "local", "operation": "forward", "value_dtype": dtype, "coord_dtype": "f32",
+                 "math_mode": "accurate", "input_mode": rng.choice(["sampled", "fused2"]), "only_by_tuning": 0,
+                 "predicted_us": 0, "q1_us": 0, "q3_us": 0}
+        yield from (sizes | {"kernel_id": kernel} for kernel in kernels)
+
+
+def true_time(row):
+    points = row["batch"] * row["queries"] * row["heads"] * 8 / 132
+    factor = (TRUTH["a.f16_factor"] if row["value_dtype"] == "f16" else 1) * (1.1 if "plain" in row["kernel_id"] else 1)
+    return TRUTH["a.launch_us"] + 1e-3 * TRUTH["a.point_ns"] * points * factor
+
+
+def write(path, noise=0.0, **changes):
+    rng = random.Random(2)
+    rows = [row | {"median_us": true_time(row) * (1 + noise * rng.uniform(-1, 1))} | changes for row in drawn_rows(150)]
+    write_drawn(path, "made up", rows)
+    return path
+
+
+def fit_costs(*arguments):
+    return subprocess.run([sys.executable, TOOL, *map(str, arguments)], capture_output=True, text=True)
+
+
+def fitted(output):
+    return {name: float(value) for name, value in re.findall(r"^(\S+\.\S+) +\S+ +(\S+) +\S+% +\S+%$", output, re.M)}
+
+
+@pytest.mark.parametrize("noise, tolerance", [(0, 1e-3), (0.03, 0.02)])
+@pytest.mark.parametrize("name", ["drawn.csv", "drawn.csv.gz"])
+def test_known_constants_are_found_again(tmp_path, name, noise, tolerance):
+    done = fit_costs("--model", stub(tmp_path, FAR), write(tmp_path / name, noise))
+    assert done.returncode == 0, done.stderr
+    assert fitted(done.stdout) == pytest.approx(TRUTH, rel=tolerance)
+    # No row has more than 64 heads, and none is of b.
+    assert "large_us" not in done.stdout and "b.launch_us" not in done.stdout
+    assert "300 times of 150 problems" in done.stdout
+
+
+def test_a_constant_that_the_data_leave_open_is_said_to_be(tmp_path):
+    path = write(tmp_path / "drawn.csv", 0.1, queries=50, value_dtype="f32")
+    done = fit_costs("--model", stub(tmp_path, FAR), path)
+    assert re.search(r"^a.point_ns +1 +not identified by these data$", done.stdout, re.M), done.stdout
+
+
+def test_check_fails_where_the_sources_are_far_off(tmp_path):
+    path = write(tmp_path / "drawn.csv", 0.03)
+    far = fit_costs("--check", "--model", stub(tmp_path, FAR), path)
+    assert far.returncode == 1 and "much worse than the fitted ones" in far.stderr
+    assert fit_costs("--check", "--model", stub(tmp_path, NEAR), path).returncode == 0
+
+
+def test_regret_is_of_the_kernel_predicted_fastest(tmp_path):
+    rows = [row | {"median_us": 10 if "fast" in row["kernel_id"] else 8} for row in drawn_rows(5)]
+    write_drawn(tmp_path / "drawn.csv", "made up", rows)
+    done = fit_costs("--model", stub(tmp_path, NEAR), tmp_path / "drawn.csv")
+    assert "regret: median 25.0%, mean 25.0%, 90 % at most 25.0%, worst 25.0%" in done.stdout
+
+
+@pytest.mark.parametrize("changes, message", [
+    ({"median_us": 0}, "row 1: median_us is '0': must be a time above 0"),
+    ({"median_us": "nan"}, "row 1: median_us is 'nan': must be a time above 0"),
+    ({"levels": "40 60"}, "row 1: "),
+    ({"input_mode": "other"}, "row 1: input_mode is 'other': must be sampled, fused2 or fused4"),
+    ({"heads": 13}, "stub: error: 13 heads are too many"),
+])
+def test_data_that_cannot_be_used(tmp_path, changes, message):
+    done = fit_costs("--model", stub(tmp_path, FAR), write(tmp_path / "drawn.csv", **changes))
+    assert done.returncode == 2 and message in done.stderr, done.stderr
+
+
+def test_a_model_that_is_not_built(tmp_path):
+    done = fit_costs("--model", tmp_path / "gone", write(tmp_path / "drawn.csv"))
+    assert done.returncode == 2 and "gone does not exist: build the target msda_cost_model" in done.stderr
+
+
+# The library's own model: times are made from constants that differ from those in the sources.
+
+PERSISTENT = ["persistent.sm80.{t}.d32.pany.s1", "persistent.sm80.{t}.d64.pany.s1", "persistent.sm80.{t}.d16.pany.s1"]
+DIRECT = ["direct.sm75.{t}.d32.pany", "direct.sm75.{t}.d64.pany", "direct.sm75.{t}.d16.pany"]
+
+
+@pytest.fixture(scope="module")
+def tool():
+    loader = SourceFileLoader("fit_costs", str(TOOL))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("fit_costs", loader))
+    loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def library_model():
+    path = pathlib.Path(os.environ.get("MSDA_COST_MODEL", ROOT / "build" / "release" / "bench" / "msda_cost_model"))
+    if not path.exists():
+        pytest.fail(f"{path} does not exist: build the target msda_cost_model, or set MSDA_COST_MODEL")
+    return path
+
+
+def kernels_of(row, known):
+    """Two kernels that take the problem, ids with the revisions that the library has."""
+    wanted = [name.format(t=row["value_dtype"]) for name in (PERSISTENT, DIRECT)
+              for name in name if f".d{row['channels']}." in name]
+    return [next(k for k in known if k.startswith(name + "@")) for name in wanted]
+
+
+def library_rows(known, count):
+    rng = random.Random(3)
+    for problem in range(count):
+        levels = [(rng.randint(10, 100), rng.randint(10, 100)) for _ in range(rng.randint(1, 4))]
+        row = {"problem": problem, "batch": rng.choice([1, 2, 8]), "heads": rng.choice([1, 4, 8]),
+               "channels": rng.choice([16, 32, 64]), "levels": " ".join(f"{h}x{w}" for h, w in levels),
+               "points": " ".join([str(rng.choice([1, 2, 3, 4, 8, 16]))] * len(levels)),
+               "queries": round(10 ** rng.uniform(2, 4.5)), "pattern": "uniform", "operation": "forward",
+               "value_dtype": rng.choice(["f32", "f16", "bf16"]), "coord_dtype": "f32", "math_mode": "accurate",
+               "input_mode": "sampled", "only_by_tuning": 0, "predicted_us": 0, "median_us": 1, "q1_us": 1, "q3_us": 1}
+        yield from (row | {"kernel_id": kernel} for kernel in kernels_of(row, known))
+
+
+def test_the_librarys_own_constants_are_found_again(tool, library_model, tmp_path):
+    known = re.findall(r"`(\S+@\d+)`", (ROOT / "docs/kernels.md").read_text())
+    rows = list(library_rows(known, 600))
+    path = tmp_path / "drawn.csv"
+    write_drawn(path, "made up", rows)
+    problems = [measured_problem(row, {}) | {"sm": 90, "sm_count": 132, "kernel_id": row["kernel_id"]}
+                for row in read_csv(path, ())[1]]
+    try:
+        model = tool.Model(library_model, problems)
+    except tool.Refused as refused:
+        if "no kernel is" in str(refused):
+            pytest.skip("built without CUDA: no GPU kernels")
+        raise
+    rng = np.random.default_rng(4)
+    truth = model.values * rng.uniform(0.75, 1.33, len(model.values))
+    times = model.predict(truth) * (1 + 0.01 * rng.uniform(-1, 1, len(rows)))
+    model.close()
+    write_drawn(path, "made up", [row | {"median_us": time} for row, time in zip(rows, times)])
+    done = fit_costs("--model", library_model, path)
+    assert done.returncode == 0, done.stderr
+    found = fitted(done.stdout)
+    wanted = {name: value for name, value in zip(model.names, truth) if name in found}
+    assert {"direct.launch_us", "direct.wait_us", "direct.row_ns", "persistent.f32_launch_us", "persistent.b16_job_ns",
+            "persistent.b16_step_ns", "persistent.f32_step_ns"} <= found.keys()
+    assert found == pytest.approx(wanted, rel=0.1)
+    assert np.median([abs(found[n] / wanted[n] - 1) for n in found]) < 0.02
+    assert re.search(r"fitted: predictions are off by 0\.\d%", done.stdout)
+    assert re.search(r"sources: predictions are off by \d\d\.\d%", done.stdout)
