@@ -73,13 +73,13 @@ std::string bench_json(std::vector<BenchRow> const& rows, BenchSettings const& s
 
 std::string bench_csv(std::vector<BenchRow> const& rows) {
   std::string text =
-      "workload,operation,kernel_id,value_dtype,coord_dtype,math_mode,input_mode,median_us,spread_"
-      "us,"
-      "max_error\n";
+      "workload,operation,kernel_id,value_dtype,coord_dtype,math_mode,input_mode,median_us,q1_us,"
+      "q3_us,max_error\n";
   for (BenchRow const& row : rows) {
     std::string const times =
-        is_timed(row) ? fmt::format("{:.1f},{:.1f}", row.timing.median(), row.timing.spread())
-                      : std::string(",");
+        is_timed(row) ? fmt::format("{:.1f},{:.1f},{:.1f}", row.timing.median(),
+                                    row.timing.quantile(0.25), row.timing.quantile(0.75))
+                      : std::string(",,");
     text +=
         fmt::format("{},{},{},{},{},{},{},{},{:.3e}\n", row.workload, operation_name(row.spec),
                     row.kernel_id, type_name(row.spec.value_dtype), type_name(row.spec.coord_dtype),

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <utility>
 
 namespace msda::cli {
@@ -116,9 +117,11 @@ std::vector<NamedArray> make_results(ProblemSpec const& spec,
   return results;
 }
 
-double Timing::median() const {
-  std::size_t const count = microseconds.size();
-  return 0.5 * (microseconds[(count - 1) / 2] + microseconds[count / 2]);
+double Timing::quantile(double fraction) const {
+  double const at = fraction * static_cast<double>(microseconds.size() - 1);
+  auto const below = static_cast<std::size_t>(at);
+  std::size_t const above = std::min(below + 1, microseconds.size() - 1);
+  return std::lerp(microseconds[below], microseconds[above], at - static_cast<double>(below));
 }
 
 Timing time_runs(Runner& runner, TimingOptions const& options) {

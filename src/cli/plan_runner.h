@@ -59,9 +59,10 @@ struct Timing {
   std::vector<double> microseconds;  // sorted, one a timed run
 
   double min() const { return microseconds.front(); }
-  double median() const;
+  double median() const { return quantile(0.5); }
   double max() const { return microseconds.back(); }
-  double spread() const { return max() - min(); }
+  // What this fraction of the runs did not exceed, between two runs by a line.
+  double quantile(double fraction) const;
 };
 
 struct TimingOptions {

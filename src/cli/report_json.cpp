@@ -54,10 +54,8 @@ Json problem_json(ProblemSpec const& spec) {
 }
 
 Json timing_json(Timing const& timing) {
-  return {{"median", timing.median()},
-          {"min", timing.min()},
-          {"max", timing.max()},
-          {"runs", timing.microseconds}};
+  return {{"median", timing.median()},   {"min", timing.min()}, {"q1", timing.quantile(0.25)},
+          {"q3", timing.quantile(0.75)}, {"max", timing.max()}, {"runs", timing.microseconds}};
 }
 
 }  // namespace msda::cli
