@@ -1,0 +1,96 @@
+"""Tests of what is in tools/, much of which works on machines that continuous integration has not.
+
+tools/gpu_check runs in a copy of the source folder that has nothing but the tools and stubs of the programs that
+they run (gpu_stubs).
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+STUBS = ROOT / "tests" / "tools" / "gpu_stubs"
+TEST_CASE = re.compile(r'TEST_CASE\(\s*"([^"]*)"\s*\*\s*needs_(gpu\(\)|gpus\(2\))')
+SUITES = {"gpu()": "gpu", "gpus(2)": "two gpus"}
+
+
+def gpu_cases():
+    """Suite and name of the GPU tests of the program msda_test_kernel, as its sources have them."""
+    cases = []
+    for path in sorted((ROOT / "tests" / "kernel").glob("*.cpp")):
+        text = path.read_text()
+        found = [(SUITES[needs], name) for name, needs in TEST_CASE.findall(text)]
+        assert len(found) == len(re.findall(r"\bneeds_gpus?\(", text)), f"{path}: not all names found"
+        cases += found
+    return cases
+
+
+class Machine:
+    """A machine with a GPU, as far as tools/gpu_check can tell."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.results = folder / "build" / "gpu_check"
+        self.baseline = folder / "bench" / "baselines" / "h200.csv"
+        (folder / "tools").mkdir(parents=True)
+        for name in ("gpu_check", "baseline", "measurements.py"):
+            shutil.copy(ROOT / "tools" / name, folder / "tools")
+        shutil.copytree(ROOT / "tools" / "lib", folder / "tools" / "lib")
+        for program in ("cmake", "nvcc", "nvidia-smi", "compute-sanitizer"):
+            self.install(f"build/venv/bin/{program}", STUBS)
+        for program in ("msda", "msda_planted_gpu_bugs", *(f"msda_test_{n}" for n in ("unit", "contract", "kernel"))):
+            self.install(f"build/release/bin/{program}", STUBS)
+        self.set_cases(gpu_cases())
+
+    def install(self, place, program):
+        path = self.folder / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
+        path.symlink_to(program)
+
+    def set_cases(self, cases):
+        (self.folder / "cases").write_text("".join(f"{suite}|{name}\n" for suite, name in cases))
+
+    def run(self, script, *arguments, **variables):
+        """Exit status and output of a tool."""
+        ours = ("MSDA_", "STUB_", "CUDA_")
+        environment = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
+        environment |= {"STUB_CASES": str(self.folder / "cases")} | variables
+        result = subprocess.run(
+            [self.folder / "tools" / script, *map(str, arguments)],
+            env=environment,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=300,
+        )
+        return result.returncode, result.stdout
+
+    def check(self, *arguments, fault="", **variables):
+        """Exit status of tools/gpu_check, and what it says in the summary and before it."""
+        status, text = self.run("gpu_check", *arguments, STUB_FAULT=fault, **variables)
+        before, _, summary = text.partition("\n==> Summary\n")
+        return status, summary, before
+
+
+@pytest.fixture(scope="session")
+def measured(tmp_path_factory):
+    """A CSV of the whole of tools/gpu_check bench."""
+    machine = Machine(tmp_path_factory.mktemp("measured"))
+    status, summary, _ = machine.check("bench")
+    assert status == 0
+    assert "skipped: the comparison with a baseline: there is no bench/baselines/h200.csv" in summary
+    return machine.results / "bench.csv"
+
+
+@pytest.fixture
+def machine(tmp_path, measured):
+    """One that has a baseline."""
+    machine = Machine(tmp_path)
+    status, text = machine.run("baseline", measured, machine.baseline, "--keep", "one stub")
+    assert status == 0, text
+    return machine
