@@ -1,0 +1,137 @@
+"""tools/gpu_check passes where all is well, and fails for each fault that it is there to find."""
+
+import os
+import pathlib
+import re
+
+import pytest
+from conftest import ROOT, gpu_cases
+
+
+def part_results(summary):
+    return dict(re.findall(r"^(\w+) +(passed|FAILED) ", summary, re.MULTILINE))
+
+
+def test_passes_where_all_is_well(machine):
+    status, summary, before = machine.check()
+    assert status == 0, before + summary
+    assert part_results(summary) == dict.fromkeys(("build", "tests", "sanitize", "bench"), "passed")
+    # Random problems: so many forward, so many backward; what else runs has its own numbers.
+    numbers = re.findall(r"\[random \] (\w+) problems, sm limit (\w+)", summary)
+    assert numbers == [("default", "none"), ("2000", "none"), ("500", "none"), ("default", "none")]
+    count = sum(suite == "gpu" for suite, _ in gpu_cases())
+    ran = [int(n) for n in re.findall(rf'"gpu": {count} cases, (\d+) ran, 0 skipped', summary)]
+    assert ran == [1, 1, 1, count - 3]
+    assert "skipped: 1 test cases for two GPUs: there is one" in summary
+    assert summary.count(": found the planted bug: ") == 4
+    limits = re.findall(r"^ +(\w+), (\w+) multiprocessors: \d+ test cases, \w+ SUMMARY: 0", summary, re.MULTILINE)
+    assert len(limits) == len(set(limits)) == 12 and {limit for _, limit in limits} == {"all", "1", "3"}
+    for tool, limit in limits:
+        log = (machine.results / f"sanitize_{tool}_{limit}.log").read_text()
+        assert f"[random ] 12 problems, sm limit {limit.replace('all', 'none')}\n" in log
+    assert "[baseline] 9 rows, 0 of them new; 0 slower, 0 with a larger error, 0 whose check failed, 0 not" in summary
+
+
+@pytest.mark.parametrize(
+    ("fault", "parts", "said"),
+    [
+        ("no_handle", ["tests", "sanitize"], r"FAILED: 0 of the \d+ test cases chosen from suite \"gpu\" ran"),
+        ("one_less", ["tests", "sanitize"], r"FAILED: 0 of the 1 test cases chosen from suite \"gpu\" ran"),
+        ("ends_early", ["tests", "sanitize"], r"FAILED: none of the 1 test cases"),
+        ("wrong_element", ["tests", "sanitize", "bench"], r"FAILED: msda bench: f16 bev-local,enc-local fast"),
+        ("plant_not_found", ["sanitize"], r"FAILED: racecheck: the planted bug was not found: exit status 0 "),
+        ("plant_of_another_tool", ["sanitize"], r"FAILED: synccheck: the planted bug was not found: exit status 9 "),
+        ("sanitizer_crashes", ["sanitize"], r"FAILED: initcheck: the planted bug was not found: exit status 255 "),
+        ("finding", ["sanitize"], r"FAILED: initcheck, 3 multiprocessors"),
+        ("warning", ["sanitize"], r"FAILED: racecheck, 1 multiprocessors"),
+        ("no_summary", ["sanitize"], r"FAILED: memcheck, all multiprocessors"),
+        ("slower", ["bench"], r"f16 +f32 +fast +fused2 +100\.0 +150\.0 us +1\.500  revision 1 -> 2  SLOWER"),
+        ("larger_error", ["bench"], r"LARGER ERROR: error_share 0\.2 -> 0\.8"),
+        ("lost_row", ["bench"], r"direct\.sm75\.bf16\.dany\.pany .* NOT MEASURED"),
+        ("bench_stops", ["bench"], r"FAILED: msda bench: f16 bev-local,enc-local fast"),
+    ],
+)
+def test_a_fault_fails_its_parts_and_is_named(machine, fault, parts, said):
+    status, summary, before = machine.check(*parts, fault=fault)
+    assert status == 1
+    assert part_results(summary) == dict.fromkeys(parts, "FAILED"), before + summary
+    assert re.search(said, summary), summary
+
+
+def test_a_build_that_fails_ends_it(machine):
+    status, summary, _ = machine.check(fault="does_not_build")
+    assert status == 1 and part_results(summary) == {"build": "FAILED"}
+    for part in ("tests", "sanitize", "bench"):
+        assert f"skipped: {part} (the build failed)" in summary
+
+
+def test_no_gpu_ends_it(machine):
+    status, summary, before = machine.check(fault="no_gpu")
+    assert status == 1 and summary == "" and "no NVIDIA GPU" in before
+
+
+@pytest.mark.parametrize(
+    ("name", "parts", "said"),
+    [
+        ("", ["tests", "sanitize"], 'msda_test_kernel has no test case of suite "gpu" that --test-case=*inside'),
+        ("random problems backward", ["tests"], 'of suite "gpu" that --test-case=random problems backward'),
+        ("2^31 elements", ["sanitize"], "no test case is called '*2^31 elements*', which the sanitizers leave out"),
+    ],
+)
+def test_a_filter_that_chooses_nothing_fails(machine, name, parts, said):
+    """As where the suite, or a test case that is asked for by its name, was renamed."""
+    machine.set_cases([case for case in gpu_cases() if name not in case[1]])
+    status, summary, before = machine.check(*parts)
+    assert status == 1
+    assert part_results(summary) == dict.fromkeys(parts, "FAILED"), before + summary
+    assert f"FAILED: {said}" in summary, summary
+
+
+def test_two_gpus_have_to_be_used(machine):
+    def two_gpus_line(**options):
+        status, summary, _ = machine.check("tests", **options)
+        return status, [line.strip() for line in summary.splitlines() if "two " in line.lower()]
+
+    status, lines = two_gpus_line(STUB_GPUS="2")
+    assert status == 0 and lines == ['[gpu    ] suite "two gpus": 1 cases, 1 ran, 0 skipped']
+    status, lines = two_gpus_line(STUB_GPUS="2", fault="second_gpu_skipped")
+    assert status == 1 and 'FAILED: 0 of the 1 test cases chosen from suite "two gpus" ran' in lines
+    # Only one of them may be seen.
+    status, lines = two_gpus_line(STUB_GPUS="2", CUDA_VISIBLE_DEVICES="1", fault="second_gpu_skipped")
+    assert status == 0 and lines == ["skipped: 1 test cases for two GPUs: there is one"]
+
+
+def test_rows_can_be_given_up(machine):
+    row = "dec forward direct.sm75.bf16.dany.pany bf16 f32 accurate sampled"
+    status, summary, _ = machine.check("bench", "--gone", row, fault="lost_row")
+    assert status == 0 and "0 not measured, 1 gone" in summary
+    status, summary, _ = machine.check("bench", "--gone", row)
+    assert status == 1 and f"--gone '{row}' NAMES NO ROW that is missing" in summary
+
+
+@pytest.mark.parametrize("variable", ["MSDA_TEST_PROBLEMS", "MSDA_SANITIZED_PROBLEMS"])
+@pytest.mark.parametrize("value", ["0", "-1", "many"])
+def test_no_problems_are_no_test(machine, variable, value):
+    status, _, before = machine.check("tests", **{variable: value})
+    assert status == 1 and f"must be at least 1, not '{value}'" in before
+
+
+def test_the_number_of_problems_can_be_chosen(machine):
+    status, summary, _ = machine.check("tests", MSDA_TEST_PROBLEMS="7")
+    assert status == 0 and summary.count("[random ] 7 problems") == 4
+
+
+def test_the_real_tests_fail_where_no_handle_can_be_created(machine):
+    """nvidia-smi answers, and CUDA sees no device: the case in which every GPU test skips."""
+    programs = pathlib.Path(os.environ.get("MSDA_CLI", ROOT / "build" / "release" / "bin" / "msda")).parent
+    for program in ("msda_test_unit", "msda_test_contract", "msda_test_kernel"):
+        if not (programs / program).exists():
+            pytest.fail(f"{programs / program} does not exist: build it, or set MSDA_CLI")
+        machine.install(f"build/release/bin/{program}", programs / program)
+    status, summary, before = machine.check("tests", CUDA_VISIBLE_DEVICES="")
+    assert status == 1 and part_results(summary) == {"tests": "FAILED"}, before + summary
+    # With the program's own words: what the stubs print is checked by this.
+    closing = re.search(r'\[gpu    \] suite "gpu": (\d+) cases, 0 ran, (\d+) skipped: \w', summary)
+    assert closing and closing[1] == closing[2], summary
+    chosen = re.findall(r'FAILED: 0 of the (\d+) test cases chosen from suite "gpu" ran', summary)
+    assert sum(map(int, chosen)) >= int(closing[1])
