@@ -97,7 +97,7 @@ pub type _bindgen_ty_6 = core::ffi::c_uint;
 /** How msda_plan_create() picks the kernel.
  @since 0.1*/
 pub type msda_plan_mode = i32;
-/// The kernel with the smallest predicted time, as msda_explain() ranks them.
+/// The kernel with the smallest predicted time, of those that are not chosen by tuning alone.
 pub const MSDA_PLAN_HEURISTIC: _bindgen_ty_7 = 0;
 /** The kernel measured fastest for this problem, from the handle's tuning records; that of
   MSDA_PLAN_HEURISTIC where no record is of the same problem, options, device, threads, library
@@ -963,8 +963,8 @@ extern "C" {
     ) -> msda_status;
 }
 extern "C" {
-    /** Says what each kernel makes of a problem, one line a kernel, those that take it first and by
- predicted time:
+    /** Says what each kernel makes of a problem, one line a kernel: those that take it first, the one
+ chosen, then by predicted time; ", only chosen by tuning" ends a line where that is so:
 
      1  simd.cpu.f32@1  predicted 812.3 us
      2  ref.cpu@1  predicted 91843.0 us
