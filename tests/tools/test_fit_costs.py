@@ -5,9 +5,9 @@ import os
 import pathlib
 import random
 import re
-import subprocess
 import sys
 import textwrap
+import types
 from importlib.machinery import SourceFileLoader
 
 import numpy as np
@@ -78,8 +78,24 @@ def write(path, noise=0.0, **changes):
     return path
 
 
-def fit_costs(*arguments):
-    return subprocess.run([sys.executable, TOOL, *map(str, arguments)], capture_output=True, text=True)
+@pytest.fixture(scope="module")
+def tool():
+    loader = SourceFileLoader("fit_costs", str(TOOL))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("fit_costs", loader))
+    loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def fit_costs(tool, capsys):
+    """Runs the script in this process: (exit status, what it printed, what it complained of)."""
+
+    def run(*arguments):
+        status = tool.main(list(map(str, arguments)))
+        printed = capsys.readouterr()
+        return types.SimpleNamespace(returncode=status, stdout=printed.out, stderr=printed.err)
+
+    return run
 
 
 def fitted(output):
@@ -88,7 +104,7 @@ def fitted(output):
 
 @pytest.mark.parametrize("noise, tolerance", [(0, 1e-3), (0.03, 0.02)])
 @pytest.mark.parametrize("name", ["drawn.csv", "drawn.csv.gz"])
-def test_known_constants_are_found_again(tmp_path, name, noise, tolerance):
+def test_known_constants_are_found_again(fit_costs, tmp_path, name, noise, tolerance):
     done = fit_costs("--model", stub(tmp_path, FAR), write(tmp_path / name, noise))
     assert done.returncode == 0, done.stderr
     assert fitted(done.stdout) == pytest.approx(TRUTH, rel=tolerance)
@@ -97,20 +113,20 @@ def test_known_constants_are_found_again(tmp_path, name, noise, tolerance):
     assert "300 times of 150 problems" in done.stdout
 
 
-def test_a_constant_that_the_data_leave_open_is_said_to_be(tmp_path):
+def test_a_constant_that_the_data_leave_open_is_said_to_be(fit_costs, tmp_path):
     path = write(tmp_path / "drawn.csv", 0.1, queries=50, value_dtype="f32")
     done = fit_costs("--model", stub(tmp_path, FAR), path)
     assert re.search(r"^a.point_ns +1 +not identified by these data$", done.stdout, re.M), done.stdout
 
 
-def test_check_fails_where_the_sources_are_far_off(tmp_path):
+def test_check_fails_where_the_sources_are_far_off(fit_costs, tmp_path):
     path = write(tmp_path / "drawn.csv", 0.03)
     far = fit_costs("--check", "--model", stub(tmp_path, FAR), path)
     assert far.returncode == 1 and "much worse than the fitted ones" in far.stderr
     assert fit_costs("--check", "--model", stub(tmp_path, NEAR), path).returncode == 0
 
 
-def test_regret_is_of_the_kernel_predicted_fastest(tmp_path):
+def test_regret_is_of_the_kernel_predicted_fastest(fit_costs, tmp_path):
     rows = [row | {"median_us": 10 if "fast" in row["kernel_id"] else 8} for row in drawn_rows(5)]
     write_drawn(tmp_path / "drawn.csv", "made up", rows)
     done = fit_costs("--model", stub(tmp_path, NEAR), tmp_path / "drawn.csv")
@@ -124,12 +140,12 @@ def test_regret_is_of_the_kernel_predicted_fastest(tmp_path):
     ({"input_mode": "other"}, "row 1: input_mode is 'other': must be sampled, fused2 or fused4"),
     ({"heads": 13}, "stub: error: 13 heads are too many"),
 ])
-def test_data_that_cannot_be_used(tmp_path, changes, message):
+def test_data_that_cannot_be_used(fit_costs, tmp_path, changes, message):
     done = fit_costs("--model", stub(tmp_path, FAR), write(tmp_path / "drawn.csv", **changes))
     assert done.returncode == 2 and message in done.stderr, done.stderr
 
 
-def test_a_model_that_is_not_built(tmp_path):
+def test_a_model_that_is_not_built(fit_costs, tmp_path):
     done = fit_costs("--model", tmp_path / "gone", write(tmp_path / "drawn.csv"))
     assert done.returncode == 2 and "gone does not exist: build the target msda_cost_model" in done.stderr
 
@@ -138,14 +154,6 @@ def test_a_model_that_is_not_built(tmp_path):
 
 PERSISTENT = ["persistent.sm80.{t}.d32.pany.s1", "persistent.sm80.{t}.d64.pany.s1", "persistent.sm80.{t}.d16.pany.s1"]
 DIRECT = ["direct.sm75.{t}.d32.pany", "direct.sm75.{t}.d64.pany", "direct.sm75.{t}.d16.pany"]
-
-
-@pytest.fixture(scope="module")
-def tool():
-    loader = SourceFileLoader("fit_costs", str(TOOL))
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("fit_costs", loader))
-    loader.exec_module(module)
-    return module
 
 
 @pytest.fixture(scope="module")
@@ -176,7 +184,7 @@ def library_rows(known, count):
         yield from (row | {"kernel_id": kernel} for kernel in kernels_of(row, known))
 
 
-def test_the_librarys_own_constants_are_found_again(tool, library_model, tmp_path):
+def test_the_librarys_own_constants_are_found_again(tool, fit_costs, library_model, tmp_path):
     known = re.findall(r"`(\S+@\d+)`", (ROOT / "docs/kernels.md").read_text())
     rows = list(library_rows(known, 600))
     path = tmp_path / "drawn.csv"
