@@ -64,13 +64,12 @@ def _wide(array):
 class _Taps:
     """The four pixels under every point of one level, and their bilinear weights."""
 
-    def __init__(self, value, level, coord, line_side="right"):
+    def __init__(self, value, level, coord):
         x, y = coord[..., 0], coord[..., 1]  # [B,Q,M,P]
         self.finite = np.isfinite(x) & np.isfinite(y)
         px = np.where(self.finite, x, -9.0) * level.width - 0.5
         py = np.where(self.finite, y, -9.0) * level.height - 0.5
-        pixel_before = np.floor if line_side == "right" else lambda p: np.ceil(p) - 1
-        x0, y0 = pixel_before(px), pixel_before(py)
+        x0, y0 = np.floor(px), np.floor(py)
         near = (x0 >= -1) & (x0 < level.width) & (y0 >= -1) & (y0 < level.height)
         px, py, x0, y0 = (np.where(near, a, -9.0) for a in (px, py, x0, y0))  # no huge integers
         self.fx, self.fy = px - x0, py - y0
@@ -134,19 +133,17 @@ def backward(
     *,
     value_border=0,
     value_scale=None,
-    line_side="right",
 ):
     """(grad_value, grad_coord, grad_weight) of sum(output * grad_output), in float64.
 
     grad_value is by the stored value, so it carries value_scale; border pixels get zero. The sample
-    has a kink where px or py is a whole number; grad_coord is the right-hand derivative there, by
-    definition, or the left-hand one with line_side="left"."""
+    has a kink where px or py is a whole number; grad_coord is the right-hand derivative there."""
     value, coord, weight = _scaled(value, value_scale), _wide(coord), _wide(weight)
     grad = _wide(grad_output)[:, :, :, None]  # [B,Q,M,1,D]
     grad_value, grad_coord = np.zeros_like(value), np.zeros_like(coord)
     grad_weight = np.zeros_like(weight)
     for level in levels_of(level_hw, points, value_border)[0]:
-        taps = _Taps(value, level, coord[:, :, :, level.points], line_side)
+        taps = _Taps(value, level, coord[:, :, :, level.points])
         w = np.where(taps.finite, weight[:, :, :, level.points], 0.0)
         v00, v01, v10, v11 = taps.pixels
         fx, fy = taps.fx[..., None], taps.fy[..., None]

@@ -82,7 +82,10 @@ std::vector<std::size_t> elements_to_check(std::size_t count) {
 void check_gradient(Forward& forward, TensorId input, std::vector<double> const& gradient,
                     double step, double tolerance) {
   double largest = 0;
-  for (double const g : gradient) largest = std::max(largest, std::fabs(g));
+  for (double const g : gradient) {
+    REQUIRE(std::isfinite(g));
+    largest = std::max(largest, std::fabs(g));
+  }
   REQUIRE(largest > 0);
   for (std::size_t const element : elements_to_check(gradient.size())) {
     double const difference = forward.central(input, element, step);

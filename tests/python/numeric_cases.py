@@ -79,6 +79,8 @@ def assert_close(name, found, exact, bound):
     wide = found.astype(np.float64)
     assert np.array_equal(np.isnan(wide), np.isnan(exact)), f"{name}: NaN in other places"
     number = np.isfinite(exact)
+    infinite = np.isinf(exact)
+    assert np.array_equal(wide[infinite], exact[infinite]), f"{name}: infinite in other places"
     error = np.abs(wide - exact)[number]
     allowed = (bound + half_ulp(exact, found.dtype))[number]
     worst = np.argmax(error - allowed) if error.size else 0

@@ -3,7 +3,10 @@
 #include "support/npz.h"
 #include "support/source_path.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <stdexcept>
 
@@ -58,6 +61,25 @@ std::vector<GoldenCase> read_all() {
 std::vector<GoldenCase> const& golden_cases() {
   static std::vector<GoldenCase> const cases = read_all();
   return cases;
+}
+
+std::string difference_from_file(std::vector<double> const& stored,
+                                 std::vector<double> const& actual) {
+  if (actual.size() != stored.size()) {
+    return fmt::format("{} elements, not {}", actual.size(), stored.size());
+  }
+  double largest = 0;
+  for (double const number : stored) {
+    if (!std::isfinite(number)) return "the file holds a number that is not finite";
+    largest = std::max(largest, std::fabs(number));
+  }
+  for (std::size_t i = 0; i < stored.size(); ++i) {
+    if (!(std::fabs(actual[i] - stored[i]) <= 1e-12 * largest)) {
+      return fmt::format("element {} is {:.17g}, the file has {:.17g}: allowed {:.3g}", i,
+                         actual[i], stored[i], 1e-12 * largest);
+    }
+  }
+  return "";
 }
 
 }  // namespace msda::test

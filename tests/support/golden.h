@@ -17,4 +17,9 @@ struct GoldenCase {
 // All files, read once.
 std::vector<GoldenCase> const& golden_cases();
 
+// "", or the first element that is further from the file's than 1e-12 of the array's largest, which
+// is what the files, float64 results of another program, are good to. A NaN is further.
+std::string difference_from_file(std::vector<double> const& stored,
+                                 std::vector<double> const& actual);
+
 }  // namespace msda::test

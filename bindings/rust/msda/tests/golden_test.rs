@@ -30,7 +30,8 @@ fn error_share(actual: &[f64], exact: &[f64]) -> f64 {
     error / largest.max(f64::MIN_POSITIVE)
 }
 
-/// Takes numbers on pixel lines out of the comparison: the C++ and Python tests compare both sides there.
+/// Takes numbers on pixel lines out of the comparison: float32 coordinates may lie on either side of them, and the
+/// C++ tests compare with both. In float64 the right-hand derivative is compared like any other number.
 fn accept_either_side_of_lines(actual: &mut [f64], exact: &[f64], distances: &[f64]) {
     assert!(actual.iter().all(|x| x.is_finite()));
     for ((a, e), distance) in actual.iter_mut().zip(exact).zip(distances) {
@@ -49,7 +50,7 @@ fn check_all_files<T: Number>(tolerance: f64) {
         for (name, actual) in run_all::<T>(&handle, &case, Some("ref.cpu@1")).unwrap() {
             let mut actual: Vec<f64> = actual.iter().map(|x| x.to_f64()).collect();
             let exact = case.array(&name);
-            if name == "grad_coord" {
+            if name == "grad_coord" && T::DTYPE == Dtype::F32 {
                 accept_either_side_of_lines(&mut actual, exact, &case.distances_from_lines());
             }
             let share = error_share(&actual, exact);
