@@ -6,11 +6,12 @@
 
 namespace msda::test {
 
-// The result tensors of the problem's operation. Each comes with the sum of the magnitudes that
-// were added up for each element, which is what rounding errors are proportional to.
+// The result tensors of the problem's operation, and of each element of output the sum of the
+// magnitudes that were added up for it, which is what rounding errors are proportional to. Those of
+// gradients are in gradient_bounds.h.
 struct OracleResult {
   Arrays values;
-  Arrays magnitudes;
+  std::vector<double> output_magnitudes;
 };
 
 OracleResult run_oracle(TestProblem const& problem);
@@ -21,10 +22,5 @@ enum class Slope { kOfMap, kOfPixel };
 // neighbouring pixels of the point's level, the zeros around it included. What errors of the
 // coordinates, or of the shares of pixels, are proportional to.
 std::vector<double> output_slopes(TestProblem const& problem, Slope slope);
-
-// 1 for each element of grad_coord, grad_offset and grad_reference that a point so near a pixel
-// line takes part in that float32 may see it on the other side, where the derivative is another;
-// else 0.
-Arrays float32_kinks(TestProblem const& problem);
 
 }  // namespace msda::test

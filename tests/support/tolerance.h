@@ -4,6 +4,7 @@
 #include "support/oracle.h"
 #include "support/test_problem.h"
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -17,11 +18,14 @@ enum class Arithmetic {
 };
 
 // Of one result tensor: what is exact, and how far from it each element may be before it is rounded
-// to the storage type.
+// to the storage type. A derivative at a pixel line, of which rounding chooses the side, lies
+// between exact - below and exact + above; elsewhere, and where the vectors are empty, both are 0.
 struct Expected {
   msda_dtype dtype = MSDA_F32;
   std::vector<double> exact;
   std::vector<double> bound;
+  std::vector<double> below = {};
+  std::vector<double> above = {};
 };
 
 // By TensorId; results that the problem does not have are empty.
