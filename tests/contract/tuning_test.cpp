@@ -345,16 +345,17 @@ TEST_CASE("a text with line ends of another system is the same text") {
   CHECK(export_records(handle) == ref.text);
 }
 
-TEST_CASE("a wrong line is named with what is wrong and nothing is added") {
-  RefRecord const ref;
-  std::string const& good = ref.text;
+namespace {
+
+struct WrongText {
+  std::string text;
+  std::string words;  // of the message
+};
+
+std::vector<WrongText> wrong_texts(std::string const& good) {
   std::string const line = good.substr(good.find('\n') + 1);
   std::string const longest(300, 'k');
-  struct Wrong {
-    std::string text;
-    std::string words;
-  };
-  std::vector<Wrong> const all = {
+  return {
       {"", "text_size is 0"},
       {"\n", "line 1: is '': must be 'libmsda tuning records 1'"},
       {"something else\n", "line 1: is 'something else'"},
@@ -408,9 +409,17 @@ TEST_CASE("a wrong line is named with what is wrong and nothing is added") {
       {replaced(good, "\n", "\n\n"), "line 2: has '' where 'version=' must be"},
       {good.substr(0, good.size() - 1) + " more=1\n", "line 2: ends in ' more=1'"},
   };
+}
+
+}  // namespace
+
+TEST_CASE("a wrong line is named with what is wrong and nothing is added") {
+  RefRecord const ref;
+  std::string const& good = ref.text;
+  std::string const line = good.substr(good.find('\n') + 1);
   TestHandle const handle(2);
   REQUIRE(import_records(handle, good).message == "");
-  for (Wrong const& wrong : all) {
+  for (WrongText const& wrong : wrong_texts(good)) {
     CAPTURE(wrong.words);
     // Behind a good record of another problem, which must not be added either.
     Answer const answer = import_records(handle, wrong.text);

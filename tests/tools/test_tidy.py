@@ -1,0 +1,138 @@
+"""tools/tidy finds the functions of a source whatever their layout, and says so where it cannot."""
+
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+
+from source_functions import ScanError, functions_of  # noqa: E402
+
+BODY = "\n".join(f"  work({i});" for i in range(10))
+
+# What opens a function of 10 lines of body, in front of its {.
+SIGNATURES = {
+    "one line": "int f(int a)",
+    "parameters on two lines": "static int f(int a,\n             int b) noexcept",
+    "result on a line of its own": "std::vector<int>\nf()",
+    "template": "template <typename T, int N = 3>\n  requires(N > 2)\nauto f(T (&a)[N]) -> decltype(a[0])",
+    "members before the body": "Thing::Thing(int a)\n    : Base(a),\n      b_{1, 2},\n      c_{a > 1 ? a : 2}",
+    "operator": "bool operator==(Thing const& a, Thing const& b)",
+    "assignment": "Thing& Thing::operator=(Thing const& other)",
+    "call operator": "int Thing::operator()(int a) const",
+    "default argument": 'void f(std::string text = "{", char sign = \'{\')',
+    "attribute": "[[nodiscard]] int f(int a)",
+    "struct as result": "struct point f(int a)",
+    "test case": 'TEST_CASE("a name with { in it" * needs_gpu())',
+    "kernel host": "void launch(Params const& p, cudaStream_t stream)",
+    "macro with an argument": "MSDA_NOINLINE(3) void f()",
+    "extern C": 'extern "C" int f(int a)',
+}
+
+
+def source(signature):
+    return f"int before = 1;\n{signature} {{\n{BODY}\n}}\nint behind = 2;\n"
+
+
+@pytest.mark.parametrize("name", SIGNATURES)
+def test_a_function_is_found(name):
+    signature = SIGNATURES[name]
+    found = functions_of(source(signature))
+    assert [(f.first_line, f.line_count) for f in found] == [(2, 12 + signature.count("\n"))]
+
+
+@pytest.mark.parametrize("name", SIGNATURES)
+def test_the_function_behind_is_found_too(name):
+    """A scanner that loses its place after one of them goes blind for the rest of the file."""
+    found = functions_of(source(SIGNATURES[name]) + source("void next()"))
+    assert len(found) == 2 and found[1].line_count == 12
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        "namespace a::b {{\n{}\n}}",
+        "namespace {{\n{}\n}}  // namespace",
+        'extern "C" {{\n{}\n}}',
+        "struct Thing : Base<int> {{\n  int a = 1, b{{2}};\n{}\n}};",
+        "class alignas(16) MSDA_EXPORT Thing final {{\n public:\n  Thing() = default;\n{}\n}};",
+        "template <class T>\nclass Thing {{\n{}\n}};",
+        "#if A\n#include <a>\n{}\n#else\nint x;\n#endif",
+    ],
+)
+def test_inside_what_is_no_function(around):
+    text = around.format(source("int f(int a)"))
+    assert [f.line_count for f in functions_of(text) if f.line_count > 3] == [12]
+
+
+def test_what_is_no_function():
+    text = """
+    const int kTable[] = {1, 2, {3}};
+    enum class Kind : int { kA, kB };
+    std::atomic<bool> flag{false};
+    constexpr std::size_t kMebibyte = std::size_t{1} << 20;
+    using Setter = std::function<void(int)>;
+    #define WORK(x) { work(x); }
+    const char* text = "} {" R"x( { )x" "\\"{";  // {
+    char brace = '{', quote = '"';  /* { */
+    int separated = 10'000'000;
+    struct Empty {};
+    void declared(int a, int b = {});
+    """
+    assert functions_of(text) == []
+
+
+def test_functions_in_tables_are_found():
+    text = "Setters const kAll = {\n  {1, [](int a) {\n" + BODY + "\n  }},\n};\n"
+    assert [f.line_count for f in functions_of(text)] == [12]
+
+
+def test_two_beginnings_of_one_function():
+    text = "#if A\nint f(int a) {\n#else\nint f(long a) {\n#endif\n" + BODY + "\n}\n" + source("int g()")
+    assert [f.line_count for f in functions_of(text)] == [15, 12]
+
+
+@pytest.mark.parametrize(
+    "text, line",
+    [
+        ("int f() {\n  if (a) {\n}\n", 1),
+        ("int a;\n}\n", 2),
+        ("int a;\n#endif\n", 2),
+        ("\n\nstrange {\n} int f();\n", 3),
+    ],
+)
+def test_what_is_not_understood_is_said(text, line):
+    with pytest.raises(ScanError) as caught:
+        functions_of(text)
+    assert caught.value.line == line
+
+
+def tidy_of(tmp_path, text):
+    """What the command says of a copy of the project with one more source."""
+    subprocess.run(["git", "clone", "-q", "--shared", "--no-checkout", ROOT, "copy"], cwd=tmp_path, check=True)
+    copy = tmp_path / "copy"
+    for folder in ("tools", "include"):
+        (copy / folder).mkdir()
+        for file in (ROOT / folder).iterdir():
+            if file.is_file():
+                (copy / folder / file.name).write_bytes(file.read_bytes())
+    (copy / "planted.cpp").write_text(text)
+    subprocess.run(["git", "add", "planted.cpp", "include"], cwd=copy, check=True)
+    return subprocess.run([sys.executable, copy / "tools/tidy"], capture_output=True, text=True)
+
+
+def test_the_command_fails_for_a_long_function(tmp_path):
+    long_body = "  work();\n" * 68
+    signature = "void f(int a,\n       int b) {\n"
+    result = tidy_of(tmp_path, signature + long_body + "}\n")
+    assert result.returncode == 1
+    assert "planted.cpp:1: a function of 71 lines; at most 70" in result.stdout
+
+
+def test_the_command_counts_what_it_saw(tmp_path):
+    result = tidy_of(tmp_path, "void f(int a,\n       int b) {\n" + "  work();\n" * 67 + "}\n")
+    assert result.returncode == 0, result.stdout
+    assert "lines of host code" in result.stdout
