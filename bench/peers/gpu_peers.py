@@ -2,8 +2,9 @@
 """Forward on a GPU: libmsda against what is installed of torch-ms-deform-attn and deformops.
 
 All of them run in one process on the same tensors, in turns, with L2 flushed before each call and device events
-around it. Outputs are compared with a float64 computation before any time is taken: a side that is off by more
-than its row allows stays in the table, with its error. A call of a peer is its Python function under no_grad(),
+around it. Outputs are compared with a float64 computation on the inputs as each side gets them before any time is
+taken: libmsda's have to be within its documented bound, the peers' within a tolerance of each type. A side that is
+off stays in the table, with its error, is named at the end, and makes the exit status 1. A call of a peer is its Python function under no_grad(),
 a call of libmsda is msda_execute() on a struct filled once, so that small workloads hold the peers' Python; with
 --graph all of them are replays of a CUDA graph instead.
 
@@ -18,8 +19,9 @@ import statistics
 import sys
 
 import torch
-from peer_data import (DTYPES, grid_sample, level_starts, make_tensors, msda_call, query_grids, require_known,
-                       workload_list)
+from peer_check import PEER_TOLERANCE, complaint
+from peer_data import (DTYPES, error_share_of, expected, level_starts, make_tensors, msda_call, query_grids,
+                       require_known, workload_list)
 
 MAIN = [w["name"] for w in workload_list() if w["group"] == "main"]
 FLUSH_BYTES = 256 << 20
@@ -67,6 +69,16 @@ def deformops_sides(value, level_hw, coord, weight):
             for backend in (Backend.TRITON, Backend.CUDA)}
 
 
+def as_given(side, value, level_hw, coord, weight):
+    """The tensors as a side of this name gets them."""
+    if side.startswith("ms_deform_attn"):
+        return value, level_hw, coord.to(value.dtype), weight.to(value.dtype)
+    if side.startswith("deformops"):
+        return value, level_hw, coord, weight.to(value.dtype)
+    dtype = value.dtype if " coord " in side else torch.float32
+    return value, level_hw, coord.to(dtype), weight.to(dtype)
+
+
 def libmsda_sides(handle, value, level_hw, coord, weight, query_hw):
     """The kernel that the library chooses: with coordinates and weights as they are, and in 16 bits; and in the
     fast math mode. And where it is another one, the kernel that the tuner finds."""
@@ -105,10 +117,19 @@ def largest_error(output, exact):
     return (output.reshape(exact.shape).double() - exact).abs().max().item()
 
 
-def exact_output(value, level_hw, coord, weight):
-    """In float64, a batch item at a time: the composition needs much memory."""
-    return torch.cat([grid_sample(value[b : b + 1].double(), level_hw, coord[b : b + 1].double(),
-                                  weight[b : b + 1].double()) for b in range(value.shape[0])])
+def error_shares(sides, tensors, dtype):
+    """Name to (largest error, the same over what is allowed)."""
+    groups = {}
+    for name in sides:
+        given = as_given(name, *tensors)
+        groups.setdefault((given[2].dtype, given[3].dtype, name.startswith("msda fast")), []).append(name)
+    errors = {}
+    for (_, _, fast), names in groups.items():
+        exact, bound = expected(*as_given(names[0], *tensors), dtype, fast and dtype == "f16")
+        for name in names:
+            allowed = bound if name.startswith("msda") else PEER_TOLERANCE[dtype]
+            errors[name] = error_share_of(sides[name], exact, 1.0), error_share_of(sides[name], exact, allowed)
+    return errors
 
 
 def captured(call):
@@ -149,15 +170,14 @@ def rows_of(work, dtype, handle, arguments):
     value, level_hw, coord, weight = make_tensors(work, "cuda")
     tensors = (value.to(DTYPES[dtype]), level_hw, coord, weight)
     sides = make_sides(handle, tensors, query_grids(work))
-    exact = exact_output(*tensors)
-    errors = {name: largest_error(call(), exact) for name, call in sides.items()}
-    del exact
+    errors = error_shares(sides, tensors, dtype)
     if arguments.graph:
         sides = {name: captured(call) for name, call in sides.items()}
     for name, microseconds in measure(sides, arguments.rounds).items():
         yield {"workload": work["name"], "value_dtype": dtype, "side": name,
                "median_us": statistics.median(microseconds), "min_us": min(microseconds),
-               "max_us": max(microseconds), "max_error": errors[name], "graph": arguments.graph}
+               "max_us": max(microseconds), "max_error": errors[name][0], "error_share": errors[name][1],
+               "graph": arguments.graph}
 
 
 def print_row(row):
@@ -183,6 +203,9 @@ def main():
     if arguments.json:
         about = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "msda": msda.build_info()}
         arguments.json.write_text(json.dumps({"about": about, "results": rows}, indent=1) + "\n")
+    wrong = [complaint(f"{r['workload']} {r['value_dtype']} {r['side']}", r["error_share"]) for r in rows]
+    if any(wrong):
+        sys.exit("\n".join(filter(None, wrong)))
 
 
 if __name__ == "__main__":

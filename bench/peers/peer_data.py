@@ -6,6 +6,7 @@ import pathlib
 import sys
 
 import torch
+from peer_check import allowed_errors, error_share, largest_steps
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
@@ -109,6 +110,36 @@ def grid_sample(value, level_hw, coord, weight):
     weights = weight.transpose(1, 2).reshape(B * M, 1, Q, L * P)
     output = (torch.stack(sampled, -2).flatten(-2) * weights).sum(-1)
     return output.view(B, M * D, Q).transpose(1, 2).contiguous()
+
+
+def level_images(value, level_hw):
+    """[B, M, D, H, W] of each level."""
+    parts = value.split([h * w for h, w in level_hw.tolist()], 1)
+    return [part.permute(0, 2, 3, 1).unflatten(3, hw) for part, hw in zip(parts, level_hw.tolist())]
+
+
+def expected(value, level_hw, coord, weight, output_dtype, fast=False):
+    """(exact output, error allowed for each of its elements), [B, Q, M D] in float64, of libmsda on these inputs. A
+    batch item at a time: the composition of grid_sample needs much memory."""
+    exact, products, steps, slopes = [], [], [], []
+    for b in range(value.shape[0]):
+        item = [tensor[b : b + 1].double() for tensor in (value, coord, weight)]
+        exact.append(grid_sample(item[0], level_hw, *item[1:]))
+        products.append(grid_sample(item[0].abs(), level_hw, item[1], item[2].abs()))
+        step = torch.stack([largest_steps(image) for image in level_images(item[0], level_hw)])  # [L, 1, M, D]
+        weights = item[2].abs().sum(-1)  # [1, Q, M, L]
+        sides = level_hw.amax(1).to(step)[:, None, None, None]
+        steps.append(torch.einsum("bqml,lbmd->bqmd", weights, step).flatten(2))
+        slopes.append(torch.einsum("bqml,lbmd->bqmd", weights, step * sides).flatten(2))
+    exact, products, steps, slopes = (torch.cat(parts) for parts in (exact, products, steps, slopes))
+    largest_value = value.double().abs().max().item() if fast else 0.0
+    points = weight[0, 0, 0].numel()
+    return exact, allowed_errors(exact, products, slopes, steps, points, output_dtype, fast, largest_value)
+
+
+def error_share_of(call, exact, allowed):
+    """Of what a call returns: the largest error over what is allowed, either one number or one an element."""
+    return error_share(call().reshape(exact.shape).double(), exact, allowed)
 
 
 def tuned_plan(problem, handle, tensors):

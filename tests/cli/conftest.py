@@ -15,6 +15,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden"
 sys.path.insert(0, str(GOLDEN))
+sys.path.insert(0, str(ROOT / "tests" / "support"))
 import oracle  # noqa: E402, F401 -- tests/golden/oracle.py, for the tests
 
 VARIABLES = ("BATCH_SIZE", "NUM_QUERY", "CHANNELS", "NUM_ITERATIONS")

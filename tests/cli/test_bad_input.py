@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from conftest import GOLDEN, golden, old_contract, usual_names, write_folder
+from gpu_machine import NO_DEVICE, must_work
 
 EDGES = GOLDEN / "edges.npz"
 
@@ -66,7 +67,7 @@ ARGUMENTS = [
     (["run", EDGES, "--value-border", 2], "run", "--value-border is '2': must be"),
     (["run", EDGES, "--kernel", "none.cpu@1"], "run", "none.cpu@1"),
     (["run", EDGES, "--kernel", "simd.cpu.f16@1"], "run", "value_dtype"),
-    (["run", EDGES, "--device", 0], "run", "CUDA"),
+    (["run", EDGES, "--device", NO_DEVICE], "run", f"handle_options.device is {NO_DEVICE}: "),
     (["run", EDGES, "--coord-dtype", "f8_e4m3"], "run", "must be f64, f32, f16 or bf16"),
     (["run", EDGES, "--output-dtype", "f8_e4m3"], "run", "must be f64, f32, f16 or bf16"),
     (["run", EDGES, "--gradients", "grad_value"], "run", "--gradients needs --backward"),
@@ -129,6 +130,17 @@ ARGUMENTS = [
 def test_arguments(msda, tmp_path, words, command, fragments):
     assert_refused(msda(*words, cwd=tmp_path), command, *fragments)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_gpu_is_used_or_refused(msda, msda_ok, tmp_path):
+    """What --device 0 does follows from the machine and the build, whichever they are."""
+    words = ("run", EDGES, "--device", 0, "--dtype", "f32", "--output", "out.npz")
+    if must_work(msda_ok("info")):
+        msda_ok(*words, cwd=tmp_path)
+        assert (tmp_path / "out.npz").exists()
+    else:
+        assert_refused(msda(*words, cwd=tmp_path), "run", "device is 0: ", "MSDA_DEVICE_CPU (-1)")
+        assert list(tmp_path.iterdir()) == []
 
 
 def test_full_disk(msda):

@@ -13,6 +13,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden"
 sys.path.insert(0, str(GOLDEN))
+sys.path.insert(0, str(ROOT / "tests" / "support"))
 
 import msda  # noqa: E402
 

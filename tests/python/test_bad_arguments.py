@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import msda
+from gpu_machine import NO_DEVICE, must_work
 
 WRONG = {  # what is changed in a call that is right: the exception and what its text must say
     "value of 3 axes": (
@@ -288,6 +289,30 @@ def test_exceptions_are_the_usual_ones_too():
     assert issubclass(msda.UnsupportedError, NotImplementedError)
     assert issubclass(msda.OutOfMemoryError, MemoryError)
     assert {kind.status for kind in msda.Error.__subclasses__()} == set(range(1, 9))
-    with pytest.raises(msda.CudaError, match="device is 0") as caught:
+
+
+def test_a_device_that_is_not_there():
+    """Without a driver or without CUDA in the library no device can be opened; else this one is out of range."""
+    expected = msda.InvalidArgumentError if must_work(msda.build_info()) else msda.CudaError
+    with pytest.raises(expected, match=f"handle_options.device is {NO_DEVICE}: ") as caught:
+        msda.Handle(device=NO_DEVICE)
+    assert type(caught.value) is expected and caught.value.status == expected.status
+
+
+@pytest.mark.skipif(must_work(msda.build_info()), reason="there is a GPU")
+def test_no_device_without_a_gpu():
+    with pytest.raises(msda.CudaError, match="device is 0: .*MSDA_DEVICE_CPU") as caught:
         msda.Handle(device=0)
     assert isinstance(caught.value, RuntimeError) and caught.value.status == 7
+
+
+@pytest.mark.skipif(not must_work(msda.build_info()), reason="there is no GPU, or no CUDA in the library")
+def test_device_0_of_a_gpu():
+    """Every kernel is for the CPU or for a GPU: a handle of the GPU refuses the former by name."""
+    problem = msda.Problem(
+        level_hw=[(4, 6)], points=4, batch=2, query_count=5, head_count=3, head_dim=8
+    )
+    handle = msda.Handle(device=0)
+    assert ".sm" in handle.plan(problem).info.kernel_id
+    with pytest.raises(msda.UnsupportedError, match="ref.cpu@1.*runs on the CPU"):
+        handle.plan(problem, kernel="ref.cpu@1")

@@ -77,10 +77,10 @@ struct Uncertain {
 struct CoordGradient {
   double value = 0, error = 0, below = 0, above = 0;
 
-  CoordGradient times(double factor, double u) const {
-    double const size = std::fabs(factor);
-    double const more = 4 * u * (std::fabs(value) + below + above);
-    CoordGradient result{value * factor, (error + more) * size, below * size, above * size};
+  CoordGradient times(double factor, Precision const& precision) const {
+    double const size = std::fabs(factor), largest = std::fabs(value) + below + above;
+    CoordGradient result{value * factor, error * size, below * size, above * size};
+    result.error += 4 * precision.u * largest * size + precision.smallest * (1 + largest);
     if (factor < 0) std::swap(result.below, result.above);
     return result;
   }
@@ -318,14 +318,14 @@ void Model::add_to_references(Point const& p, Index axis, CoordGradient const& b
   add(anchor, by_coord);
   if (R == 2) {
     double const size = axis == 0 ? level(p).width : level(p).height;
-    store(TensorId::kGradOffset, offset_index, by_coord.times(1 / size, u()));
+    store(TensorId::kGradOffset, offset_index, by_coord.times(1 / size, precision_));
     return;
   }
   double const half_share = 0.5 / level(p).points;
   double const box = problem_.inputs[TensorId::kReference][at(anchor + 2)];
   double const offset = problem_.inputs[TensorId::kOffset][at(offset_index)];
-  store(TensorId::kGradOffset, offset_index, by_coord.times(box * half_share, u()));
-  add(anchor + 2, by_coord.times(offset * half_share, u()));
+  store(TensorId::kGradOffset, offset_index, by_coord.times(box * half_share, precision_));
+  add(anchor + 2, by_coord.times(offset * half_share, precision_));
 }
 
 void Model::finish_logits() {
