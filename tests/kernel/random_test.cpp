@@ -4,16 +4,13 @@
 
 #include "support/expected_reason.h"
 #include "support/gpu_tests.h"
+#include "support/only_target.h"
 #include "support/random_problem.h"
 #include "support/runner.h"
 #include "support/tolerance.h"
 
-#include "cpu/simd/simd_targets.h"
-
 #include <doctest/doctest.h>
 #include <fmt/format.h>
-#define HWY_DISABLED_TARGETS MSDA_SIMD_DISABLED_TARGETS
-#include <hwy/highway.h>
 
 #include <algorithm>
 #include <map>
@@ -72,16 +69,6 @@ bool is_for(TestHandle const& handle, std::string const& id) {
   return (id.find(".cpu") == std::string::npos) == handle.on_gpu();
 }
 
-// While it lives, the SIMD family sees a machine with this instruction set alone.
-struct OnlyTarget {
-  explicit OnlyTarget(std::int64_t target) { see(target); }
-  ~OnlyTarget() { see(0); }
-  static void see(std::int64_t target) {
-    hwy::SetSupportedTargetsForTest(target);
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-  }
-};
-
 void check_forward(TestHandle const& handle, RandomRange const& range) {
   Record record;
   std::uint64_t telling = 0;
@@ -133,8 +120,7 @@ TEST_CASE("random problems backward on the GPU" * needs_gpu()) {
 TEST_CASE("random problems on every instruction set of the machine") {
   TestHandle const handle;
   RandomRange const range = random_range(100);
-  for (std::int64_t const target : hwy::SupportedAndGeneratedTargets()) {
-    if (target == HWY_SCALAR) continue;  // the next test's
+  for (std::int64_t const target : vector_targets()) {  // the next test has those without
     std::string const name = hwy::TargetName(target);
     CAPTURE(name);
     OnlyTarget const only(target);

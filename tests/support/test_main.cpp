@@ -1,6 +1,7 @@
 #define DOCTEST_CONFIG_IMPLEMENT
 #include "support/gpu_tests.h"
 #include "support/random_problem.h"
+#include "support/unchecked_cases.h"
 
 #include <fmt/format.h>
 
@@ -11,5 +12,6 @@ int main(int argc, char** argv) {
   if (context.shouldExit()) return result;  // a query such as --help or --list-test-cases
   fmt::print("[random ] first seed {} (MSDA_TEST_SEED; MSDA_TEST_PROBLEMS: how many)\n",
              random_range(0).first);
-  return report_gpu_tests() ? result : 1;
+  bool const all_checked = report_unchecked_cases();
+  return report_gpu_tests() && all_checked ? result : 1;
 }

@@ -43,6 +43,13 @@ Precision precision_of(Arithmetic arithmetic) {
   return {0x1p-24, 0x1p-149, true};
 }
 
+void add_error(double exact, double got, Comparison& result) {
+  double const error = std::fabs(got - exact);
+  result.max_error = std::max(result.max_error, error);
+  result.squared_error += error * error;
+  result.squared_exact += exact * exact;
+}
+
 }  // namespace
 
 Expectations::Expectations(TestProblem const& problem, Arithmetic arithmetic) {
@@ -101,8 +108,7 @@ Comparison compare(Expected const& expected, std::vector<double> const& actual) 
     }
     if (round_to(expected.dtype, exact) == got) {  // infinities, and overflow of the type, as well
       if (std::isfinite(exact) && std::isfinite(got)) {
-        result.squared_error += (got - exact) * (got - exact);
-        result.squared_exact += exact * exact;
+        add_error(exact, got, result);
       }
       continue;
     }
@@ -119,8 +125,7 @@ Comparison compare(Expected const& expected, std::vector<double> const& actual) 
     double const error = std::fabs(got - exact);
     if (!(error <= allowed)) off(allowed);
     result.worst_share = std::max(result.worst_share, error / allowed);
-    result.squared_error += error * error;
-    result.squared_exact += exact * exact;
+    add_error(exact, got, result);
   }
   return result;
 }

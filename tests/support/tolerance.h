@@ -41,6 +41,7 @@ class Expectations {
 struct Comparison {
   std::string failure;     // "" or the first element that is off, with its numbers
   double worst_share = 0;  // the largest error, of what was allowed
+  double max_error = 0;    // of finite numbers, as the next two
   double squared_error = 0;
   double squared_exact = 0;
 };

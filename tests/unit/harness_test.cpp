@@ -1,6 +1,7 @@
 // The tests' own tools: a check that cannot fail is worth nothing.
 
 #include "support/case_file.h"
+#include "support/error_store.h"
 #include "support/golden.h"
 #include "support/runner.h"
 #include "support/tolerance.h"
@@ -156,6 +157,24 @@ TEST_CASE("a number that is off from a golden file's is seen") {
     CHECK(difference_from_file(actual, actual) != "");  // a file may not hold one
   }
   CHECK(difference_from_file(stored, {4.0, -8.0}) != "");
+}
+
+TEST_CASE("errors of more than 3 times those kept are seen") {
+  double const nan = std::nan("");
+  ResultErrors const kept{1e-6, 1e-7};
+  CHECK(worse_than(kept, kept) == "");
+  CHECK(worse_than(kept, {2.9e-6, 2.9e-7}) == "");
+  CHECK(worse_than(kept, {3.1e-6, 1e-7}).find("largest error is 3.1e-06") != std::string::npos);
+  CHECK(worse_than(kept, {1e-6, 3.1e-7}).find("L2 error is 3.1e-07") != std::string::npos);
+  CHECK(worse_than(kept, {nan, 0}) != "");
+  CHECK(worse_than(kept, {0, nan}) != "");
+  CHECK(worse_than({0, 0}, {9e-15, 9e-15}) == "");  // what float64 makes
+  CHECK(worse_than({0, 0}, {2e-14, 0}) != "");
+  ErrorSum sum;
+  sum.add(compare({MSDA_F64, {3, 4}, {1, 1}}, {3, 4.5}));
+  sum.add(compare({MSDA_F64, {0}, {1}}, {-0.25}));
+  CHECK(sum.total().max_error == 0.5);
+  CHECK(sum.total().l2_error == doctest::Approx(std::sqrt(0.3125) / 5));
 }
 
 TEST_CASE("a problem follows from its seed") {
