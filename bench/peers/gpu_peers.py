@@ -113,10 +113,6 @@ def make_sides(handle, tensors, query_hw):
     return sides | libmsda_sides(handle, *tensors, query_hw)
 
 
-def largest_error(output, exact):
-    return (output.reshape(exact.shape).double() - exact).abs().max().item()
-
-
 def error_shares(sides, tensors, dtype):
     """Name to (largest error, the same over what is allowed)."""
     groups = {}

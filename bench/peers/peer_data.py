@@ -90,6 +90,17 @@ def as_fused(work, level_hw, coord, weight, reference_dim):
     return reference.contiguous(), offset.contiguous(), weight.log()
 
 
+def as_sampled(level_hw, reference, offset, logit):
+    """(coord, weight) in float64 of fused input, from its definition in include/msda.h."""
+    P = offset.shape[4]
+    anchor, offset = reference.double()[:, :, None, :, None], offset.double()
+    if reference.shape[-1] == 2:
+        coord = anchor + offset / level_hw.flip(1)[:, None]
+    else:
+        coord = anchor[..., :2] + offset / P * anchor[..., 2:] / 2
+    return coord, logit.double().flatten(3).softmax(-1).view_as(logit)
+
+
 def level_starts(level_hw):
     size = level_hw.prod(1)
     return size.cumsum(0) - size
