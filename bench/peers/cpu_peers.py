@@ -3,9 +3,9 @@
 
 All of them run in one process on the same tensors, in turns: a round gives each side some milliseconds of calls
 that are not timed and then a few that are, so that each finds the caches as its own calls before left them and
-the threads of the side before it have stopped spinning. Outputs are
-compared with a float64 computation before any time is taken, and the script ends where one is wrong. Thread counts get a process each, because the
-thread pools of torch are made once.
+the threads of the side before it have stopped spinning. Outputs are compared with a float64 computation before any
+time is taken, libmsda's by its documented bound, and the script ends where one is wrong. Thread counts get a process
+each, because the thread pools of torch are made once.
 
     MSDA_LIBRARY=build/release/lib/libmsda.so PYTHONPATH=bindings/python \\
         python bench/peers/cpu_peers.py --json peers.json
