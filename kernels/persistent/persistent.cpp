@@ -11,6 +11,7 @@
 #include "kernels/persistent/kept_levels.h"
 #include "kernels/persistent/persistent_costs.h"
 #include "kernels/persistent/query_order.h"
+#include "kernels/persistent/schedule.h"
 #include "registry.h"
 
 #include <algorithm>
@@ -390,6 +391,18 @@ void keep_levels_in(Work& work, Entry const& entry, Problem const& problem) {
   work.share = u32(share);
 }
 
+}  // namespace
+
+Work work_of(Variant const& variant, Problem const& problem, QueryOrder const& order,
+             Device const& device) {
+  Entry const& entry = entry_of(variant);
+  Work work = make_work(entry, problem, order, device);
+  if (keeps_levels(entry.spread)) keep_levels_in(work, entry, problem);
+  return work;
+}
+
+namespace {
+
 struct PersistentPlan final : Prepared {
   PersistentPlan(Problem const& problem, QueryOrder const& query_order, Device const& device)
       : order(query_order.queries, device), params(make_params(problem, nullptr)) {}
@@ -408,10 +421,9 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
   PreparedPtr prepared = make_prepared<PersistentPlan>(memory, problem, order, device);
   auto& plan = static_cast<PersistentPlan&>(*prepared);
   Entry const& entry = entry_of(variant);
-  plan.work = make_work(entry, problem, order, device);
-  plan.work.order = plan.order.data();
-  plan.strict_work = plan.work;
-  if (keeps_levels(entry.spread)) keep_levels_in(plan.work, entry, problem);
+  plan.work = work_of(variant, problem, order, device);
+  plan.strict_work = make_work(entry, problem, order, device);
+  plan.work.order = plan.strict_work.order = plan.order.data();
   plan.instance = entry.instance();
   plan.how.fused = problem.fused();
   plan.how.grouped = is_grouped(entry, problem);

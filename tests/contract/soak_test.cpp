@@ -1,6 +1,7 @@
 // Many calls of random shapes: memory does not grow and results do not drift. MSDA_TEST_SOAK_CALLS
 // sets how many; a long run takes 1,000,000 or more.
 
+#include "support/environment.h"
 #include "support/random_problem.h"
 #include "support/runner.h"
 
@@ -9,7 +10,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <fstream>
 
 using namespace msda::test;
@@ -49,8 +49,8 @@ TestProblem soak_problem(std::uint64_t seed) {
 }  // namespace
 
 TEST_CASE("soak") {
-  const char* const asked = std::getenv("MSDA_TEST_SOAK_CALLS");
-  std::int64_t const calls = asked == nullptr ? 5'000 : std::atoll(asked);
+  auto const calls = static_cast<std::int64_t>(
+      environment_number("MSDA_TEST_SOAK_CALLS", 5'000, {1, 1'000'000'000'000}));
   constexpr std::int64_t kRound = 500;  // problems that come again and again
   std::vector<TestProblem> problems;
   for (std::int64_t i = 0; i < kRound; ++i)

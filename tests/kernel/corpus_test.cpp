@@ -8,38 +8,75 @@
 
 #include <doctest/doctest.h>
 
+#include <optional>
+#include <vector>
+
 using namespace msda::test;
 
 namespace {
 
-void check_kernel(TestHandle const& handle, TestProblem const& problem, std::string const& id) {
-  CAPTURE(id);
-  std::string const reason = expected_reason(handle, id, problem.shape);
-  PlanResult const plan = make_plan(handle, problem.shape, id);
-  if (!reason.empty()) {
+// The plan of a kernel that is expected to take the shape; none of one that refuses it as expected.
+PlanPtr check_plan(TestHandle const& handle, ProblemShape const& shape, std::string const& id,
+                   std::int32_t sm_count_limit) {
+  std::string const reason = expected_reason(handle, id, shape);
+  PlanResult plan = make_plan(handle, shape, id, sm_count_limit);
+  if (reason.empty()) {
+    REQUIRE(plan.message == "");
+  } else {
     CHECK(plan.status == MSDA_ERROR_UNSUPPORTED);
     CHECK(plan.message.find("the kernel " + reason) != std::string::npos);
-    return;
   }
-  REQUIRE(plan.message == "");
-  RunResult const result = run_plan(plan.plan.get(), problem, 7);
-  REQUIRE(result.failure == "");
-  Expectations const expected(problem, arithmetic_of(id));
-  for (TensorRow const& row : tensor_rows()) {
-    if (!row.is_result || !row.belongs_to(problem.shape)) continue;
-    CAPTURE(row.name);
-    CHECK(compare(expected[row.id], result.values[row.id]).failure == "");
+  return std::move(plan.plan);
+}
+
+// A problem of the corpus, made when the first kernel runs it, and what is expected of it.
+class LazyProblem {
+ public:
+  LazyProblem(CorpusCase const& item, ProblemShape const& shape) : item_(item), shape_(shape) {}
+
+  void check(msda_plan const* plan, Arithmetic arithmetic) {
+    if (!problem_) expected_.emplace(problem_.emplace(item_.make(shape_)));
+    RunResult const result = run_plan(plan, *problem_, 7);
+    REQUIRE(result.failure == "");
+    for (TensorRow const& row : tensor_rows()) {
+      if (!row.is_result || !row.belongs_to(shape_)) continue;
+      CAPTURE(row.name);
+      CHECK(compare((*expected_)[arithmetic][row.id], result.values[row.id]).failure == "");
+    }
+  }
+
+ private:
+  CorpusCase const& item_;
+  ProblemShape const& shape_;
+  std::optional<TestProblem> problem_;
+  std::optional<ExpectationsByArithmetic> expected_;
+};
+
+void check_case(TestHandle const& handle, CorpusCase const& item, ProblemShape const& shape) {
+  std::vector<std::int32_t> limits = {0};
+  if (handle.on_gpu()) {
+    limits.insert(limits.end(), item.sm_count_limits.begin(), item.sm_count_limits.end());
+  }
+  LazyProblem problem(item, shape);
+  for (std::string const& id : kernel_ids(handle)) {
+    for (std::int32_t const limit : limits) {
+      if (limit != 0 && !keeps_sm_limit(id)) continue;
+      CAPTURE(id);
+      CAPTURE(limit);
+      PlanPtr const plan = check_plan(handle, shape, id, limit);
+      if (plan != nullptr && !item.only_plans) problem.check(plan.get(), arithmetic_of(id));
+    }
   }
 }
 
 void check_corpus(TestHandle const& handle, msda_operation operation) {
   for (CorpusCase const& item : corpus()) {
+    if (!item.is_for(handle.on_gpu(), operation)) continue;
     for (ProblemShape shape : item.shapes()) {
       shape.operation = operation;
-      TestProblem const problem = item.make(shape);
       CAPTURE(item.name);
       CAPTURE(shape.describe());
-      for (std::string const& id : kernel_ids(handle)) check_kernel(handle, problem, id);
+      check_case(handle, item, shape);
     }
   }
 }

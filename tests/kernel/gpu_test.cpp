@@ -2,6 +2,7 @@
 
 #include "support/case_file.h"
 #include "support/empty_kernel.h"
+#include "support/expected_reason.h"
 #include "support/gpu_memory.h"
 #include "support/gpu_tests.h"
 #include "support/kernel_cases.h"
@@ -66,7 +67,63 @@ cudaGraphExec_t capture(Stream const& s, msda_plan const* plan, msda_tensors con
   return executable;
 }
 
+bool launch(cudaGraphExec_t graph, Stream const& s) {
+  return cudaGraphLaunch(graph, s.stream) == cudaSuccess;
+}
+
+// Of each of `count` calls of the scene's plan; none where one failed, as threads must not throw.
+std::vector<std::uint64_t> hashes_of_calls(Scene const& scene, GpuCall& call, Stream const& s,
+                                           int count) {
+  try {
+    return call.hash_runs(count, s.stream, [&] {
+      return msda_execute(scene.plan.plan.get(), &call.c(), s.stream) == MSDA_SUCCESS;
+    });
+  } catch (std::runtime_error const&) {
+    return {};
+  }
+}
+
+// Of one call, whose results the scene then has.
+std::uint64_t hash_of_call(Scene& scene, Stream const& s) {
+  GpuCall call(scene.plan.plan.get(), scene.buffers);
+  std::vector<std::uint64_t> const hashes = hashes_of_calls(scene, call, s, 1);
+  REQUIRE(hashes.size() == 1);
+  REQUIRE(call.finish() == "");
+  REQUIRE(scene.buffers.check_written() == "");
+  return hashes.front();
+}
+
+constexpr int kReplays = 1000;
+
 }  // namespace
+
+TEST_CASE("hashes tell runs apart that differ in a bit or write nothing, on the GPU" *
+          needs_gpu()) {
+  TestHandle const handle(gpu_options());
+  Stream const s;
+  TestProblem const problem = corpus_case("decoder").make(corpus_case("decoder").shape);
+  Scene scene(handle, problem, "");
+  std::uint64_t const right = hash_of_call(scene, s);
+  HostTensor const& result = scene.buffers.tensor(TensorId::kOutput);
+  auto const size = static_cast<std::size_t>(result.layout().span()) * sizeof(float);
+  auto const* const bytes = static_cast<const unsigned char*>(result.data());
+  int const first = bytes[0], last = bytes[size - 1];
+  GpuCall call(scene.plan.plan.get(), scene.buffers);
+  auto* const output = static_cast<unsigned char*>(call.c().output);
+  int run = 0;
+  std::vector<std::uint64_t> const hashes = call.hash_runs(5, s.stream, [&] {
+    if (++run == 5) return true;  // writes nothing
+    bool good = msda_execute(scene.plan.plan.get(), &call.c(), s.stream) == MSDA_SUCCESS;
+    if (run == 3) good = good && cudaMemsetAsync(output, first ^ 1, 1, s.stream) == cudaSuccess;
+    if (run == 4)
+      good = good && cudaMemsetAsync(output + size - 1, last ^ 1, 1, s.stream) == cudaSuccess;
+    return good;
+  });
+  CHECK(call.finish() == "");
+  CHECK(hashes[0] == right);
+  CHECK(hashes[1] == right);
+  for (std::size_t const other : {2, 3, 4}) CHECK(hashes[other] != right);
+}
 
 TEST_CASE("the first call of a kernel inside a capture, and 1000 replays, on the GPU" *
           needs_gpu()) {
@@ -79,12 +136,14 @@ TEST_CASE("the first call of a kernel inside a capture, and 1000 replays, on the
         cudaGraphExec_t const graph = capture(s, captured.plan.plan.get(), call.c());
         // A capture only records.
         require_cuda(cudaStreamSynchronize(s.stream), "waiting");
-        for (int i = 0; i < 1000; ++i) require_cuda(cudaGraphLaunch(graph, s.stream), "replay");
+        std::vector<std::uint64_t> const replays =
+            call.hash_runs(kReplays, s.stream, [&] { return launch(graph, s); });
         CHECK(call.finish() == "");
         cudaGraphExecDestroy(graph);
         CHECK(captured.buffers.check_written() == "");
         Scene plain(handle, problem, id);
-        CHECK(execute(plain.plan.plan.get(), plain.buffers).failure == "");
+        CHECK(hash_of_call(plain, s) == replays.front());
+        CHECK(replays == std::vector<std::uint64_t>(kReplays, replays.front()));
         CHECK(captured.bits() == plain.bits());
       });
 }
@@ -93,8 +152,9 @@ TEST_CASE("one plan on four threads and streams, on the GPU" * needs_gpu()) {
   TestHandle const handle(gpu_options());
   for_kernels_and_cases(
       handle, {"decoder", "bev_heads"}, [&](TestProblem const& problem, std::string const& id) {
+        Stream const alone;
         Scene first(handle, problem, id);
-        REQUIRE(execute(first.plan.plan.get(), first.buffers).failure == "");
+        std::vector<std::uint64_t> const expected(20, hash_of_call(first, alone));
         std::vector<std::thread> threads;
         std::vector<int> wrong(4, -1);
         for (std::size_t t = 0; t < wrong.size(); ++t) {
@@ -102,12 +162,8 @@ TEST_CASE("one plan on four threads and streams, on the GPU" * needs_gpu()) {
             Stream const s;
             Scene mine(handle, problem, id);
             GpuCall call(first.plan.plan.get(), mine.buffers);
-            bool failed = false;
-            for (int i = 0; i < 20; ++i) {
-              failed |= msda_execute(first.plan.plan.get(), &call.c(), s.stream) != MSDA_SUCCESS;
-            }
-            failed |= !call.finish().empty();
-            wrong[t] = failed || mine.bits() != first.bits() ? 1 : 0;
+            bool const right = hashes_of_calls(first, call, s, 20) == expected;
+            wrong[t] = right && call.finish().empty() && mine.bits() == first.bits() ? 0 : 1;
           });
         }
         for (std::thread& thread : threads) thread.join();
@@ -185,13 +241,14 @@ TEST_CASE("memory of the wrong kind is refused, on the GPU" * needs_gpu()) {
 TEST_CASE("fewer multiprocessors change no bit, on the GPU" * needs_gpu()) {
   TestHandle const handle(gpu_options());
   for_kernels_and_cases(
-      handle, {"decoder", "bev_heads"}, [&](TestProblem const& problem, std::string const& id) {
+      handle, {"decoder", "bev_heads", "kept_some", "rounds_32", "rounds_32_few_f", "rounds_64"},
+      [&](TestProblem const& problem, std::string const& id) {
         Scene whole(handle, problem, id);
         REQUIRE(execute(whole.plan.plan.get(), whole.buffers).failure == "");
-        for (std::int32_t const limit : {1, 7, 100000}) {
+        for (std::int32_t const limit : {1, 3, 7, 100000}) {
           CAPTURE(limit);
           PlanResult const part = make_plan(handle, problem.shape, id, limit);
-          if (id.find("direct") == 0 && id.find("dany") == std::string::npos) {
+          if (!keeps_sm_limit(id)) {
             CHECK(part.status == MSDA_ERROR_UNSUPPORTED);
             CHECK(part.message.find("does not keep to sm_count_limit") != std::string::npos);
             continue;

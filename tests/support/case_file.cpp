@@ -73,6 +73,20 @@ void set_data(DataKind& data, std::string const& words) {
   }
 }
 
+void set_only(CorpusCase& item, std::string const& words) {
+  std::stringstream stream(words);
+  for (std::string word; std::getline(stream, word, ',');) {
+    if (word == "gpu")
+      item.only_gpu = true;
+    else if (word == "forward")
+      item.only_forward = true;
+    else if (word == "plans")
+      item.only_plans = true;
+    else
+      bad("only='" + word + "' is unknown");
+  }
+}
+
 struct Draft {
   CorpusCase result;
   std::vector<std::int64_t> levels, points;
@@ -121,6 +135,13 @@ std::map<std::string, Setter> const& setters() {
          }
        }},
       {"data", [](Draft& d, std::string const& text) { set_data(d.result.data, text); }},
+      {"only", [](Draft& d, std::string const& text) { set_only(d.result, text); }},
+      {"sm_count_limit",
+       [](Draft& d, std::string const& text) {
+         for (std::int64_t const n : numbers(text)) {
+           d.result.sm_count_limits.push_back(static_cast<std::int32_t>(n));
+         }
+       }},
   };
   return table;
 }

@@ -14,6 +14,15 @@ struct CorpusCase {
   ProblemShape shape;
   DataKind data;
   bool gives_dtype = false;  // else it stands for itself with every value type
+  bool only_gpu = false;     // says nothing of a CPU kernel that others do not
+  bool only_forward = false;
+  bool only_plans = false;  // is about who takes it and who refuses it; no kernel runs it
+  // Kernels on a GPU run it with each of these as well, where they keep to one.
+  std::vector<std::int32_t> sm_count_limits;
+
+  bool is_for(bool gpu, msda_operation operation) const {
+    return (gpu || !only_gpu) && (operation == MSDA_FORWARD || !only_forward);
+  }
 
   // The shapes to run: one, or one for each value type.
   std::vector<ProblemShape> shapes() const;

@@ -144,12 +144,30 @@ bool keeps_levels(std::string const& kernel_id) {
   return family_of(kernel_id) == "persistent" && part_of(kernel_id, 5).back() == 'c';
 }
 
+bool keeps_sm_limit(std::string const& kernel_id) {
+  return family_of(kernel_id) != "direct" || part_of(kernel_id, 3) == "dany";
+}
+
+bool is_for_gpu(std::string const& kernel_id) {
+  return family_of(kernel_id) != "ref" && family_of(kernel_id) != "simd";
+}
+
+bool does_backward(std::string const& kernel_id) {
+  bool const any_on_gpu = family_of(kernel_id) == "direct" && part_of(kernel_id, 3) == "dany";
+  return family_of(kernel_id) == "ref" || any_on_gpu;
+}
+
 std::string expected_reason(TestHandle const& handle, std::string const& kernel_id,
                             ProblemShape const& shape) {
+  return expected_reason(handle.on_gpu(), kernel_id, shape);
+}
+
+std::string expected_reason(bool on_gpu, std::string const& kernel_id, ProblemShape const& shape) {
   std::string const family = family_of(kernel_id);
-  bool const is_for_cpu = family == "ref" || family == "simd";
-  if (is_for_cpu && handle.on_gpu()) return "runs on the CPU, the handle's device is a GPU";
-  if (!is_for_cpu && !handle.on_gpu()) return "runs on a GPU, the handle's device is the CPU";
+  if (is_for_gpu(kernel_id) != on_gpu) {
+    return on_gpu ? "runs on the CPU, the handle's device is a GPU"
+                  : "runs on a GPU, the handle's device is the CPU";
+  }
   if (family == "ref") return "";
   if (family == "simd") return simd_reason(kernel_id, shape);
   if (family == "direct") return direct_reason(kernel_id, shape);

@@ -9,9 +9,17 @@
 
 namespace msda::test {
 
-// "" when the kernel is expected to take the problem on the handle's device.
+// "" when the kernel is expected to take the problem on a CPU or a GPU; the handle says which.
+std::string expected_reason(bool on_gpu, std::string const& kernel_id, ProblemShape const& shape);
 std::string expected_reason(TestHandle const& handle, std::string const& kernel_id,
                             ProblemShape const& shape);
+bool is_for_gpu(std::string const& kernel_id);
+// Whether the kernel computes gradients.
+bool does_backward(std::string const& kernel_id);
+
+// Whether the kernel takes a plan with a sm_count_limit. "", which is the library's choice among
+// those that do, does.
+bool keeps_sm_limit(std::string const& kernel_id);
 
 // What the kernel computes its forward sums in.
 enum class Arithmetic;

@@ -2,6 +2,7 @@
 
 #include "core/build_config.h"
 #include "support/gpu_tests.h"
+#include "support/result_hash.h"
 
 #include <fmt/format.h>
 
@@ -76,7 +77,7 @@ void GpuCall::add(void* host, std::size_t bytes, bool is_result, std::string con
   *pointer = pairs_.back().device.data();
 }
 
-GpuCall::GpuCall(msda_plan const* plan, CallBuffers& host) : tensors_(host.c()) {
+GpuCall::GpuCall(msda_plan const* plan, CallBuffers& host) : host_(host), tensors_(host.c()) {
   for (TensorRow const& row : tensor_rows()) {
     HostTensor& tensor = host.tensor(row.id);
     auto const bytes =
@@ -108,6 +109,44 @@ std::string GpuCall::finish() {
     if (pair.is_result) pair.device.copy_to(pair.host);
   }
   return "";
+}
+
+std::vector<std::uint64_t> GpuCall::hash_runs(int count, void* stream,
+                                              std::function<bool()> const& enqueue) {
+  auto* const on_stream = static_cast<cudaStream_t>(stream);
+  host_.poison();
+  std::vector<GpuBuffer> poisoned;
+  for (Pair const& pair : pairs_) {
+    if (!pair.is_result) continue;
+    poisoned.emplace_back(pair.device.size(), pair.host);
+    poisoned.back().copy_from(pair.host);
+  }
+  std::vector<std::uint64_t> hashes(static_cast<std::size_t>(count), 0);
+  GpuBuffer sums(hashes.size() * sizeof(hashes[0]), nullptr);
+  sums.copy_from(hashes.data());
+  for (int run = 0; run < count; ++run) {
+    auto poison = poisoned.begin();
+    for (Pair const& pair : pairs_) {
+      if (!pair.is_result) continue;
+      require_cuda(cudaMemcpyAsync(pair.device.data(), poison->data(), pair.device.size(),
+                                   cudaMemcpyDeviceToDevice, on_stream),
+                   "poisoning");
+      ++poison;
+    }
+    if (!enqueue()) throw std::runtime_error(fmt::format("run {} could not be enqueued", run));
+    std::uint64_t salt = 0;
+    for (Pair const& pair : pairs_) {
+      salt += std::uint64_t{1} << 48;
+      if (!pair.is_result || pair.name == "workspace") continue;
+      if (!launch_result_hash(pair.device.data(), pair.device.size(), salt,
+                              static_cast<std::uint64_t*>(sums.data()) + run, stream)) {
+        throw std::runtime_error("the hash of the results could not be launched");
+      }
+    }
+  }
+  require_cuda(cudaStreamSynchronize(on_stream), "waiting for the runs");
+  sums.copy_to(hashes.data());
+  return hashes;
 }
 
 Executed execute_on_gpu(msda_plan const* plan, CallBuffers& buffers) {

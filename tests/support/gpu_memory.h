@@ -4,6 +4,8 @@
 #include "support/runner.h"
 
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -18,6 +20,7 @@ class GpuBuffer {
   GpuBuffer(GpuBuffer const&) = delete;
 
   void* data() const { return data_; }
+  std::size_t size() const { return bytes_; }
   void copy_from(const void* host);
   void copy_to(void* host) const;
   bool surroundings_intact() const;
@@ -40,6 +43,12 @@ class GpuCall {
   // Waits, copies the results back; "" or what went wrong.
   std::string finish();
 
+  // Runs the call `count` times in the stream, each into results and workspace that have been
+  // poisoned, and returns the hash of each run's results. `enqueue` puts one run into the stream;
+  // false: it could not. Waits for the end. Throws std::runtime_error where something fails.
+  std::vector<std::uint64_t> hash_runs(int count, void* stream,
+                                       std::function<bool()> const& enqueue);
+
  private:
   struct Pair {
     GpuBuffer device;
@@ -49,6 +58,7 @@ class GpuCall {
   };
   void add(void* host, std::size_t bytes, bool is_result, std::string const& name, void** pointer);
 
+  CallBuffers& host_;
   std::vector<Pair> pairs_;
   msda_tensors tensors_;
 };

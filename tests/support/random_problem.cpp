@@ -1,17 +1,18 @@
 #include "support/random_problem.h"
 
+#include "support/environment.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <limits>
-#include <stdexcept>
 
 namespace msda::test {
 namespace {
 
 constexpr std::uint64_t kDefaultSeed = 20260;
+constexpr std::uint64_t kMaxSeed = 1'000'000'000'000'000'000, kMaxProblems = 1'000'000'000;
 // Four corners of every channel of every point: what the oracle's time depends on.
 constexpr std::int64_t kLargestWork = 150'000;
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
@@ -229,13 +230,126 @@ void make_usual(Rng& rng, ProblemShape& shape) {
   shape.weight_strides = shape.output_strides = {0, 0, 0};
 }
 
-std::uint64_t environment_number(const char* name, std::uint64_t otherwise) {
-  const char* const text = std::getenv(name);
-  if (text == nullptr || *text == '\0') return otherwise;
-  char* end = nullptr;
-  std::uint64_t const number = std::strtoull(text, &end, 10);
-  if (*end != '\0') throw std::runtime_error(fmt::format("{}={}: must be a number", name, text));
-  return number;
+// Keeps the oracle's work down, by the queries; then lays them out.
+void limit_queries(Rng& rng, ProblemShape& shape) {
+  std::int64_t const per_query = 4 * std::max<std::int64_t>(shape.point_total(), 1) *
+                                 std::max<std::int64_t>(shape.batch, 1) * shape.head_count *
+                                 std::max<std::int64_t>(shape.head_dim, 1);
+  shape.query_count =
+      std::min(shape.query_count, kLargestWork / std::max<std::int64_t>(per_query, 1) + 1);
+  random_query_grids(rng, shape);
+}
+
+// What the kernels of a type are compiled for. Every second forward problem is for one of these,
+// each in its turn, because random shapes alone reach some kernels rarely or never.
+enum class Rows {
+  kFew,         // up to 8 points
+  kAny,         // any points of each level
+  kFours,       // 4 or 8 points on every level
+  kKeptFours,   // 4, and what kernels that keep levels take
+  kKeptEights,  // the same with 8
+};
+struct Target {
+  std::int64_t channels;  // heads have these, or some less
+  Rows rows;
+  bool fast = false;  // in MSDA_MATH_FAST, for sums in float16; else in either mode
+  bool takes_type(msda_dtype type) const {
+    return !fast || type == MSDA_F16 || type == MSDA_F8_E4M3;
+  }
+};
+constexpr Target kTargets[] = {
+    {8, Rows::kAny},
+    {16, Rows::kFew},
+    {32, Rows::kFew},
+    {32, Rows::kKeptFours},
+    {32, Rows::kKeptEights},
+    {32, Rows::kFours},
+    {64, Rows::kFew},
+    {64, Rows::kAny},
+    {128, Rows::kAny},
+    {256, Rows::kAny},
+    {32, Rows::kKeptFours, true},
+    {32, Rows::kKeptEights, true},
+    {64, Rows::kFours, true},
+};
+constexpr msda_dtype kTargetTypes[] = {MSDA_F32, MSDA_F16, MSDA_BF16, MSDA_F8_E4M3};
+
+bool is_kept(Rows rows) { return rows == Rows::kKeptFours || rows == Rows::kKeptEights; }
+
+std::vector<LevelShape> target_levels(Rng& rng, Rows rows) {
+  std::vector<LevelShape> levels(static_cast<std::size_t>(rng.integer(1, 3)));
+  bool const ragged = rng.chance(0.4);
+  auto const most = rows == Rows::kFew ? 8 / static_cast<std::int64_t>(levels.size()) : 9;
+  std::int64_t const same = rows == Rows::kKeptFours    ? 4
+                            : rows == Rows::kKeptEights ? 8
+                            : rows == Rows::kFours      ? rng.pick<std::int64_t>({4, 8})
+                                                        : rng.integer(1, most);
+  bool const varies = ragged && (rows == Rows::kFew || rows == Rows::kAny);
+  for (LevelShape& level : levels) {
+    std::int64_t const side = rng.pick<std::int64_t>({3, 7, 20});
+    level.height = static_cast<std::int32_t>(rng.integer(is_kept(rows) ? 2 : 1, side));
+    level.width = static_cast<std::int32_t>(rng.integer(is_kept(rows) ? 2 : 1, side));
+    level.points = static_cast<std::int32_t>(varies ? rng.integer(1, most) : same);
+  }
+  return levels;
+}
+
+// Narrow types have more channels in 16 bytes, of which heads have a multiple.
+std::int64_t target_head_dim(Rng& rng, Target const& target, msda_dtype type) {
+  std::int64_t const multiple = type == MSDA_F8_E4M3 ? 16 : 8;
+  std::int64_t const less = target.channels / 2 / multiple;
+  if (is_kept(target.rows) || less == 0 || rng.chance(0.5)) return target.channels;
+  return target.channels - multiple * rng.integer(0, less - 1);
+}
+
+ProblemShape target_shape(Rng& rng, Target const& target, msda_dtype type) {
+  ProblemShape shape;
+  bool const kept = is_kept(target.rows);
+  shape.set_dtypes(type);
+  auto const narrow = [&] { return rng.pick({MSDA_F32, MSDA_F16, MSDA_BF16}); };
+  if (rng.chance(0.4)) shape.coord_dtype = narrow();
+  if (rng.chance(0.4)) shape.weight_dtype = narrow();
+  if (rng.chance(0.4)) shape.output_dtype = rng.chance(0.25) ? MSDA_F64 : narrow();
+  shape.levels = target_levels(rng, target.rows);
+  shape.batch = rng.integer(1, 3);
+  shape.query_count = rng.integer(1, rng.pick<std::int64_t>({3, 20, 70}));
+  shape.head_count = kept ? rng.pick<std::int64_t>({1, 8}) : rng.integer(1, 9);
+  shape.head_dim = target_head_dim(rng, target, type);
+  shape.value_border = rng.chance(0.2) ? 1 : 0;
+  shape.reference_dim = kept ? 0 : rng.pick({0, 0, 2, 4});
+  shape.math_mode = target.fast || rng.chance(0.3) ? MSDA_MATH_FAST : MSDA_MATH_ACCURATE;
+  limit_queries(rng, shape);
+  if (rng.chance(0.7)) return shape;
+  TensorLayout const value = layout_of(shape, TensorId::kValue);
+  shape.value_strides = random_strides(rng, value.dims, true);
+  if (kept) {  // only batch items may lie apart, by whole pieces
+    shape.value_strides = value.strides;
+    shape.value_strides[0] += 16 * rng.integer(0, 5);
+  }
+  return shape;
+}
+
+// The forward problems of neighbouring seeds go through all targets and types.
+ProblemShape random_forward_shape(std::uint64_t seed, Rng& rng) {
+  if (seed % 2 == 1) return random_shape(rng);
+  struct Turn {
+    Target target;
+    msda_dtype type;
+  };
+  static std::vector<Turn> const turns = [] {
+    std::vector<Turn> result;
+    for (Target const& target : kTargets) {
+      for (msda_dtype const type : kTargetTypes) {
+        if (target.takes_type(type)) result.push_back({target, type});
+      }
+    }
+    return result;
+  }();
+  std::size_t const number = seed / 2 % (turns.size() + 1);
+  if (number < turns.size()) return target_shape(rng, turns[number].target, turns[number].type);
+  ProblemShape shape = random_shape(rng);  // which no GPU kernel but one takes
+  shape.set_dtypes(MSDA_F64);
+  return shape;
 }
 
 }  // namespace
@@ -254,12 +368,7 @@ ProblemShape random_shape(Rng& rng) {
   shape.reference_dim = rng.pick({0, 0, 0, 2, 4});
   shape.math_mode = rng.chance(usual ? 0.4 : 0.2) ? MSDA_MATH_FAST : MSDA_MATH_ACCURATE;
   random_dtypes(rng, shape);
-  std::int64_t const per_query = 4 * std::max<std::int64_t>(shape.point_total(), 1) *
-                                 std::max<std::int64_t>(shape.batch, 1) * shape.head_count *
-                                 std::max<std::int64_t>(shape.head_dim, 1);
-  shape.query_count =
-      std::min(shape.query_count, kLargestWork / std::max<std::int64_t>(per_query, 1) + 1);
-  random_query_grids(rng, shape);
+  limit_queries(rng, shape);
   if (usual) return shape;
   auto const strides = [&](TensorId id, bool may_repeat) {
     return random_strides(rng, layout_of(shape, id).dims, may_repeat);
@@ -309,17 +418,32 @@ TestProblem fill_problem(ProblemShape const& shape, DataKind const& kind, Rng& r
   return problem;
 }
 
+namespace {
+
+ProblemShape shape_of_seed(std::uint64_t seed, msda_operation operation, Rng& rng) {
+  ProblemShape shape =
+      operation == MSDA_FORWARD ? random_forward_shape(seed, rng) : random_shape(rng);
+  shape.operation = operation;
+  return shape;
+}
+
+}  // namespace
+
+ProblemShape random_problem_shape(std::uint64_t seed, msda_operation operation) {
+  Rng rng(seed);
+  return shape_of_seed(seed, operation, rng);
+}
+
 TestProblem random_problem(std::uint64_t seed, msda_operation operation) {
   Rng rng(seed);
-  ProblemShape shape = random_shape(rng);
-  shape.operation = operation;
+  ProblemShape const shape = shape_of_seed(seed, operation, rng);
   DataKind const kind = random_data_kind(rng, shape);
   return fill_problem(shape, kind, rng);
 }
 
 RandomRange random_range(std::uint64_t default_count) {
-  return {environment_number("MSDA_TEST_SEED", kDefaultSeed),
-          environment_number("MSDA_TEST_PROBLEMS", default_count)};
+  return {environment_number("MSDA_TEST_SEED", kDefaultSeed, {0, kMaxSeed}),
+          environment_number("MSDA_TEST_PROBLEMS", default_count, {1, kMaxProblems})};
 }
 
 std::string repro(const char* test_case, std::uint64_t seed, TestProblem const& problem) {

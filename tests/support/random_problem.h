@@ -30,8 +30,10 @@ DataKind random_data_kind(Rng& rng, ProblemShape const& shape);
 // Inputs for a shape, rounded to its storage types.
 TestProblem fill_problem(ProblemShape const& shape, DataKind const& kind, Rng& rng);
 
-// Forward; give it backward with shape.operation.
+// Of any kRandomPeriod neighbouring seeds, forward problems reach every kernel of the library.
+inline constexpr std::uint64_t kRandomPeriod = 100;
 TestProblem random_problem(std::uint64_t seed, msda_operation operation = MSDA_FORWARD);
+ProblemShape random_problem_shape(std::uint64_t seed, msda_operation operation = MSDA_FORWARD);
 
 // How many random problems to run and where they start: problem i has the seed first + i. From the
 // environment, MSDA_TEST_SEED and MSDA_TEST_PROBLEMS, so that a failure is repeated by its seed

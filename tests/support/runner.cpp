@@ -1,5 +1,7 @@
 #include "support/runner.h"
 
+#include "support/environment.h"
+#include "support/expected_reason.h"
 #include "support/gpu_memory.h"
 #include "support/rng.h"
 
@@ -53,7 +55,8 @@ PlanResult make_plan(TestHandle const& handle, ProblemShape const& shape,
   options.struct_size = sizeof(options);
   options.mode = kernel_id.empty() ? MSDA_PLAN_HEURISTIC : MSDA_PLAN_FORCED;
   options.kernel_id = kernel_id.empty() ? nullptr : kernel_id.c_str();
-  options.sm_count_limit = sm_count_limit;
+  bool const by_environment = sm_count_limit == 0 && handle.on_gpu() && keeps_sm_limit(kernel_id);
+  options.sm_count_limit = by_environment ? sm_limit_of_tests() : sm_count_limit;
   msda_plan* plan = nullptr;
   PlanResult result;
   result.status = msda_plan_create(handle.get(), &view.c, &options, &plan);

@@ -1,4 +1,5 @@
 #define DOCTEST_CONFIG_IMPLEMENT
+#include "support/environment.h"
 #include "support/gpu_tests.h"
 #include "support/random_problem.h"
 #include "support/unchecked_cases.h"
@@ -7,11 +8,20 @@
 
 int main(int argc, char** argv) {
   using namespace msda::test;
+  if (std::string const wrong = check_environment(); !wrong.empty()) {
+    fmt::print(stderr, "{}\n", wrong);
+    return 1;
+  }
   doctest::Context context(argc, argv);
   int const result = context.run();
   if (context.shouldExit()) return result;  // a query such as --help or --list-test-cases
   fmt::print("[random ] first seed {} (MSDA_TEST_SEED; MSDA_TEST_PROBLEMS: how many)\n",
              random_range(0).first);
+  if (std::int32_t const limit = sm_limit_of_tests(); limit != 0) {
+    fmt::print(
+        "[gpu    ] plans keep to {} multiprocessors where their kernels do (MSDA_TEST_SM_LIMIT)\n",
+        limit);
+  }
   bool const all_checked = report_unchecked_cases();
   return report_gpu_tests() && all_checked ? result : 1;
 }

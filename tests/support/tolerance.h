@@ -5,6 +5,7 @@
 #include "support/test_problem.h"
 
 #include <array>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,19 @@ class Expectations {
 
  private:
   std::array<Expected, kTensorIdCount> by_id_;
+};
+
+// Those of one problem, each computed when a kernel of its arithmetic first asks for it.
+class ExpectationsByArithmetic {
+ public:
+  explicit ExpectationsByArithmetic(TestProblem const& problem) : problem_(problem) {}
+  Expectations const& operator[](Arithmetic arithmetic) {
+    return computed_.try_emplace(arithmetic, problem_, arithmetic).first->second;
+  }
+
+ private:
+  TestProblem const& problem_;
+  std::map<Arithmetic, Expectations> computed_;
 };
 
 struct Comparison {

@@ -1,0 +1,92 @@
+// Do the random problems reach every kernel, whatever the seed? Asked of what each kernel refuses,
+// so that those of GPUs are counted without one.
+
+#include "support/random_problem.h"
+#include "api/objects.h"
+#include "cpu/thread_pool.h"
+#include "registry.h"
+#include "support/expected_reason.h"
+
+#include <doctest/doctest.h>
+
+#include <map>
+#include <string>
+
+using namespace msda;
+using namespace msda::test;
+
+namespace {
+
+constexpr std::uint64_t kProblems = 2000;
+
+std::map<std::string, int> count_taken(std::uint64_t first_seed, std::uint64_t problem_count,
+                                       msda_operation operation) {
+  std::map<std::string, int> taken;
+  for (std::uint64_t seed = first_seed; seed < first_seed + problem_count; ++seed) {
+    ProblemShape const shape = random_problem_shape(seed, operation);
+    for (std::size_t i = 0; i < kernel_count(); ++i) {
+      std::string const id = kernel_at(i).variant->id;
+      taken[id] += expected_reason(is_for_gpu(id), id, shape).empty() ? 1 : 0;
+    }
+  }
+  return taken;
+}
+
+}  // namespace
+
+TEST_CASE("of 2000 random problems each kernel takes at least 20, whatever the seed") {
+  for (std::uint64_t const first :
+       {random_range(0).first, std::uint64_t{777001}, std::uint64_t{1}}) {
+    for (auto const& [id, count] : count_taken(first, kProblems, MSDA_FORWARD)) {
+      CAPTURE(first);
+      CAPTURE(id);
+      CHECK(count >= static_cast<int>(kProblems / kRandomPeriod));
+    }
+  }
+}
+
+TEST_CASE("any 100 neighbouring random problems reach each kernel") {
+  for (std::uint64_t const first : {0, 33, 71, 94, 1'000'003}) {
+    for (auto const& [id, count] : count_taken(first, kRandomPeriod, MSDA_FORWARD)) {
+      CAPTURE(first);
+      CAPTURE(id);
+      CHECK(count >= 1);
+    }
+  }
+}
+
+TEST_CASE("of 2000 random problems each kernel that does backward takes at least 20") {
+  for (auto const& [id, count] : count_taken(random_range(0).first, kProblems, MSDA_BACKWARD)) {
+    CAPTURE(id);
+    CHECK((count > 0) == does_backward(id));
+    if (does_backward(id)) CHECK(count >= static_cast<int>(kProblems / kRandomPeriod));
+  }
+}
+
+TEST_CASE("kernels refuse of random problems what is expected of them, those of GPUs too") {
+  ThreadPool pool(1);
+  Device cpu;
+  cpu.pool = &pool;
+  Device gpu;
+  gpu.ordinal = 0;
+  gpu.sm = 90;
+  gpu.sm_count = 132;
+  for (msda_operation const operation : {MSDA_FORWARD, MSDA_BACKWARD}) {
+    for (std::uint64_t seed = 1; seed <= 500; ++seed) {
+      ProblemShape const shape = random_problem_shape(seed, operation);
+      ProblemView const view(shape);
+      Problem const problem = api::canonical_problem(&view.c, std::pmr::new_delete_resource());
+      CAPTURE(shape.describe());
+      for (std::size_t i = 0; i < kernel_count(); ++i) {
+        KernelRef const kernel = kernel_at(i);
+        std::string const id = kernel.variant->id;
+        CAPTURE(id);
+        for (Device const& device : {cpu, gpu}) {
+          std::string const expected = expected_reason(!device.is_cpu(), id, shape);
+          Reason const reason = kernel.family->reject(*kernel.variant, problem, device);
+          CHECK(reason_text(reason) == (expected.empty() ? "accepted" : expected));
+        }
+      }
+    }
+  }
+}

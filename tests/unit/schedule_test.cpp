@@ -1,0 +1,156 @@
+// Do the cases of tests/cases that have a sm_count_limit give every block of the persistent family
+// several pieces of work?
+
+#include "core/build_config.h"
+
+#if MSDA_HAS_CUDA
+
+#include "api/objects.h"
+#include "kernels/persistent/schedule.h"
+#include "support/case_file.h"
+#include "support/expected_reason.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+using namespace msda;
+using namespace msda::test;
+using persistent::Work;
+
+namespace {
+
+Device h200_limited_to(std::int32_t sm_count_limit) {
+  Device device;
+  device.ordinal = 0;
+  device.sm = 90;
+  device.sm_count = 132;
+  return device.limited_to(sm_count_limit);
+}
+
+Family const& persistent_family() {
+  return **std::ranges::find_if(families(), [](const Family* family) {
+    return std::string_view(family->name) == "persistent";
+  });
+}
+
+// Of a block: pieces with jobs in them, and the rounds that they are dealt in.
+struct Turns {
+  int pieces = 0;
+  int rounds = 0;
+};
+
+// As fill_pieces() in row_reader.cuh deals them.
+Turns turns_of(Work const& work, std::uint32_t block) {
+  Turns turns;
+  for (std::uint32_t round = 0; round < work.rounds; ++round) {
+    std::uint32_t const piece = round * work.blocks + (block + round * work.rotation) % work.blocks;
+    turns.pieces += piece * work.piece_jobs.divisor < work.jobs ? 1 : 0;
+  }
+  turns.rounds = turns.pieces;
+  return turns;
+}
+
+// As run_pieces() in rows.cuh goes through them: a piece ends where its run of jobs does.
+Turns turns_with_kept_levels(Work const& work, std::uint32_t block) {
+  Turns turns;
+  std::uint32_t const copying = work.run_steps.divisor - work.group_jobs.divisor;
+  for (std::uint32_t share = block * work.share; share < work.run_steps_of_all;
+       share += work.blocks * work.share) {
+    std::uint32_t const end = std::min(share + work.share, work.run_steps_of_all);
+    ++turns.rounds;
+    for (std::uint32_t step = share; step < end;) {
+      std::uint32_t const run_begin = step / work.run_steps.divisor * work.run_steps.divisor;
+      std::uint32_t const next = std::min(run_begin + work.run_steps.divisor, end);
+      turns.pieces += next - run_begin > copying ? 1 : 0;
+      step = next;
+    }
+  }
+  return turns;
+}
+
+// Of the block that has the fewest. No block: the kernel does not take the shape.
+struct Least {
+  std::uint32_t blocks = 0;
+  Turns turns = {1 << 30, 1 << 30};
+};
+
+Least least_turns(Variant const& variant, ProblemShape const& shape, std::int32_t limit) {
+  ProblemView const view(shape);
+  Problem const problem = api::canonical_problem(&view.c, std::pmr::new_delete_resource());
+  Device const device = h200_limited_to(limit);
+  Least least;
+  if (persistent_family().reject(variant, problem, device) != Reason::kNone) return least;
+  Work const work = persistent::work_of(variant, problem, persistent::query_order(problem), device);
+  least.blocks = work.blocks;
+  for (std::uint32_t block = 0; block < work.blocks; ++block) {
+    Turns const turns =
+        keeps_levels(variant.id) ? turns_with_kept_levels(work, block) : turns_of(work, block);
+    least.turns.pieces = std::min(least.turns.pieces, turns.pieces);
+    least.turns.rounds = std::min(least.turns.rounds, turns.rounds);
+  }
+  return least;
+}
+
+}  // namespace
+
+TEST_CASE("cases with a sm_count_limit give every block several pieces") {
+  int cases = 0;
+  for (CorpusCase const& item : corpus()) {
+    for (std::int32_t const limit : item.sm_count_limits) {
+      for (ProblemShape const& shape : item.shapes()) {
+        for (Variant const& variant : persistent_family().variants) {
+          Least const least = least_turns(variant, shape, limit);
+          if (least.blocks == 0) continue;
+          CAPTURE(item.name);
+          CAPTURE(variant.id);
+          CAPTURE(limit);
+          CHECK(least.blocks == static_cast<std::uint32_t>(limit));
+          CHECK(least.turns.pieces >= 2);
+          ++cases;
+        }
+      }
+    }
+  }
+  CHECK(cases > 0);
+}
+
+TEST_CASE("each kernel of the persistent family has such cases, with limits of 1 and of 3") {
+  for (Variant const& variant : persistent_family().variants) {
+    for (std::int32_t const limit : {1, 3}) {
+      int sampled = 0, fused = 0;
+      for (CorpusCase const& item : corpus()) {
+        if (std::ranges::count(item.sm_count_limits, limit) == 0) continue;
+        for (ProblemShape const& shape : item.shapes()) {
+          if (least_turns(variant, shape, limit).blocks == 0) continue;
+          ++(shape.fused() ? fused : sampled);
+        }
+      }
+      CAPTURE(variant.id);
+      CAPTURE(limit);
+      CHECK(sampled > 0);
+      CHECK((fused > 0) != keeps_levels(variant.id));
+    }
+  }
+}
+
+TEST_CASE("a case that keeps levels has two shares of the work for every block") {
+  CorpusCase const& item = corpus_case("rounds_kept");
+  for (std::int32_t const limit : item.sm_count_limits) {
+    int kernels = 0;
+    for (Variant const& variant : persistent_family().variants) {
+      if (!keeps_levels(variant.id)) continue;
+      Least const least = least_turns(variant, item.shape, limit);
+      if (least.blocks == 0) continue;
+      CAPTURE(limit);
+      CHECK(least.turns.rounds >= 2);
+      CHECK(least.turns.pieces > least.turns.rounds);
+      ++kernels;
+    }
+    CHECK(kernels > 0);
+  }
+}
+
+#endif
