@@ -43,7 +43,6 @@ constexpr double kLargestPower = 104;
 constexpr double kRoundings = 8;
 
 double finite_or_zero(double x) { return std::isfinite(x) ? x : 0.0; }
-bool is_float(double x) { return static_cast<double>(static_cast<float>(x)) == x; }
 
 // The pixels that may be the last one before a position: one, or two at a pixel line.
 struct Sides {
@@ -132,7 +131,6 @@ class Model {
   LevelShape const& level(Point const& p) const { return s_.levels[at(p.level)]; }
 
   void find_weight_errors();
-  double position_error(Point const& p, Index axis) const;
   void add_point(Point const& p);
   void add_to_values(Point const& p, Sides const& xs, Sides const& ys, double error);
   CellSums sum_cell(Point const& p, double x0, double y0) const;
@@ -168,25 +166,6 @@ void Model::find_weight_errors() {
     double const weight = std::fabs(finite_or_zero(points_.weight[i]));
     weight_errors_.push_back(u() * weight * finite_or_zero(units) + precision_.smallest);
   }
-}
-
-// In pixels.
-double Model::position_error(Point const& p, Index axis) const {
-  double const size = axis == 0 ? level(p).width : level(p).height;
-  double const coord = axis == 0 ? p.x : p.y;
-  double magnitude = std::fabs(coord);
-  if (!s_.fused()) {
-    bool const narrow = precision_.may_cross_lines;
-    if (narrow && is_float(coord) && is_float(coord * size) && is_float(coord * size - 0.5)) {
-      return 0;
-    }
-  } else {
-    Index const L = static_cast<Index>(s_.levels.size()), R = s_.reference_dim;
-    Index const anchor = ((p.b * s_.query_count + p.q) * L + p.level) * R + axis;
-    double const reference = problem_.inputs[TensorId::kReference][at(anchor)];
-    magnitude = std::fabs(reference) + std::fabs(coord - reference);
-  }
-  return kRoundings * u() * (magnitude * size + 0.5);
 }
 
 CellSums Model::sum_cell(Point const& p, double x0, double y0) const {
@@ -242,7 +221,7 @@ void Model::add_to_values(Point const& p, Sides const& xs, Sides const& ys, doub
 }
 
 void Model::add_point(Point const& p) {
-  double const dx = position_error(p, 0), dy = position_error(p, 1);
+  double const dx = position_error(problem_, p, 0, u()), dy = position_error(problem_, p, 1, u());
   bool const near = p.px >= -1 - dx && p.px <= level(p).width + dx && p.py >= -1 - dy &&
                     p.py <= level(p).height + dy;
   if (!near) return;

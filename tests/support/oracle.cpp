@@ -18,12 +18,12 @@ void size_results(ProblemShape const& shape, OracleResult& result) {
   }
 }
 
-void forward(TestProblem const& problem, OracleResult& result) {
+void forward(TestProblem const& problem, Points const& points, OracleResult& result) {
   ProblemShape const& s = problem.shape;
   Values const value(problem);
   std::vector<double>& output = result.values[TensorId::kOutput];
   result.output_magnitudes.assign(output.size(), 0.0);
-  for_each_point(s, make_points(problem), [&](Point const& p) {
+  for_each_point(s, points, [&](Point const& p) {
     for (Index d = 0; d < s.head_dim; ++d) {
       double sample = 0, magnitude = 0;
       for (int c = 0; c < 4; ++c) {
@@ -118,10 +118,9 @@ void finish_logits(ProblemShape const& s, Points const& points,
   }
 }
 
-void backward(TestProblem const& problem, Arrays& gradients) {
+void backward(TestProblem const& problem, Points const& points, Arrays& gradients) {
   ProblemShape const& s = problem.shape;
   Values const value(problem);
-  Points const points = make_points(problem);
   std::vector<double> by_weight(points.weight.size());
   for_each_point(s, points, [&](Point const& p) {
     add_value_gradient(problem, value, p, gradients);
@@ -140,6 +139,17 @@ void backward(TestProblem const& problem, Arrays& gradients) {
   } else {
     gradients[TensorId::kGradWeight] = by_weight;
   }
+}
+
+OracleResult run_on(TestProblem const& problem, Points const& points) {
+  OracleResult result;
+  size_results(problem.shape, result);
+  if (problem.shape.backward()) {
+    backward(problem, points, result.values);
+  } else {
+    forward(problem, points, result);
+  }
+  return result;
 }
 
 // The largest finite difference of neighbouring pixels of a level and the zeros around it.
@@ -165,14 +175,35 @@ double largest_step(ProblemShape const& s, Values const& value, Index l, Index l
 }  // namespace
 
 OracleResult run_oracle(TestProblem const& problem) {
-  OracleResult result;
-  size_results(problem.shape, result);
-  if (problem.shape.backward()) {
-    backward(problem, result.values);
-  } else {
-    forward(problem, result);
+  return run_on(problem, make_points(problem));
+}
+
+std::vector<OracleResult> run_oracle_beside_lines(TestProblem const& problem) {
+  Points points = make_points(problem);
+  std::vector<double> errors(points.coord.size(), 0.0);
+  bool any = false;
+  for_each_point(problem.shape, points, [&](Point const& p) {
+    for (Index axis = 0; axis < 2; ++axis) {
+      LevelShape const& level = problem.shape.levels[at(p.level)];
+      double const size = axis == 0 ? level.width : level.height;
+      double const error = position_error(problem, p, axis, 0x1p-24);
+      double const low = (axis == 0 ? p.px : p.py) - error, high = low + 2 * error;
+      errors[at(2 * p.index(problem.shape) + axis)] = error;
+      any = any || (high >= -1 && low <= size && std::floor(low) != std::floor(high));
+    }
+  });
+  if (!any) return {};
+  std::vector<OracleResult> results;
+  for (double const side_x : {-1, 1}) {
+    for (double const side_y : {-1, 1}) {
+      points.moves = errors;
+      for (std::size_t i = 0; i < errors.size(); ++i) {
+        points.moves[i] *= i % 2 == 0 ? side_x : side_y;
+      }
+      results.push_back(run_on(problem, points));
+    }
   }
-  return result;
+  return results;
 }
 
 std::vector<double> output_slopes(TestProblem const& problem, Slope slope) {

@@ -16,6 +16,11 @@ struct OracleResult {
 
 OracleResult run_oracle(TestProblem const& problem);
 
+// The same where float32 may see points on the other side of a pixel line, for each choice of the
+// side along x and along y: 4 results, or none where no point is so near a line. The pixels of a
+// point's cell are other ones then, of which those beside the line weigh nothing or next to it.
+std::vector<OracleResult> run_oracle_beside_lines(TestProblem const& problem);
+
 enum class Slope { kOfMap, kOfPixel };
 
 // For each element of output: sum |w| max(W, H) dv, or sum |w| dv, dv the largest difference of

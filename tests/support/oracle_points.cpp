@@ -14,15 +14,15 @@ Index token_of(ProblemShape const& shape, Point const& p, double cx, double cy) 
          static_cast<Index>(cx) + border;
 }
 
-void place(ProblemShape const& shape, Point& p) {
+void place(ProblemShape const& shape, Point& p, double move_x, double move_y) {
   LevelShape const& level = shape.levels[at(p.level)];
   p.finite = std::isfinite(p.x) && std::isfinite(p.y);
   p.touches = false;
   p.px = p.x * level.width - 0.5;
   p.py = p.y * level.height - 0.5;
-  double const x0 = std::floor(p.px), y0 = std::floor(p.py);
-  p.fx = p.px - x0;
-  p.fy = p.py - y0;
+  double const x0 = std::floor(p.px + move_x), y0 = std::floor(p.py + move_y);
+  p.fx = std::clamp(p.px - x0, 0.0, 1.0);
+  p.fy = std::clamp(p.py - y0, 0.0, 1.0);
   for (int dy = 0; dy <= 1; ++dy) {
     for (int dx = 0; dx <= 1; ++dx) {
       int const corner = 2 * dy + dx;
@@ -35,6 +35,9 @@ void place(ProblemShape const& shape, Point& p) {
 
 namespace {
 
+constexpr double kFloat32Unit = 0x1p-24;
+constexpr double kPositionRoundings = 8;
+
 std::vector<double> softmax(std::vector<double> logits) {
   double largest = -std::numeric_limits<double>::infinity();
   for (double const logit : logits) largest = std::fmax(largest, logit);
@@ -44,7 +47,29 @@ std::vector<double> softmax(std::vector<double> logits) {
   return logits;
 }
 
+bool is_float(double x) { return static_cast<double>(static_cast<float>(x)) == x; }
+
 }  // namespace
+
+double position_error(TestProblem const& problem, Point const& p, Index axis, double u) {
+  ProblemShape const& s = problem.shape;
+  LevelShape const& level = s.levels[at(p.level)];
+  double const size = axis == 0 ? level.width : level.height;
+  double const coord = axis == 0 ? p.x : p.y;
+  double magnitude = std::fabs(coord);
+  if (!s.fused()) {
+    bool const narrow = u >= kFloat32Unit;
+    if (narrow && is_float(coord) && is_float(coord * size) && is_float(coord * size - 0.5)) {
+      return 0;
+    }
+  } else {
+    Index const L = static_cast<Index>(s.levels.size()), R = s.reference_dim;
+    Index const anchor = ((p.b * s.query_count + p.q) * L + p.level) * R + axis;
+    double const reference = problem.inputs[TensorId::kReference][at(anchor)];
+    magnitude = std::fabs(reference) + std::fabs(coord - reference);
+  }
+  return kPositionRoundings * u * (magnitude * size + 0.5);
+}
 
 Points make_points(TestProblem const& problem) {
   ProblemShape const& s = problem.shape;

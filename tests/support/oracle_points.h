@@ -33,13 +33,20 @@ struct Point {
 // The token of a pixel of the point's level; -1: outside the map.
 Index token_of(ProblemShape const& shape, Point const& p, double cx, double cy);
 // From x and y everything that follows from them.
-void place(ProblemShape const& shape, Point& p);
+void place(ProblemShape const& shape, Point& p, double move_x, double move_y);
 
 // coord and weight of every point: given, or made from the fused inputs.
 struct Points {
   std::vector<double> coord, weight;
+  // By how many pixels each coordinate is moved before its cell of four pixels is chosen; empty:
+  // none is.
+  std::vector<double> moves;
 };
 Points make_points(TestProblem const& problem);
+
+// How far rounding may take a position along an axis, in pixels: 8 operations at most, see
+// gradient_bounds.cpp. u: half the distance from 1 to the next number of the arithmetic.
+double position_error(TestProblem const& problem, Point const& p, Index axis, double u);
 
 // Every point with finite coordinates.
 template <typename Visit>
@@ -56,7 +63,9 @@ void for_each_point(ProblemShape const& s, Points const& points, Visit visit) {
         p.x = points.coord[at(2 * index)];
         p.y = points.coord[at(2 * index + 1)];
         p.weight = points.weight[at(index)];
-        place(s, p);
+        bool const moved = !points.moves.empty();
+        place(s, p, moved ? points.moves[at(2 * index)] : 0,
+              moved ? points.moves[at(2 * index + 1)] : 0);
         if (p.finite) visit(p);
       }
       p.level_start += s.level_tokens(level);

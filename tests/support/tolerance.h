@@ -27,7 +27,14 @@ struct Expected {
   std::vector<double> bound;
   std::vector<double> below = {};
   std::vector<double> above = {};
+  // Where rounding chooses the side of a pixel line, it may choose with it whether what is no
+  // number takes part: of each element the kinds of results that there are, see kind_of(). Empty:
+  // those of `exact` alone. An element that may be finite has a finite number in `exact`.
+  std::vector<unsigned char> kinds = {};
 };
+
+// A bit for each of: NaN, infinity, its negative, any finite number.
+unsigned char kind_of(double x);
 
 // By TensorId; results that the problem does not have are empty.
 class Expectations {

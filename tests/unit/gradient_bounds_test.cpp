@@ -301,6 +301,76 @@ TEST_CASE("on a pixel line that float32 may miss both derivatives pass and nothi
   CHECK(failure(INFINITY) != "");
 }
 
+// A point of this problem, whose weight is no number, lies on a pixel line exactly; rounding takes
+// it below the line in float64 and beyond it in float32.
+TEST_CASE("what is no number may miss a pixel where rounding chooses the side of a line") {
+  TestProblem const problem = random_problem(777134, MSDA_BACKWARD);
+  std::vector<double> const in_float32 = Float32Backward(problem).results()[TensorId::kGradValue];
+  std::vector<double> const oracle = run_oracle(problem).values[TensorId::kGradValue];
+  Expected const expected = Expectations(problem, Arithmetic::kFloat32)[TensorId::kGradValue];
+  int lost = 0, gained = 0, undecided = 0;
+  for (std::size_t i = 0; i < oracle.size(); ++i) {
+    lost += std::isnan(oracle[i]) && !std::isnan(in_float32[i]) ? 1 : 0;
+    gained += !std::isnan(oracle[i]) && std::isnan(in_float32[i]) ? 1 : 0;
+    undecided += expected.kinds[i] == (kind_of(NAN) | kind_of(0)) ? 1 : 0;
+  }
+  CHECK(lost > 0);
+  CHECK(compare(expected, in_float32).failure == "");
+  CHECK(compare(expected, oracle).failure == "");
+  // Two pixels below the line and two above it, of one head.
+  CHECK(lost <= 2 * problem.shape.head_dim);
+  CHECK(gained <= 2 * problem.shape.head_dim);
+  CHECK(undecided <= 4 * problem.shape.head_dim);
+  // Any other lost or spread NaN fails.
+  int seen = 0, others = 0;
+  for (std::size_t i = 0; i < oracle.size(); ++i) {
+    if (expected.kinds[i] == (kind_of(NAN) | kind_of(0))) continue;
+    double const wrong = std::isnan(in_float32[i]) ? 0.0 : NAN;
+    Expected const element{expected.dtype,     {expected.exact[i]}, {expected.bound[i]}, {}, {},
+                           {expected.kinds[i]}};
+    ++others;
+    seen += compare(element, {wrong}).failure.empty() ? 0 : 1;
+  }
+  CHECK(others > 100'000);
+  CHECK(seen == others);
+}
+
+// That problem's point alone.
+TEST_CASE("a lost NaN fails but where the point's coordinates allow it") {
+  Rng rng(1);
+  ProblemShape shape = one_level(17, 18, 1);
+  shape.head_dim = 1;
+  shape.reference_dim = 2;
+  shape.coord_dtype = MSDA_F16;
+  TestProblem problem = fill_problem(shape, DataKind{}, rng);
+  problem.inputs[TensorId::kReference] = {0.6162109375, 0.5625};
+  problem.inputs[TensorId::kOffset] = {-3.591796875, -3.388671875};  // at x = 7, y = 5.67
+  problem.inputs[TensorId::kLogit] = {NAN};
+  problem.settle();
+  auto const failure_with = [&](std::vector<int> const& columns) {
+    std::vector<double> result(17 * 18, 0.0);
+    for (int const column : columns)
+      result[5 * 18 + at(column)] = result[6 * 18 + at(column)] = NAN;
+    return compare_gradient(problem, TensorId::kGradValue, result).failure;
+  };
+  CHECK(failure_with({6, 7}) == "");
+  CHECK(failure_with({7, 8}) == "");
+  CHECK(failure_with({6}) != "");
+  CHECK(failure_with({8}) != "");
+  CHECK(failure_with({}) != "");
+  CHECK(failure_with({7, 8, 9}) != "");
+  CHECK(failure_with({5, 6, 7}) != "");
+  std::vector<double> infinite(17 * 18, 0.0);
+  for (int const row : {5, 6})
+    infinite[at(row * 18 + 6)] = INFINITY, infinite[at(row * 18 + 7)] = NAN;
+  CHECK(compare_gradient(problem, TensorId::kGradValue, infinite).failure != "");
+  // Off the line by what float32 tells apart, nothing is left to choose.
+  problem.inputs[TensorId::kOffset][0] = -3.59375;
+  CHECK(failure_with({6, 7}) == "");
+  CHECK(failure_with({7, 8}) != "");
+  CHECK(failure_with({7}) != "");
+}
+
 TEST_CASE("between derivatives a NaN stays one") {
   double const nan = std::nan("");
   Expected const expected{MSDA_F64, {1, nan}, {0.1, 0.1}, {1, 1}, {2, 2}};
