@@ -221,4 +221,12 @@ TEST_CASE("the corpus is read") {
   CHECK(corpus_case("dfine").shapes().size() == 5);
   CHECK(corpus_case("dfine").shape.levels[1].points == 6);
   CHECK_THROWS(corpus_case("no such case"));
+  CorpusCase const& rounds = corpus_case("rounds_32");
+  CHECK(rounds.is_for(true, MSDA_FORWARD));
+  CHECK_FALSE(rounds.is_for(false, MSDA_FORWARD));
+  CHECK_FALSE(rounds.is_for(true, MSDA_BACKWARD));
+  CHECK(rounds.sm_count_limits == std::vector<std::int32_t>{1, 3});
+  CHECK(corpus_case("fast_too_high").only_plans);
+  CHECK(corpus_case("decoder").is_for(false, MSDA_BACKWARD));
+  CHECK_FALSE(corpus_case("decoder").only_plans);
 }
