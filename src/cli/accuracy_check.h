@@ -1,41 +1,50 @@
-// Results against ref.cpu@1, the float64 reference, on the same rounded inputs.
+// Whether a kernel's results for a case are right: all of them, or those of some queries.
 #pragma once
 
+#include "cli/check_mode.h"
+#include "cli/exact_results.h"
 #include "cli/plan_runner.h"
-#include "cli/problem_spec.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace msda::cli {
 
-struct Accuracy {
-  std::int64_t value_count = 0;
-  double max_error = 0;        // largest |result - reference|
-  double max_bound_share = 0;  // largest error as a share of its bound; infinite for a wrong NaN
-  bool passed() const { return max_bound_share <= 1; }
-  void merge(Accuracy const& other);
+struct CheckOptions {
+  CheckMode mode = CheckMode::kSample;
+  std::int64_t query_count = 0;  // of the sample; 0: every one
+  std::uint64_t seed = 0;        // of their places
+  std::int32_t thread_count = 0;
 };
 
-// The forward result against the bound that msda.h documents at MSDA_MATH_ACCURATE. Gradients have
-// no documented bound: they are compared with 1e-5 (F64: 1e-13) of their tensor's largest element.
-Accuracy check_accuracy(Case const& input, std::vector<NamedArray> const& results,
-                        std::int32_t thread_count);
+// The exact results are computed once, for any number of kernels.
+//
+// A sample is compared with ref.cpu, the float64 reference. Forward it is rows of the result;
+// gradients of values depend on every query, so a backward kernel runs once more, on a problem of
+// the sample's queries alone.
+//
+// With kAll every element is compared, with what the float64 kernel of the engine's device makes of
+// the whole case. That in turn has to agree with ref.cpu on the sample, and to be finite.
+class AccuracyCheck {
+ public:
+  // The case and the engine have to live as long. Inputs have to be finite with kAll.
+  AccuracyCheck(Case const& input, Engine const& engine, CheckOptions const& options);
 
-// The case with only some of its queries, at random places of at most two batch items: what the
-// slow reference can check of a large problem. The first and last of each are always among them.
-struct Subset {
-  Case input;
-  std::vector<std::int64_t> batch_items;
-  std::vector<std::int64_t> queries;
+  Accuracy check(std::vector<NamedArray> const& results, std::string const& kernel_id) const;
+
+  // The kernel that results are compared with; empty with kNone.
+  std::string reference_id() const;
+
+ private:
+  Case const& input_;
+  Engine const& engine_;
+  Part part_;
+  std::optional<Case> sample_input_;
+  std::optional<ExactResults> sample_;
+  std::optional<ExactResults> whole_;
+  Accuracy reference_accuracy_;  // of whole_
 };
-Subset take_subset(Case const& input, std::int64_t query_count, std::uint64_t seed);
-
-// A forward output is checked in the subset's rows. Gradients of values depend on every query, so a
-// backward kernel runs once more, on the subset itself.
-Accuracy check_subset(Case const& input, std::vector<NamedArray> const& results,
-                      Engine const& engine, std::string const& kernel_id, Subset const& subset,
-                      std::int32_t thread_count);
 
 }  // namespace msda::cli

@@ -39,6 +39,14 @@ std::int64_t Array::element_count() const {
   return static_cast<std::int64_t>(bytes.size() / type_bytes(type));
 }
 
+std::span<double> float64_elements(Array& array) {
+  return {reinterpret_cast<double*>(array.bytes.data()), array.bytes.size() / sizeof(double)};
+}
+
+std::span<const double> float64_elements(Array const& array) {
+  return {reinterpret_cast<const double*>(array.bytes.data()), array.bytes.size() / sizeof(double)};
+}
+
 Array convert(Array array, msda_dtype type, std::int64_t& overflow_count) {
   if (array.type == type) return array;
   Array converted(type, array.shape);

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -32,6 +33,10 @@ struct Array {
   Shape shape;
   std::vector<std::byte> bytes;
 };
+
+// The elements of an array that is of float64.
+std::span<double> float64_elements(Array& array);
+std::span<const double> float64_elements(Array const& array);
 
 using NamedArray = std::pair<std::string, Array>;
 

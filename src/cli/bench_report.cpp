@@ -12,6 +12,42 @@ namespace {
 
 bool is_timed(BenchRow const& row) { return !row.timing.microseconds.empty(); }
 
+bool is_checked(BenchRow const& row) { return row.check_mode != CheckMode::kNone; }
+
+// Gradients of a sample are those of a smaller problem: no element of the row's own was compared.
+bool is_reduced(BenchRow const& row) {
+  return row.spec.backward() && row.accuracy.value_count != row.element_count;
+}
+
+// What was compared: "all of 76.8 k", "32.8 k of 23.7 M".
+std::string compared_text(BenchRow const& row) {
+  if (!is_checked(row)) return "none";
+  if (is_reduced(row)) return "smaller problem";
+  auto const text = [](std::int64_t count) { return count_text(static_cast<double>(count)); };
+  bool const all = row.accuracy.value_count == row.element_count;
+  return fmt::format("{} of {}", all ? "all" : text(row.accuracy.value_count),
+                     text(row.element_count));
+}
+
+std::string_view verdict(BenchRow const& row) {
+  if (!row.accuracy.passed()) return "FAILED";
+  return is_checked(row) ? "ok" : "not checked";
+}
+
+Json check_json(BenchRow const& row) {
+  if (!is_checked(row))
+    return {{"passed", nullptr}, {"elements", 0}, {"all_elements", row.element_count}};
+  Json json = {{"passed", row.accuracy.passed()},
+               {"reference", row.reference_id},
+               {"elements", row.accuracy.value_count},
+               {"all_elements", row.element_count},
+               {"of_smaller_problem", is_reduced(row)},
+               {"max_error", row.accuracy.max_error},
+               {"max_share_of_bound", row.accuracy.max_bound_share}};
+  if (!row.accuracy.passed()) json["wrong"] = wrong_text(row.accuracy);
+  return json;
+}
+
 Json row_json(BenchRow const& row) {
   Work const work = work_of(row.spec);
   Json json = {{"workload", row.workload},
@@ -22,11 +58,7 @@ Json row_json(BenchRow const& row) {
                {"points", work.points},
                {"gathered_bytes", work.gathered_bytes},
                {"tensor_bytes", work.tensor_bytes},
-               {"check",
-                {{"passed", row.accuracy.passed()},
-                 {"elements", row.accuracy.value_count},
-                 {"max_error", row.accuracy.max_error},
-                 {"max_share_of_bound", row.accuracy.max_bound_share}}}};
+               {"check", check_json(row)}};
   if (is_timed(row)) {
     json["time_us"] = timing_json(row.timing);
   }
@@ -38,7 +70,7 @@ Json row_json(BenchRow const& row) {
 std::string bench_table(std::vector<BenchRow> const& rows, BenchSettings const& settings) {
   std::vector<std::vector<std::string>> cells = {{"workload", "kernel", "value", "coord", "median",
                                                   "min", "max", "runs", "points/s", "gathered/s",
-                                                  "max error", "of bound", "check"}};
+                                                  "max error", "of bound", "compared", "check"}};
   for (BenchRow const& row : rows) {
     std::vector<std::string> line = {row.workload, row.kernel_id,
                                      std::string(type_name(row.spec.value_dtype)),
@@ -53,9 +85,10 @@ std::string bench_table(std::vector<BenchRow> const& rows, BenchSettings const& 
     } else {
       line.insert(line.end(), 6, "-");
     }
-    line.insert(line.end(), {fmt::format("{:.2e}", row.accuracy.max_error),
-                             fmt::format("{:.2f}", row.accuracy.max_bound_share),
-                             row.accuracy.passed() ? "ok" : "FAILED"});
+    line.insert(line.end(),
+                {is_checked(row) ? fmt::format("{:.2e}", row.accuracy.max_error) : "-",
+                 is_checked(row) ? fmt::format("{:.3f}", row.accuracy.max_bound_share) : "-",
+                 compared_text(row), std::string(verdict(row))});
     cells.push_back(line);
   }
   return fmt::format("{}; caches flushed by {} between runs\n{}", machine_text(settings.threads),
@@ -74,16 +107,21 @@ std::string bench_json(std::vector<BenchRow> const& rows, BenchSettings const& s
 std::string bench_csv(std::vector<BenchRow> const& rows) {
   std::string text =
       "workload,operation,kernel_id,value_dtype,coord_dtype,math_mode,input_mode,median_us,q1_us,"
-      "q3_us,max_error\n";
+      "q3_us,max_error,error_share,compared,elements\n";
   for (BenchRow const& row : rows) {
     std::string const times =
         is_timed(row) ? fmt::format("{:.1f},{:.1f},{:.1f}", row.timing.median(),
                                     row.timing.quantile(0.25), row.timing.quantile(0.75))
                       : std::string(",,");
+    std::string const errors =
+        is_checked(row)
+            ? fmt::format("{:.3e},{:.3e}", row.accuracy.max_error, row.accuracy.max_bound_share)
+            : std::string(",");
     text +=
-        fmt::format("{},{},{},{},{},{},{},{},{:.3e}\n", row.workload, operation_name(row.spec),
+        fmt::format("{},{},{},{},{},{},{},{},{},{},{}\n", row.workload, operation_name(row.spec),
                     row.kernel_id, type_name(row.spec.value_dtype), type_name(row.spec.coord_dtype),
-                    math_name(row.spec), input_name(row.spec), times, row.accuracy.max_error);
+                    math_name(row.spec), input_name(row.spec), times, errors,
+                    is_reduced(row) ? 0 : row.accuracy.value_count, row.element_count);
   }
   return text;
 }

@@ -16,6 +16,9 @@ struct BenchRow {
   std::string kernel_id;
   double predicted_us = 0;
   std::size_t workspace_bytes = 0;
+  CheckMode check_mode = CheckMode::kSample;
+  std::string reference_id;        // what the results are compared with
+  std::int64_t element_count = 0;  // of all results, compared or not
   Accuracy accuracy;
   Timing timing;  // empty if the check failed
 };

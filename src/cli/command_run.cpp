@@ -15,7 +15,7 @@
 namespace msda::cli {
 namespace {
 
-constexpr std::uint64_t kSubsetSeed = 20260;
+constexpr std::uint64_t kSampleSeed = 20260;
 
 // The names of the results to compute, checked against those that the problem has.
 std::vector<std::string> result_names(ProblemSpec const& spec, Options const& options) {
@@ -64,10 +64,11 @@ void print_measurement(ProblemSpec const& spec, Runner const& runner, Timing con
 // The results of the timed runs, or of the chosen queries alone.
 Accuracy check(Case const& input, std::vector<NamedArray> const& results, Engine const& engine,
                std::string const& kernel_id, Options const& options) {
-  std::int64_t const queries = options.check_queries.value_or(0);
-  if (queries == 0) return check_accuracy(input, results, options.threads);
-  return check_subset(input, results, engine, kernel_id, take_subset(input, queries, kSubsetSeed),
-                      options.threads);
+  CheckOptions check_options;
+  check_options.query_count = options.check_queries.value_or(0);
+  check_options.seed = kSampleSeed;
+  check_options.thread_count = options.threads;
+  return AccuracyCheck(input, engine, check_options).check(results, kernel_id);
 }
 
 int run_run(Options const& options) {
@@ -90,7 +91,10 @@ int run_run(Options const& options) {
     Accuracy const accuracy = check(input, results, engine, runner.info().kernel_id, options);
     fmt::print("check    {} elements against ref.cpu@1: {}\n", accuracy.value_count,
                accuracy_text(accuracy));
-    if (!accuracy.passed()) exit_code = kExitCheckFailed;
+    if (!accuracy.passed()) {
+      fmt::print(stderr, "msda run: {}: {}\n", runner.info().kernel_id, wrong_text(accuracy));
+      exit_code = kExitCheckFailed;
+    }
   }
   if (options.output) {
     std::vector<FileArray> arrays;

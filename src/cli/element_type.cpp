@@ -36,13 +36,6 @@ Format const& format_of(msda_dtype type) {
                        [type](Format const& format) { return format.type == type; });
 }
 
-// Distance of the numbers of the format around a finite value.
-double spacing(Format const& format, double value) {
-  int const exponent =
-      value == 0 ? format.least_exponent : std::max(std::ilogb(value), format.least_exponent);
-  return std::ldexp(1.0, exponent - format.mantissa_bits);
-}
-
 std::uint32_t sign_bit(Format const& format) { return 1u << (8 * format.bytes - 1); }
 
 double decode_narrow(Format const& format, std::uint32_t bits) {
@@ -121,9 +114,11 @@ double unit_roundoff(msda_dtype type) {
   return std::ldexp(1.0, -format_of(type).mantissa_bits - 1);
 }
 
-double half_ulp(msda_dtype type, double value) {
-  return std::isfinite(value) ? 0.5 * spacing(format_of(type), value) : 0.0;
-}
+double half_ulp(msda_dtype type, double value) { return HalfUlp(type)(value); }
+
+HalfUlp::HalfUlp(msda_dtype type)
+    : least_normal_(std::ldexp(1.0, format_of(type).least_exponent)),
+      unit_roundoff_(unit_roundoff(type)) {}
 
 double round_to_type(msda_dtype type, double value) {
   if (type == MSDA_F64) return value;

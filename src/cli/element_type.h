@@ -3,6 +3,9 @@
 
 #include <msda.h>
 
+#include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -23,8 +26,22 @@ std::size_t type_bytes(msda_dtype type);
 
 // The distance of 1 and the next larger number, halved: the relative error of one rounding.
 double unit_roundoff(msda_dtype type);
-// Half the distance of the numbers of the type around `value`.
+// Half the distance of the numbers of the type around `value`; 0 if that is not finite.
 double half_ulp(msda_dtype type, double value);
+// The same for many values of one type.
+class HalfUlp {
+ public:
+  explicit HalfUlp(msda_dtype type);
+  double operator()(double value) const {
+    constexpr std::uint64_t kExponent = 0x7FF0000000000000u;
+    auto const power = std::bit_cast<double>(std::bit_cast<std::uint64_t>(value) & kExponent);
+    return std::isfinite(value) ? std::max(power, least_normal_) * unit_roundoff_ : 0.0;
+  }
+
+ private:
+  double least_normal_;
+  double unit_roundoff_;
+};
 // `value` as the type stores it.
 double round_to_type(msda_dtype type, double value);
 

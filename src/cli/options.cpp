@@ -67,6 +67,13 @@ bool parse_math(std::string const& text) {
   return text == "fast";
 }
 
+CheckMode parse_check_mode(std::string const& text) {
+  if (text == "none") return CheckMode::kNone;
+  if (text == "sample") return CheckMode::kSample;
+  if (text == "all") return CheckMode::kAll;
+  bad_input("must be sample, all or none");
+}
+
 std::int32_t parse_device(std::string const& text) {
   if (text == "cpu") return MSDA_DEVICE_CPU;
   return whole32(0, kAnyInt32)(text);
@@ -376,13 +383,21 @@ std::vector<OptionRow> measure_rows() {
        "compare with the float64 reference; exit code 1 if an element is\n"
        "further from it than the documented bound",
        store(&Options::check, parse_bool)},
+      {{"check"},
+       nullptr,
+       kBench,
+       kMeasureGroup,
+       "MODE",
+       "what is compared before it is timed: a sample of the queries (the\n"
+       "default), all elements, or none",
+       store(&Options::check_mode, parse_check_mode)},
       {{"check-queries"},
        nullptr,
        kRun | kBench,
        kMeasureGroup,
        "N",
-       "check this many random queries of two batch items; 0: every one;\n"
-       "default 0 for run, 64 for bench",
+       "the sample: this many random queries of two batch items; 0: every\n"
+       "one; default 0 for run, 64 for bench",
        store(&Options::check_queries, whole(0))},
   };
 }

@@ -2,6 +2,8 @@
 // flags, key=value words and environment variables, checks, help and the docs all come from it.
 #pragma once
 
+#include "cli/check_mode.h"
+
 #include <msda.h>
 
 #include <cstdint>
@@ -54,6 +56,7 @@ struct Options {
   std::optional<std::string> wisdom;
 
   bool check = false;
+  CheckMode check_mode = CheckMode::kSample;
   std::optional<std::int64_t> check_queries;
   std::optional<std::string> output;
 

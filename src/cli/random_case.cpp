@@ -209,6 +209,55 @@ FloatArray random_tensor(Workload const& workload, ProblemSpec const& spec, Tens
   return array;
 }
 
+// At a pixel line a derivative jumps, and what lies beside it in float64 may lie on it in float32.
+// So points of a backward problem keep away from lines by more than float32's rounding of the
+// largest maps. In pixels:
+constexpr double kLineDistance = 0x1p-10;
+
+// A coordinate of a point in pixels of its level: start + scale * the number stored for it.
+struct PixelPosition {
+  double start;
+  double scale;
+};
+
+// `from` is the query's reference on the level, null of sampled input.
+PixelPosition pixel_position(ProblemSpec const& spec, double const* from, std::size_t level,
+                             std::size_t axis) {
+  double const size = spec.level_hw[2 * level + 1 - axis];
+  if (from == nullptr) return {-0.5, size};
+  double const start = from[axis] * size - 0.5;
+  if (spec.reference_dim == 2) return {start, 1};
+  return {start, size * from[2 + axis] / (2.0 * spec.point_counts[level])};
+}
+
+// Moves the points that are nearer: their sampled coordinates, or their offsets.
+void leave_pixel_lines(Case& input) {
+  ProblemSpec const& spec = input.spec;
+  Array& stored = input.arrays.find(spec.fused() ? "offset" : "coord")->second;
+  std::vector<double> numbers = stored.decode();
+  std::vector<double> reference;
+  if (spec.fused()) reference = input.find("reference")->decode();
+  auto const move = [&](std::size_t i, std::int64_t head, std::size_t q, std::size_t l,
+                        std::int32_t) {
+    std::int64_t const query =
+        head / spec.head_count * spec.query_count + static_cast<std::int64_t>(q);
+    auto const at = static_cast<std::size_t>(
+        (query * spec.level_count() + static_cast<std::int64_t>(l)) * spec.reference_dim);
+    for (std::size_t axis = 0; axis < 2; ++axis) {
+      double& number = numbers[2 * i + axis];
+      auto const [start, scale] =
+          pixel_position(spec, spec.fused() ? &reference[at] : nullptr, l, axis);
+      double const position = start + scale * number;
+      double const beyond = position - std::nearbyint(position);
+      if (std::fabs(beyond) >= kLineDistance || scale <= 0) continue;
+      double const step = std::max(2 * kLineDistance / scale, 4 * half_ulp(stored.type, number));
+      number += std::copysign(step, beyond);
+    }
+  };
+  for_each_point(spec, move);
+  encode_elements(stored.type, numbers, stored.bytes);
+}
+
 }  // namespace
 
 Case random_case(Workload const& workload, ProblemSpec const& spec, std::uint64_t seed) {
@@ -221,6 +270,7 @@ Case random_case(Workload const& workload, ProblemSpec const& spec, std::uint64_
     result.arrays.emplace(row.name,
                           convert(std::move(array), tensor_type(spec, row), overflow_count));
   }
+  if (spec.backward()) leave_pixel_lines(result);
   return result;
 }
 

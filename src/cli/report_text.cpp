@@ -59,6 +59,10 @@ std::string accuracy_text(Accuracy const& accuracy) {
                      accuracy.max_bound_share, accuracy.passed() ? "ok" : "FAILED");
 }
 
+std::string wrong_text(Accuracy const& accuracy) {
+  return fmt::format("{}; wrong elements: {}", accuracy.first_wrong, accuracy.wrong_count);
+}
+
 Work work_of(ProblemSpec const& spec) {
   Work work;
   work.points = static_cast<double>(spec.batch) * static_cast<double>(spec.query_count) *

@@ -18,6 +18,8 @@ std::string sizes_text(
     ProblemSpec const& spec);  // "forward sampled  B 2  Q 24  M 8  D 32  levels ..."
 std::string types_text(ProblemSpec const& spec);  // "value f16  coord f32  weight f32  output f16"
 std::string accuracy_text(Accuracy const& accuracy);
+// "output[0,7,3,5] is 1, exact 0.5: off by 0.5, allowed 1e-05; wrong elements: 3"
+std::string wrong_text(Accuracy const& accuracy);
 
 // What a call has to do: points, bytes fetched for their corners, and bytes of the tensors.
 struct Work {

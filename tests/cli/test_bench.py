@@ -217,6 +217,9 @@ def test_reports(msda_ok, tmp_path):
         "q1_us",
         "q3_us",
         "max_error",
+        "error_share",
+        "compared",
+        "elements",
     ]
     for row, line in zip(rows, table, strict=True):
         assert line["workload"] == row["workload"] and line["kernel_id"] == row["kernel_id"]
@@ -225,6 +228,9 @@ def test_reports(msda_ok, tmp_path):
         for name, run in (("q1", 1), ("q3", 3)):
             assert row["time_us"][name] == row["time_us"]["runs"][run]
             assert abs(float(line[f"{name}_us"]) - row["time_us"]["runs"][run]) <= 0.051
+        share = row["check"]["max_share_of_bound"]
+        assert abs(float(line["error_share"]) - share) <= 1e-3 * share
+        assert line["compared"] == line["elements"] == str(2 * 30 * 8 * 32)
     assert_plot(tmp_path / "out.svg", names, kernels)
 
 
@@ -267,6 +273,99 @@ def test_check_uses_the_number_of_queries_asked_for(msda_ok, tmp_path):
         )
         result = json.loads((tmp_path / "out.json").read_text())["results"][0]
         assert result["check"]["elements"] == rows * 8 * 32
+
+
+def checks(msda_ok, tmp_path, *arguments):
+    """What the reports say of the check of `msda bench`: of JSON, of the CSV, and the table."""
+    table = msda_ok(
+        *["bench", "--iterations", 3, "--flush-mib", 0, *arguments],
+        *["--json", tmp_path / "out.json", "--csv", tmp_path / "out.csv"],
+    )
+    results = json.loads((tmp_path / "out.json").read_text())["results"]
+    lines = list(csv.DictReader((tmp_path / "out.csv").open()))
+    return [row["check"] for row in results], lines, table
+
+
+PROBLEM = ["--levels", "9x7,4x3", "--batch", 5, "--queries", 40, "--points", "3,5"]
+PROBLEM_ELEMENTS = 5 * 40 * 8 * 32
+
+
+@pytest.mark.parametrize("dtype", ["f64", "f32", "f16", "bf16", "f8_e4m3"])
+@pytest.mark.parametrize("flags", [[], ["--fused", 2], ["--fused", 4, "--math", "fast"]])
+def test_check_of_all_elements(msda_ok, tmp_path, dtype, flags):
+    arguments = [*PROBLEM, *flags, "--dtype", dtype, "--kernels", "all"]
+    rows, lines, table = checks(msda_ok, tmp_path, "--check", "all", *arguments)
+    assert len(rows) == (1 if dtype == "f64" else 2)
+    for row, line in zip(rows, lines, strict=True):
+        assert row["passed"] and row["reference"] == "ref.cpu@1"
+        assert row["elements"] == row["all_elements"] == PROBLEM_ELEMENTS
+        assert line["compared"] == line["elements"] == str(PROBLEM_ELEMENTS)
+        assert float(line["error_share"]) <= 1
+    assert 0 < max(row["max_share_of_bound"] for row in rows) or dtype == "f64"
+    assert "all of 51.2 k" in table
+
+
+@pytest.mark.parametrize("flags", [[], ["--fused", 2], ["--fused", 4], ["--dtype", "f8_e4m3"]])
+def test_check_of_all_gradients(msda_ok, tmp_path, flags):
+    arguments = [*PROBLEM, "--backward", *flags]
+    rows, _, _ = checks(msda_ok, tmp_path, "--check", "all", *arguments)
+    tokens, points = 9 * 7 + 4 * 3, 8
+    fused = {2: 2, 4: 4}.get(flags[1] if flags else 0)
+    count = 5 * (tokens * 8 * 32 + 40 * 8 * points * 3 + (40 * 2 * fused if fused else 0))
+    assert rows[0]["passed"] and rows[0]["elements"] == rows[0]["all_elements"] == count
+
+
+def test_check_of_all_elements_takes_batch_items_in_turn(msda_ok, tmp_path):
+    """64 MiB of float64 at a time: here 7, 7 and 6 batch items of 8 MiB of values."""
+    arguments = ["--levels", "64x64", "--batch", 20, "--queries", 50, "--points", 2]
+    rows, _, _ = checks(msda_ok, tmp_path, "--check", "all", *arguments)
+    assert rows[0]["passed"] and rows[0]["elements"] == 20 * 50 * 8 * 32
+
+
+def test_what_is_not_compared_is_said(msda_ok, tmp_path):
+    sample = ["--check-queries", 7]
+    rows, lines, table = checks(msda_ok, tmp_path, *PROBLEM, *sample)
+    assert rows[0]["elements"] == 2 * 7 * 8 * 32 and rows[0]["all_elements"] == PROBLEM_ELEMENTS
+    assert lines[0]["compared"] == str(2 * 7 * 8 * 32)
+    assert lines[0]["elements"] == str(PROBLEM_ELEMENTS)
+    assert "3.58 k of 51.2 k" in table
+    rows, lines, table = checks(msda_ok, tmp_path, *PROBLEM, *sample, "--backward")
+    assert rows[0]["of_smaller_problem"] and lines[0]["compared"] == "0"
+    assert "smaller problem" in table
+    rows, lines, table = checks(msda_ok, tmp_path, *PROBLEM, "--check", "none")
+    assert rows[0] == {"passed": None, "elements": 0, "all_elements": PROBLEM_ELEMENTS}
+    assert (lines[0]["max_error"], lines[0]["error_share"], lines[0]["compared"]) == ("", "", "0")
+    assert float(lines[0]["median_us"]) > 0
+    assert "not checked" in table
+
+
+def test_check_modes_that_do_not_exist(msda):
+    bad = msda("bench", *PROBLEM, "--check", "most")
+    assert bad.returncode == 2
+    assert bad.stderr == "msda bench: error: --check is 'most': must be sample, all or none\n"
+    bad = msda("bench", *PROBLEM, "--check", "none", "--check-queries", 3)
+    assert bad.returncode == 2
+    assert bad.stderr == (
+        "msda bench: error: --check-queries is 3: with --check none there is no sample\n"
+    )
+
+
+@pytest.mark.parametrize("flags", [[], ["--fused", 2], ["--fused", 4]])
+def test_points_of_backward_problems_keep_away_from_pixel_lines(msda_ok, tmp_path, flags):
+    sizes = ["--levels", "90x70", "--batch", 1, "--queries", 4000, "--points", 2]
+    nearest = {}
+    for backward in ([], ["--backward"]):
+        data = saved(msda_ok, tmp_path / "in.npz", *sizes, *flags, *backward)
+        data = {name: array.astype(np.float64) for name, array in data.items()}
+        if flags:
+            reference = data["reference"][:, :, None]
+            unit = 1 / np.array([70, 90]) if flags[1] == 2 else reference[..., 2:] / (2 * 2)
+            coord = reference[..., :2] + data["offset"] * unit
+        else:
+            coord = data["coord"]
+        position = coord * [70, 90] - 0.5
+        nearest[bool(backward)] = np.abs(position - np.rint(position)).min()
+    assert nearest[False] < 1e-4 and nearest[True] > 0.9 * 2**-10
 
 
 def test_slow_kernels_stop_early(msda_ok, tmp_path):
