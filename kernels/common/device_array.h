@@ -5,6 +5,7 @@
 #include "core/device.h"
 
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 namespace msda {
@@ -27,12 +28,13 @@ class DeviceArray {
   ~DeviceArray() {
     if (data_ == nullptr) return;
     // A plan may be destroyed while another device is current.
+    std::optional<cuda::CurrentDevice> current;
     try {
-      cuda::CurrentDevice const current(device_);
-      device_.memory->deallocate(data_, bytes_, alignof(T));
+      current.emplace(device_);
     } catch (...) {
-      // The device has failed; so is its memory lost.
+      // The device has failed. What a caller's allocator gave is given back all the same.
     }
+    device_.memory->deallocate(data_, bytes_, alignof(T));
   }
   DeviceArray(DeviceArray const&) = delete;
   DeviceArray& operator=(DeviceArray const&) = delete;

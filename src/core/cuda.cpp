@@ -5,7 +5,6 @@
 #include <dlfcn.h>
 
 #include <atomic>
-#include <new>
 
 namespace msda::cuda {
 namespace {
@@ -155,7 +154,7 @@ Device open_device(std::int32_t ordinal, std::string& name) {
 void* allocate(std::size_t bytes) {
   void* pointer = nullptr;
   cudaError_t const error = cudaMalloc(&pointer, bytes);
-  if (error == cudaErrorMemoryAllocation) throw std::bad_alloc();
+  if (error == cudaErrorMemoryAllocation) return nullptr;
   check(error, "allocating device memory");
   return pointer;
 }
@@ -235,7 +234,7 @@ Device open_device(std::int32_t ordinal, std::string&) {
        ordinal, MSDA_BUILD_CUDA);
 }
 
-void* allocate(std::size_t) { throw std::bad_alloc(); }
+void* allocate(std::size_t) { return nullptr; }
 void deallocate(void*) noexcept {}
 void copy_to_device(void*, const void*, std::size_t) {}
 

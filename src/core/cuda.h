@@ -44,7 +44,7 @@ void look_for_driver();
 bool is_unknown_to_cuda(const void* pointer);  // the host's, and no device can reach it
 bool is_device_only(const void* pointer);      // a device's, and the host cannot reach it
 
-// Memory of the current device. allocate() throws std::bad_alloc where there is none left.
+// Memory of the current device. allocate() returns null where none is left.
 void* allocate(std::size_t bytes);
 void deallocate(void* pointer) noexcept;
 // Returns when the bytes are there.

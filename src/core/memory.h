@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/cuda.h"
+#include "core/status.h"
 
 #include <msda.h>
 
@@ -20,11 +21,15 @@ class CallerMemory final : public std::pmr::memory_resource {
 
  private:
   void* do_allocate(std::size_t bytes, std::size_t alignment) override {
-    if (alloc_fn_ == nullptr && device_ >= 0) return cuda::allocate(bytes);
-    if (alloc_fn_ == nullptr) return ::operator new(bytes, std::align_val_t{alignment});
-    void* const pointer = alloc_fn_(user_, bytes, alignment, device_);
-    if (pointer == nullptr) throw std::bad_alloc();
-    return pointer;
+    if (alloc_fn_ == nullptr && device_ < 0) {
+      return ::operator new(bytes, std::align_val_t{alignment});
+    }
+    void* const pointer =
+        alloc_fn_ == nullptr ? cuda::allocate(bytes) : alloc_fn_(user_, bytes, alignment, device_);
+    if (pointer != nullptr) return pointer;
+    if (device_ < 0) throw std::bad_alloc();
+    fail(MSDA_ERROR_OUT_OF_MEMORY, "{} bytes of memory of CUDA device {} could not be allocated",
+         bytes, device_);
   }
   void do_deallocate(void* pointer, std::size_t bytes, std::size_t alignment) override {
     if (free_fn_ == nullptr && device_ >= 0) {

@@ -67,11 +67,11 @@ double KernelTrials::time_us(std::size_t kernel, int repeats) {
   timer_.start();
   try {
     for (int i = 0; i < repeats; ++i) ref.family->launch(*ref.variant, launch);
+    return timer_.stop_us() / repeats;
   } catch (...) {
     timer_.drain();  // a part of the work may be running on memory that is about to be freed
     throw;
   }
-  return timer_.stop_us() / repeats;
 }
 
 }  // namespace msda

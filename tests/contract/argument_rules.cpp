@@ -1,6 +1,7 @@
 #include "contract/argument_rules.h"
 
-#include "support/gpu_tests.h"
+#include "core/build_config.h"
+#include "support/gpu_memory.h"
 
 #include <algorithm>
 #include <initializer_list>
@@ -69,7 +70,8 @@ Rules handle_options_rules() {
        [](std::int64_t value) {
          if (value == MSDA_DEVICE_CPU) return Verdict{MSDA_SUCCESS};
          if (value < 0) return Verdict{MSDA_ERROR_INVALID_ARGUMENT};
-         return value == 0 && gpu_available() ? Verdict{MSDA_SUCCESS} : Verdict{MSDA_ERROR_CUDA};
+         if (gpu_count() == 0) return Verdict{MSDA_ERROR_CUDA};
+         return right_if(value < gpu_count());
        }},
       {"thread_count", between(0, 1024)},
       {"flags", one_of({0})},
@@ -127,10 +129,18 @@ Rules problem_rules() {
   };
 }
 
-Rules plan_options_rules(std::size_t workspace_bytes) {
+Rules plan_options_rules(std::int64_t right_text, std::size_t workspace_bytes) {
+  bool const on_gpu = right_text == kGpuText;
   return {
       {"struct_size", struct_size<msda_plan_options>()},
-      {"kernel_id", one_of({kRightText})},
+      {"kernel_id",
+       [=](std::int64_t text) {
+         // The other device's kernel is one of the library's.
+         bool const is_other =
+             text == (on_gpu ? kCpuText : kGpuText) && (on_gpu || MSDA_HAS_CUDA != 0);
+         if (is_other) return Verdict{MSDA_ERROR_UNSUPPORTED};
+         return right_if(text == right_text);
+       }},
       {"workspace_limit_bytes",
        [=](std::int64_t v) {
          bool const enough = v == 0 || static_cast<std::size_t>(v) >= workspace_bytes;
@@ -141,8 +151,15 @@ Rules plan_options_rules(std::size_t workspace_bytes) {
          bool const known = v >= MSDA_PLAN_HEURISTIC && v <= MSDA_PLAN_FORCED;
          return Verdict{right_if(v == MSDA_PLAN_FORCED).status, known ? "kernel_id" : ""};
        }},
-      {"sm_count_limit", one_of({0})},
+      {"sm_count_limit", on_gpu ? between(0, INT32_MAX) : one_of({0})},
   };
+}
+
+Rules tuning_options_rules(std::int64_t right_text) {
+  Rules rules = plan_options_rules(right_text, 0);
+  rules["kernel_id"] = one_of({0});  // tuning chooses the kernel itself
+  rules["mode"] = one_of({MSDA_PLAN_HEURISTIC, MSDA_PLAN_TUNED});
+  return rules;
 }
 
 Rules plan_info_rules() {
@@ -167,7 +184,7 @@ Rules kernel_info_rules() {
   };
 }
 
-Rules tensors_rules(TensorsOf call, std::size_t workspace_bytes) {
+Rules tensors_rules(TensorsOf call, std::size_t workspace_bytes, std::int64_t grad_value_bytes) {
   bool const backward = call != TensorsOf::kForward, fused = call == TensorsOf::kFused;
   Rule const sampled_input = fused ? anything() : required_pointer(4);
   Rule const fused_input = fused ? required_pointer(4) : anything();
@@ -184,19 +201,29 @@ Rules tensors_rules(TensorsOf call, std::size_t workspace_bytes) {
       {"value_scale", null_only()},  // values are float32
       {"output", backward ? anything() : required_pointer(4)},
       {"grad_output", backward ? required_pointer(4) : anything()},
-      {"grad_value", backward ? optional_pointer(4) : anything()},
+      {"grad_value", backward ? optional_pointer(grad_value_bytes) : anything()},
       {"grad_coord", sampled_gradient},
       {"grad_weight", sampled_gradient},
       {"grad_reference", fused_gradient},
       {"grad_offset", fused_gradient},
       {"grad_logit", fused_gradient},
-      {"workspace", required_pointer(256)},
+      {"workspace", workspace_bytes > 0 ? required_pointer(256) : anything()},
       {"workspace_bytes",
        [=](std::int64_t v) {
          bool const enough = static_cast<std::size_t>(v) >= workspace_bytes;
          return Verdict{enough ? MSDA_SUCCESS : MSDA_ERROR_BUFFER_TOO_SMALL};
        }},
   };
+}
+
+Rules sample_rules(bool has_workspace) {
+  Rules rules = tensors_rules(TensorsOf::kForward, 0, 4);
+  if (has_workspace) {
+    rules["workspace"] = required_pointer(256);
+  } else {
+    rules["workspace_bytes"] = one_of({0});
+  }
+  return rules;
 }
 
 }  // namespace msda::test

@@ -2,6 +2,7 @@
 // status, a message that names it, nothing touched, and the next call right.
 
 #include "contract/argument_rules.h"
+#include "support/gpu_memory.h"
 #include "support/gpu_tests.h"
 #include "support/random_problem.h"
 #include "support/runner.h"
@@ -15,6 +16,7 @@
 #include <cstring>
 #include <fstream>
 #include <limits>
+#include <numeric>
 #include <set>
 
 using namespace msda::test;
@@ -33,7 +35,11 @@ json const& abi() {
 // What a field of some type is set to, besides what it is when the struct is right.
 std::vector<std::int64_t> values_for(std::string const& type, std::size_t bytes,
                                      std::int64_t right) {
-  if (type == "const char *") return {0, 1, 2, 3, 4, 5};
+  if (type == "const char *") {
+    std::vector<std::int64_t> texts(std::size(kTextValues));
+    std::iota(texts.begin(), texts.end(), 0);
+    return texts;
+  }
   if (type.ends_with("*") || type.ends_with("_fn")) {
     alignas(256) static const char spare[1024] = {};
     std::int64_t const address = right != 0 ? right : reinterpret_cast<std::int64_t>(&spare[256]);
@@ -75,32 +81,56 @@ T* untouched() {
   return reinterpret_cast<T*>(0x5);
 }
 
+// What a handle of the CPU and one of a GPU are asked for: a kernel that takes everything, and
+// gradients of a type that it needs a workspace for.
+struct Place {
+  msda_handle_options options;
+  std::int64_t kernel_text;
+  msda_dtype grad_value_dtype;
+
+  bool on_gpu() const { return options.device >= 0; }
+  const char* kernel_id() const { return kTextValues[kernel_text]; }
+};
+Place cpu_place() { return {cpu_options(1), kCpuText, MSDA_F32}; }
+Place gpu_place() { return {gpu_options(), kGpuText, MSDA_F64}; }
+
 struct PlannedCall {
   TestProblem problem;
   PlanPtr plan;
   RunResult expected;
   std::unique_ptr<CallBuffers> buffers;
+  std::unique_ptr<PlacedCall> placed;
 
-  PlannedCall(TestHandle const& handle, ProblemShape const& shape) {
+  PlannedCall(TestHandle const& handle, ProblemShape const& shape, std::string const& kernel_id) {
     Rng rng(1);
     problem = fill_problem(shape, DataKind{}, rng);
-    plan = make_plan(handle, shape, "ref.cpu@1").plan;
+    plan = make_plan(handle, shape, kernel_id).plan;
     REQUIRE(plan != nullptr);
     expected = run_plan(plan.get(), problem, 0);
     REQUIRE(expected.failure == "");
     buffers = std::make_unique<CallBuffers>(problem, plan.get(), 0);
+    placed = std::make_unique<PlacedCall>(handle, plan.get(), *buffers);
   }
+  msda_tensors const& c() const { return placed->c(); }
   std::size_t workspace_bytes() const { return plan_info(plan.get()).workspace_bytes; }
+  std::int64_t grad_value_bytes() const {
+    return static_cast<std::int64_t>(element_bytes(problem.shape.grad_value_dtype));
+  }
 
   // Executes with these tensors. A failure must leave every result as it was.
   msda_status execute(msda_tensors const* tensors, msda_stream stream = nullptr) {
-    buffers->poison();
+    placed->poison();
     msda_status const status = msda_execute(plan.get(), tensors, stream);
-    if (status != MSDA_SUCCESS) CHECK(buffers->check_untouched() == "");
+    if (status != MSDA_SUCCESS) check_untouched();
     return status;
   }
+  void check_untouched() {
+    CHECK(placed->finish() == "");
+    CHECK(buffers->check_untouched() == "");
+  }
   void check_right_call() {
-    REQUIRE(execute(&buffers->c()) == MSDA_SUCCESS);
+    REQUIRE(execute(&c()) == MSDA_SUCCESS);
+    REQUIRE(placed->finish() == "");
     for (TensorRow const& row : tensor_rows()) {
       if (!row.is_result || !row.belongs_to(problem.shape)) continue;
       CHECK(buffers->tensor(row.id).bits() == expected.bits[static_cast<std::size_t>(row.id)]);
@@ -108,7 +138,7 @@ struct PlannedCall {
   }
 };
 
-ProblemShape stage_shape(msda_operation operation, std::int32_t reference_dim) {
+ProblemShape stage_shape(Place const& place, msda_operation operation, std::int32_t reference_dim) {
   ProblemShape shape;
   shape.levels = {{4, 5, 2}, {2, 2, 2}};
   shape.batch = 2;
@@ -117,23 +147,25 @@ ProblemShape stage_shape(msda_operation operation, std::int32_t reference_dim) {
   shape.head_dim = 4;
   shape.operation = operation;
   shape.reference_dim = reference_dim;
+  shape.grad_value_dtype = place.grad_value_dtype;
   return shape;
 }
 
 struct Stage {
-  TestHandle handle{1};
-  PlannedCall forward{handle, stage_shape(MSDA_FORWARD, 0)};
-  PlannedCall backward{handle, stage_shape(MSDA_BACKWARD, 0)};
-  PlannedCall fused{handle, stage_shape(MSDA_BACKWARD, 2)};
+  Place place;
+  TestHandle handle{place.options};
+  PlannedCall forward{handle, stage_shape(place, MSDA_FORWARD, 0), place.kernel_id()};
+  PlannedCall backward{handle, stage_shape(place, MSDA_BACKWARD, 0), place.kernel_id()};
+  PlannedCall fused{handle, stage_shape(place, MSDA_BACKWARD, 2), place.kernel_id()};
   // As many levels as any level_count that is legal would read.
   std::vector<std::int32_t> level_hw = std::vector<std::int32_t>(2 * 65536, 1);
 
-  Stage() {
+  explicit Stage(Place const& at) : place(at) {
     std::int32_t const first[] = {4, 5, 2, 2};
     std::copy(std::begin(first), std::end(first), level_hw.begin());
   }
 
-  msda_problem problem() const {
+  msda_problem problem(msda_operation operation = MSDA_FORWARD) const {
     msda_problem problem{};
     problem.struct_size = sizeof(problem);
     problem.level_hw = level_hw.data();
@@ -144,13 +176,15 @@ struct Stage {
     problem.head_count = 2;
     problem.head_dim = 4;
     problem.value_dtype = MSDA_F32;
+    problem.grad_value_dtype = place.grad_value_dtype;
+    problem.operation = operation;
     return problem;
   }
   msda_plan_options options() const {
     msda_plan_options options{};
     options.struct_size = sizeof(options);
     options.mode = MSDA_PLAN_FORCED;
-    options.kernel_id = kTextValues[kRightText];
+    options.kernel_id = place.kernel_id();
     return options;
   }
 
@@ -164,16 +198,23 @@ struct Stage {
   msda_status tune_plan(msda_problem const* problem, msda_plan_options const* options,
                         msda_tensors const* sample, msda_stream stream = nullptr,
                         double budget_ms = 1) {
-    forward.buffers->poison();
+    return tune_plan(forward, problem, options, sample, stream, budget_ms);
+  }
+  msda_status tune_plan(PlannedCall& call, msda_problem const* problem,
+                        msda_plan_options const* options, msda_tensors const* sample,
+                        msda_stream stream = nullptr, double budget_ms = 1) {
+    call.placed->poison();
     msda_plan* plan = untouched<msda_plan>();
     msda_status const status =
         msda_plan_tune(handle.get(), problem, options, sample, stream, budget_ms, &plan);
     if (status == MSDA_SUCCESS) {
-      CHECK(forward.buffers->check_written() == "");
+      CHECK(call.placed->finish() == "");
+      bool const has_all = std::memcmp(sample, &call.c(), sizeof(*sample)) == 0;
+      if (has_all || !call.problem.shape.backward()) CHECK(call.buffers->check_written() == "");
       msda_plan_destroy(plan);
     } else {
       CHECK(plan == untouched<msda_plan>());
-      CHECK(forward.buffers->check_untouched() == "");
+      call.check_untouched();
     }
     return status;
   }
@@ -213,7 +254,7 @@ const T* as(void* structure) {
 std::vector<Scene> handle_scenes(Stage& stage) {
   return {
       {"msda_handle_create", "msda_handle_options", "", MSDA_SUCCESS, handle_options_rules(),
-       [] { return bytes_of(cpu_options(1)); },
+       [&stage] { return bytes_of(stage.place.options); },
        [](void* structure) {
          msda_handle* handle = untouched<msda_handle>();
          msda_status const status = msda_handle_create(as<msda_handle_options>(structure), &handle);
@@ -242,41 +283,37 @@ std::vector<Scene> problem_scenes(Stage& stage) {
        [&stage](void* structure) { return stage.explain(as<msda_problem>(structure)); }},
       {"msda_plan_create", "msda_problem", "", MSDA_SUCCESS, problem_rules(), right,
        [&stage](void* structure) {
+         // On a GPU no kernel takes every value type.
          msda_plan_options const options = stage.options();
-         return stage.create_plan(as<msda_problem>(structure), &options);
+         return stage.create_plan(as<msda_problem>(structure),
+                                  stage.place.on_gpu() ? nullptr : &options);
        }},
       // No budget: tensors of another problem's sizes must not be run on.
       {"msda_plan_tune", "msda_problem", "", MSDA_ERROR_INVALID_ARGUMENT, problem_rules(), right,
        [&stage](void* structure) {
-         return stage.tune_plan(as<msda_problem>(structure), nullptr, &stage.forward.buffers->c(),
-                                nullptr, 0);
+         return stage.tune_plan(as<msda_problem>(structure), nullptr, &stage.forward.c(), nullptr,
+                                0);
        }},
   };
 }
 
 std::vector<Scene> option_scenes(Stage& stage) {
   auto const right = [&stage] { return bytes_of(stage.options()); };
-  Rules const rules = plan_options_rules(stage.forward.workspace_bytes());
+  std::int64_t const text = stage.place.kernel_text;
   return {
-      {"msda_plan_create", "msda_plan_options", "", MSDA_SUCCESS, rules, right,
+      {"msda_plan_create", "msda_plan_options", "forward", MSDA_SUCCESS,
+       plan_options_rules(text, stage.forward.workspace_bytes()), right,
        [&stage](void* structure) {
          msda_problem const problem = stage.problem();
          return stage.create_plan(&problem, as<msda_plan_options>(structure));
        }},
-      // Tuning chooses the kernel itself; there is one that needs no workspace.
-      {"msda_plan_tune", "msda_plan_options", "", MSDA_SUCCESS,
-       [&] {
-         Rules tuning = rules;
-         tuning["kernel_id"] = [](std::int64_t text) {
-           return Verdict{text == 0 ? MSDA_SUCCESS : MSDA_ERROR_INVALID_ARGUMENT};
-         };
-         tuning["mode"] = [](std::int64_t mode) {
-           bool const chooses = mode == MSDA_PLAN_HEURISTIC || mode == MSDA_PLAN_TUNED;
-           return Verdict{chooses ? MSDA_SUCCESS : MSDA_ERROR_INVALID_ARGUMENT};
-         };
-         tuning["workspace_limit_bytes"] = [](std::int64_t) { return Verdict{MSDA_SUCCESS}; };
-         return tuning;
-       }(),
+      {"msda_plan_create", "msda_plan_options", "backward", MSDA_SUCCESS,
+       plan_options_rules(text, stage.backward.workspace_bytes()), right,
+       [&stage](void* structure) {
+         msda_problem const problem = stage.problem(MSDA_BACKWARD);
+         return stage.create_plan(&problem, as<msda_plan_options>(structure));
+       }},
+      {"msda_plan_tune", "msda_plan_options", "", MSDA_SUCCESS, tuning_options_rules(text),
        [] {
          msda_plan_options options{};
          options.struct_size = sizeof(options);
@@ -284,8 +321,7 @@ std::vector<Scene> option_scenes(Stage& stage) {
        },
        [&stage](void* structure) {
          msda_problem const problem = stage.problem();
-         return stage.tune_plan(&problem, as<msda_plan_options>(structure),
-                                &stage.forward.buffers->c());
+         return stage.tune_plan(&problem, as<msda_plan_options>(structure), &stage.forward.c());
        }},
   };
 }
@@ -295,23 +331,30 @@ Scene execute_scene(const char* note, PlannedCall& planned, TensorsOf tensors) {
           "msda_tensors",
           note,
           MSDA_SUCCESS,
-          tensors_rules(tensors, planned.workspace_bytes()),
-          [&planned] { return bytes_of(planned.buffers->c()); },
+          tensors_rules(tensors, planned.workspace_bytes(), planned.grad_value_bytes()),
+          [&planned] { return bytes_of(planned.c()); },
           [&planned](void* structure) { return planned.execute(as<msda_tensors>(structure)); }};
 }
 
 std::vector<Scene> tensor_scenes(Stage& stage) {
-  // Any size: kernels that need more are left out, and one needs none.
-  Rules const sample_rules = tensors_rules(TensorsOf::kForward, 0);
+  PlannedCall& backward = stage.backward;
   return {
       execute_scene("forward", stage.forward, TensorsOf::kForward),
       execute_scene("backward", stage.backward, TensorsOf::kBackward),
       execute_scene("fused", stage.fused, TensorsOf::kFused),
-      {"msda_plan_tune", "msda_tensors", "", MSDA_SUCCESS, sample_rules,
-       [&stage] { return bytes_of(stage.forward.buffers->c()); },
+      {"msda_plan_tune", "msda_tensors", "forward", MSDA_SUCCESS,
+       sample_rules(stage.forward.workspace_bytes() > 0),
+       [&stage] { return bytes_of(stage.forward.c()); },
        [&stage](void* structure) {
          msda_problem const problem = stage.problem();
          return stage.tune_plan(&problem, nullptr, as<msda_tensors>(structure));
+       }},
+      {"msda_plan_tune", "msda_tensors", "backward", MSDA_SUCCESS,
+       tensors_rules(TensorsOf::kBackward, backward.workspace_bytes(), backward.grad_value_bytes()),
+       [&backward] { return bytes_of(backward.c()); },
+       [&stage, &backward](void* structure) {
+         msda_problem const problem = stage.problem(MSDA_BACKWARD);
+         return stage.tune_plan(backward, &problem, nullptr, as<msda_tensors>(structure));
        }},
   };
 }
@@ -386,10 +429,7 @@ void check_field(Scene const& scene, json const& field) {
   }
 }
 
-}  // namespace
-
-TEST_CASE("every field of every struct that a function takes") {
-  Stage stage;
+void check_every_field(Stage& stage) {
   for (Scene const& scene : all_scenes(stage)) {
     CAPTURE(scene.function);
     CAPTURE(scene.structure);
@@ -412,8 +452,19 @@ TEST_CASE("every field of every struct that a function takes") {
   stage.fused.check_right_call();
 }
 
+}  // namespace
+
+TEST_CASE("every field of every struct that a function takes") {
+  Stage stage(cpu_place());
+  check_every_field(stage);
+}
+TEST_CASE("every field of every struct that a function takes, on the GPU" * needs_gpu()) {
+  Stage stage(gpu_place());
+  check_every_field(stage);
+}
+
 TEST_CASE("every function that takes a struct is among the scenes") {
-  Stage stage;
+  Stage stage(cpu_place());
   std::set<std::pair<std::string, std::string>> played;
   for (Scene const& scene : all_scenes(stage)) played.emplace(scene.function, scene.structure);
   for (auto const& [function, description] : abi()["functions"].items()) {
@@ -429,8 +480,9 @@ TEST_CASE("every function that takes a struct is among the scenes") {
   }
 }
 
-TEST_CASE("the tail of a struct of a newer version") {
-  Stage stage;
+namespace {
+
+void check_tails(Stage& stage) {
   for (Scene const& scene : all_scenes(stage)) {
     CAPTURE(scene.function);
     CAPTURE(scene.structure);
@@ -451,6 +503,17 @@ TEST_CASE("the tail of a struct of a newer version") {
   }
 }
 
+}  // namespace
+
+TEST_CASE("the tail of a struct of a newer version") {
+  Stage stage(cpu_place());
+  check_tails(stage);
+}
+TEST_CASE("the tail of a struct of a newer version, on the GPU" * needs_gpu()) {
+  Stage stage(gpu_place());
+  check_tails(stage);
+}
+
 // ---- parameters
 // ------------------------------------------------------------------------------------------
 
@@ -462,7 +525,13 @@ struct ParameterCase {
   std::function<msda_status()> call;
 };
 
-msda_stream some_stream() { return reinterpret_cast<msda_stream>(0x1000); }
+// On the CPU there is no stream; on a GPU this one is every thread's own (cudaStreamPerThread).
+msda_stream some_stream(Place const& place) {
+  return reinterpret_cast<msda_stream>(place.on_gpu() ? std::uintptr_t{2} : std::uintptr_t{0x1000});
+}
+msda_status with_some_stream(Place const& place) {
+  return place.on_gpu() ? MSDA_SUCCESS : MSDA_ERROR_INVALID_ARGUMENT;
+}
 
 std::vector<ParameterCase> plain_cases(Stage& stage) {
   msda_handle* const handle = stage.handle.get();
@@ -640,7 +709,7 @@ std::vector<ParameterCase> tuning_cases(Stage& stage) {
   constexpr msda_status bad = MSDA_ERROR_INVALID_ARGUMENT;
   msda_handle* const handle = stage.handle.get();
   msda_problem const problem = stage.problem();
-  msda_tensors const* const sample = &stage.forward.buffers->c();
+  msda_tensors const* const sample = &stage.forward.c();
   std::vector<ParameterCase> cases = {
       {"msda_plan_tune", "handle", bad,
        [=] {
@@ -653,8 +722,10 @@ std::vector<ParameterCase> tuning_cases(Stage& stage) {
        [=, &stage] { return stage.tune_plan(&problem, nullptr, sample); }},
       {"msda_plan_tune", "sample", bad,
        [=, &stage] { return stage.tune_plan(&problem, nullptr, nullptr); }},
-      {"msda_plan_tune", "stream", bad,
-       [=, &stage] { return stage.tune_plan(&problem, nullptr, sample, some_stream()); }},
+      {"msda_plan_tune", "stream", with_some_stream(stage.place),
+       [=, &stage] {
+         return stage.tune_plan(&problem, nullptr, sample, some_stream(stage.place));
+       }},
       {"msda_plan_tune", "out", bad,
        [=] { return msda_plan_tune(handle, &problem, nullptr, sample, nullptr, 1, nullptr); }},
       {"msda_tuning_export", "handle", bad,
@@ -686,10 +757,10 @@ std::vector<ParameterCase> execute_cases(Stage& stage) {
   constexpr msda_status bad = MSDA_ERROR_INVALID_ARGUMENT;
   return {
       {"msda_execute", "plan", bad,
-       [&stage] { return msda_execute(nullptr, &stage.forward.buffers->c(), nullptr); }},
+       [&stage] { return msda_execute(nullptr, &stage.forward.c(), nullptr); }},
       {"msda_execute", "tensors", bad, [&stage] { return stage.forward.execute(nullptr); }},
-      {"msda_execute", "stream", bad,
-       [&stage] { return stage.forward.execute(&stage.forward.buffers->c(), some_stream()); }},
+      {"msda_execute", "stream", with_some_stream(stage.place),
+       [&stage] { return stage.forward.execute(&stage.forward.c(), some_stream(stage.place)); }},
   };
 }
 
@@ -702,10 +773,7 @@ std::vector<ParameterCase> all_parameter_cases(Stage& stage) {
   return cases;
 }
 
-}  // namespace
-
-TEST_CASE("every parameter of every function") {
-  Stage stage;
+void check_every_parameter(Stage& stage) {
   std::set<std::pair<std::string, std::string>> tried;
   for (ParameterCase const& item : all_parameter_cases(stage)) {
     CAPTURE(item.function);
@@ -738,45 +806,98 @@ TEST_CASE("every parameter of every function") {
   }
 }
 
+}  // namespace
+
+TEST_CASE("every parameter of every function") {
+  Stage stage(cpu_place());
+  check_every_parameter(stage);
+}
+TEST_CASE("every parameter of every function, on the GPU" * needs_gpu()) {
+  Stage stage(gpu_place());
+  check_every_parameter(stage);
+}
+
 // ---- buffers that meet
 // -----------------------------------------------------------------------------------
 
-TEST_CASE("a buffer that is written may overlap no other") {
-  Stage stage;
-  for (PlannedCall* const planned : {&stage.forward, &stage.backward, &stage.fused}) {
-    msda_tensors const right = planned->buffers->c();
-    for (TensorRow const& written : tensor_rows()) {
-      if (!written.is_result || !written.belongs_to(planned->problem.shape)) continue;
-      for (TensorRow const& other : tensor_rows()) {
-        if (!other.belongs_to(planned->problem.shape) || other.id == written.id) continue;
-        if (other.id == TensorId::kValueScale) continue;
-        CAPTURE(written.name);
-        CAPTURE(other.name);
-        HostTensor& target = planned->buffers->tensor(other.id);
-        auto* const begin = static_cast<std::byte*>(target.data());
-        auto const bytes = static_cast<std::ptrdiff_t>(target.buffer().size());
-        // At its begin, in its middle, at its last element.
-        for (std::ptrdiff_t const shift : {std::ptrdiff_t{0}, bytes / 8 * 4, bytes - 4}) {
-          msda_tensors overlapping = right;
-          set_pointer(overlapping, written.id, begin + shift);
-          CHECK(planned->execute(&overlapping) == MSDA_ERROR_INVALID_ARGUMENT);
-          std::string const message = msda_last_error();
-          CHECK(message.find("overlap") != std::string::npos);
-          CHECK(message.find(written.name) != std::string::npos);
-        }
-      }
-      msda_tensors in_workspace = right;
-      set_pointer(in_workspace, written.id, static_cast<std::byte*>(right.workspace) + 64);
-      CHECK(planned->execute(&in_workspace) == MSDA_ERROR_INVALID_ARGUMENT);
-    }
-    planned->check_right_call();
+namespace {
+
+std::uintptr_t address_of(msda_tensors const& tensors, std::string const& name) {
+  std::uintptr_t address = 0;
+  for (json const& field : abi()["structs"]["msda_tensors"]["fields"]) {
+    if (field["name"] != name) continue;
+    std::memcpy(&address, reinterpret_cast<const char*>(&tensors) + field["offset"].get<int>(),
+                sizeof(address));
   }
+  REQUIRE(address != 0);
+  return address;
 }
 
-TEST_CASE("inputs may share memory") {
-  Stage stage;
-  msda_tensors tensors = stage.forward.buffers->c();
+void check_overlap(PlannedCall& planned, TensorRow const& written, std::uintptr_t address) {
+  auto const alignment =
+      element_bytes(layout_of(planned.problem.shape, written.id).dtype);  // a power of two
+  msda_tensors overlapping = planned.c();
+  set_pointer(overlapping, written.id, reinterpret_cast<void*>(address & ~(alignment - 1)));
+  CHECK(planned.execute(&overlapping) == MSDA_ERROR_INVALID_ARGUMENT);
+  std::string const message = msda_last_error();
+  CAPTURE(message);
+  CHECK(message.find("overlap") != std::string::npos);
+  CHECK(message.find(written.name) != std::string::npos);
+}
+
+void check_overlaps(PlannedCall& planned) {
+  for (TensorRow const& written : tensor_rows()) {
+    if (!written.is_result || !written.belongs_to(planned.problem.shape)) continue;
+    CAPTURE(written.name);
+    for (TensorRow const& other : tensor_rows()) {
+      if (!other.belongs_to(planned.problem.shape) || other.id == written.id) continue;
+      if (other.id == TensorId::kValueScale) continue;
+      CAPTURE(other.name);
+      std::uintptr_t const begin = address_of(planned.c(), other.name);
+      std::size_t const bytes = planned.buffers->tensor(other.id).buffer().size();
+      // At its begin, in its middle, at its last element.
+      for (std::size_t const shift : {std::size_t{0}, bytes / 8 * 4, bytes - 4}) {
+        check_overlap(planned, written, begin + shift);
+      }
+    }
+    if (planned.workspace_bytes() == 0) continue;
+    check_overlap(planned, written, address_of(planned.c(), "workspace") + 64);
+  }
+  planned.check_right_call();
+}
+
+void check_overlaps(Stage& stage) {
+  for (PlannedCall* const planned : {&stage.forward, &stage.backward, &stage.fused}) {
+    check_overlaps(*planned);
+  }
+  CHECK(stage.backward.workspace_bytes() > 0);
+}
+
+void check_shared_inputs(Stage& stage) {
+  msda_tensors tensors = stage.forward.c();
   // coord has twice the elements of weight.
   tensors.weight = tensors.coord;
   CHECK(stage.forward.execute(&tensors) == MSDA_SUCCESS);
+  CHECK(stage.forward.placed->finish() == "");
+  CHECK(stage.forward.buffers->check_written() == "");
+}
+
+}  // namespace
+
+TEST_CASE("a buffer that is written may overlap no other") {
+  Stage stage(cpu_place());
+  check_overlaps(stage);
+}
+TEST_CASE("a buffer that is written may overlap no other, on the GPU" * needs_gpu()) {
+  Stage stage(gpu_place());
+  check_overlaps(stage);
+}
+
+TEST_CASE("inputs may share memory") {
+  Stage stage(cpu_place());
+  check_shared_inputs(stage);
+}
+TEST_CASE("inputs may share memory, on the GPU" * needs_gpu()) {
+  Stage stage(gpu_place());
+  check_shared_inputs(stage);
 }

@@ -1,4 +1,4 @@
-// What only a GPU has: streams, graphs, devices, memory of two kinds, sizes that fill it.
+// What only a GPU has: streams, graphs, devices, memory of two kinds.
 
 #include "support/case_file.h"
 #include "support/empty_kernel.h"
@@ -304,105 +304,6 @@ TEST_CASE("a failure of earlier work is reported, on the GPU" * needs_gpu()) {
   std::string const command = fmt::format(
       "'{}' --no-skip --test-case='a plan on a device that has failed' >/dev/null", program);
   CHECK(std::system(command.c_str()) == 0);
-}
-
-namespace {
-
-// One level, one point a query in its middle, constant tensors but for their ends: the last query
-// looks at the last pixels. Returns its first output and an earlier query's.
-struct Ends {
-  float early;
-  float last;
-};
-
-struct DeviceArray {
-  explicit DeviceArray(std::size_t size) : bytes(size) {
-    require_cuda(cudaMalloc(&data, bytes), "cudaMalloc");
-  }
-  ~DeviceArray() { cudaFree(data); }
-  void fill(int byte, std::size_t from, std::size_t to) {
-    require_cuda(cudaMemset(static_cast<char*>(data) + from, byte, to - from), "cudaMemset");
-  }
-  void put(std::size_t at, const void* from, std::size_t count) {
-    require_cuda(cudaMemcpy(static_cast<char*>(data) + at, from, count, cudaMemcpyHostToDevice),
-                 "cudaMemcpy");
-  }
-  float get(std::size_t at) {
-    float value = 0;
-    require_cuda(cudaMemcpy(&value, static_cast<char*>(data) + at, 4, cudaMemcpyDeviceToHost),
-                 "cudaMemcpy");
-    return value;
-  }
-  void* data = nullptr;
-  std::size_t bytes;
-};
-
-Ends run_large(TestHandle const& handle, ProblemShape const& shape, std::string const& id) {
-  auto const bytes = [&](TensorId tensor) {
-    TensorLayout const layout = layout_of(shape, tensor);
-    return static_cast<std::size_t>(layout.span()) * element_bytes(layout.dtype);
-  };
-  PlanResult const plan = make_plan(handle, shape, id);
-  REQUIRE(plan.message == "");
-  DeviceArray value(bytes(TensorId::kValue)), coord(bytes(TensorId::kCoord));
-  DeviceArray weight(bytes(TensorId::kWeight)), output(bytes(TensorId::kOutput));
-  // 0x3c3c is 1.05859375 in F16, 0x4040 is 2.125.
-  std::size_t const tail = value.bytes / 16;
-  value.fill(0x3c, 0, value.bytes - tail);
-  value.fill(0x40, value.bytes - tail, value.bytes);
-  coord.fill(0, 0, coord.bytes);
-  weight.fill(0, 0, weight.bytes);
-  output.fill(0xff, 0, output.bytes);
-  // The centre of the last pixel.
-  auto const side = static_cast<float>(shape.levels[0].width);
-  float const corner = (side - 0.5f) / side;
-  auto const row_points = static_cast<std::size_t>(shape.point_total() * shape.head_count);
-  std::vector<float> const early(2 * row_points, 0.25f), last(2 * row_points, corner);
-  std::vector<float> const one(row_points, 1.0f / static_cast<float>(shape.point_total()));
-  coord.put(0, early.data(), early.size() * 4);
-  coord.put(coord.bytes - last.size() * 4, last.data(), last.size() * 4);
-  weight.put(0, one.data(), one.size() * 4);
-  weight.put(weight.bytes - one.size() * 4, one.data(), one.size() * 4);
-  msda_tensors tensors{};
-  tensors.struct_size = sizeof(tensors);
-  tensors.value = value.data;
-  tensors.coord = coord.data;
-  tensors.weight = weight.data;
-  tensors.output = output.data;
-  REQUIRE(msda_execute(plan.plan.get(), &tensors, nullptr) == MSDA_SUCCESS);
-  require_cuda(cudaDeviceSynchronize(), "running");
-  return {output.get(0), output.get(output.bytes - 4)};
-}
-
-}  // namespace
-
-TEST_CASE("tensors of more than 2^31 elements, on the GPU" * needs_gpu()) {
-  TestHandle const handle(gpu_options());
-  ProblemShape shape;
-  shape.set_dtypes(MSDA_F16);
-  shape.output_dtype = MSDA_F32;
-  shape.head_dim = 8;
-  struct Size {
-    const char* what;
-    std::int32_t side, points;
-    std::int64_t heads, queries, batch;
-  };
-  for (Size const& size :
-       {Size{"value", 16500, 1, 1, 2, 1}, Size{"value, by its batch", 4130, 1, 8, 2, 16},
-        Size{"coord", 16, 16, 8, (1 << 23) + 5, 1}, Size{"output", 16, 1, 8, (1 << 25) + 3, 1},
-        Size{"batch beyond 65535", 4, 1, 1, 1, 70000}}) {
-    shape.levels = {{size.side, size.side, size.points}};
-    shape.head_count = size.heads;
-    shape.query_count = size.queries;
-    shape.batch = size.batch;
-    for (std::string const& id : accepting_kernels(handle, shape)) {
-      CAPTURE(size.what);
-      CAPTURE(id);
-      Ends const ends = run_large(handle, shape, id);
-      CHECK(ends.early == doctest::Approx(1.05859375).epsilon(0.01));
-      CHECK(ends.last == doctest::Approx(2.125).epsilon(0.01));
-    }
-  }
 }
 
 TEST_CASE("tuning keeps its promises, on the GPU" * needs_gpu()) {

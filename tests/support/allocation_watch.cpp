@@ -12,9 +12,11 @@ std::atomic<std::int64_t> g_count{0};
 // Counts down to the allocation that fails; 0: none does.
 thread_local std::int64_t t_until_fault = 0;
 thread_local bool t_fault_happened = false;
+thread_local int t_pauses = 0;
 
 // Whether this allocation is to fail.
 bool note_allocation() {
+  if (t_pauses > 0) return false;
   if (g_watching.load(std::memory_order_relaxed)) g_count.fetch_add(1, std::memory_order_relaxed);
   if (t_until_fault == 0 || --t_until_fault > 0) return false;
   t_fault_happened = true;
@@ -87,5 +89,8 @@ AllocationFault::AllocationFault(std::int64_t k) {
 }
 AllocationFault::~AllocationFault() { t_until_fault = 0; }
 bool AllocationFault::happened() const { return t_fault_happened; }
+
+AllocationPause::AllocationPause() { ++t_pauses; }
+AllocationPause::~AllocationPause() { --t_pauses; }
 
 }  // namespace msda::test

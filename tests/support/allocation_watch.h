@@ -27,4 +27,12 @@ class AllocationFault {
   bool happened() const;
 };
 
+// What this thread allocates meanwhile is neither counted nor made to fail.
+class AllocationPause {
+ public:
+  AllocationPause();
+  ~AllocationPause();
+  AllocationPause(AllocationPause const&) = delete;
+};
+
 }  // namespace msda::test

@@ -157,12 +157,57 @@ Executed execute_on_gpu(msda_plan const* plan, CallBuffers& buffers) {
   return result;
 }
 
+int gpu_count() {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) != cudaSuccess) count = 0;
+  static_cast<void>(cudaGetLastError());
+  return count;
+}
+
+CurrentGpu::CurrentGpu(int device) {
+  require_cuda(cudaGetDevice(&before_), "reading the current device");
+  require_cuda(cudaSetDevice(device), "making a device current");
+}
+CurrentGpu::~CurrentGpu() { cudaSetDevice(before_); }
+
+void* allocate_on_gpu(std::size_t bytes, int device) {
+  CurrentGpu const current(device);
+  void* pointer = nullptr;
+  if (cudaMalloc(&pointer, bytes) == cudaSuccess) return pointer;
+  static_cast<void>(cudaGetLastError());
+  return nullptr;
+}
+
+void free_on_gpu(void* pointer, int device) {
+  CurrentGpu const current(device);
+  require_cuda(cudaFree(pointer), "cudaFree");
+}
+
 #else
+
+GpuBuffer::~GpuBuffer() = default;
+GpuCall::GpuCall(msda_plan const*, CallBuffers&) {
+  throw std::runtime_error("built without CUDA, yet a plan for a GPU was made");
+}
+void GpuCall::reset() {}
+std::string GpuCall::finish() { return ""; }
+
+int gpu_count() { return 0; }
+void* allocate_on_gpu(std::size_t, int) { return nullptr; }
+void free_on_gpu(void*, int) {}
 
 Executed execute_on_gpu(msda_plan const*, CallBuffers&) {
   throw std::runtime_error("built without CUDA, yet a plan for a GPU was made");
 }
 
 #endif
+
+PlacedCall::PlacedCall(TestHandle const& handle, msda_plan const* plan, CallBuffers& host)
+    : host_(host), gpu_(handle.on_gpu() ? std::make_unique<GpuCall>(plan, host) : nullptr) {}
+
+void PlacedCall::poison() {
+  host_.poison();
+  if (gpu_) gpu_->reset();
+}
 
 }  // namespace msda::test

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -64,6 +65,41 @@ class GpuCall {
 };
 
 Executed execute_on_gpu(msda_plan const* plan, CallBuffers& buffers);
+
+// A call's buffers where the handle's device can reach them: the host's as they are, or copies on a
+// GPU.
+class PlacedCall {
+ public:
+  PlacedCall(TestHandle const& handle, msda_plan const* plan, CallBuffers& host);
+
+  msda_tensors const& c() const { return gpu_ ? gpu_->c() : host_.c(); }
+  // Results and workspace.
+  void poison();
+  // As of a GpuCall; on the CPU there is nothing to wait for.
+  std::string finish() { return gpu_ ? gpu_->finish() : ""; }
+
+ private:
+  CallBuffers& host_;
+  std::unique_ptr<GpuCall> gpu_;
+};
+
+// Devices of this machine that CUDA can use; 0 without CUDA.
+int gpu_count();
+
+// Makes a device the thread's current one, and at its end the one that was so before.
+class CurrentGpu {
+ public:
+  explicit CurrentGpu(int device);
+  ~CurrentGpu();
+  CurrentGpu(CurrentGpu const&) = delete;
+
+ private:
+  int before_ = 0;
+};
+
+// As a caller's allocator gets memory of a device. Null where there is none left.
+void* allocate_on_gpu(std::size_t bytes, int device);
+void free_on_gpu(void* pointer, int device);
 
 // Throws std::runtime_error when a CUDA call of a test failed.
 void require_cuda(int error, const char* what);
