@@ -19,7 +19,7 @@
 #include "kernels/persistent/persistent_costs.h"
 #endif
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 #include <array>

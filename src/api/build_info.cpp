@@ -3,7 +3,7 @@
 #include "core/build_config.h"
 #include "cpu/simd/simd_targets.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <msda.h>
 
 #include <string>

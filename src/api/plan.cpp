@@ -4,10 +4,11 @@
 #include "api/objects.h"
 #include "api/structs.h"
 #include "core/cuda.h"
+#include "core/join.h"
 #include "plan/blob.h"
 #include "plan/selector.h"
 
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <memory>
 #include <string_view>
@@ -46,7 +47,7 @@ Ranked forced_choice(std::string_view id, Problem const& problem, Device const& 
   if (kernel.variant == nullptr) {
     auto const ids = known_ids(id);
     invalid("plan_options.kernel_id is '{}': must be {}{}", id, ids.size() > 1 ? "one of " : "",
-            fmt::join(ids, ", "));
+            join(ids, ", "));
   }
   Ranked const choice = judge(kernel, problem, device, workspace_limit_bytes);
   if (choice.rejected != Reason::kNone) {
@@ -90,7 +91,7 @@ msda_plan* restore_plan(msda_handle& handle, const void* blob, std::size_t blob_
   KernelRef const kernel = find_kernel(stored.kernel_id);
   if (kernel.variant == nullptr) {
     fail(MSDA_ERROR_STALE_PLAN, "blob is for kernel '{}': this library has {}", stored.kernel_id,
-         fmt::join(known_ids(stored.kernel_id), ", "));
+         join(known_ids(stored.kernel_id), ", "));
   }
   msda_problem const problem = stored.problem.view();
   Problem canonical = canonical_problem(&problem, &handle.memory);

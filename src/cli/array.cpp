@@ -1,8 +1,9 @@
 #include "cli/array.h"
 
 #include "cli/cli_error.h"
+#include "core/join.h"
 
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <span>
@@ -10,7 +11,7 @@
 
 namespace msda::cli {
 
-std::string shape_text(Shape const& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
+std::string shape_text(Shape const& shape) { return fmt::format("[{}]", join(shape, ", ")); }
 
 std::size_t byte_count(Shape const& shape, std::size_t element_bytes, std::string_view name) {
   // An empty array is empty, however large its other dimensions: look for zeros first.

@@ -1,8 +1,9 @@
 #include "cli/array_files.h"
 
 #include "cli/cli_error.h"
+#include "core/join.h"
 
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 #include <zip.h>
 
 #include <algorithm>
@@ -130,7 +131,7 @@ StoredArray NpzReader::read(std::string const& name) const {
   std::string const label = fmt::format("{}: {}", state_->path, name);
   if (!has(name)) {
     bad_input("{}: array '{}' is missing; the file has {}", state_->path, name,
-              names().empty() ? "none" : fmt::format("{}", fmt::join(names(), ", ")));
+              names().empty() ? "none" : join(names(), ", "));
   }
   std::string const entry = name + std::string(kNpyEnding);
   zip_stat_t stat;
@@ -184,7 +185,7 @@ void check_output_path(fs::path const& path, std::string const& label,
   bool const is_known =
       std::find(endings.begin(), endings.end(), path.extension()) != endings.end();
   if (!is_known && !endings.empty()) {
-    bad_input("{} is '{}': must end in {}", label, path.string(), fmt::join(endings, ", "));
+    bad_input("{} is '{}': must end in {}", label, path.string(), join(endings, ", "));
   }
   fs::path const folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
   std::error_code error;

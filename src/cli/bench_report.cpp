@@ -4,7 +4,7 @@
 #include "cli/report_text.h"
 #include "cli/svg_plot.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <set>
 
 namespace msda::cli {

@@ -3,8 +3,9 @@
 #include "cli/array_files.h"
 #include "cli/cli_error.h"
 #include "cli/input_arrays.h"
+#include "core/join.h"
 
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -120,7 +121,7 @@ class NpzCase {
       if (shape.size() + 1 == name.axes.size()) shape.insert(shape.begin() + 2, 1);
       if (shape.size() != name.axes.size()) {
         bad_input("{} has shape {}: must be [{}]", label(name.file), shape_text(shape),
-                  fmt::join(name.axes, ", "));
+                  join(name.axes, ", "));
       }
       auto const levels = static_cast<std::int64_t>(case_.spec.point_counts.size());
       if (shape[3] != levels) {
@@ -202,7 +203,7 @@ class NpzCase {
     Shape const expected = tensor_shape(case_.spec, row);
     if (array->shape == expected) return;
     bad_input("{} has shape {}: must be [{}] = {}", label(file_name(row.name, usual_)),
-              shape_text(array->shape), fmt::join(row.axes, ", "), shape_text(expected));
+              shape_text(array->shape), join(row.axes, ", "), shape_text(expected));
   }
 
   NpzReader npz_;
@@ -329,8 +330,8 @@ class FolderCase {
           "{} bytes of {}", byte_count(shape, type_bytes(type), file.string()), type_name(type)));
     }
     bad_input("{} has {} bytes: [{}] = {} is {} (sizes are set by options, the type by {})",
-              file.string(), bytes, fmt::join(row.axes, ", "), shape_text(shape),
-              fmt::join(choices, " or "), wish.flag);
+              file.string(), bytes, join(row.axes, ", "), shape_text(shape), join(choices, " or "),
+              wish.flag);
   }
 
   fs::path folder_;

@@ -1,7 +1,7 @@
 // How the command ends, and the exceptions that end it early.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <stdexcept>
 #include <string>

@@ -12,8 +12,9 @@
 #include "cli/timing_choice.h"
 #include "cli/wisdom.h"
 #include "cli/workloads.h"
+#include "core/join.h"
 
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 
@@ -31,8 +32,7 @@ int list_workloads() {
       levels.push_back(
           fmt::format("{}x{}", workload.level_hw[2 * l], workload.level_hw[2 * l + 1]));
     }
-    rows.push_back({workload.name, workload.group, fmt::format("{}", fmt::join(levels, ",")),
-                    fmt::format("{}", fmt::join(workload.points, ",")),
+    rows.push_back({workload.name, workload.group, join(levels, ","), join(workload.points, ","),
                     workload.local ? "local" : "uniform", std::to_string(workload.batch),
                     std::to_string(workload.heads), std::to_string(workload.channels),
                     std::to_string(workload.queries), workload.note});

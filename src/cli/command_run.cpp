@@ -7,8 +7,9 @@
 #include "cli/plan_runner.h"
 #include "cli/report_text.h"
 #include "cli/wisdom.h"
+#include "core/join.h"
 
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 
@@ -27,8 +28,7 @@ std::vector<std::string> result_names(ProblemSpec const& spec, Options const& op
   if (!spec.backward()) bad_input("--gradients needs --backward");
   for (std::string const& name : options.gradients) {
     if (std::find(all.begin(), all.end(), name) == all.end()) {
-      bad_input("{} names '{}': must be of {}", options.label("gradients"), name,
-                fmt::join(all, ", "));
+      bad_input("{} names '{}': must be of {}", options.label("gradients"), name, join(all, ", "));
     }
   }
   return options.gradients;
@@ -39,7 +39,7 @@ void check_output(std::string const& path, std::vector<std::string> const& names
   check_output_path(path, options.label("output"), {".npz", ".npy", ".bin"});
   if (names.size() > 1 && !path.ends_with(".npz")) {
     bad_input("{} is '{}': this kind of file holds one array, not {}; use .npz, or --gradients",
-              options.label("output"), path, fmt::join(names, ", "));
+              options.label("output"), path, join(names, ", "));
   }
 }
 
@@ -100,7 +100,7 @@ int run_run(Options const& options) {
     std::vector<FileArray> arrays;
     for (auto const& [name, array] : results) arrays.push_back(file_array(name, array));
     write_arrays(*options.output, arrays);
-    fmt::print("output   {} ({})\n", *options.output, fmt::join(names, ", "));
+    fmt::print("output   {} ({})\n", *options.output, join(names, ", "));
   }
   return exit_code;
 }

@@ -8,8 +8,9 @@
 #include "cli/tune_report.h"
 #include "cli/wisdom.h"
 #include "cli/workloads.h"
+#include "core/join.h"
 
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -85,7 +86,7 @@ void note_those_without_record(std::vector<TuneRow> const& rows, double budget_m
   fmt::print(stderr,
              "note: {:g} ms were too short to compare kernels for {}: no record; --budget-ms gives "
              "more\n",
-             budget_ms, fmt::join(names, ", "));
+             budget_ms, join(names, ", "));
 }
 
 int run_tune(Options const& options) {

@@ -2,7 +2,7 @@
 
 #include "core/build_config.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <stdexcept>
 #include <vector>

@@ -1,8 +1,9 @@
 #include "cli/npy_format.h"
 
 #include "cli/cli_error.h"
+#include "core/join.h"
 
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <charconv>
@@ -190,7 +191,7 @@ std::string npy_descr(msda_dtype type) {
 std::string npy_header(std::string_view descr, Shape const& shape) {
   std::string dictionary =
       fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}{}), }}", descr,
-                  fmt::join(shape, ", "), shape.size() == 1 ? "," : "");
+                  join(shape, ", "), shape.size() == 1 ? "," : "");
   std::size_t const unpadded = kMagic.size() + 4 + dictionary.size() + 1;
   dictionary.append((kHeaderAlignment - unpadded % kHeaderAlignment) % kHeaderAlignment, ' ');
   dictionary += '\n';

@@ -3,7 +3,7 @@
 #include "cli/element_type.h"
 #include "cli/machine.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <utility>
 

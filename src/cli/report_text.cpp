@@ -1,6 +1,8 @@
 #include "cli/report_text.h"
 
-#include <fmt/ranges.h>
+#include "core/join.h"
+
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>
@@ -41,7 +43,7 @@ std::string sizes_text(ProblemSpec const& spec) {
                      spec.backward() ? "backward" : "forward",
                      spec.fused() ? fmt::format("fused({})", spec.reference_dim) : "sampled",
                      spec.batch, spec.query_count, spec.head_count, spec.head_dim,
-                     fmt::join(levels, ","), fmt::join(spec.point_counts, ","),
+                     join(levels, ","), join(spec.point_counts, ","),
                      spec.value_border == 1 ? "  bordered" : "");
 }
 

@@ -4,7 +4,7 @@
 #include "cli/report_json.h"
 #include "cli/report_text.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace msda::cli {
 

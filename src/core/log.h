@@ -3,11 +3,9 @@
 
 #include <msda.h>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
-#include <iterator>
 #include <string_view>
-#include <utility>
 
 namespace msda {
 
@@ -21,28 +19,18 @@ struct Log {
   }
 
   void text(msda_log_level message_level, std::string_view message) const {
-    // The copy gives callers a terminated string whatever the view was.
-    if (!wants(message_level)) return;
-    fmt::memory_buffer buffer;
-    buffer.append(message);
-    send(message_level, buffer);
+    write(message_level, "{}", message);
   }
 
   template <typename... Arguments>
   void write(msda_log_level message_level, fmt::format_string<Arguments...> format,
              Arguments&&... arguments) const {
-    if (!wants(message_level)) return;
-    fmt::memory_buffer buffer;
-    fmt::format_to(std::back_inserter(buffer), format, std::forward<Arguments>(arguments)...);
-    send(message_level, buffer);
+    if (wants(message_level)) send(message_level, format, fmt::make_format_args(arguments...));
   }
 
  private:
-  void send(msda_log_level message_level, fmt::memory_buffer& buffer) const {
-    std::size_t const length = buffer.size();
-    buffer.push_back('\0');
-    function(user, message_level, buffer.data(), length);
-  }
+  void send(msda_log_level message_level, fmt::string_view format,
+            fmt::format_args arguments) const;
 };
 
 }  // namespace msda

@@ -1,6 +1,6 @@
 #include "plan/selector.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <functional>

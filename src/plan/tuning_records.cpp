@@ -1,11 +1,11 @@
 #include "plan/tuning_records.h"
 
 #include "core/cpu_model.h"
+#include "core/join.h"
 #include "core/status.h"
 #include "cpu/simd/simd_targets.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <charconv>
@@ -33,7 +33,7 @@ std::string shown(std::string_view text) {
 
 template <typename T, std::size_t N>
 std::string list_text(std::span<T, N> numbers) {
-  return numbers.empty() ? std::string(kEmptyList) : fmt::format("{}", fmt::join(numbers, ","));
+  return numbers.empty() ? std::string(kEmptyList) : join(numbers, ",");
 }
 
 std::string key_text(TuningKey const& key) {

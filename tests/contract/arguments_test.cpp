@@ -9,7 +9,7 @@
 #include "support/source_path.h"
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 #include <cmath>

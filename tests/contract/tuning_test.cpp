@@ -6,7 +6,7 @@
 #include "support/tuning_calls.h"
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -12,7 +12,7 @@
 #include "core/build_config.h"
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #if MSDA_HAS_CUDA
 #include <cuda_runtime_api.h>

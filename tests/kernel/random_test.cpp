@@ -10,7 +10,7 @@
 #include "support/tolerance.h"
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <map>

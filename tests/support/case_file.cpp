@@ -2,7 +2,7 @@
 
 #include "support/source_path.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <filesystem>

@@ -2,7 +2,7 @@
 
 #include "support/gpu_memory.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstdlib>

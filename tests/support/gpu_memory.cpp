@@ -4,7 +4,7 @@
 #include "support/gpu_tests.h"
 #include "support/result_hash.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstring>

@@ -2,7 +2,7 @@
 
 #include <msda.h>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <stdexcept>
 #include <string>

@@ -1,6 +1,6 @@
 #include "support/host_tensor.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <string>
 

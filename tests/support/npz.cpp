@@ -1,6 +1,6 @@
 #include "support/npz.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <zlib.h>
 
 #include <cstring>

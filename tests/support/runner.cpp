@@ -5,7 +5,7 @@
 #include "support/gpu_memory.h"
 #include "support/rng.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <stdexcept>
 

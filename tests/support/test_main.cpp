@@ -4,7 +4,7 @@
 #include "support/random_problem.h"
 #include "support/unchecked_cases.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 int main(int argc, char** argv) {
   using namespace msda::test;
