@@ -273,8 +273,8 @@ namespace {
 
 // What the library says while it tunes.
 struct Listener {
-  static void listen(void* user, msda_log_level, const char* message) {
-    static_cast<Listener*>(user)->text += message;
+  static void listen(void* user, msda_log_level, const char* message, std::size_t length) {
+    static_cast<Listener*>(user)->text.append(message, length);
   }
   std::string text;
 };
