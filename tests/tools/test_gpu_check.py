@@ -29,7 +29,7 @@ def test_passes_where_all_is_well(machine):
     for tool, limit in limits:
         log = (machine.results / f"sanitize_{tool}_{limit}.log").read_text()
         assert f"[random ] 12 problems, sm limit {limit.replace('all', 'none')}\n" in log
-    assert "[baseline] 9 rows, 0 of them new; 0 slower, 0 with a larger error, 0 whose check failed, 0 not" in summary
+    assert re.search(r"\[baseline\] 9 rows, 0 of them new;( 0 [a-z ]+,)+ 0 gone;", summary), summary
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_no_gpu_ends_it(machine):
     ("name", "parts", "said"),
     [
         ("", ["tests", "sanitize"], 'msda_test_kernel has no test case of suite "gpu" that --test-case=*inside'),
-        ("random problems backward", ["tests"], 'of suite "gpu" that --test-case=random problems backward'),
+        ("random problems backward", ["tests"], 'msda_test_kernel has no test case of suite "gpu" that --test-case=random problems backward'),
         ("2^31 elements", ["sanitize"], "no test case is called '*2^31 elements*', which the sanitizers leave out"),
     ],
 )
