@@ -65,7 +65,7 @@ std::vector<std::string> split(std::string const& line) {
 }
 
 // By workload, type, mode and input: the forward rows of a baseline, whose columns may be more.
-std::map<std::string, Measured> measurements(const char* path) {
+std::map<std::string, Measured> measurements(std::string const& path) {
   std::map<std::string, ProblemShape> const shapes = workloads();
   std::map<std::string, Measured> measured;
   std::ifstream file(path);
