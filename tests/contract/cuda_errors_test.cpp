@@ -281,7 +281,7 @@ struct Listener {
 
 // A kernel that fails is left out, but not the heuristic's.
 void fail_calls_of_tuning(TestProblem const& problem, cudaError_t error, Names& failed) {
-  constexpr double kBudgetMs = 100;
+  constexpr double kBudgetMs = 20;
   Listener listener;
   msda_handle_options options = gpu_options();
   options.log_fn = Listener::listen;

@@ -191,7 +191,7 @@ void fail_own_allocations(msda_handle_options const& options) {
 
 // Its own handle, as the records of tuning stay; the workspace is the library's.
 void fail_allocations_of_tuning(msda_handle_options const& options) {
-  constexpr double kBudgetMs = 100;
+  constexpr double kBudgetMs = 10;
   Place place(options);
   TestHandle const other(options);
   for (TestProblem const& problem : sample_problems()) {

@@ -186,7 +186,7 @@ void free_on_gpu(void* pointer, int device) {
 #else
 
 GpuBuffer::~GpuBuffer() = default;
-GpuCall::GpuCall(msda_plan const*, CallBuffers&) {
+GpuCall::GpuCall(msda_plan const*, CallBuffers& host) : host_(host) {
   throw std::runtime_error("built without CUDA, yet a plan for a GPU was made");
 }
 void GpuCall::reset() {}
