@@ -73,12 +73,12 @@ double position_error(TestProblem const& problem, Point const& p, Index axis, do
 
 Points make_points(TestProblem const& problem) {
   ProblemShape const& s = problem.shape;
-  if (!s.fused()) return {problem.inputs[TensorId::kCoord], problem.inputs[TensorId::kWeight]};
+  if (!s.fused()) return {problem.inputs[TensorId::kCoord], problem.inputs[TensorId::kWeight], {}};
   std::vector<double> const& reference = problem.inputs[TensorId::kReference];
   std::vector<double> const& offset = problem.inputs[TensorId::kOffset];
   std::vector<double> const& logit = problem.inputs[TensorId::kLogit];
   Index const K = s.point_total(), L = static_cast<Index>(s.levels.size()), R = s.reference_dim;
-  Points points{offset, logit};
+  Points points{offset, logit, {}};
   for (Index row = 0; row < s.batch * s.query_count * s.head_count; ++row) {
     auto const begin = logit.begin() + row * K;
     std::vector<double> const weights = softmax({begin, begin + K});
