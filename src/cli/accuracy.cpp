@@ -23,6 +23,9 @@ std::string element_text(std::string_view name, Shape const& shape, std::int64_t
   return fmt::format("{}[{}]", name, fmt::join(at, ","));
 }
 
+// A NaN without its sign: what was never written has one.
+double unsigned_nan(double x) { return std::isnan(x) ? std::fabs(x) : x; }
+
 // The error as a share of the bound; more than 1 is wrong.
 double bound_share(double result, double exact, msda_dtype type, double bound) {
   double const error = std::fabs(result - exact);
@@ -72,7 +75,8 @@ Accuracy compare(Array const& result, Expected const& expected, double factor) {
       accuracy.first_wrong = fmt::format(
           "{} is {}, exact {}: off by {:.3g}, allowed {:.3g}",
           element_text(expected.name, expected.exact.shape, static_cast<std::int64_t>(i)),
-          results[j], exact[i], error, bound + half_ulp(expected.type, exact[i]));
+          unsigned_nan(results[j]), unsigned_nan(exact[i]), unsigned_nan(error),
+          bound + half_ulp(expected.type, exact[i]));
     }
   }
   accuracy.value_count = static_cast<std::int64_t>(exact.size());
@@ -84,9 +88,9 @@ Accuracy check_finite(std::string_view name, Array const& array) {
   std::span<const double> const elements = float64_elements(array);
   for (std::size_t i = 0; i < elements.size(); ++i) {
     if (std::isfinite(elements[i]) || accuracy.wrong_count++ > 0) continue;
-    accuracy.first_wrong =
-        fmt::format("{} is {}, which finite inputs cannot give",
-                    element_text(name, array.shape, static_cast<std::int64_t>(i)), elements[i]);
+    accuracy.first_wrong = fmt::format(
+        "{} is {}, which finite inputs cannot give",
+        element_text(name, array.shape, static_cast<std::int64_t>(i)), unsigned_nan(elements[i]));
     accuracy.max_bound_share = kInfinity;
   }
   accuracy.value_count = array.element_count();

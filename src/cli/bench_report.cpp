@@ -16,7 +16,8 @@ bool is_checked(BenchRow const& row) { return row.check_mode != CheckMode::kNone
 
 // Gradients of a sample are those of a smaller problem: no element of the row's own was compared.
 bool is_reduced(BenchRow const& row) {
-  return row.spec.backward() && row.accuracy.value_count != row.element_count;
+  return row.check_mode == CheckMode::kSample && row.spec.backward() &&
+         row.accuracy.value_count != row.element_count;
 }
 
 // What was compared: "all of 76.8 k", "32.8 k of 23.7 M".

@@ -14,6 +14,7 @@ std::vector<double> largest_differences(Case const& part) {
   std::span<const double> const value = float64_elements(*part.find("value"));
   std::int64_t const row = spec.head_count * spec.head_dim;
   std::vector<double> largest(static_cast<std::size_t>(spec.batch * spec.level_count() * row));
+  if (largest.empty()) return largest;
   std::vector<double> const zeros(static_cast<std::size_t>(row));
   std::int64_t const border = spec.value_border;
   std::int64_t token = 0;  // of the level's first row

