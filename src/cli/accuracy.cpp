@@ -1,7 +1,8 @@
 #include "cli/accuracy.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include "core/join.h"
+
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
@@ -20,7 +21,7 @@ std::string element_text(std::string_view name, Shape const& shape, std::int64_t
     at[axis] = index % shape[axis];
     index /= shape[axis];
   }
-  return fmt::format("{}[{}]", name, fmt::join(at, ","));
+  return fmt::format("{}[{}]", name, join(at, ","));
 }
 
 // A NaN without its sign: what was never written has one.

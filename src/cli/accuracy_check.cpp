@@ -1,6 +1,6 @@
 #include "cli/accuracy_check.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace msda::cli {
 
