@@ -15,17 +15,19 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 STUBS = ROOT / "tests" / "tools" / "gpu_stubs"
 TEST_CASE = re.compile(r'TEST_CASE\(\s*"([^"]*)"\s*\*\s*needs_(gpu\(\)|gpus\(2\))')
+PROGRAMS = ("msda_test_unit", "msda_test_contract", "msda_test_kernel")
 SUITES = {"gpu()": "gpu", "gpus(2)": "two gpus"}
 
 
 def gpu_cases():
-    """Suite and name of the GPU tests of the program msda_test_kernel, as its sources have them."""
+    """Program, suite and name of the GPU tests, as the sources have them."""
     cases = []
-    for path in sorted((ROOT / "tests" / "kernel").glob("*.cpp")):
-        text = path.read_text()
-        found = [(SUITES[needs], name) for name, needs in TEST_CASE.findall(text)]
-        assert len(found) == len(re.findall(r"\bneeds_gpus?\(", text)), f"{path}: not all names found"
-        cases += found
+    for program in PROGRAMS:
+        for path in sorted((ROOT / "tests" / program.rpartition("_")[2]).glob("*.cpp")):
+            text = path.read_text()
+            found = [(program, SUITES[needs], name) for name, needs in TEST_CASE.findall(text)]
+            assert len(found) == len(re.findall(r"\bneeds_gpus?\(", text)), f"{path}: not all names found"
+            cases += found
     return cases
 
 
@@ -42,7 +44,7 @@ class Machine:
         shutil.copytree(ROOT / "tools" / "lib", folder / "tools" / "lib")
         for program in ("cmake", "nvcc", "nvidia-smi", "compute-sanitizer"):
             self.install(f"build/venv/bin/{program}", STUBS)
-        for program in ("msda", "msda_planted_gpu_bugs", *(f"msda_test_{n}" for n in ("unit", "contract", "kernel"))):
+        for program in ("msda", "msda_planted_gpu_bugs", *PROGRAMS):
             self.install(f"build/release/bin/{program}", STUBS)
         self.set_cases(gpu_cases())
 
@@ -53,7 +55,7 @@ class Machine:
         path.symlink_to(program)
 
     def set_cases(self, cases):
-        (self.folder / "cases").write_text("".join(f"{suite}|{name}\n" for suite, name in cases))
+        (self.folder / "cases").write_text("".join("|".join(case) + "\n" for case in cases))
 
     def run(self, script, *arguments, **variables):
         """Exit status and output of a tool."""

@@ -1,11 +1,18 @@
 """tools/gpu_check passes where all is well, and fails for each fault that it is there to find."""
 
+import collections
 import os
 import pathlib
 import re
 
 import pytest
 from conftest import ROOT, gpu_cases
+
+
+COUNTS = collections.Counter((program, suite) for program, suite, _ in gpu_cases())
+KERNEL_COUNT = COUNTS["msda_test_kernel", "gpu"]
+CONTRACT_COUNT = COUNTS["msda_test_contract", "gpu"]
+TWO_GPU_COUNT = COUNTS["msda_test_kernel", "two gpus"]
 
 
 def part_results(summary):
@@ -18,11 +25,10 @@ def test_passes_where_all_is_well(machine):
     assert part_results(summary) == dict.fromkeys(("build", "tests", "sanitize", "bench"), "passed")
     # Random problems: so many forward, so many backward; what else runs has its own numbers.
     numbers = re.findall(r"\[random \] (\w+) problems, sm limit (\w+)", summary)
-    assert numbers == [("default", "none"), ("2000", "none"), ("500", "none"), ("default", "none")]
-    count = sum(suite == "gpu" for suite, _ in gpu_cases())
-    ran = [int(n) for n in re.findall(rf'"gpu": {count} cases, (\d+) ran, 0 skipped', summary)]
-    assert ran == [1, 1, 1, count - 3]
-    assert "skipped: 1 test cases for two GPUs: there is one" in summary
+    assert numbers == [(count, "none") for count in ("default", "2000", "500", "default", "default")]
+    ran = [(int(a), int(b)) for a, b in re.findall(r'"gpu": (\d+) cases, (\d+) ran, 0 skipped', summary)]
+    assert ran == [(KERNEL_COUNT, n) for n in (1, 1, 1, KERNEL_COUNT - 3)] + [(CONTRACT_COUNT, CONTRACT_COUNT)]
+    assert f"skipped: {TWO_GPU_COUNT} test cases for two GPUs: there is one" in summary
     assert summary.count(": found the planted bug: ") == 4
     limits = re.findall(r"^ +(\w+), (\w+) multiprocessors: \d+ test cases, \w+ SUMMARY: 0", summary, re.MULTILINE)
     assert len(limits) == len(set(limits)) == 12 and {limit for _, limit in limits} == {"all", "1", "3"}
@@ -74,13 +80,14 @@ def test_no_gpu_ends_it(machine):
     ("name", "parts", "said"),
     [
         ("", ["tests", "sanitize"], 'msda_test_kernel has no test case of suite "gpu" that --test-case=*inside'),
+        (", on the GPU", ["tests"], 'msda_test_contract has no test case of suite "gpu"\n'),
         ("random problems backward", ["tests"], 'msda_test_kernel has no test case of suite "gpu" that --test-case=random problems backward'),
         ("2^31 elements", ["sanitize"], "no test case is called '*2^31 elements*', which the sanitizers leave out"),
     ],
 )
 def test_a_filter_that_chooses_nothing_fails(machine, name, parts, said):
     """As where the suite, or a test case that is asked for by its name, was renamed."""
-    machine.set_cases([case for case in gpu_cases() if name not in case[1]])
+    machine.set_cases([case for case in gpu_cases() if name not in case[2]])
     status, summary, before = machine.check(*parts)
     assert status == 1
     assert part_results(summary) == dict.fromkeys(parts, "FAILED"), before + summary
@@ -92,13 +99,14 @@ def test_two_gpus_have_to_be_used(machine):
         status, summary, _ = machine.check("tests", **options)
         return status, [line.strip() for line in summary.splitlines() if "two " in line.lower()]
 
+    count = TWO_GPU_COUNT
     status, lines = two_gpus_line(STUB_GPUS="2")
-    assert status == 0 and lines == ['[gpu    ] suite "two gpus": 1 cases, 1 ran, 0 skipped']
+    assert status == 0 and lines == [f'[gpu    ] suite "two gpus": {count} cases, {count} ran, 0 skipped']
     status, lines = two_gpus_line(STUB_GPUS="2", fault="second_gpu_skipped")
-    assert status == 1 and 'FAILED: 0 of the 1 test cases chosen from suite "two gpus" ran' in lines
+    assert status == 1 and f'FAILED: 0 of the {count} test cases chosen from suite "two gpus" ran' in lines
     # Only one of them may be seen.
     status, lines = two_gpus_line(STUB_GPUS="2", CUDA_VISIBLE_DEVICES="1", fault="second_gpu_skipped")
-    assert status == 0 and lines == ["skipped: 1 test cases for two GPUs: there is one"]
+    assert status == 0 and lines == [f"skipped: {count} test cases for two GPUs: there is one"]
 
 
 def test_rows_can_be_given_up(machine):
@@ -118,7 +126,7 @@ def test_no_problems_are_no_test(machine, variable, value):
 
 def test_the_number_of_problems_can_be_chosen(machine):
     status, summary, _ = machine.check("tests", MSDA_TEST_PROBLEMS="7")
-    assert status == 0 and summary.count("[random ] 7 problems") == 4
+    assert status == 0 and summary.count("[random ] 7 problems") == 5
 
 
 def test_the_real_tests_fail_where_no_handle_can_be_created(machine):
