@@ -8,7 +8,9 @@
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cstring>
+#include <memory>
 #include <set>
 #include <sstream>
 #include <thread>
