@@ -272,6 +272,8 @@ TEST_CASE("a plan outlives its handle and what it was made from") {
 }
 
 TEST_CASE("destroying nothing does nothing") {
+  std::string const before = msda_last_error();
   msda_handle_destroy(nullptr);
   msda_plan_destroy(nullptr);
+  CHECK(msda_last_error() == before);
 }

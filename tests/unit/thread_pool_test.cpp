@@ -90,14 +90,21 @@ TEST_CASE("helpers take part") {
 TEST_CASE("an idle pool uses no time") {
   ThreadPool pool(16);
   run_counts(pool, 100);
-  double const before = cpu_seconds();
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));
-  CHECK(cpu_seconds() - before < 0.05);
+  // On a busy machine threads may start late and are charged with others' time: one quiet interval is
+  // enough, and a pool that does not sleep has none.
+  double used = 1;
+  for (int interval = 0; interval < 50 && used >= 0.05; ++interval) {
+    double const before = cpu_seconds();
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    used = cpu_seconds() - before;
+  }
+  CHECK(used < 0.05);
 }
 
 TEST_CASE("pools come and go") {
   for (int i = 0; i < 200; ++i) {
     ThreadPool pool(4);
-    if (i % 2 == 0) run_counts(pool, 5);
+    CHECK(pool.thread_count() == 4);
+    if (i % 2 == 0) CHECK(run_counts(pool, 5) == std::vector<int>(5, 1));
   }
 }
