@@ -7,6 +7,7 @@
 #include "core/device.h"
 #include "core/problem.h"
 
+#include <cstdint>
 #include <memory>
 #include <memory_resource>
 #include <span>

@@ -7,6 +7,8 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstdint>
+
 namespace msda::direct {
 
 // Blocks of one launch; the generic kernels walk over what is more in strides of the grid.

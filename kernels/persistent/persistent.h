@@ -7,6 +7,8 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstdint>
+
 namespace msda::persistent {
 
 // n / divisor for n < 2^31, by a multiplication.

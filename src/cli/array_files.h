@@ -3,6 +3,7 @@
 
 #include "cli/npy_format.h"
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <span>

@@ -5,6 +5,7 @@
 #include <msda.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 
 namespace msda::cli {

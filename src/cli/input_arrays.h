@@ -5,6 +5,7 @@
 #include "cli/options.h"
 #include "cli/problem_spec.h"
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>

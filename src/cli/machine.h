@@ -4,6 +4,7 @@
 #include <msda.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 namespace msda::cli {

@@ -7,6 +7,7 @@
 
 #include <msda.hpp>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>

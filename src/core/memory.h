@@ -7,6 +7,7 @@
 
 #include <msda.h>
 
+#include <cstdint>
 #include <memory_resource>
 #include <new>
 

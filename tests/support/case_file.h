@@ -4,6 +4,7 @@
 
 #include "support/random_problem.h"
 
+#include <cstdint>
 #include <string>
 #include <vector>
 

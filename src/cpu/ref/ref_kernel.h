@@ -1,6 +1,8 @@
 // The two computations of the reference family.
 #pragma once
 
+#include <cstdint>
+
 #include "core/arena.h"
 #include "core/problem.h"
 #include "cpu/thread_pool.h"
