@@ -9,19 +9,19 @@ AccuracyCheck::AccuracyCheck(Case const& input, Engine const& engine, CheckOptio
   if (options.mode == CheckMode::kNone) return;
   Engine const cpu(MSDA_DEVICE_CPU, options.thread_count);
   if (options.mode == CheckMode::kSample && options.query_count == 0) {
-    whole_.emplace(input, cpu);
+    whole_.emplace(input, cpu, input);
     return;
   }
   part_ = choose_part(input.spec, options.query_count, options.seed);
   sample_input_ = take_part(input, part_);
-  sample_.emplace(*sample_input_, cpu);
+  sample_.emplace(*sample_input_, cpu, input);
   if (options.mode == CheckMode::kSample) return;
   // A float64 kernel of the device would be compared with itself.
   Engine const& other = input.spec.value_dtype == MSDA_F64 ? cpu : engine;
-  whole_.emplace(input, other);
+  whole_.emplace(input, other, input);
   reference_accuracy_ = whole_->finiteness();
   reference_accuracy_.merge(input.spec.backward()
-                                ? ExactResults(*sample_input_, other).agreement(*sample_)
+                                ? ExactResults(*sample_input_, other, input).agreement(*sample_)
                                 : whole_->rows(part_).agreement(*sample_));
   if (!reference_accuracy_.passed()) {
     reference_accuracy_.value_count = 0;  // of the kernels' results

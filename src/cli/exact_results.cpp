@@ -123,7 +123,7 @@ void copy_items(Array const& items, std::int64_t first, Array& full) {
 
 }  // namespace
 
-ExactResults::ExactResults(Case const& input, Engine const& engine)
+ExactResults::ExactResults(Case const& input, Engine const& engine, Case const& whole)
     : kernel_id_(float64_kernel(engine)) {
   ProblemSpec const& spec = input.spec;
   for (TensorRow const& row : tensor_table()) {
@@ -133,7 +133,7 @@ ExactResults::ExactResults(Case const& input, Engine const& engine)
                          Array(MSDA_F64, shape)});
   }
   std::optional<ForwardBound> bound;
-  if (!spec.backward()) bound.emplace(input);
+  if (!spec.backward()) bound.emplace(whole);
   std::int64_t const step = items_at_a_time(spec);
   for (std::int64_t first = 0; first < spec.batch; first += step) {
     Part const items = batch_range(spec, first, std::min(first + step, spec.batch));

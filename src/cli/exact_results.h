@@ -15,8 +15,9 @@ class ExactResults {
  public:
   // By the kernel that takes every problem of the engine's device: ref.cpu, or on a GPU the generic
   // one. It gets the case in float64, to which every type converts exactly, a few batch items at a
-  // time so that little memory is enough.
-  ExactResults(Case const& input, Engine const& engine);
+  // time so that little memory is enough. `whole` is the case that `input` is a part of, or `input`
+  // itself: the bound has a term of the largest of all values.
+  ExactResults(Case const& input, Engine const& engine, Case const& whole);
 
   std::string const& kernel_id() const { return kernel_id_; }
 
