@@ -87,6 +87,10 @@ def measured_problem(row: dict[str, str], workloads: dict[str, dict]) -> dict:
         sizes = {name: int(row[name]) for name in ("batch", "heads", "channels", "queries")}
         sizes["levels"] = [[int(n) for n in level.split("x")] for level in row["levels"].split()]
         sizes["points"] = [int(n) for n in row["points"].split()]
+        if any(len(level) != 2 for level in sizes["levels"]):
+            raise Refused(f"levels are {row['levels']!r}: must be heights and widths such as 92x160 46x80")
+        if len(sizes["points"]) != len(sizes["levels"]):
+            raise Refused(f"points are {row['points']!r}: must be a number for each of {len(sizes['levels'])} levels")
     reference_dims = {"sampled": 0, "fused2": 2, "fused4": 4}
     if row["input_mode"] not in reference_dims:
         raise Refused(f"input_mode is {row['input_mode']!r}: must be sampled, fused2 or fused4")

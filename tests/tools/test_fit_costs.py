@@ -115,7 +115,7 @@ def test_known_constants_are_found_again(fit_costs, tmp_path, name, noise, toler
 
 
 def test_a_constant_that_the_data_leave_open_is_said_to_be(fit_costs, tmp_path):
-    path = write(tmp_path / "drawn.csv", 0.1, queries=50, value_dtype="f32")
+    path = write(tmp_path / "drawn.csv", 0.1, queries=5, value_dtype="f32")
     done = fit_costs("--model", stub(tmp_path, FAR), path)
     assert re.search(r"^a.point_ns +1 +not identified by these data$", done.stdout, re.M), done.stdout
 
@@ -137,7 +137,8 @@ def test_regret_is_of_the_kernel_predicted_fastest(fit_costs, tmp_path):
 @pytest.mark.parametrize("changes, message", [
     ({"median_us": 0}, "row 1: median_us is '0': must be a time above 0"),
     ({"median_us": "nan"}, "row 1: median_us is 'nan': must be a time above 0"),
-    ({"levels": "40 60"}, "row 1: "),
+    ({"levels": "40 60"}, "row 1: levels are '40 60': must be heights and widths such as 92x160 46x80"),
+    ({"points": "4"}, "row 1: points are '4': must be a number for each of 2 levels"),
     ({"input_mode": "other"}, "row 1: input_mode is 'other': must be sampled, fused2 or fused4"),
     ({"heads": 13}, "stub: error: 13 heads are too many"),
 ])
@@ -159,7 +160,7 @@ DIRECT = ["direct.sm75.{t}.d32.pany", "direct.sm75.{t}.d64.pany", "direct.sm75.{
 
 @pytest.fixture(scope="module")
 def library_model():
-    path = pathlib.Path(os.environ.get("MSDA_COST_MODEL", ROOT / "build" / "release" / "bench" / "msda_cost_model"))
+    path = pathlib.Path(os.environ.get("MSDA_COST_MODEL", ROOT / "build" / "release" / "bin" / "msda_cost_model"))
     if not path.exists():
         pytest.fail(f"{path} does not exist: build the target msda_cost_model, or set MSDA_COST_MODEL")
     return path
