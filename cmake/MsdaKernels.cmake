@@ -2,10 +2,15 @@
 # instantiations. Both are read here and, as X-macros, by the compiler: one list, not two.
 #
 #   MSDA_CPU_FAMILY(name)   src/cpu/<name>/*.cpp
-#   MSDA_FAMILY(name)       kernels/<name>/*.cpp, and a CUDA file of its own for every row
+#   MSDA_FAMILY(name)       kernels/<name>/*.cpp, and CUDA files for the rows
 #                           MSDA_VARIANT(arguments..., architecture) of variants.inc, in which
 #                           <name>.cuh is included and MSDA_INSTANTIATE(arguments...) expanded.
 #                           Architecture 75: 75 and everything newer; 90a: that one alone
+
+# Rows that are compiled in one file. Reading the headers takes as long as one or two kernels; the more rows
+# a file has, the fewer cores a build can use.
+set(MSDA_ROWS_PER_FILE 6)
+
 function(msda_add_families target list)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/${list}")
   file(STRINGS "${PROJECT_SOURCE_DIR}/${list}" rows REGEX "^MSDA_(CPU_)?FAMILY\\(")
@@ -41,6 +46,29 @@ function(msda_row_architectures result row_architecture)
   set(${result} "${chosen}" PARENT_SCOPE)
 endfunction()
 
+# An architecture belongs to a target, not to a file, so every file is a target.
+function(msda_add_cuda_file target family architecture number kernels)
+  set(unit ${family}_sm${architecture}_${number})
+  set(file "${PROJECT_BINARY_DIR}/gen/kernels/${unit}.cu")
+  file(CONFIGURE OUTPUT "${file}" @ONLY CONTENT
+"// From rows of kernels/${family}/variants.inc.
+#include \"kernels/${family}/${family}.cuh\"
+${kernels}")
+  msda_row_architectures(architectures "${architecture}")
+  if(NOT architectures) # no GPU of this build runs it: only its host code is of use, PTX is quickly made
+    set(architectures "${architecture}-virtual")
+  endif()
+  add_library(msda_${unit} OBJECT "${file}")
+  target_include_directories(msda_${unit} PRIVATE "${PROJECT_SOURCE_DIR}"
+    "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src" "${PROJECT_BINARY_DIR}/gen")
+  target_link_libraries(msda_${unit} PRIVATE
+    msda_settings CUDA::cudart_static fmt::fmt-header-only)
+  set_target_properties(msda_${unit} PROPERTIES CUDA_ARCHITECTURES "${architectures}"
+    CUDA_STANDARD 20 CUDA_STANDARD_REQUIRED ON CUDA_RUNTIME_LIBRARY Static)
+  # Objects of objects are not passed on, sources are.
+  target_sources(${target} INTERFACE $<TARGET_OBJECTS:msda_${unit}>)
+endfunction()
+
 function(msda_add_cuda_family target family)
   set(folder kernels/${family})
   set(list "${PROJECT_SOURCE_DIR}/${folder}/variants.inc")
@@ -48,34 +76,24 @@ function(msda_add_cuda_family target family)
   file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/${folder}/*.cpp")
   target_sources(${target} PRIVATE ${sources})
   file(STRINGS "${list}" rows REGEX "^MSDA_VARIANT\\(")
+  set(all_architectures "")
   foreach(row IN LISTS rows)
     if(NOT row MATCHES "^MSDA_VARIANT\\((.+), *([0-9]+[af]?)\\)")
       message(FATAL_ERROR "${folder}/variants.inc: cannot read '${row}'; a row is "
         "MSDA_VARIANT(arguments..., architecture), architecture such as 90a")
     endif()
-    set(arguments "${CMAKE_MATCH_1}")
-    set(architecture "${CMAKE_MATCH_2}")
-    string(REGEX REPLACE "[^a-z0-9]+" "_" suffix "${arguments}")
-    set(unit ${family}_${suffix}_sm${architecture})
-    set(file "${PROJECT_BINARY_DIR}/gen/kernels/${unit}.cu")
-    file(CONFIGURE OUTPUT "${file}" @ONLY CONTENT
-"// From a row of ${folder}/variants.inc.
-#include \"${folder}/${family}.cuh\"
-MSDA_INSTANTIATE(${arguments})
-")
-    msda_row_architectures(architectures "${architecture}")
-    if(NOT architectures) # no GPU of this build runs it: only its host code is of use, PTX is quickly made
-      set(architectures "${architecture}-virtual")
-    endif()
-    # An architecture belongs to a target, not to a file, so every row is a target.
-    add_library(msda_${unit} OBJECT "${file}")
-    target_include_directories(msda_${unit} PRIVATE "${PROJECT_SOURCE_DIR}"
-      "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src" "${PROJECT_BINARY_DIR}/gen")
-    target_link_libraries(msda_${unit} PRIVATE
-      msda_settings CUDA::cudart_static fmt::fmt-header-only)
-    set_target_properties(msda_${unit} PROPERTIES CUDA_ARCHITECTURES "${architectures}"
-      CUDA_STANDARD 20 CUDA_STANDARD_REQUIRED ON CUDA_RUNTIME_LIBRARY Static)
-    # Objects of objects are not passed on, sources are.
-    target_sources(${target} INTERFACE $<TARGET_OBJECTS:msda_${unit}>)
+    list(APPEND all_architectures ${CMAKE_MATCH_2})
+    list(APPEND kernels_${CMAKE_MATCH_2} "MSDA_INSTANTIATE(${CMAKE_MATCH_1})\n")
+  endforeach()
+  list(REMOVE_DUPLICATES all_architectures)
+  foreach(architecture IN LISTS all_architectures)
+    list(LENGTH kernels_${architecture} count)
+    math(EXPR last "${count} - 1")
+    foreach(start RANGE 0 ${last} ${MSDA_ROWS_PER_FILE})
+      list(SUBLIST kernels_${architecture} ${start} ${MSDA_ROWS_PER_FILE} kernels)
+      list(JOIN kernels "" kernels)
+      math(EXPR number "${start} / ${MSDA_ROWS_PER_FILE} + 1")
+      msda_add_cuda_file(${target} ${family} ${architecture} ${number} "${kernels}")
+    endforeach()
   endforeach()
 endfunction()
