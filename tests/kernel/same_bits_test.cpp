@@ -100,9 +100,12 @@ void check_hint(TestHandle const& handle) {
     RunResult const expected = run(handle, problem, id);
     REQUIRE(expected.failure == "");
     auto const count = static_cast<std::int32_t>(problem.shape.query_count);
+    // The float64 kernel takes the hint no further than the checks: one is enough for it.
+    bool const is_slow = id.starts_with("ref.");
     for (std::vector<std::int32_t> const& grids : {std::vector<std::int32_t>{1, count},
                                                    {count, 1},
                                                    {2, (count - 1) / 2, 1, 2 - count % 2}}) {
+      if (is_slow && grids.size() == 2) continue;
       TestProblem hinted = problem;
       hinted.shape.query_hw = grids;
       RunResult const result = run(handle, hinted, id);

@@ -104,7 +104,7 @@ void ErrorStore::keep(std::string const& key, ResultErrors const& errors) {
   kept.l2_error = std::max(kept.l2_error, errors.l2_error);
 }
 
-void ErrorStore::forget_if(bool (*condition)(std::string_view kernel_id)) {
+void ErrorStore::forget_if(std::function<bool(std::string_view)> const& condition) {
   std::erase_if(errors_, [&](auto const& entry) { return condition(kernel_of_key(entry.first)); });
 }
 

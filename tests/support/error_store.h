@@ -4,6 +4,7 @@
 
 #include "support/tolerance.h"
 
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -41,7 +42,7 @@ class ErrorStore {
   ResultErrors const* find(std::string const& key) const;
   // Keeps the larger ones where there are some from an earlier call.
   void keep(std::string const& key, ResultErrors const& errors);
-  void forget_if(bool (*condition)(std::string_view kernel_id));
+  void forget_if(std::function<bool(std::string_view kernel_id)> const& condition);
   std::vector<std::string> keys() const;
 
  private:
