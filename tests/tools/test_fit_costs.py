@@ -167,9 +167,12 @@ def library_model():
 
 
 def kernels_of(row, known):
-    """Two kernels that take the problem, ids with the revisions that the library has."""
-    wanted = [name.format(t=row["value_dtype"]) for name in (PERSISTENT, DIRECT)
-              for name in name if f".d{row['channels']}." in name]
+    """Kernels that take the problem, ids with the revisions that the library has: two for any points and, where there
+    are some, two for 4 a level, without which the work of a job and the factor for any points are one number."""
+    of_width = [name for name in PERSISTENT + DIRECT if f".d{row['channels']}." in name]
+    wanted = [name.format(t=row["value_dtype"]) for name in of_width]
+    if row["channels"] == 32 and set(row["points"].split()) == {"4"}:
+        wanted += [name.replace(".pany", ".p4") for name in wanted]
     return [next(k for k in known if k.startswith(name + "@")) for name in wanted]
 
 
