@@ -90,8 +90,8 @@ TEST_CASE("helpers take part") {
 TEST_CASE("an idle pool uses no time") {
   ThreadPool pool(16);
   run_counts(pool, 100);
-  // On a busy machine threads may start late and are charged with others' time: one quiet interval is
-  // enough, and a pool that does not sleep has none.
+  // On a busy machine threads may start late and are charged with others' time: one quiet interval
+  // is enough, and a pool that does not sleep has none.
   double used = 1;
   for (int interval = 0; interval < 50 && used >= 0.05; ++interval) {
     double const before = cpu_seconds();
