@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use msda::{Dtype, Problem};
+use npyz::NpyFile;
+use zip::read::ZipFile;
 
 pub struct Golden {
     arrays: HashMap<String, (Vec<u64>, Vec<f64>)>,
@@ -21,31 +23,35 @@ pub fn files() -> Vec<PathBuf> {
     files
 }
 
+fn for_each_array(path: &Path, mut visit: impl FnMut(String, NpyFile<ZipFile<'_>>)) {
+    let file = std::fs::File::open(path).expect("readable");
+    let mut archive = zip::ZipArchive::new(std::io::BufReader::new(file)).expect("an .npz");
+    for index in 0..archive.len() {
+        let entry = archive.by_index(index).expect("readable");
+        let name = entry.name().strip_suffix(".npy").expect("an array").to_string();
+        visit(name, NpyFile::new(entry).expect("an array"));
+    }
+}
+
 impl Golden {
     pub fn read(path: &Path) -> Self {
-        let mut archive = npyz::npz::NpzArchive::open(path).expect("an .npz");
-        let names: Vec<String> = archive.array_names().map(String::from).collect();
         let (mut arrays, mut integers) = (HashMap::new(), HashMap::new());
-        for name in names {
-            let array = archive.by_name(&name).expect("readable").expect("listed");
+        for_each_array(path, |name, array| {
             if name == "level_hw" || name == "points" {
                 integers.insert(name, array.into_vec::<i32>().expect("int32"));
             } else {
                 let shape = array.shape().to_vec();
                 arrays.insert(name, (shape, array.into_vec::<f64>().expect("float64")));
             }
-        }
+        });
         let level_hw = integers["level_hw"].chunks(2).map(|hw| [hw[0], hw[1]]).collect();
         Golden { arrays, level_hw, points: integers["points"].clone() }
     }
 
     /// What `msda run --output` wrote: results only, in float32 or float64.
     pub fn read_results(path: &Path) -> Self {
-        let mut archive = npyz::npz::NpzArchive::open(path).expect("an .npz");
-        let names: Vec<String> = archive.array_names().map(String::from).collect();
         let mut arrays = HashMap::new();
-        for name in names {
-            let array = archive.by_name(&name).expect("readable").expect("listed");
+        for_each_array(path, |name, array| {
             let shape = array.shape().to_vec();
             let numbers = match array.dtype().descr().as_str() {
                 "'<f4'" => {
@@ -55,7 +61,7 @@ impl Golden {
                 _ => array.into_vec::<f64>().expect("float64"),
             };
             arrays.insert(name, (shape, numbers));
-        }
+        });
         Golden { arrays, level_hw: Vec::new(), points: Vec::new() }
     }
 
