@@ -107,9 +107,11 @@ TEST_CASE("a tuned plan keeps its promises and leaves its result in the sample")
           if (!row.is_result || !row.belongs_to(shape)) continue;
           CHECK(buffers->tensor(row.id).bits() == expected.bits[static_cast<std::size_t>(row.id)]);
         }
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they slow some kernels more
         // The reference is some hundred times slower than the others, where there is work to do.
         std::int64_t const work = shape.query_count * shape.point_total() * shape.head_dim;
         if (work > 1000) CHECK(kernel_of(plan) == kernel_of(make_plan(handle, shape, "")));
+#endif
         CHECK(tuned_kernel(handle, shape) == kernel_of(plan));
       }
     }
