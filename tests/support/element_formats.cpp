@@ -1,10 +1,12 @@
 #include "support/element_formats.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 #include <vector>
 
 namespace msda::test {
@@ -50,10 +52,24 @@ std::vector<double> list_numbers(Narrow format) {
 }
 
 std::vector<double> const& numbers(msda_dtype dtype) {
-  static std::vector<double> const f16 = list_numbers(narrow(MSDA_F16));
-  static std::vector<double> const bf16 = list_numbers(narrow(MSDA_BF16));
-  static std::vector<double> const f8 = list_numbers(narrow(MSDA_F8_E4M3));
-  return dtype == MSDA_F16 ? f16 : dtype == MSDA_BF16 ? bf16 : f8;
+  static std::array<std::vector<double>, 3> const lists = {list_numbers(narrow(MSDA_F16)),
+                                                           list_numbers(narrow(MSDA_BF16)),
+                                                           list_numbers(narrow(MSDA_F8_E4M3))};
+  return lists[dtype == MSDA_F16 ? 0 : dtype == MSDA_BF16 ? 1 : 2];
+}
+
+// The first number of the list that is not below `magnitude`, searched in its binade alone.
+std::size_t first_not_below(msda_dtype dtype, double magnitude) {
+  std::vector<double> const& list = numbers(dtype);
+  Narrow const format = narrow(dtype);
+  int const bias = (1 << (format.exponent_bits - 1)) - 1, exponents = 1 << format.exponent_bits;
+  int const exponent = std::clamp(std::ilogb(magnitude), -bias, exponents - bias) + bias;
+  auto const at = [&](int binade) {
+    std::size_t const index = static_cast<std::size_t>(binade) << format.mantissa_bits;
+    return list.begin() + static_cast<std::ptrdiff_t>(std::min(index, list.size()));
+  };
+  return static_cast<std::size_t>(std::lower_bound(at(exponent), at(exponent + 1), magnitude) -
+                                  list.begin());
 }
 
 std::uint64_t sign_bit(msda_dtype dtype) {
@@ -76,8 +92,7 @@ std::uint64_t encode_narrow(msda_dtype dtype, double value) {
   std::uint64_t const quiet = list.size() + (std::uint64_t{1} << (narrow(dtype).mantissa_bits - 1));
   if (std::isnan(value)) return sign | (narrow(dtype).has_infinity ? quiet : list.size());
   double const magnitude = std::fabs(value);
-  auto const above = static_cast<std::uint64_t>(
-      std::lower_bound(list.begin(), list.end(), magnitude) - list.begin());
+  std::uint64_t const above = first_not_below(dtype, magnitude);
   if (above == 0) return sign;
   double const low = list[above - 1];
   // The step of the last binade goes on behind the largest number.
@@ -85,6 +100,21 @@ std::uint64_t encode_narrow(msda_dtype dtype, double value) {
   bool const up =
       magnitude - low > high - magnitude || (magnitude - low == high - magnitude && above % 2 == 0);
   return sign | (up ? above : above - 1);
+}
+
+// The size as a constant: copies of one element are most of what the tests do.
+template <typename Copy>
+void with_size(msda_dtype dtype, Copy copy) {
+  switch (element_bytes(dtype)) {
+    case 1:
+      return copy(std::integral_constant<std::size_t, 1>());
+    case 2:
+      return copy(std::integral_constant<std::size_t, 2>());
+    case 4:
+      return copy(std::integral_constant<std::size_t, 4>());
+    default:
+      return copy(std::integral_constant<std::size_t, 8>());
+  }
 }
 
 }  // namespace
@@ -127,13 +157,13 @@ std::optional<msda_dtype> type_named(std::string_view name) {
 }
 
 std::uint64_t raw_bits(msda_dtype dtype, const void* element) {
-  std::uint64_t bits = 0;
-  std::memcpy(&bits, element, element_bytes(dtype));  // the hosts of this library are little-endian
+  std::uint64_t bits = 0;  // the hosts of this library are little-endian
+  with_size(dtype, [&](auto size) { std::memcpy(&bits, element, size); });
   return bits;
 }
 
 void store_bits(msda_dtype dtype, void* element, std::uint64_t bits) {
-  std::memcpy(element, &bits, element_bytes(dtype));
+  with_size(dtype, [&](auto size) { std::memcpy(element, &bits, size); });
 }
 
 double decode(msda_dtype dtype, const void* element) {

@@ -61,8 +61,9 @@ void HostTensor::set_values(std::vector<double> const& values) {
 }
 
 void HostTensor::poison() {
-  for (std::int64_t e = 0; e < layout_.span(); ++e) {
-    store_bits(layout_.dtype, at(e), poison_bits(layout_.dtype));
+  std::uint64_t const poison = poison_bits(layout_.dtype);
+  for (std::int64_t e = 0, end = layout_.span(); e < end; ++e) {
+    store_bits(layout_.dtype, at(e), poison);
   }
 }
 
@@ -76,7 +77,7 @@ std::string HostTensor::check_written() const {
       wrong = fmt::format("element {} was not written", i);
     }
   });
-  for (std::int64_t e = 0; wrong.empty() && e < layout_.span(); ++e) {
+  for (std::int64_t e = 0, end = layout_.span(); wrong.empty() && e < end; ++e) {
     if (!belongs[static_cast<std::size_t>(e)] && raw_bits(layout_.dtype, at(e)) != poison) {
       wrong = fmt::format("the gap at element {} was written", e);
     }
@@ -86,8 +87,9 @@ std::string HostTensor::check_written() const {
 }
 
 std::string HostTensor::check_untouched() const {
-  for (std::int64_t e = 0; e < layout_.span(); ++e) {
-    if (raw_bits(layout_.dtype, at(e)) != poison_bits(layout_.dtype)) {
+  std::uint64_t const poison = poison_bits(layout_.dtype);
+  for (std::int64_t e = 0, end = layout_.span(); e < end; ++e) {
+    if (raw_bits(layout_.dtype, at(e)) != poison) {
       return fmt::format("element {} was written", e);
     }
   }

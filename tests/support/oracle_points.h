@@ -78,10 +78,11 @@ class Values {
  public:
   explicit Values(TestProblem const& problem)
       : shape_(problem.shape),
+        token_count_(shape_.token_count()),
         value_(problem.inputs[TensorId::kValue]),
         scale_(problem.inputs[TensorId::kValueScale]) {}
   Index index(Index b, Index token, Index m, Index d) const {
-    return ((b * shape_.token_count() + token) * shape_.head_count + m) * shape_.head_dim + d;
+    return ((b * token_count_ + token) * shape_.head_count + m) * shape_.head_dim + d;
   }
   double scale(Index m) const { return scale_.empty() ? 1.0 : scale_[at(m)]; }
   double operator()(Index b, Index token, Index m, Index d) const {
@@ -93,6 +94,7 @@ class Values {
 
  private:
   ProblemShape const& shape_;
+  Index token_count_;
   std::vector<double> const& value_;
   std::vector<double> const& scale_;
 };
