@@ -13,6 +13,13 @@
 #include <span>
 
 namespace msda::cli {
+struct CloseZip {
+  void operator()(zip_t* archive) const { zip_discard(archive); }
+  void operator()(zip_file_t* file) const { zip_fclose(file); }
+};
+using Archive = std::unique_ptr<zip_t, CloseZip>;
+using ArchiveFile = std::unique_ptr<zip_file_t, CloseZip>;
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -28,13 +35,6 @@ std::string zip_error_text(int code) {
   zip_error_fini(&error);
   return text;
 }
-
-struct Close {
-  void operator()(zip_t* archive) const { zip_discard(archive); }
-  void operator()(zip_file_t* file) const { zip_fclose(file); }
-};
-using Archive = std::unique_ptr<zip_t, Close>;
-using ArchiveFile = std::unique_ptr<zip_file_t, Close>;
 
 // Writes beside the target and renames, so that a failure leaves no half-written file.
 void write_pieces(fs::path const& path, std::vector<std::span<const std::byte>> const& pieces) {

@@ -11,7 +11,7 @@
 namespace msda::cli {
 namespace {
 
-constexpr double kWidth = 900;
+constexpr double kPlotWidth = 900;
 constexpr double kPlotLeft = 170;
 constexpr double kPlotRight = 800;  // labels of the longest bars need the rest
 constexpr double kBarHeight = 16;
@@ -108,7 +108,7 @@ class Drawing {
         R"(<svg xmlns="http://www.w3.org/2000/svg" width="{0:.0f}" height="{1:.0f}" )"
         R"(viewBox="0 0 {0:.0f} {1:.0f}" font-family="sans-serif" fill="#222">)"
         "\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n{2}</svg>\n",
-        kWidth, height, body_);
+        kPlotWidth, height, body_);
   }
 
  private:
@@ -124,7 +124,7 @@ double draw_legend(Drawing& drawing, std::vector<std::string> const& series, dou
   double x = kPlotLeft;
   for (std::size_t i = 0; i < series.size(); ++i) {
     double const width = 40 + 7.0 * static_cast<double>(series[i].size());
-    if (x > kPlotLeft && x + width > kWidth) {
+    if (x > kPlotLeft && x + width > kPlotWidth) {
       x = kPlotLeft;
       y += 20;
     }
