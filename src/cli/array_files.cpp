@@ -13,6 +13,7 @@
 #include <span>
 
 namespace msda::cli {
+
 struct CloseZip {
   void operator()(zip_t* archive) const { zip_discard(archive); }
   void operator()(zip_file_t* file) const { zip_fclose(file); }
