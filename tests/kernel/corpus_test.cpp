@@ -1,6 +1,7 @@
 // Every kernel on every case of tests/cases: right, or refused for the reason that is expected.
 
 #include "support/case_file.h"
+#include "support/environment.h"
 #include "support/expected_reason.h"
 #include "support/gpu_tests.h"
 #include "support/runner.h"
@@ -53,8 +54,8 @@ class LazyProblem {
 };
 
 void check_case(TestHandle const& handle, CorpusCase const& item, ProblemShape const& shape) {
-  std::vector<std::int32_t> limits = {0};
-  if (handle.on_gpu()) {
+  std::vector<std::int32_t> limits = {sm_limit_of_tests().value_or(0)};
+  if (handle.on_gpu() && !sm_limit_of_tests()) {
     limits.insert(limits.end(), item.sm_count_limits.begin(), item.sm_count_limits.end());
   }
   LazyProblem problem(item, shape);
@@ -70,9 +71,12 @@ void check_case(TestHandle const& handle, CorpusCase const& item, ProblemShape c
 }
 
 void check_corpus(TestHandle const& handle, msda_operation operation) {
+  Shard const shard = shard_of_tests();
+  std::uint64_t place = 0;
   for (CorpusCase const& item : corpus()) {
     if (!item.is_for(handle.on_gpu(), operation)) continue;
     for (ProblemShape shape : item.shapes()) {
+      if (!shard.holds(place++)) continue;
       shape.operation = operation;
       CAPTURE(item.name);
       CAPTURE(shape.describe());

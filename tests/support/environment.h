@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace msda::test {
@@ -15,9 +16,20 @@ struct NumberRange {
 // std::runtime_error naming the variable, its value and what was allowed.
 std::uint64_t environment_number(const char* name, std::uint64_t otherwise, NumberRange allowed);
 
-// MSDA_TEST_SM_LIMIT: the multiprocessors that plans for a GPU keep to where their kernels do; 0
-// where it is not set: all.
-std::int32_t sm_limit_of_tests();
+// MSDA_TEST_SM_LIMIT: the multiprocessors that plans for a GPU keep to where their kernels do, 0
+// for all. Where it is set, no case of the corpus is run with limits of its own.
+std::optional<std::int32_t> sm_limit_of_tests();
+
+// MSDA_TEST_SHARD, as in 2/8: the test cases that run many problems run one shard of them, so that
+// several processes share the work. Where it is not set: 1/1.
+struct Shard {
+  std::uint64_t number = 1;  // from 1
+  std::uint64_t count = 1;
+
+  // Whether the item at this place of a list is in the shard: every `count`-th is.
+  bool holds(std::uint64_t place) const { return place % count == number - 1; }
+};
+Shard shard_of_tests();
 
 // Reads every variable, so that a bad one is reported before the first test. "" or what is wrong.
 std::string check_environment();

@@ -442,8 +442,13 @@ TestProblem random_problem(std::uint64_t seed, msda_operation operation) {
 }
 
 RandomRange random_range(std::uint64_t default_count) {
-  return {environment_number("MSDA_TEST_SEED", kDefaultSeed, {0, kMaxSeed}),
-          environment_number("MSDA_TEST_PROBLEMS", default_count, {1, kMaxProblems})};
+  std::uint64_t const first = environment_number("MSDA_TEST_SEED", kDefaultSeed, {0, kMaxSeed});
+  std::uint64_t const count =
+      environment_number("MSDA_TEST_PROBLEMS", default_count, {1, kMaxProblems});
+  // Neighbours stay together: they are drawn to reach every kernel.
+  Shard const shard = shard_of_tests();
+  std::uint64_t const begin = count * (shard.number - 1) / shard.count;
+  return {first + begin, count * shard.number / shard.count - begin};
 }
 
 std::string repro(const char* test_case, std::uint64_t seed, TestProblem const& problem) {

@@ -37,7 +37,7 @@ ProblemShape random_problem_shape(std::uint64_t seed, msda_operation operation =
 
 // How many random problems to run and where they start: problem i has the seed first + i. From the
 // environment, MSDA_TEST_SEED and MSDA_TEST_PROBLEMS, so that a failure is repeated by its seed
-// and 1.
+// and 1; of these the shard that MSDA_TEST_SHARD asks for.
 struct RandomRange {
   std::uint64_t first;
   std::uint64_t count;

@@ -56,7 +56,7 @@ PlanResult make_plan(TestHandle const& handle, ProblemShape const& shape,
   options.mode = kernel_id.empty() ? MSDA_PLAN_HEURISTIC : MSDA_PLAN_FORCED;
   options.kernel_id = kernel_id.empty() ? nullptr : kernel_id.c_str();
   bool const by_environment = sm_count_limit == 0 && handle.on_gpu() && keeps_sm_limit(kernel_id);
-  options.sm_count_limit = by_environment ? sm_limit_of_tests() : sm_count_limit;
+  options.sm_count_limit = by_environment ? sm_limit_of_tests().value_or(0) : sm_count_limit;
   msda_plan* plan = nullptr;
   PlanResult result;
   result.status = msda_plan_create(handle.get(), &view.c, &options, &plan);

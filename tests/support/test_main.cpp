@@ -17,10 +17,13 @@ int main(int argc, char** argv) {
   if (context.shouldExit()) return result;  // a query such as --help or --list-test-cases
   fmt::print("[random ] first seed {} (MSDA_TEST_SEED; MSDA_TEST_PROBLEMS: how many)\n",
              random_range(0).first);
-  if (std::int32_t const limit = sm_limit_of_tests(); limit != 0) {
+  if (std::int32_t const limit = sm_limit_of_tests().value_or(0); limit != 0) {
     fmt::print(
         "[gpu    ] plans keep to {} multiprocessors where their kernels do (MSDA_TEST_SM_LIMIT)\n",
         limit);
+  }
+  if (Shard const shard = shard_of_tests(); shard.count > 1) {
+    fmt::print("[shard  ] {} of {} (MSDA_TEST_SHARD)\n", shard.number, shard.count);
   }
   report_gpu_tests();
   return report_unchecked_cases() ? result : 1;

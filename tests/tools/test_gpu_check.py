@@ -13,6 +13,14 @@ COUNTS = collections.Counter((program, suite) for program, suite, _ in gpu_cases
 KERNEL_COUNT = COUNTS["msda_test_kernel", "gpu"]
 CONTRACT_COUNT = COUNTS["msda_test_contract", "gpu"]
 TWO_GPU_COUNT = COUNTS["msda_test_kernel", "two gpus"]
+# What each sanitizer runs: the limit of multiprocessors and the shard.
+SANITIZED = {
+    "many_1": ("0", "1/2"),
+    "many_2": ("0", "2/2"),
+    "others": ("0", "1/1"),
+    "on_1_sm": ("1", "1/1"),
+    "on_3_sms": ("3", "1/1"),
+}
 
 
 def part_results(summary):
@@ -24,17 +32,18 @@ def test_passes_where_all_is_well(machine):
     assert status == 0, before + summary
     assert part_results(summary) == dict.fromkeys(("build", "tests", "sanitize", "bench"), "passed")
     # Random problems: so many forward, so many backward; what else runs has its own numbers.
-    numbers = re.findall(r"\[random \] (\w+) problems, sm limit (\w+)", summary)
-    assert numbers == [(count, "none") for count in ("default", "2000", "500", "default", "default")]
+    numbers = re.findall(r"\[random \] (\w+) problems, sm limit none", summary)
+    assert numbers == ["default", "2000", "500", "default", "default"]
     ran = [(int(a), int(b)) for a, b in re.findall(r'"gpu": (\d+) cases, (\d+) ran, 0 skipped', summary)]
     assert ran == [(KERNEL_COUNT, n) for n in (1, 1, 1, KERNEL_COUNT - 3)] + [(CONTRACT_COUNT, CONTRACT_COUNT)]
     assert f"skipped: {TWO_GPU_COUNT} test cases for two GPUs: there is one" in summary
     assert summary.count(": found the planted bug: ") == 4
-    limits = re.findall(r"^ +(\w+), (\w+) multiprocessors: \d+ test cases, \w+ SUMMARY: 0", summary, re.MULTILINE)
-    assert len(limits) == len(set(limits)) == 12 and {limit for _, limit in limits} == {"all", "1", "3"}
-    for tool, limit in limits:
-        log = (machine.results / f"sanitize_{tool}_{limit}.log").read_text()
-        assert f"[random ] 12 problems, sm limit {limit.replace('all', 'none')}\n" in log
+    runs = re.findall(r"^ +(\w+), (\w+): (\d+) test cases, \w+ SUMMARY: 0", summary, re.MULTILINE)
+    assert len(runs) == len({run[:2] for run in runs}) == 4 * len(SANITIZED)
+    for tool, name, count in runs:
+        log = (machine.results / f"sanitize_{tool}_{name}.log").read_text()
+        assert f"[random ] 12 problems, sm limit {SANITIZED[name][0]}\n[shard  ] {SANITIZED[name][1]}\n" in log
+        assert int(count) == (12 if name == "others" else 4)
     assert re.search(r"\[baseline\] 9 rows, 0 of them new;( 0 [a-z ]+,)+ 0 gone;", summary), summary
 
 
@@ -48,9 +57,9 @@ def test_passes_where_all_is_well(machine):
         ("plant_not_found", ["sanitize"], r"FAILED: racecheck: the planted bug was not found: exit status 0 "),
         ("plant_of_another_tool", ["sanitize"], r"FAILED: synccheck: the planted bug was not found: exit status 9 "),
         ("sanitizer_crashes", ["sanitize"], r"FAILED: initcheck: the planted bug was not found: exit status 255 "),
-        ("finding", ["sanitize"], r"FAILED: initcheck, 3 multiprocessors"),
-        ("warning", ["sanitize"], r"FAILED: racecheck, 1 multiprocessors"),
-        ("no_summary", ["sanitize"], r"FAILED: memcheck, all multiprocessors"),
+        ("finding", ["sanitize"], r"FAILED: initcheck, on_3_sms"),
+        ("warning", ["sanitize"], r"FAILED: racecheck, on_1_sm"),
+        ("no_summary", ["sanitize"], r"FAILED: memcheck, others"),
         ("slower", ["bench"], r"f16 +f32 +fast +fused2 +100\.0 +150\.0 us +1\.500  revision 1 -> 2  SLOWER"),
         ("larger_error", ["bench"], r"LARGER ERROR: error_share 0\.2 -> 0\.8"),
         ("lost_row", ["bench"], r"direct\.sm75\.bf16\.dany\.pany .* NOT MEASURED"),
@@ -92,6 +101,22 @@ def test_a_filter_that_chooses_nothing_fails(machine, name, parts, said):
     assert status == 1
     assert part_results(summary) == dict.fromkeys(parts, "FAILED"), before + summary
     assert f"FAILED: {said}" in summary, summary
+
+
+@pytest.mark.parametrize(("cores", "shards"), [("1", []), ("3", [3, 3]), ("64", [20, 5])])
+def test_random_problems_are_shared_by_the_cores(machine, cores, shards):
+    status, summary, before = machine.check("tests", OMP_NUM_THREADS=cores)
+    assert status == 0, summary
+    assert [int(count) for count in re.findall(r"\[shard  \] (\d+) processes", before)] == shards
+    for number in range(1, 1 + max(shards, default=1)):
+        last = [count for count in (*shards, 1) if number <= count][-1]
+        assert f"[shard  ] {number}/{last}\n" in (machine.results / f"shard_{number}.log").read_text()
+
+
+def test_a_shard_that_fails_fails_the_tests(machine):
+    status, summary, before = machine.check("tests", fault="wrong_problem", OMP_NUM_THREADS="3")
+    assert status == 1 and part_results(summary) == {"tests": "FAILED"}
+    assert "| 1 failed |" in summary and "[shard  ] 2/3" in before
 
 
 def test_two_gpus_have_to_be_used(machine):
