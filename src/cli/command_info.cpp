@@ -1,9 +1,12 @@
 // msda info: what is installed and what it can run on.
 #include "cli/cli_error.h"
 #include "cli/commands.h"
+#include "cli/library_needs.h"
 #include "cli/machine.h"
 #include "cli/plan_runner.h"
 #include "cli/report_text.h"
+#include "core/build_config.h"
+#include "core/join.h"
 
 #include <nlohmann/json.hpp>
 
@@ -49,11 +52,24 @@ bool runs_here(msda_kernel_info const& kernel, GpuSearch const& found) {
   return found.gpu && runs_on(kernel, &*found.gpu);
 }
 
+std::string needs_text() {
+  std::vector<std::string> libraries;
+  for (NeededLibrary const& library : library_needs()) {
+    std::string const versions = join(library.versions, " ");
+    libraries.push_back(versions.empty() ? library.name : library.name + " (" + versions + ")");
+  }
+  std::string const driver = MSDA_HAS_CUDA ? "; on a GPU: " MSDA_LEAST_DRIVER : "";
+  return join(libraries, ", ") + driver;
+}
+
 void print_json(std::vector<msda_kernel_info> const& kernels, GpuSearch const& found) {
   nlohmann::ordered_json json;
   json["version"] = version_text(msda_version());
   json["abi_version"] = msda_abi_version();
   json["build"] = msda_build_info();
+  for (NeededLibrary const& library : library_needs()) {
+    json["needs"][library.name] = library.versions;
+  }
   json["devices"] = nlohmann::ordered_json::array();
   json["devices"].push_back(
       {{"device", "cpu"}, {"name", cpu_name()}, {"threads", hardware_threads()}});
@@ -121,6 +137,7 @@ int run_info(Options const& options) {
   }
   fmt::print("version  {} (ABI {})\n", version_text(msda_version()), msda_abi_version());
   fmt::print("build    {}\n", msda_build_info());
+  fmt::print("needs    {}\n", needs_text());
   fmt::print("cpu      {}, {} threads\n", cpu_name(), hardware_threads());
   fmt::print("gpu      {}\n\n", gpu_text(found));
   (options.list_kernels ? print_kernels : print_families)(kernels, found);
@@ -129,17 +146,18 @@ int run_info(Options const& options) {
 
 }  // namespace
 
-const Command kInfoCommand = {"info",
-                              kInfo,
-                              "version, build, devices and kernels",
-                              "Shows the version and build of the library, the devices of this "
-                              "machine, and how many kernels\n"
-                              "each family has and this machine runs.",
-                              "",
-                              "Examples:\n"
-                              "  msda info\n"
-                              "  msda info --kernels\n"
-                              "  msda info --json",
-                              run_info};
+const Command kInfoCommand = {
+    "info",
+    kInfo,
+    "version, build, devices and kernels",
+    "Shows the version and build of the library, what it needs of the "
+    "system, the devices of this\n"
+    "machine, and how many kernels each family has and this machine runs.",
+    "",
+    "Examples:\n"
+    "  msda info\n"
+    "  msda info --kernels\n"
+    "  msda info --json",
+    run_info};
 
 }  // namespace msda::cli

@@ -1,5 +1,6 @@
 #include "core/cuda.h"
 
+#include "core/build_config.h"
 #include "core/status.h"
 
 #include <dlfcn.h>
@@ -63,8 +64,6 @@ bool is_device_only(const void* pointer) {
 
 namespace {
 
-constexpr const char* kLeastDriver = "CUDA 13.0 needs driver 580 or newer";
-
 std::string version_text(int version) {
   return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }
@@ -76,7 +75,7 @@ int device_count(std::int32_t ordinal) {
     fail(MSDA_ERROR_CUDA,
          "handle_options.device is {}: no CUDA driver was found (libcuda.so.1); {}; or use "
          "MSDA_DEVICE_CPU (-1)",
-         ordinal, kLeastDriver);
+         ordinal, MSDA_LEAST_DRIVER);
   }
   int count = 0;
   cudaError_t const error = cudaGetDeviceCount(&count);
@@ -84,7 +83,7 @@ int device_count(std::int32_t ordinal) {
     fail(MSDA_ERROR_CUDA,
          "handle_options.device is {}: the CUDA driver is for CUDA {}; {}; or use MSDA_DEVICE_CPU "
          "(-1)",
-         ordinal, version_text(version), kLeastDriver);
+         ordinal, version_text(version), MSDA_LEAST_DRIVER);
   }
   if (error != cudaSuccess) {
     fail(

@@ -2,12 +2,18 @@
 
 import json
 import re
+import subprocess
 
 import pytest
 
-from conftest import GOLDEN, ROOT
+from conftest import GOLDEN, ROOT, binary
 
 COMMANDS = ["info", "run", "explain", "bench", "tune"]
+
+
+def readelf(option):
+    library = binary().parent.parent / "lib" / "libmsda.so"
+    return subprocess.run(["readelf", "-W", option, library], capture_output=True, text=True, check=True).stdout
 
 
 def header_version():
@@ -38,6 +44,24 @@ def test_info(msda_ok):
     for kernel in report["kernels"]:
         assert kernel["runs_here"] or kernel["sm_min"] > 0
         assert has_gpu or kernel["sm_min"] == 0 or not kernel["runs_here"]
+
+
+def test_info_says_what_the_library_needs(msda_ok):
+    """As readelf reads it: the libraries, and the newest version of each kind."""
+    needs = json.loads(msda_ok("info", "--json"))["needs"]
+    dynamic = readelf("-d")
+    assert list(needs) == re.findall(r"\(NEEDED\).*\[(.+)\]", dynamic) and "libc.so.6" in needs
+    expected, library = {name: {} for name in needs}, None
+    for line in readelf("-V").partition("Version needs section")[2].splitlines():
+        library = (re.findall(r"File: (\S+)", line) or [library])[0]
+        for kind, number in re.findall(r"Name: ([A-Z]+)_([\d.]+)", line):
+            key = tuple(map(int, number.split(".")))
+            expected[library][kind] = max(expected[library].get(kind, ()), key)
+    for name, versions in needs.items():
+        found = [version.partition("_") for version in versions]
+        assert {kind: tuple(map(int, number.split("."))) for kind, _, number in found} == expected[name]
+    line = re.search(r"^needs +(.*)$", msda_ok("info"), re.MULTILINE)[1]
+    assert all(f"{name} ({' '.join(versions)})" in line for name, versions in needs.items() if versions)
 
 
 def test_info_counts_families(msda_ok):
