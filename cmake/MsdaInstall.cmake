@@ -9,7 +9,7 @@ configure_package_config_file(cmake/msda-config.cmake.in gen/msda-config.cmake
   INSTALL_DESTINATION "${package_folder}")
 write_basic_package_version_file(gen/msda-config-version.cmake COMPATIBILITY SameMinorVersion)
 if(MSDA_HAS_CUDA)
-  set(PC_CUDA_LIBS "-lcudart_static -lrt ")
+  set(PC_CUDA_LIBS "-L\${cuda_libdir} -lcudart_static -lrt ")
 endif()
 configure_file(cmake/msda.pc.in gen/msda.pc @ONLY)
 
