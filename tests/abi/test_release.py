@@ -1,0 +1,121 @@
+"""What the last release promised (released/, written by keep_release) holds: libabigail finds no break, its clients
+run with this library, and clients of this header run with its library."""
+
+import json
+import lzma
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from test_abi import ABI, LIBRARY, ROOT, load_tool
+
+HERE = ROOT / "tests/abi"
+RELEASED = HERE / "released"
+CLIENT = ROOT / "tests/install/golden_client.c"
+# What abidiff says of a change that breaks clients. A struct may grow at its end: its size is its first member.
+BREAK = re.compile(r"data member (change|deletion)|of type '.*' changed:|return type changed|[1-9]\d* Removed")
+
+
+def run(*command, **options):
+    return subprocess.run([str(c) for c in command], capture_output=True, text=True, **options)
+
+
+def interface(folder, header, abi):
+    """A library of nothing but the header's functions, with the debugger's description of their types."""
+    folder.mkdir()
+    bodies = [
+        f"{function['declaration']} {{ {'' if function['result'] == 'void' else 'return 0;'} }}\n"
+        for function in abi["functions"].values()
+    ]
+    (folder / "msda.h").write_text(header)
+    (folder / "interface.c").write_text('#include "msda.h"\n' + "".join(bodies))
+    library = folder / "libmsda.so"
+    built = run("gcc", "-std=c99", "-g", "-fPIC", "-shared", "-Wl,-soname,libmsda.so.0", folder / "interface.c", "-o", library)
+    assert built.returncode == 0, built.stderr
+    return library
+
+
+def breaks(old, new):
+    """The lines of abidiff's report that say what breaks."""
+    result = run("abidiff", old, new)
+    assert result.returncode & 3 == 0, result.stderr  # it failed, or was called wrongly
+    return [line for line in result.stdout.splitlines() if BREAK.search(line)]
+
+
+@pytest.fixture
+def released(tmp_path):
+    """The folder of the released library, under its soname."""
+    folder = tmp_path / "released library"
+    folder.mkdir()
+    (folder / "libmsda.so.0").write_bytes(lzma.decompress((RELEASED / "libmsda.so.xz").read_bytes()))
+    (folder / "libmsda.so").symlink_to("libmsda.so.0")
+    return folder
+
+
+@pytest.fixture
+def released_interface(tmp_path):
+    return interface(tmp_path / "old", (RELEASED / "msda.h").read_text(), json.loads((RELEASED / "abi.json").read_text()))
+
+
+def test_nothing_released_is_broken(released_interface, tmp_path):
+    old, new = json.loads((RELEASED / "abi.json").read_text()), ABI
+    assert load_tool("gen_bindings").broken_promises(old, new) == []
+    assert breaks(released_interface, interface(tmp_path / "new", (ROOT / "include/msda.h").read_text(), ABI)) == []
+
+
+def test_every_symbol_that_was_released_is_there(released):
+    """Of the libraries themselves, with their versions."""
+    result = run("abidiff", "--no-added-syms", "--no-show-relative-offset-changes", released / "libmsda.so.0", LIBRARY)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+GROWN = ("} msda_problem;", "  int64_t later;\n} msda_problem;")
+BROKEN = [
+    ("  int32_t thread_count;\n", "  int32_t thread_count;\n  int64_t later;\n"),  # not at the end
+    ("  int32_t point_count;\n", "  int64_t point_count;\n"),
+    ("  size_t workspace_bytes;\n} msda_tensors", "} msda_tensors"),
+    ("typedef int32_t msda_dtype;", "typedef int64_t msda_dtype;"),
+    ("msda_execute(const msda_plan* plan", "msda_execute(msda_plan** plan"),
+    ("MSDA_API const char* msda_last_error(void);", ""),
+]
+
+
+@pytest.mark.parametrize(("was", "is_now"), [GROWN, *BROKEN])
+def test_a_break_is_noticed_and_growth_is_none(was, is_now, released_interface, tmp_path):
+    header, abi = (RELEASED / "msda.h").read_text(), json.loads((RELEASED / "abi.json").read_text())
+    assert header.count(was) == 1
+    if is_now == "":
+        del abi["functions"]["msda_last_error"]
+    for function in abi["functions"].values():
+        function["declaration"] = function["declaration"].replace(was, is_now)
+    found = breaks(released_interface, interface(tmp_path / "new", header.replace(was, is_now), abi))
+    assert bool(found) == ((was, is_now) in BROKEN)
+
+
+@pytest.fixture
+def vectors(tmp_path):
+    folder = tmp_path / "vectors"
+    folder.mkdir()
+    made = run(sys.executable, ROOT / "tests/golden/flatten.py", folder, *sorted((ROOT / "tests/golden").glob("*.npz")))
+    assert made.returncode == 0, made.stderr
+    return sorted(folder.glob("*.f64"))
+
+
+@pytest.mark.parametrize("header", ["released", "new"])
+@pytest.mark.parametrize("library", ["released", "new"])
+def test_clients_run_with_either_library(header, library, released, vectors, tmp_path):
+    """Compiled with one header, linked with that header's library, run with the other."""
+    includes = {"released": RELEASED, "new": ROOT / "include"}
+    new = tmp_path / "new library"
+    new.mkdir()
+    for name in ("libmsda.so", "libmsda.so.0"):
+        (new / name).symlink_to(LIBRARY)
+    libraries = {"released": released, "new": new}
+    client = tmp_path / "client"
+    built = run("gcc", "-std=c11", f"-I{includes[header]}", CLIENT, f"-L{libraries[header]}", "-lmsda", "-lm", "-o", client)
+    assert built.returncode == 0, built.stderr
+    result = run(client, *vectors, env={**os.environ, "LD_LIBRARY_PATH": str(libraries[library])})
+    assert result.stdout == "16 golden vectors, forward and backward: right\n", result.stderr
