@@ -145,3 +145,17 @@ def test_a_changed_interface_is_noticed():
     moved = json.loads(json.dumps(ABI))
     moved["structs"]["msda_problem"]["fields"].reverse()
     assert len(gen_bindings.broken_promises(ABI, moved)) == 1
+
+
+@pytest.mark.parametrize("name", load_tool("tidy").VERSIONS)
+def test_tidy_notices_another_version(name, tmp_path):
+    from msda_header import read_header
+
+    tidy, header = load_tool("tidy"), read_header()
+    for other in tidy.VERSIONS:
+        (tmp_path / other).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / other, tmp_path / other)
+    assert tidy.version_faults(header, tmp_path) == []
+    text, version = (tmp_path / name).read_text(), tidy.version_of(header)
+    (tmp_path / name).write_text(text.replace(version, "9.9.9"))
+    assert tidy.version_faults(header, tmp_path) == [f"{name}: has version 9.9.9; include/msda.h has {version}"]
