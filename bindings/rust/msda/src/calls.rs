@@ -13,20 +13,30 @@ use crate::tensors::{Gradients, Inputs, Slice, SliceMut};
 #[derive(Debug)]
 pub(crate) struct Calls {
     shapes: Shapes,
-    on_cpu: bool,
+    device: i32,
+}
+
+/// The memory that a function takes tensors of: the host's, or that of the CUDA device of an ordinal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Memory {
+    Host,
+    #[cfg(feature = "cudarc")]
+    Device(usize),
 }
 
 impl Calls {
     pub fn new(handle: &Handle, problem: &Problem) -> Self {
-        Calls { shapes: problem.shapes(), on_cpu: handle.is_cpu() }
+        Calls { shapes: problem.shapes(), device: handle.device() }
     }
 
     pub fn forward(
         &self,
         name: &str,
-        inputs: &Inputs<'_>,
+        memory: Memory,
+        inputs: &Inputs<Slice<'_>>,
         mut output: SliceMut<'_>,
     ) -> Result<sys::msda_tensors> {
+        self.expect_memory(memory, name)?;
         self.expect_operation(false, name)?;
         let mut tensors = self.inputs(inputs)?;
         tensors.output = output.checked("output", self.shapes.output)?;
@@ -36,10 +46,12 @@ impl Calls {
     pub fn backward(
         &self,
         name: &str,
-        inputs: &Inputs<'_>,
+        memory: Memory,
+        inputs: &Inputs<Slice<'_>>,
         grad_output: Slice<'_>,
-        gradients: Gradients<'_>,
+        gradients: Gradients<SliceMut<'_>>,
     ) -> Result<sys::msda_tensors> {
+        self.expect_memory(memory, name)?;
         self.expect_operation(true, name)?;
         let mut tensors = self.inputs(inputs)?;
         let shapes = &self.shapes;
@@ -57,15 +69,32 @@ impl Calls {
         Ok(tensors)
     }
 
+    /// Refuses tensors that the plan's device does not read.
+    fn expect_memory(&self, memory: Memory, name: &str) -> Result<()> {
+        let fault = match (memory, self.device) {
+            (Memory::Host, sys::MSDA_DEVICE_CPU) => return Ok(()),
+            (Memory::Host, device) => format!(
+                "{name} takes slices of host memory and the plan is for CUDA device {device}: use the function \
+                 that ends in _on (feature cudarc) or _raw"
+            ),
+            #[cfg(feature = "cudarc")]
+            (Memory::Device(_), sys::MSDA_DEVICE_CPU) => {
+                format!("{name} takes device memory and the plan is for the CPU: use the function without _on")
+            }
+            #[cfg(feature = "cudarc")]
+            (Memory::Device(ordinal), device) => {
+                if i32::try_from(ordinal) == Ok(device) {
+                    return Ok(());
+                }
+                return Err(Error::invalid(format!(
+                    "stream is of CUDA device {ordinal}: must be of {device}, the plan's"
+                )));
+            }
+        };
+        Err(Error::new(Status::UNSUPPORTED, fault))
+    }
+
     fn expect_operation(&self, backward: bool, name: &str) -> Result<()> {
-        if !self.on_cpu {
-            return Err(Error::new(
-                Status::UNSUPPORTED,
-                format!(
-                    "{name} takes slices of host memory and the device is a CUDA device: use the function that ends in _raw"
-                ),
-            ));
-        }
         if self.shapes.backward != backward {
             let made_for = if backward { "forward" } else { "backward" };
             return Err(Error::invalid(format!("{name} was called on a plan made for {made_for}")));
@@ -73,7 +102,7 @@ impl Calls {
         Ok(())
     }
 
-    fn inputs(&self, inputs: &Inputs<'_>) -> Result<sys::msda_tensors> {
+    fn inputs(&self, inputs: &Inputs<Slice<'_>>) -> Result<sys::msda_tensors> {
         let shapes = &self.shapes;
         let mut tensors = empty_tensors();
         tensors.value = inputs.value.checked("value", shapes.value)?;

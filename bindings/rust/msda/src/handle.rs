@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use msda_sys as sys;
 
-use crate::calls::Calls;
+use crate::calls::{Calls, Memory};
 use crate::error::{check, text, Error, Result, Status};
 use crate::plan::{Plan, PlanOptions};
 use crate::problem::Problem;
@@ -48,13 +48,15 @@ impl Handle {
         Self::create(sys::MSDA_DEVICE_CPU, thread_count)
     }
 
-    /// The CUDA device of this ordinal. Its plans run by [`Plan::execute_raw`], on device pointers.
+    /// The CUDA device of this ordinal. Its plans run by [`Plan::execute_raw`], on device pointers, and with
+    /// the feature `cudarc` by `Plan::forward_on` and `Plan::backward_on`.
     pub fn cuda(ordinal: i32) -> Result<Self> {
         Self::create(ordinal, 0)
     }
 
     fn create(device: i32, thread_count: i32) -> Result<Self> {
-        check_abi()?;
+        sys::check_abi()
+            .map_err(|mismatch| Error::new(Status::ABI_MISMATCH, mismatch.to_string()))?;
         let options = sys::msda_handle_options {
             struct_size: std::mem::size_of::<sys::msda_handle_options>(),
             log_fn: None,
@@ -142,11 +144,12 @@ impl Handle {
         &self,
         problem: &Problem,
         options: &PlanOptions,
-        inputs: &Inputs<'_>,
+        inputs: &Inputs<Slice<'_>>,
         output: impl Into<SliceMut<'a>>,
         budget: Duration,
     ) -> Result<Plan> {
-        let sample = Calls::new(self, problem).forward("tune_forward", inputs, output.into())?;
+        let calls = Calls::new(self, problem);
+        let sample = calls.forward("tune_forward", Memory::Host, inputs, output.into())?;
         // SAFETY: every pointer was checked against the problem and is borrowed until the call returns; a
         // CPU handle is done by then.
         unsafe { Plan::tune(self, problem, options, &sample, ptr::null_mut(), budget) }
@@ -157,13 +160,14 @@ impl Handle {
         &self,
         problem: &Problem,
         options: &PlanOptions,
-        inputs: &Inputs<'_>,
+        inputs: &Inputs<Slice<'_>>,
         grad_output: impl Into<Slice<'a>>,
-        gradients: Gradients<'_>,
+        gradients: Gradients<SliceMut<'_>>,
         budget: Duration,
     ) -> Result<Plan> {
         let calls = Calls::new(self, problem);
-        let sample = calls.backward("tune_backward", inputs, grad_output.into(), gradients)?;
+        let sample =
+            calls.backward("tune_backward", Memory::Host, inputs, grad_output.into(), gradients)?;
         // SAFETY: as above.
         unsafe { Plan::tune(self, problem, options, &sample, ptr::null_mut(), budget) }
     }
@@ -218,8 +222,8 @@ impl Handle {
     pub(crate) fn raw(&self) -> *mut sys::msda_handle {
         self.raw.as_ptr()
     }
-    pub(crate) fn is_cpu(&self) -> bool {
-        self.device == sys::MSDA_DEVICE_CPU
+    pub(crate) fn device(&self) -> i32 {
+        self.device
     }
 }
 
@@ -228,21 +232,4 @@ impl Drop for Handle {
         // SAFETY: nobody else has it any more.
         unsafe { sys::msda_handle_destroy(self.raw()) }
     }
-}
-
-/// Refuses a library of another interface before a struct is handed to it. The layouts of the structs are
-/// compared with the header by the tests of msda-sys.
-fn check_abi() -> Result<()> {
-    // SAFETY: takes nothing and cannot fail.
-    let found = unsafe { sys::msda_abi_version() };
-    if found == sys::MSDA_ABI_VERSION {
-        return Ok(());
-    }
-    Err(Error::new(
-        Status::ABI_MISMATCH,
-        format!(
-            "libmsda has ABI version {found}, this crate was built for {}",
-            sys::MSDA_ABI_VERSION
-        ),
-    ))
 }

@@ -26,8 +26,25 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! [`Plan`] and [`Handle`] are `Send` and `Sync`: any number of threads may run one plan at once.
+//!
+//! # Features
+//!
+//! | feature | what |
+//! |---|---|
+//! | `vendored` | builds libmsda for the CPU where none is installed; see the crate `msda-sys` |
+//! | `ndarray` | arrays and views of the crate ndarray are tensors; their shapes are checked |
+//! | `cudarc` | `Plan::forward_on` and `Plan::backward_on` take streams and device slices of the crate cudarc |
+//!
+//! `cudarc` loads the CUDA driver when it is first used and compiles without one. Its `CudaContext::new` panics
+//! where there is none; [`Handle::cuda`] says so in an [`Error`], so call that first.
 
+#[cfg(feature = "ndarray")]
+mod arrays;
 mod calls;
+#[cfg(feature = "cudarc")]
+mod device;
 mod element;
 mod error;
 mod handle;
@@ -35,11 +52,17 @@ mod plan;
 mod problem;
 mod tensors;
 
+#[cfg(feature = "cudarc")]
+pub use cudarc;
+#[cfg(feature = "cudarc")]
+pub use device::{DeviceSlice, DeviceSliceMut, DeviceWorkspace};
 pub use element::{Dtype, Element, F8E4M3};
 pub use error::{Error, Result, Status};
 pub use half::{bf16, f16};
 pub use handle::{build_info, version, Handle, Kernel};
 pub use msda_sys as sys;
+#[cfg(feature = "ndarray")]
+pub use ndarray;
 pub use plan::{Plan, PlanInfo, PlanOptions, Workspace};
 pub use problem::{Determinism, MathMode, Operation, Problem};
 pub use tensors::{Gradients, Inputs, Slice, SliceMut};

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use msda_sys as sys;
 
-use crate::calls::Calls;
+use crate::calls::{Calls, Memory};
 use crate::error::{check, text, Error, Result, Status};
 use crate::handle::Handle;
 use crate::problem::Problem;
-use crate::tensors::{Gradients, Inputs, SliceMut};
+use crate::tensors::{Gradients, Inputs, Slice, SliceMut};
 
 /// How a plan is made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -63,12 +63,19 @@ pub struct PlanInfo {
 #[derive(Debug)]
 pub struct Plan {
     raw: NonNull<sys::msda_plan>,
-    calls: Calls,
+    pub(crate) calls: Calls,
 }
 
 // SAFETY: msda.h: a plan is immutable, and any number of threads may execute it.
 unsafe impl Send for Plan {}
 unsafe impl Sync for Plan {}
+
+const _: () = {
+    const fn shared_by_threads<T: Send + Sync>() {}
+    shared_by_threads::<Plan>();
+    shared_by_threads::<Handle>();
+    shared_by_threads::<Error>();
+};
 
 impl Plan {
     pub(crate) fn create(
@@ -181,7 +188,11 @@ impl Plan {
     }
 
     /// Computes the output \[B\]\[Q\]\[M\]\[D\]. Takes memory for a workspace if the plan needs one.
-    pub fn forward<'a>(&self, inputs: &Inputs<'_>, output: impl Into<SliceMut<'a>>) -> Result<()> {
+    pub fn forward<'a>(
+        &self,
+        inputs: &Inputs<Slice<'_>>,
+        output: impl Into<SliceMut<'a>>,
+    ) -> Result<()> {
         self.forward_in(&mut self.workspace()?, inputs, output)
     }
 
@@ -189,10 +200,10 @@ impl Plan {
     pub fn forward_in<'a>(
         &self,
         workspace: &mut Workspace,
-        inputs: &Inputs<'_>,
+        inputs: &Inputs<Slice<'_>>,
         output: impl Into<SliceMut<'a>>,
     ) -> Result<()> {
-        let tensors = self.calls.forward("forward", inputs, output.into())?;
+        let tensors = self.calls.forward("forward", Memory::Host, inputs, output.into())?;
         self.execute(workspace, tensors)
     }
 
@@ -200,9 +211,9 @@ impl Plan {
     /// Takes memory for a workspace if the plan needs one.
     pub fn backward<'a>(
         &self,
-        inputs: &Inputs<'_>,
-        grad_output: impl Into<crate::Slice<'a>>,
-        gradients: Gradients<'_>,
+        inputs: &Inputs<Slice<'_>>,
+        grad_output: impl Into<Slice<'a>>,
+        gradients: Gradients<SliceMut<'_>>,
     ) -> Result<()> {
         self.backward_in(&mut self.workspace()?, inputs, grad_output, gradients)
     }
@@ -211,11 +222,12 @@ impl Plan {
     pub fn backward_in<'a>(
         &self,
         workspace: &mut Workspace,
-        inputs: &Inputs<'_>,
-        grad_output: impl Into<crate::Slice<'a>>,
-        gradients: Gradients<'_>,
+        inputs: &Inputs<Slice<'_>>,
+        grad_output: impl Into<Slice<'a>>,
+        gradients: Gradients<SliceMut<'_>>,
     ) -> Result<()> {
-        let tensors = self.calls.backward("backward", inputs, grad_output.into(), gradients)?;
+        let tensors =
+            self.calls.backward("backward", Memory::Host, inputs, grad_output.into(), gradients)?;
         self.execute(workspace, tensors)
     }
 

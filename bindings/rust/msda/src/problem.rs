@@ -251,8 +251,7 @@ impl Problem {
             [self.batch, self.query_count, self.head_count, self.head_dim].map(i128::from);
         let levels = self.level_hw.len() as i128;
         let reference_dim = i128::from(self.reference_dim.unwrap_or(0));
-        let tensor =
-            |dims, inner, strides: [i64; 3], dtype| Shape::new(dims, inner, strides, dtype);
+        let tensor = Shape::new;
         let packed = [0; 3];
         let coord_dtype = self.coord_dtype.unwrap_or(self.value_dtype.default_of_points());
         let weight_dtype = self.weight_dtype.unwrap_or(self.value_dtype.default_of_points());
@@ -263,15 +262,15 @@ impl Problem {
             backward: self.operation == Operation::Backward,
             fused: self.reference_dim.is_some(),
             value_dtype: self.value_dtype,
-            value: tensor([b, token_count, m], d, self.value_strides, self.value_dtype),
-            points: tensor([b, q, m], 2 * points, self.coord_strides, coord_dtype),
-            weights: tensor([b, q, m], points, self.weight_strides, weight_dtype),
-            reference: tensor([b, q, levels], reference_dim, packed, coord_dtype),
-            output: tensor([b, q, m], d, self.output_strides, output_dtype),
-            value_scale: tensor([1, 1, m], 1, packed, Dtype::F32),
-            grad_value: tensor([b, token_count, m], d, packed, grad_value_dtype),
-            grad_points: tensor([b, q, m], 2 * points, packed, coord_dtype),
-            grad_weights: tensor([b, q, m], points, packed, weight_dtype),
+            value: tensor(&[b, token_count, m, d], self.value_strides, self.value_dtype),
+            points: tensor(&[b, q, m, points, 2], self.coord_strides, coord_dtype),
+            weights: tensor(&[b, q, m, points], self.weight_strides, weight_dtype),
+            reference: tensor(&[b, q, levels, reference_dim], packed, coord_dtype),
+            output: tensor(&[b, q, m, d], self.output_strides, output_dtype),
+            value_scale: tensor(&[m], packed, Dtype::F32),
+            grad_value: tensor(&[b, token_count, m, d], packed, grad_value_dtype),
+            grad_points: tensor(&[b, q, m, points, 2], packed, coord_dtype),
+            grad_weights: tensor(&[b, q, m, points], packed, weight_dtype),
         }
     }
 }
@@ -279,23 +278,52 @@ impl Problem {
 /// What a slice must be: so many elements (or at least, when there are strides) of this type.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
+    dims: Dims,
     pub len: u128,
     pub strided: bool,
     pub dtype: Dtype,
 }
 
 impl Shape {
-    fn new(dims: [i128; 3], inner: i128, strides: [i64; 3], dtype: Dtype) -> Self {
+    /// Strides are those of the first three dimensions; the others are packed.
+    fn new(dims: &[i128], strides: [i64; 3], dtype: Dtype) -> Self {
         let strided = strides != [0; 3];
-        let len = if dims.contains(&0) || inner == 0 {
+        let len = if dims.contains(&0) {
             0
         } else if strided {
             dims.iter().zip(strides).map(|(n, stride)| (n - 1) * i128::from(stride)).sum::<i128>()
-                + inner
+                + dims[3..].iter().product::<i128>()
         } else {
-            dims.iter().product::<i128>() * inner
+            dims.iter().product::<i128>()
         };
-        Shape { len: len.unsigned_abs(), strided, dtype }
+        let dims = Dims::new(dims.iter().map(|&n| n as u128));
+        Shape { dims, len: len.unsigned_abs(), strided, dtype }
+    }
+
+    pub fn dims(&self) -> &[u128] {
+        self.dims.as_slice()
+    }
+}
+
+/// The dimensions of a tensor, of which the library has five at most; of others, the first six.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Dims {
+    sizes: [u128; 6],
+    rank: usize,
+}
+
+impl Dims {
+    pub fn new(all: impl Iterator<Item = u128>) -> Self {
+        let mut dims = Dims { sizes: [0; 6], rank: 0 };
+        for (size, dim) in dims.sizes.iter_mut().zip(all) {
+            *size = dim;
+            dims.rank += 1;
+        }
+        dims
+    }
+
+    pub fn as_slice(&self) -> &[u128] {
+        &self.sizes[..self.rank]
     }
 }
 

@@ -3,14 +3,13 @@ use std::marker::PhantomData;
 
 use crate::element::{Dtype, Element};
 use crate::error::{Error, Result};
-use crate::problem::Shape;
+use crate::problem::{Dims, Shape};
 
 /// A slice of any [`Element`], as the library reads it.
 #[derive(Clone, Copy, Debug)]
 pub struct Slice<'a> {
     pointer: *const c_void,
-    len: usize,
-    dtype: Dtype,
+    form: Form,
     data: PhantomData<&'a [u8]>,
 }
 
@@ -20,12 +19,8 @@ where
 {
     fn from(slice: &'a S) -> Self {
         let slice = slice.as_ref();
-        Slice {
-            pointer: slice.as_ptr().cast(),
-            len: slice.len(),
-            dtype: T::DTYPE,
-            data: PhantomData,
-        }
+        // SAFETY: borrowed for 'a.
+        unsafe { Slice::new(slice.as_ptr(), Form::of::<T>(slice.len())) }
     }
 }
 
@@ -33,8 +28,7 @@ where
 #[derive(Debug)]
 pub struct SliceMut<'a> {
     pointer: *mut c_void,
-    len: usize,
-    dtype: Dtype,
+    form: Form,
     data: PhantomData<&'a mut [u8]>,
 }
 
@@ -44,12 +38,8 @@ where
 {
     fn from(slice: &'a mut S) -> Self {
         let slice = slice.as_mut();
-        SliceMut {
-            pointer: slice.as_mut_ptr().cast(),
-            len: slice.len(),
-            dtype: T::DTYPE,
-            data: PhantomData,
-        }
+        // SAFETY: borrowed for 'a.
+        unsafe { SliceMut::new(slice.as_mut_ptr(), Form::of::<T>(slice.len())) }
     }
 }
 
@@ -67,52 +57,95 @@ impl<T: Element> Elements for Vec<T> {
     type Item = T;
 }
 
+/// What is known of a tensor besides its address: its length and type, and of an array its dimensions.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Form {
+    len: usize,
+    dtype: Dtype,
+    dims: Option<Dims>,
+    packed: bool,
+}
+
+impl Form {
+    pub fn of<T: Element>(len: usize) -> Self {
+        Form { len, dtype: T::DTYPE, dims: None, packed: true }
+    }
+
+    #[cfg(feature = "ndarray")]
+    pub fn of_array<T: Element>(dims: &[usize], packed: bool) -> Self {
+        let sizes = Dims::new(dims.iter().map(|&n| n as u128));
+        Form { dims: Some(sizes), packed, ..Form::of::<T>(dims.iter().product()) }
+    }
+
+    fn check(&self, name: &str, shape: Shape) -> Result<()> {
+        let Form { len, dtype, .. } = *self;
+        if dtype != shape.dtype {
+            return Err(Error::invalid(format!(
+                "{name} is of {dtype:?}: must be of {:?}",
+                shape.dtype
+            )));
+        }
+        if !self.packed {
+            return Err(Error::invalid(format!(
+                "{name} is an array with gaps or in another order: must be packed, the last dimension innermost"
+            )));
+        }
+        if let Some(dims) = self.dims.filter(|dims| dims.as_slice() != shape.dims()) {
+            if !shape.strided {
+                let (found, wanted) = (dims.as_slice(), shape.dims());
+                return Err(Error::invalid(format!(
+                    "{name} has shape {found:?}: must have {wanted:?}"
+                )));
+            }
+        }
+        let enough = len as u128 >= shape.len;
+        if enough && (shape.strided || len as u128 == shape.len) {
+            return Ok(());
+        }
+        let wanted = if shape.strided { "must have at least" } else { "must have" };
+        Err(Error::invalid(format!("{name} has {len} elements: {wanted} {}", shape.len)))
+    }
+}
+
 impl Slice<'_> {
+    /// # Safety
+    /// The pointer is to as many elements as `form` says, which are not written during the lifetime.
+    pub(crate) unsafe fn new<T>(pointer: *const T, form: Form) -> Self {
+        Slice { pointer: pointer.cast(), form, data: PhantomData }
+    }
+
     pub(crate) fn checked(&self, name: &str, shape: Shape) -> Result<*const c_void> {
-        check(name, self.len, self.dtype, shape)?;
+        self.form.check(name, shape)?;
         Ok(self.pointer)
     }
 }
 
 impl SliceMut<'_> {
+    /// # Safety
+    /// The pointer is to as many elements as `form` says, which nothing else uses during the lifetime.
+    pub(crate) unsafe fn new<T>(pointer: *mut T, form: Form) -> Self {
+        SliceMut { pointer: pointer.cast(), form, data: PhantomData }
+    }
+
     pub(crate) fn checked(&mut self, name: &str, shape: Shape) -> Result<*mut c_void> {
-        check(name, self.len, self.dtype, shape)?;
+        self.form.check(name, shape)?;
         Ok(self.pointer)
     }
 }
 
-fn check(name: &str, len: usize, dtype: Dtype, shape: Shape) -> Result<()> {
-    if dtype != shape.dtype {
-        return Err(Error::invalid(format!(
-            "{name} is of {dtype:?}: must be of {:?}",
-            shape.dtype
-        )));
-    }
-    let enough = len as u128 >= shape.len;
-    if enough && (shape.strided || len as u128 == shape.len) {
-        return Ok(());
-    }
-    let wanted = if shape.strided { "must have at least" } else { "must have" };
-    Err(Error::invalid(format!("{name} has {len} elements: {wanted} {}", shape.len)))
-}
-
-/// The inputs of one call.
+/// The inputs of one call: slices of host memory, or with the feature `cudarc` of a device's (`DeviceSlice`).
 #[derive(Clone, Copy, Debug)]
-pub struct Inputs<'a> {
-    pub(crate) value: Slice<'a>,
-    pub(crate) points: Slice<'a>,
-    pub(crate) weights: Slice<'a>,
-    pub(crate) reference: Option<Slice<'a>>,
-    pub(crate) value_scale: Option<Slice<'a>>,
+pub struct Inputs<S> {
+    pub(crate) value: S,
+    pub(crate) points: S,
+    pub(crate) weights: S,
+    pub(crate) reference: Option<S>,
+    pub(crate) value_scale: Option<S>,
 }
 
-impl<'a> Inputs<'a> {
+impl<S> Inputs<S> {
     /// value \[B\]\[S\]\[M\]\[D\], coord \[B\]\[Q\]\[M\]\[K\]\[2\], weight \[B\]\[Q\]\[M\]\[K\].
-    pub fn sampled(
-        value: impl Into<Slice<'a>>,
-        coord: impl Into<Slice<'a>>,
-        weight: impl Into<Slice<'a>>,
-    ) -> Self {
+    pub fn sampled(value: impl Into<S>, coord: impl Into<S>, weight: impl Into<S>) -> Self {
         Inputs {
             value: value.into(),
             points: coord.into(),
@@ -125,47 +158,70 @@ impl<'a> Inputs<'a> {
     /// value \[B\]\[S\]\[M\]\[D\], reference \[B\]\[Q\]\[L\]\[2 or 4\], offset \[B\]\[Q\]\[M\]\[K\]\[2\],
     /// logit \[B\]\[Q\]\[M\]\[K\].
     pub fn fused(
-        value: impl Into<Slice<'a>>,
-        reference: impl Into<Slice<'a>>,
-        offset: impl Into<Slice<'a>>,
-        logit: impl Into<Slice<'a>>,
+        value: impl Into<S>,
+        reference: impl Into<S>,
+        offset: impl Into<S>,
+        logit: impl Into<S>,
     ) -> Self {
         Inputs { reference: Some(reference.into()), ..Inputs::sampled(value, offset, logit) }
     }
 
-    /// \[M\]: what the stored [`F8E4M3`](crate::F8E4M3) values of each head are multiplied by.
-    pub fn value_scale(mut self, scale: &'a [f32]) -> Self {
+    /// \[M\] numbers in float32: what the stored [`F8E4M3`](crate::F8E4M3) values of each head are multiplied by.
+    pub fn value_scale(mut self, scale: impl Into<S>) -> Self {
         self.value_scale = Some(scale.into());
         self
     }
+
+    /// The same inputs in other memory.
+    #[cfg(feature = "cudarc")]
+    pub(crate) fn map<R>(self, mut change: impl FnMut(S) -> R) -> Inputs<R> {
+        Inputs {
+            value: change(self.value),
+            points: change(self.points),
+            weights: change(self.weights),
+            reference: self.reference.map(&mut change),
+            value_scale: self.value_scale.map(&mut change),
+        }
+    }
 }
 
-/// Where the gradients of one call go; those not given are not computed. All are packed.
-#[derive(Debug, Default)]
-pub struct Gradients<'a> {
-    pub(crate) value: Option<SliceMut<'a>>,
-    pub(crate) coord: Option<SliceMut<'a>>,
-    pub(crate) weight: Option<SliceMut<'a>>,
-    pub(crate) reference: Option<SliceMut<'a>>,
-    pub(crate) offset: Option<SliceMut<'a>>,
-    pub(crate) logit: Option<SliceMut<'a>>,
-}
-
-macro_rules! gradient_setters {
+macro_rules! gradients {
     ($($name:ident),*) => {
-        impl<'a> Gradients<'a> {
+        /// Where the gradients of one call go; those not given are not computed. All are packed. They are slices
+        /// as the [`Inputs`] are.
+        #[derive(Debug)]
+        pub struct Gradients<S> {
+            $(pub(crate) $name: Option<S>,)*
+        }
+
+        impl<S> Default for Gradients<S> {
+            fn default() -> Self {
+                Gradients { $($name: None,)* }
+            }
+        }
+
+        impl<S> Gradients<S> {
             /// None yet.
             pub fn new() -> Self {
                 Self::default()
             }
             $(
                 #[doc = concat!("The gradient of ", stringify!($name), ", in that input's shape.")]
-                pub fn $name(mut self, gradient: impl Into<SliceMut<'a>>) -> Self {
+                pub fn $name(mut self, gradient: impl Into<S>) -> Self {
                     self.$name = Some(gradient.into());
                     self
                 }
             )*
+
+            /// The same gradients in other memory.
+            #[cfg(feature = "cudarc")]
+            pub(crate) fn map<'a, R>(
+                &'a mut self,
+                mut change: impl FnMut(&'a mut S) -> R,
+            ) -> Gradients<R> {
+                Gradients { $($name: self.$name.as_mut().map(&mut change),)* }
+            }
         }
     };
 }
-gradient_setters!(value, coord, weight, reference, offset, logit);
+gradients!(value, coord, weight, reference, offset, logit);

@@ -58,7 +58,7 @@ fn calls_that_do_not_fit_the_plan() {
     let gradients = Gradients::new().logit(&mut result);
     let error = backward.backward(&sampled, &[1.0f32], gradients).unwrap_err();
     expect(error, Status::INVALID_ARGUMENT, &["grad_logit", "SAMPLED"]);
-    let error = forward.forward(&sampled.value_scale(&[1.0]), &mut result).unwrap_err();
+    let error = forward.forward(&sampled.value_scale(&[1.0f32]), &mut result).unwrap_err();
     expect(error, Status::INVALID_ARGUMENT, &["value_scale", "F8E4M3"]);
     assert_eq!(result, [7.0]);
 }
@@ -192,7 +192,7 @@ fn strides_borders_scales_and_empty_tensors() {
     let mut value = [F8E4M3(0); 9];
     value[4] = F8E4M3(0x38); // 1.0
     let mut output = [7.0f32];
-    let inputs = Inputs::sampled(&value, &COORD, &WEIGHT).value_scale(&[3.0]);
+    let inputs = Inputs::sampled(&value, &COORD, &WEIGHT).value_scale(&[3.0f32]);
     handle.plan(&bordered).unwrap().forward(&inputs, &mut output).unwrap();
     assert_eq!(output, [3.0]);
 

@@ -1,0 +1,107 @@
+//! Streams and device slices of cudarc. Tests that need a GPU are ignored unless they are asked for:
+//!
+//!     cargo test --features cudarc --test device_test -- --include-ignored
+#![cfg(feature = "cudarc")]
+
+#[allow(dead_code)] // other tests use more of it
+#[path = "common/golden.rs"]
+mod golden;
+
+use std::sync::Arc;
+
+use golden::Golden;
+use msda::cudarc::driver::{CudaContext, CudaSlice, CudaStream};
+use msda::{Dtype, Gradients, Handle, Inputs, Problem, Status};
+
+const TOLERANCE: f64 = 2e-5;
+
+fn device() -> (Handle, Arc<CudaStream>) {
+    let handle = Handle::cuda(0).unwrap();
+    (handle, CudaContext::new(0).unwrap().new_stream().unwrap())
+}
+
+/// The library says so before cudarc looks for the driver, and panics.
+#[test]
+fn no_gpu_is_one_clear_line() {
+    if let Err(error) = Handle::cuda(0) {
+        assert_eq!(error.status(), Status::CUDA, "{error}");
+        assert!(error.message().contains("handle_options.device is 0"), "{error}");
+        assert!(!error.message().contains('\n'), "{error}");
+    }
+}
+
+fn upload(stream: &Arc<CudaStream>, case: &Golden, name: &str) -> CudaSlice<f32> {
+    stream.clone_htod(&case.array_f32(name)).unwrap()
+}
+
+fn check(stream: &Arc<CudaStream>, case: &Golden, name: &str, result: &CudaSlice<f32>) {
+    let actual = stream.clone_dtoh(result).unwrap();
+    let exact = case.array(name);
+    let largest = exact.iter().fold(f64::MIN_POSITIVE, |m, x| m.max(x.abs()));
+    for (a, e) in actual.iter().zip(exact) {
+        assert!((f64::from(*a) - e).abs() <= TOLERANCE * largest, "{name}: {a} and {e}");
+    }
+}
+
+#[test]
+#[ignore = "needs a GPU"]
+fn golden_vectors_on_a_stream() {
+    let (handle, stream) = device();
+    for file in golden::files() {
+        let case = Golden::read(&file);
+        let data: Vec<_> =
+            case.input_names().iter().map(|name| upload(&stream, &case, name)).collect();
+        let inputs = match &data[..] {
+            [value, coord, weight] => Inputs::sampled(value, coord, weight),
+            [value, reference, offset, logit] => Inputs::fused(value, reference, offset, logit),
+            _ => unreachable!("three or four inputs"),
+        };
+        let mut output = stream.alloc_zeros::<f32>(case.array("output").len()).unwrap();
+        let plan = handle.plan(&case.problem(Dtype::F32)).unwrap();
+        plan.forward_on(&stream, &inputs, &mut output).unwrap();
+        check(&stream, &case, "output", &output);
+
+        let mut grad_value = stream.alloc_zeros::<f32>(case.array("value").len()).unwrap();
+        let grad_output = upload(&stream, &case, "grad_output");
+        let plan = handle.plan(&case.problem(Dtype::F32).backward()).unwrap();
+        let gradients = Gradients::new().value(&mut grad_value);
+        plan.backward_on(&stream, &inputs, &grad_output, gradients).unwrap();
+        check(&stream, &case, "grad_value", &grad_value);
+    }
+}
+
+#[test]
+#[ignore = "needs a GPU"]
+fn streams_wait_for_each_other() {
+    let (handle, stream) = device();
+    let other = stream.context().new_stream().unwrap();
+    let case =
+        Golden::read(golden::files().iter().find(|f| f.ends_with("encoder_small.npz")).unwrap());
+    let plan = handle.plan(&case.problem(Dtype::F32)).unwrap();
+    let mut workspace = plan.workspace_on(&stream).unwrap();
+    for _ in 0..20 {
+        let [value, coord, weight] =
+            ["value", "coord", "weight"].map(|n| upload(&stream, &case, n));
+        let mut output = other.alloc_zeros::<f32>(case.array("output").len()).unwrap();
+        let inputs = Inputs::sampled(&value, &coord, &weight);
+        plan.forward_on_in(&stream, &mut workspace, &inputs, &mut output).unwrap();
+        plan.forward_on_in(&other, &mut workspace, &inputs, &mut output).unwrap();
+        check(&other, &case, "output", &output);
+    }
+}
+
+#[test]
+#[ignore = "needs a GPU"]
+fn memory_of_the_wrong_kind_or_size() {
+    let (handle, stream) = device();
+    let problem = Problem::new(&[[2, 2]], Dtype::F32).points(1).queries(1).heads(1, 1);
+    let [value, coord, weight] = [4, 2, 1].map(|n| stream.alloc_zeros::<f32>(n).unwrap());
+    let inputs = Inputs::sampled(&value, &coord, &weight);
+    let mut output = stream.alloc_zeros::<f32>(2).unwrap();
+    let plan = handle.plan(&problem).unwrap();
+    let error = plan.forward_on(&stream, &inputs, &mut output).unwrap_err();
+    assert_eq!(error.message(), "output has 2 elements: must have 1");
+    let plan = Handle::cpu(1).unwrap().plan(&problem).unwrap();
+    let error = plan.forward_on(&stream, &inputs, &mut output).unwrap_err();
+    assert!(error.message().contains("the plan is for the CPU"), "{error}");
+}

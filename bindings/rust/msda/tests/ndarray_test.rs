@@ -1,0 +1,93 @@
+//! Arrays and views of ndarray as tensors: results go into views, and shapes are checked, not only lengths.
+#![cfg(feature = "ndarray")]
+
+use msda::ndarray::{arr1, s, Array2, Array4, Array5, ArrayView4};
+use msda::{Dtype, Gradients, Handle, Inputs, Plan, Problem, Status};
+
+/// Two queries, one on pixel 0 and one on pixel 3 of a 2 x 2 map with two channels.
+fn problem() -> Problem {
+    Problem::new(&[[2, 2]], Dtype::F32).points(1).queries(2).heads(1, 2)
+}
+
+struct Case {
+    value: Array4<f32>,
+    coord: Array5<f32>,
+    weight: Array4<f32>,
+}
+
+fn case() -> Case {
+    let value = Array4::from_shape_fn((1, 4, 1, 2), |(_, s, _, d)| (10 * s + d) as f32);
+    let coord = arr1(&[0.25f32, 0.25, 0.75, 0.75]).into_shape_with_order((1, 2, 1, 1, 2)).unwrap();
+    Case { value, coord, weight: Array4::from_elem((1, 2, 1, 1), 2.0) }
+}
+
+fn plan(problem: &Problem) -> Plan {
+    Handle::cpu(1).unwrap().plan(problem).unwrap()
+}
+
+#[test]
+fn views_in_and_out() {
+    let Case { value, coord, weight } = case();
+    let (value, weight) = (value.view(), weight.view());
+    let inputs = Inputs::sampled(&value, &coord, &weight);
+    let mut rows = Array2::<f32>::zeros((3, 4));
+    // The middle row of an array, seen as the output.
+    let mut output = rows.slice_mut(s![1..2, ..]).into_shape_with_order((1, 2, 1, 2)).unwrap();
+    plan(&problem()).forward(&inputs, &mut output).unwrap();
+    assert_eq!(rows.row(1).to_vec(), [0.0, 2.0, 60.0, 62.0]);
+    assert!(rows.row(0).iter().chain(rows.row(2)).all(|&x| x == 0.0));
+}
+
+#[test]
+fn gradients_into_arrays() {
+    let Case { value, coord, weight } = case();
+    let grad_output = Array4::<f32>::ones((1, 2, 1, 2));
+    let (mut grad_value, mut grad_weight) =
+        (Array4::<f32>::zeros(value.dim()), Array4::<f32>::zeros(weight.dim()));
+    plan(&problem().backward())
+        .backward(
+            &Inputs::sampled(&value, &coord, &weight),
+            &grad_output,
+            Gradients::new().value(&mut grad_value).weight(&mut grad_weight),
+        )
+        .unwrap();
+    assert_eq!(grad_weight, Array4::from_shape_vec((1, 2, 1, 1), vec![1.0f32, 61.0]).unwrap());
+    assert_eq!(
+        grad_value.iter().copied().collect::<Vec<f32>>(),
+        [2.0, 2.0, 0.0, 0.0, 0.0, 0.0, 2.0, 2.0]
+    );
+}
+
+fn refused(value: ArrayView4<'_, f32>, words: &str) {
+    let Case { coord, weight, .. } = case();
+    let mut output = Array4::<f32>::zeros((1, 2, 1, 2));
+    let error = plan(&problem())
+        .forward(&Inputs::sampled(&value, &coord, &weight), &mut output)
+        .unwrap_err();
+    assert_eq!(error.status(), Status::INVALID_ARGUMENT);
+    assert_eq!(error.message(), words);
+    assert!(output.iter().all(|&x| x == 0.0));
+}
+
+#[test]
+fn shapes_and_layouts_that_do_not_fit() {
+    let value = case().value;
+    let heads_first = value.view().permuted_axes([0, 2, 1, 3]);
+    refused(heads_first, "value has shape [1, 1, 4, 2]: must have [1, 4, 1, 2]");
+    let gaps = "value is an array with gaps or in another order: must be packed, the last dimension innermost";
+    let wide = Array4::<f32>::zeros((1, 4, 1, 4));
+    refused(wide.slice(s![.., .., .., ..2]), gaps);
+    refused(value.slice(s![.., ..;-1, .., ..]), gaps);
+}
+
+/// With strides, arrays are memory: their length is checked and not their shape.
+#[test]
+fn a_problem_with_strides_takes_arrays_that_hold_enough() {
+    let Case { coord, weight, .. } = case();
+    let value = Array4::from_shape_fn((1, 4, 1, 4), |(_, s, _, d)| (10 * s + d) as f32);
+    let mut output = Array4::<f32>::zeros((1, 2, 1, 2));
+    plan(&problem().value_strides([16, 4, 2]))
+        .forward(&Inputs::sampled(&value, &coord, &weight), &mut output)
+        .unwrap();
+    assert_eq!(output.iter().copied().collect::<Vec<f32>>(), [0.0, 2.0, 60.0, 62.0]);
+}
