@@ -1,0 +1,16 @@
+//! Makes a handle of the device that is its argument, cpu or cuda, and says how that failed. No machine has the
+//! CUDA device it asks for.
+
+fn main() {
+    let handle = match std::env::args().nth(1).as_deref() {
+        Some("cuda") => msda::Handle::cuda(1000),
+        _ => msda::Handle::cpu(0),
+    };
+    match handle.and_then(|handle| handle.kernels()) {
+        Ok(kernels) => println!("client: libmsda {} with {} kernels", msda::version(), kernels.len()),
+        Err(error) => {
+            eprintln!("client: {error}");
+            std::process::exit(1);
+        }
+    }
+}
