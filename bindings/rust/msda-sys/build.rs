@@ -32,7 +32,9 @@ fn find() -> Option<PathBuf> {
         return Some(folder.join("include")).filter(|include| include.join("msda.h").exists());
     }
     if let Ok(library) = pkg_config::Config::new().atleast_version("0.1").probe("msda") {
-        library.link_paths.first().map(|lib| run_from(lib));
+        if let Some(lib) = library.link_paths.first() {
+            run_from(lib);
+        }
         return library.include_paths.into_iter().find(|include| include.join("msda.h").exists());
     }
     #[cfg(feature = "vendored")]
@@ -95,7 +97,6 @@ fn generate(include: &Path) {
 
 /// One line, without a panic's backtrace.
 fn fail(message: &str) -> ! {
-    println!("cargo:warning=msda-sys: {message}");
     eprintln!("msda-sys: {message}");
     std::process::exit(1)
 }
