@@ -18,6 +18,7 @@ install(EXPORT msda-targets NAMESPACE msda:: DESTINATION "${package_folder}")
 install(FILES "${PROJECT_BINARY_DIR}/gen/msda-config.cmake"
   "${PROJECT_BINARY_DIR}/gen/msda-config-version.cmake" DESTINATION "${package_folder}")
 install(FILES "${PROJECT_BINARY_DIR}/gen/msda.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+install(FILES "${PROJECT_BINARY_DIR}/gen/libmsda.cdx.json" DESTINATION "${CMAKE_INSTALL_DATADIR}/libmsda")
 if(TARGET msda_cli)
   install(TARGETS msda_cli)
 endif()

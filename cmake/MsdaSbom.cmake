@@ -1,0 +1,37 @@
+# gen/libmsda.cdx.json: which code of others is compiled or linked into libmsda, and its versions, as a
+# CycloneDX document. The packages carry it. pkg/third_party.txt has the licences.
+set(SBOM_COMPONENTS "")
+set(SBOM_REFS "")
+
+function(msda_sbom_component name version license purl)
+  if(NOT version)
+    message(FATAL_ERROR "the SBOM needs the version of ${name}, which nothing said; its CMake package has to")
+  endif()
+  if(SBOM_REFS)
+    set(comma ",")
+    set(space " ")
+  endif()
+  set(SBOM_REFS "${SBOM_REFS}${comma}${space}\"${name}\"" PARENT_SCOPE)
+  set(SBOM_COMPONENTS "${SBOM_COMPONENTS}${comma}
+    {
+      \"type\": \"library\",
+      \"bom-ref\": \"${name}\",
+      \"name\": \"${name}\",
+      \"version\": \"${version}\",
+      \"licenses\": [{ \"license\": { ${license} } }],
+      \"purl\": \"${purl}@${version}\"
+    }" PARENT_SCOPE)
+endfunction()
+
+msda_sbom_component(highway "${hwy_VERSION}" "\"id\": \"Apache-2.0\"" pkg:github/google/highway)
+msda_sbom_component(fmt "${fmt_VERSION}" "\"id\": \"MIT\"" pkg:github/fmtlib/fmt)
+if(MSDA_HAS_CUDA)
+  msda_sbom_component(cudart_static "${CUDAToolkit_VERSION}" "\"name\": \"CUDA Toolkit EULA\""
+    pkg:generic/cudart_static)
+endif()
+get_target_property(link_options msda LINK_OPTIONS)
+if("${link_options} ${CMAKE_SHARED_LINKER_FLAGS}" MATCHES "-static-libstdc\\+\\+")
+  msda_sbom_component(libstdc++ "${CMAKE_CXX_COMPILER_VERSION}"
+    "\"name\": \"GPL-3.0-or-later WITH GCC-exception-3.1\"" "pkg:generic/libstdc%2B%2B")
+endif()
+configure_file(cmake/msda.cdx.json.in gen/libmsda.cdx.json @ONLY)
