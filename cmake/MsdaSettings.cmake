@@ -21,9 +21,9 @@ target_compile_features(msda_settings INTERFACE c_std_99 cxx_std_20)
 set(source_prefix "${PROJECT_SOURCE_DIR}/")
 # A compiler cache that every clone shares: paths count from the source folder, so the one of the prefix map
 # has to as well, and a compiler is known by its content. Set here and not in the environment, so that
-# whoever builds in this folder gives the same commands.
-if(PROJECT_IS_TOP_LEVEL AND CMAKE_CXX_COMPILER_LAUNCHER STREQUAL "ccache")
-  cmake_path(RELATIVE_PATH PROJECT_SOURCE_DIR BASE_DIRECTORY "${PROJECT_BINARY_DIR}"
+# whoever builds in this folder gives the same commands. A Python wheel's build counts as ours.
+if((PROJECT_IS_TOP_LEVEL OR DEFINED SKBUILD) AND CMAKE_CXX_COMPILER_LAUNCHER STREQUAL "ccache")
+  cmake_path(RELATIVE_PATH PROJECT_SOURCE_DIR BASE_DIRECTORY "${CMAKE_BINARY_DIR}"
     OUTPUT_VARIABLE source_prefix)
   string(APPEND source_prefix "/")
   foreach(language IN ITEMS C CXX CUDA)

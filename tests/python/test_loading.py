@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -56,6 +57,64 @@ def test_no_libmsda_at_all(tmp_path):
     library = compile_library(tmp_path, "int x;")
     text = refused(run(MSDA_LIBRARY=library))
     assert f"ImportError: msda: {library} is no libmsda" in text
+
+
+@pytest.mark.parametrize("part", [0.00001, 0.001, 0.3, 0.7])
+def test_a_truncated_library(part, tmp_path):
+    whole = pathlib.Path(os.path.realpath(msda.library_path)).read_bytes()
+    truncated = tmp_path / "libmsda.so"
+    truncated.write_bytes(whole[: int(part * len(whole))])
+    text = refused(run(MSDA_LIBRARY=str(truncated)))
+    assert re.search(
+        rf"^ImportError: msda: no libmsda could be loaded; .* Tried {truncated}: "
+        r"(the file is truncated, \d+ bytes or more are missing|.*file too short)",
+        text.splitlines()[-1],
+    ), text
+
+
+OPEN_DEVICE = """
+import msda
+try:
+    msda.Handle(device=0)
+except msda.CudaError as error:
+    print(error)
+"""
+
+
+def device_error(**variables):
+    result = run(OPEN_DEVICE, MSDA_LIBRARY=os.path.realpath(msda.library_path), **variables)
+    assert result.returncode == 0, result.stderr
+    (line,) = result.stdout.splitlines()
+    return line.removeprefix("msda_handle_create: handle_options.device is 0: ")
+
+
+needs_cuda = pytest.mark.skipif("CUDA: none" in msda.build_info(), reason="built without CUDA")
+
+
+def compile_driver(folder, version):
+    """A libcuda.so.1 that knows nothing but its version, to be found before the machine's."""
+    source = f"int cuDriverGetVersion(int* v) {{ *v = {version}; return 0; }}"
+    pathlib.Path(compile_library(folder, source)).rename(folder / "libcuda.so.1")
+    return str(folder)
+
+
+def test_a_device_without_a_backend():
+    if "CUDA: none" not in msda.build_info():
+        pytest.skip("built with CUDA")
+    assert "this library has no CUDA backend (none" in device_error()
+
+
+@needs_cuda
+def test_a_device_without_a_driver(tmp_path):
+    (tmp_path / "libcuda.so.1").write_bytes(b"")  # also where the machine has one
+    text = device_error(LD_LIBRARY_PATH=str(tmp_path))
+    assert text.startswith("no CUDA driver was found (libcuda.so.1); CUDA 13.0 needs driver 580")
+
+
+@needs_cuda
+def test_a_driver_that_is_too_old(tmp_path):
+    text = device_error(LD_LIBRARY_PATH=compile_driver(tmp_path, 12020))
+    assert text.startswith("the CUDA driver is for CUDA 12.2; CUDA 13.0 needs driver 580")
 
 
 def test_other_struct_sizes(monkeypatch):

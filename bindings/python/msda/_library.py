@@ -3,6 +3,8 @@
 import ctypes.util
 import os
 import pathlib
+import struct
+import sys
 from typing import Any
 
 import cffi
@@ -24,32 +26,57 @@ def _declarations() -> Any:
 
 def _candidates() -> list[str]:
     """Where the library may be, the first that exists being taken: what the environment variable
-    MSDA_LIBRARY names, or else the file beside this package (a wheel), or else the system's."""
+    MSDA_LIBRARY names, or else the file beside this package (a wheel), the one of the Python
+    environment (conda), or else the system's."""
     chosen = os.environ.get("MSDA_LIBRARY")
     if chosen:
         return [chosen]
-    beside = pathlib.Path(__file__).with_name(FILE_NAME)
-    names = [str(beside)] if beside.exists() else []
+    own = [pathlib.Path(__file__).with_name(FILE_NAME), pathlib.Path(sys.prefix, "lib", FILE_NAME)]
+    names = [str(path) for path in own if path.exists()]
     return [*names, FILE_NAME, *filter(None, [ctypes.util.find_library("msda")])]
+
+
+def _missing_bytes(path: str) -> int:
+    """How many bytes a 64-bit ELF file lacks at its end: those that its program headers name."""
+    with open(path, "rb") as file:
+        header = file.read(64)
+        if len(header) < 64 or header[:5] != b"\x7fELF\2":
+            return 0  # dlopen() says so
+        start, entry_size, count = struct.unpack_from("<32xQ14xHH", header)
+        file.seek(start)
+        table = file.read(entry_size * count)
+        size = file.seek(0, os.SEEK_END)
+    entries = range(len(table) // entry_size)
+    offsets = (struct.unpack_from("<8xQ16xQ", table, i * entry_size) for i in entries)
+    return max([start + entry_size * count, *map(sum, offsets)]) - size
+
+
+def _open(ffi: Any, name: str) -> Any:
+    # dlopen() maps a truncated file as if it were whole, and the process dies of what is not there.
+    if os.path.isfile(name) and (missing := _missing_bytes(name)) > 0:
+        raise OSError(f"the file is truncated, {missing} bytes or more are missing; install it again")
+    return ffi.dlopen(name)
 
 
 def _load(ffi: Any) -> tuple[Any, str]:
     failures = []
     for name in _candidates():
         try:
-            return ffi.dlopen(name), name
+            return _open(ffi, name), name
         except OSError as error:
-            failures.append(f"{name}: {error}")
+            # cffi repeats the name, and adds a sentence on another search.
+            reason = str(error).removeprefix(f"cannot load library '{name}': ")
+            failures.append(f"{name}: {reason.split('.  Additionally, ')[0]}")
     raise ImportError(
-        "msda: no libmsda could be loaded; set MSDA_LIBRARY to the path of libmsda.so. Tried\n  "
-        + "\n  ".join(failures)
+        "msda: no libmsda could be loaded; set MSDA_LIBRARY to the path of libmsda.so. Tried "
+        + "; ".join(failures)
     )
 
 
 def _check(ffi: Any, lib: Any, name: str) -> None:
     try:
         found = lib.msda_abi_version()
-    except AttributeError:
+    except (AttributeError, ffi.error):  # of declarations read here, or when the wheel was built
         raise ImportError(f"msda: {name} is no libmsda: it has no msda_abi_version()") from None
     if found != ABI_VERSION:
         raise ImportError(

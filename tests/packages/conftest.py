@@ -1,0 +1,60 @@
+"""What tests of packages share: the installed library that is packaged, and programs run as on a machine
+where nothing is set."""
+
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+# What users' packages come from where no index can be reached; pinned as everything else.
+RUN_TIME = ["cffi", "ml_dtypes", "numpy", "pycparser"]
+TEST_TOOLS = ["iniconfig", "packaging", "pluggy", "Pygments", "pytest"]
+
+
+def pytest_addoption(parser):
+    parser.addoption("--prefix", default=ROOT / "build" / "stage", type=pathlib.Path,
+                     help="where `cmake --install` put the library that is packaged")
+    parser.addoption("--policy", default="manylinux_2_28_x86_64",
+                     help="the newest platform that the wheel may need; linux_x86_64: any")
+
+
+def run(*command, **options):
+    """A program with an empty environment: no PATH, no LD_LIBRARY_PATH, no MSDA_LIBRARY."""
+    options = {"env": {}, "timeout": 600} | options
+    return subprocess.run([str(c) for c in command], capture_output=True, text=True, **options)
+
+
+def passed(*command, **options):
+    """Standard output of a program that has to succeed."""
+    result = run(*command, **options)
+    assert result.returncode == 0, f"{command}:\n{result.stdout}\n{result.stderr}"
+    return result.stdout
+
+
+def golden_vectors(python, folder, *options):
+    """Every golden vector through every kernel of the msda that this Python finds by itself."""
+    return run(python, "-B", "-m", "pytest", "-q", "-p", "no:cacheprovider", *options,
+               ROOT / "tests" / "python" / "test_golden_vectors.py", cwd=folder)
+
+
+@pytest.fixture(scope="session")
+def prefix(request):
+    prefix = request.config.getoption("--prefix").resolve()
+    if not list(prefix.glob("lib*/**/libmsda.so")):
+        pytest.fail(f"--prefix is {prefix}: it holds no lib/libmsda.so; fill it by cmake --install")
+    return prefix
+
+
+@pytest.fixture(scope="session")
+def wheelhouse():
+    """A folder with wheels of what msda and its tests need; they are installed from there alone."""
+    folder = ROOT / "build" / "packages" / "wheelhouse"
+    lists = [ROOT / "tools" / name for name in ("requirements.txt", "requirements-check.txt")]
+    pins = {line.split("==")[0]: line for path in lists for line in path.read_text().split()
+            if "==" in line}
+    command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", folder,
+               *(pins[name] for name in RUN_TIME + TEST_TOOLS)]
+    subprocess.run(command, check=True)
+    return folder

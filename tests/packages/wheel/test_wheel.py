@@ -1,0 +1,310 @@
+"""The wheel and the sdist: made by pkg/wheel/build, installed by pip into an empty environment, and every
+golden vector run through what is there. Each check is shown a wheel that it has to refuse.
+
+    pytest tests/packages/wheel --prefix PREFIX --policy manylinux_2_28_x86_64
+"""
+
+import hashlib
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+
+import pytest
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+from elftools.elf.elffile import ELFFile
+from installer.records import parse_record_file
+from installer.sources import WheelFile
+
+from conftest import ROOT, golden_vectors, passed, run
+
+LICENSES = {"LICENSE": ROOT / "LICENSE", "third_party.txt": ROOT / "pkg" / "third_party.txt"}
+BUILD = ROOT / "pkg" / "wheel" / "build"
+
+
+def build(prefix, folder, policy=None):
+    command = [BUILD, prefix, folder, *([policy] if policy else [])]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+@pytest.fixture(scope="session")
+def policy(request):
+    return request.config.getoption("--policy")
+
+
+@pytest.fixture(scope="session")
+def dist(prefix, policy, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("dist")
+    result = build(prefix, folder, policy)
+    assert result.returncode == 0, result.stderr
+    return folder
+
+
+@pytest.fixture(scope="session")
+def wheel(dist):
+    (wheel,) = dist.glob("*.whl")
+    return wheel
+
+
+@pytest.fixture(scope="session")
+def sdist(dist):
+    (sdist,) = dist.glob("*.tar.gz")
+    return sdist
+
+
+def clean_environment(folder, wheelhouse, *packages):
+    """The Python of a new environment into which pip installed the packages."""
+    passed(os.path.realpath(sys.executable), "-m", "venv", folder)
+    passed(folder / "bin" / "python", "-m", "pip", "install", "-q", "--disable-pip-version-check",
+           "--no-compile", "--no-index", "--find-links", wheelhouse, "pytest", *packages)
+    return folder / "bin" / "python"
+
+
+@pytest.fixture(scope="session")
+def python(wheel, wheelhouse, tmp_path_factory):
+    return clean_environment(tmp_path_factory.mktemp("installed") / "venv", wheelhouse, wheel)
+
+
+# ---- what is in it ----
+
+
+def needed(library):
+    with open(library, "rb") as file:
+        dynamic = ELFFile(file).get_section_by_name(".dynamic")
+        return [tag.needed for tag in dynamic.iter_tags("DT_NEEDED")]
+
+
+def check_record(path, _):
+    """RECORD has every file with its hash and size, and nothing else."""
+    with WheelFile.open(path) as source:
+        source.validate_record()
+        listed = {row[0] for row in parse_record_file(source.read_dist_info("RECORD").splitlines())}
+    with zipfile.ZipFile(path) as archive:
+        assert listed == {name for name in archive.namelist() if not name.endswith("/")}
+
+
+def check_licenses(path, _):
+    with zipfile.ZipFile(path) as archive:
+        (metadata,) = [n for n in archive.namelist() if n.endswith(".dist-info/METADATA")]
+        text = archive.read(metadata).decode()
+        assert "\nLicense-Expression: Apache-2.0\n" in text
+        for name, source in LICENSES.items():
+            assert f"\nLicense-File: {name}\n" in text
+            stored = archive.read(f"{metadata.removesuffix('METADATA')}licenses/{name}")
+            assert stored == source.read_bytes(), name
+
+
+def check_sbom(path, folder):
+    """A valid CycloneDX document that names what is inside the library."""
+    with zipfile.ZipFile(path) as archive:
+        (name,) = [n for n in archive.namelist() if ".dist-info/sboms/" in n and n.endswith(".json")]
+        text = archive.read(name).decode()
+        library = archive.extract("msda/libmsda.so.0", folder)
+    error = JsonStrictValidator(SchemaVersion.V1_6).validate_str(text)
+    assert error is None, error
+    document = json.loads(text)
+    components = {c["name"]: c for c in document["components"]}
+    assert {"highway", "fmt"} <= set(components)
+    assert all(re.match(r"\d+\.\d+", c["version"]) for c in components.values())
+    assert f"libmsda {document['metadata']['component']['version']} " in build_info(library)
+    assert ("cudart_static" in components) == ("CUDA: none" not in build_info(library))
+    outside = any(name.startswith("libstdc++") for name in needed(library))
+    assert ("libstdc++" in components) != outside
+
+
+def build_info(library):
+    code = "import ctypes, sys; f = ctypes.CDLL(sys.argv[1]).msda_build_info; f.restype = ctypes.c_char_p"
+    return passed(sys.executable, "-c", f"{code}; print(f().decode())", library)
+
+
+CHECKS = [check_record, check_licenses, check_sbom]
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_contents(check, wheel, tmp_path):
+    check(wheel, tmp_path)
+
+
+def rewrite(wheel, folder, change):
+    """A copy of the wheel; change(name, content) gives a file's new content, or None to drop it."""
+    copy = folder / wheel.name
+    with zipfile.ZipFile(wheel) as source, zipfile.ZipFile(copy, "w") as target:
+        for info in source.infolist():
+            content = change(info.filename, source.read(info))
+            if content is not None:
+                target.writestr(info, content)
+    return copy
+
+
+@pytest.mark.parametrize(
+    "check, file, fault",
+    [
+        (check_record, "msda/_plan.py", lambda b: b + b"#"),
+        (check_record, "msda/py.typed", lambda b: None),
+        (check_licenses, "licenses/third_party.txt", lambda b: b[:-1]),
+        (check_licenses, "licenses/LICENSE", lambda b: None),
+        (check_sbom, "libmsda.cdx.json", lambda b: None),
+        (check_sbom, "libmsda.cdx.json", lambda b: b.replace(b'"type": "library"', b'"type": "book"')),
+        (check_sbom, "libmsda.cdx.json", lambda b: b.replace(b"highway", b"motorway")),
+        (check_sbom, "libmsda.cdx.json", lambda b: re.sub(rb'("libmsda",\s+"version": ")\d', rb"\g<1>9", b)),
+    ],
+)
+def test_contents_that_are_refused(check, file, fault, wheel, tmp_path):
+    broken = rewrite(wheel, tmp_path, lambda n, b: fault(b) if n.endswith(file) else b)
+    assert hashlib.sha256(broken.read_bytes()).digest() != hashlib.sha256(wheel.read_bytes()).digest()
+    with pytest.raises(Exception):
+        check(broken, tmp_path)
+
+
+def test_index_takes_it(wheel, sdist):
+    output = passed(sys.executable, "-m", "twine", "check", "--strict", wheel, sdist)
+    assert output.count("PASSED") == 2
+
+
+def test_library_is_the_one_of_the_prefix(wheel, prefix):
+    (library,) = {path.resolve() for path in prefix.glob("lib*/**/libmsda.so")}
+    with zipfile.ZipFile(wheel) as archive:
+        assert archive.read("msda/libmsda.so.0") == library.read_bytes()
+
+
+# ---- its platform ----
+
+
+def test_platform(wheel, policy):
+    """The tag is the policy or an older one, and auditwheel finds the same."""
+    python_tag, abi_tag, platforms = wheel.stem.split("-")[-3:]
+    assert (python_tag, abi_tag) == ("py3", "none")
+    audit = json.loads(passed(sys.executable, "-m", "auditwheel", "show", "--json", wheel))
+    assert audit["overall_tag"] in platforms.split(".") or policy == "linux_x86_64"
+    if policy != "linux_x86_64":
+        assert audit["external_libs"] == {}
+        newest, found = (tuple(map(int, re.findall(r"_(\d+)_(\d+)_", tag)[0]))
+                         for tag in (policy, audit["overall_tag"]))
+        assert found <= newest
+
+
+@pytest.mark.parametrize(
+    "source, error",
+    [
+        ("int other(void); int f(void) { return other(); }", "libmsda.so needs libother.so\n"),
+        ("unsigned arc4random(void); unsigned f(void) { return arc4random(); }",  # of glibc 2.36
+         'to "manylinux_2_28_x86_64" ABI because of the presence of too-recent versioned symbols'),
+    ],
+    ids=["another library", "a newer glibc"],
+)
+def test_libraries_that_are_refused(source, error, prefix, tmp_path):
+    """By default; and nothing is left in the folder."""
+    version = (ROOT / "include/msda.h").read_text()
+    version = ".".join(re.findall(r"#define MSDA_VERSION_[A-Z]+ +(\d+)", version)[:3])
+    library = tmp_path / "lib" / f"libmsda.so.{version}"
+    library.parent.mkdir()
+    shutil.copytree(prefix / "share", tmp_path / "share")
+    for name, code, *options in [("libother.so", "int other(void) { return 1; }"),
+                                 (library.name, source, "-L.", "-lother", "-Wl,--as-needed")]:
+        subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-", *options, "-o", name], input=code,
+                       text=True, check=True, cwd=library.parent)
+    (library.parent / "libmsda.so").symlink_to(library.name)
+    result = build(tmp_path, tmp_path / "dist")
+    assert result.returncode == 1 and error in result.stderr, result.stderr
+    assert list((tmp_path / "dist").iterdir()) == []
+
+
+def test_prefix_without_a_library(tmp_path):
+    result = build(tmp_path, tmp_path / "dist")
+    assert result.returncode == 1
+    message = " ".join(result.stderr.split())  # CMake breaks the lines
+    assert f"MSDA_PREFIX is '{tmp_path}'; it must hold an installed libmsda" in message
+
+
+def test_same_bits(dist, prefix, policy, tmp_path):
+    assert build(prefix, tmp_path, policy).returncode == 0
+    for path in dist.iterdir():
+        assert (tmp_path / path.name).read_bytes() == path.read_bytes(), path.name
+
+
+# ---- as it is installed ----
+
+
+def test_first_use(python, tmp_path):
+    """No variable set: the library is the one of the wheel, and types are known to type checkers."""
+    code = "import msda; print(msda.library_path); print(msda.__version__)"
+    path, version = passed(python, "-c", code, cwd=tmp_path).split()
+    assert pathlib.Path(path).name == "libmsda.so.0" and path.startswith(str(python.parents[1]))
+    assert (pathlib.Path(path).parent / "py.typed").exists()
+    files = passed(python, "-m", "pip", "show", "-f", "msda", cwd=tmp_path)
+    assert f"\nVersion: {version}\n" in files and "sboms/libmsda.cdx.json" in files
+
+
+def test_golden_vectors(python, tmp_path):
+    result = golden_vectors(python, tmp_path)
+    assert result.returncode == 0, result.stdout
+    print(result.stdout)
+
+
+def test_golden_vectors_find_a_fault(wheel, wheelhouse, tmp_path):
+    def fault(name, content):
+        return content.replace(b'["output"]', b'["output"] * 1.001') if "_functions" in name else content
+
+    broken = rewrite(wheel, tmp_path, fault)
+    python = clean_environment(tmp_path / "venv", wheelhouse, broken)
+    result = golden_vectors(python, tmp_path, "-k", "ddetr_test")
+    assert result.returncode == 1 and "off by" in result.stdout
+
+
+def test_bad_input(python, tmp_path):
+    """Wrong libraries and drivers give one clear line each; the test needs a C compiler."""
+    result = run(python, "-B", "-m", "pytest", "-q", "-p", "no:cacheprovider",
+                 ROOT / "tests" / "python" / "test_loading.py", cwd=tmp_path, env={"PATH": "/usr/bin:/bin"})
+    assert result.returncode == 0, result.stdout
+    print(result.stdout)
+
+
+def test_processor_without_avx2(python, tmp_path):
+    """The numbers are right, and the package says which kernels are used."""
+    code = "import msda; print(msda.build_info())"
+    processor = ("/usr/bin/qemu-x86_64", "-cpu", "Nehalem", python, "-B")
+    assert re.search(r"SSE4, SCALAR \(used here\)", passed(*processor, "-c", code, cwd=tmp_path))
+    output = passed(*processor, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "stored_results",
+                    ROOT / "tests" / "python" / "test_golden_vectors.py", cwd=tmp_path)
+    assert "16 passed" in output
+
+
+def test_uninstalls_without_leftovers(wheel, wheelhouse, tmp_path):
+    python = clean_environment(tmp_path / "venv", wheelhouse, wheel)
+    passed(python, "-c", "import msda", cwd=tmp_path)
+    passed(python, "-m", "pip", "uninstall", "-q", "-y", "msda", cwd=tmp_path)
+    assert list((tmp_path / "venv").rglob("*msda*")) == []
+
+
+# ---- the sdist ----
+
+
+def test_sdist_makes_the_same_wheel(wheel, sdist, wheelhouse, tmp_path):
+    """Unpacked outside the repository, compiled without network: the same files, and the golden vectors
+    through the library that was compiled."""
+    with tarfile.open(sdist) as archive:
+        assert not [m.name for m in archive if m.islnk() or m.issym()]
+        archive.extractall(tmp_path, filter="data")
+    (source,) = tmp_path.glob("msda-*")
+    environment = {k: v for k, v in os.environ.items() if k in ("PATH", "HOME") or "COMPILER_LAUNCHER" in k}
+    subprocess.run([sys.executable, "-m", "pip", "wheel", "-q", "--no-index", "--no-deps", "--no-build-isolation",
+                    "-C", f"build-dir={source}/build", "-C", "cmake.define.MSDA_CUDA=OFF", "-w", tmp_path, source],
+                   env=environment, check=True)
+    (made,) = tmp_path.glob("*.whl")
+    differing = ("libmsda.so.0", "libmsda.cdx.json", "RECORD", "WHEEL")  # compiled here, for this platform
+    with zipfile.ZipFile(wheel) as one, zipfile.ZipFile(made) as other:
+        names = [{n for n in z.namelist() if not n.endswith("/")} for z in (one, other)]
+        assert names[0] == names[1]
+        for name in names[0]:
+            assert one.read(name) == other.read(name) or name.endswith(differing), name
+    check_record(made, tmp_path)
+    check_sbom(made, tmp_path)
+    python = clean_environment(tmp_path / "venv", wheelhouse, made)
+    result = golden_vectors(python, tmp_path)
+    assert result.returncode == 0, result.stdout
