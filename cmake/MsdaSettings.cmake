@@ -17,21 +17,21 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 add_library(msda_settings INTERFACE)
 target_compile_features(msda_settings INTERFACE c_std_99 cxx_std_20)
 # -ffp-contract=off: a result must not depend on where a compiler finds a fused multiply-add to use.
-# -ffile-prefix-map: the same objects wherever the source lies.
-set(source_prefix "${PROJECT_SOURCE_DIR}/")
+# -ffile-prefix-map: the same objects wherever the source and the build folder lie, from a compiler cache or not.
+set(prefix_maps "-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=" "-ffile-prefix-map=${PROJECT_BINARY_DIR}/=")
 # A compiler cache that every clone shares: paths count from the source folder, so the one of the prefix map
 # has to as well, and a compiler is known by its content. Set here and not in the environment, so that
 # whoever builds in this folder gives the same commands. A Python wheel's build counts as ours.
 if((PROJECT_IS_TOP_LEVEL OR DEFINED SKBUILD) AND CMAKE_CXX_COMPILER_LAUNCHER STREQUAL "ccache")
   cmake_path(RELATIVE_PATH PROJECT_SOURCE_DIR BASE_DIRECTORY "${CMAKE_BINARY_DIR}"
     OUTPUT_VARIABLE source_prefix)
-  string(APPEND source_prefix "/")
+  set(prefix_maps "-ffile-prefix-map=${source_prefix}/=") # paths of the build folder are relative already
   foreach(language IN ITEMS C CXX CUDA)
     set(CMAKE_${language}_COMPILER_LAUNCHER env "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" CCACHE_NOHASHDIR=1
       CCACHE_COMPILERCHECK=content ccache)
   endforeach()
 endif()
-set(host_options -Wall -Wextra -ffp-contract=off "-ffile-prefix-map=${source_prefix}=")
+set(host_options -Wall -Wextra -ffp-contract=off ${prefix_maps})
 target_compile_options(msda_settings INTERFACE "$<$<COMPILE_LANGUAGE:C,CXX>:${host_options}>")
 # Device code: warnings are errors, and so are registers that spill to memory.
 list(JOIN host_options "," host_list)

@@ -31,10 +31,6 @@ GpuSearch find_gpu() {
   }
 }
 
-std::string version_text(std::uint32_t version) {
-  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
-}
-
 std::string gpu_text(GpuSearch const& found) {
   if (!found.gpu) return fmt::format("none ({})", found.why_none);
   return fmt::format("device 0 is usable: {}, sm_{}, {} SMs", found.gpu->name, found.gpu->sm,
@@ -64,7 +60,7 @@ std::string needs_text() {
 
 void print_json(std::vector<msda_kernel_info> const& kernels, GpuSearch const& found) {
   nlohmann::ordered_json json;
-  json["version"] = version_text(msda_version());
+  json["version"] = version_text();
   json["abi_version"] = msda_abi_version();
   json["build"] = msda_build_info();
   for (NeededLibrary const& library : library_needs()) {
@@ -135,7 +131,7 @@ int run_info(Options const& options) {
     print_json(kernels, found);
     return kExitOk;
   }
-  fmt::print("version  {} (ABI {})\n", version_text(msda_version()), msda_abi_version());
+  fmt::print("version  {} (ABI {})\n", version_text(), msda_abi_version());
   fmt::print("build    {}\n", msda_build_info());
   fmt::print("needs    {}\n", needs_text());
   fmt::print("cpu      {}, {} threads\n", cpu_name(), hardware_threads());

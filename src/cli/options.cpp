@@ -3,8 +3,10 @@
 #include "cli/cli_error.h"
 #include "cli/commands.h"
 #include "cli/option_values.h"
+#include "cli/report_text.h"
 
 #include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cstdlib>
@@ -635,25 +637,56 @@ int run_command(Command const& command, std::vector<std::string> const& words) {
   return command.run(options);
 }
 
+constexpr std::string_view kSummary = "multi-scale deformable attention from the command line";
+constexpr std::string_view kNotes =
+    "Every option --some-name VALUE may also be written some_name=VALUE. Flags win over these\n"
+    "words, which win over the environment (BATCH_SIZE, NUM_QUERY, CHANNELS, NUM_ITERATIONS).\n"
+    "Exit codes: 0 done, 1 a check failed, 2 bad input, 3 the library failed.";
+constexpr std::string_view kExamples =
+    "Examples:\n"
+    "  msda info\n"
+    "  msda run tensors.npz --check --output result.npz\n"
+    "  msda bench --workload rtdetr,dec --threads 1";
+
 std::string general_help() {
-  std::string text =
-      "msda - multi-scale deformable attention from the command line\n\n"
-      "Usage: msda COMMAND [OPTIONS] [KEY=VALUE..]\n\nCommands:\n";
+  std::string text = fmt::format(
+      "msda - {}\n\nUsage: msda COMMAND [OPTIONS] [KEY=VALUE..]\n\nCommands:\n", kSummary);
   for (Command const& command : commands()) {
     text += fmt::format("  {:<9}{}\n", command.name, command.summary);
   }
-  text +=
+  text += fmt::format(
       "\nOptions:\n"
       "  -h, --help   this help; `msda COMMAND --help` for that of a command\n"
       "  --version    the version of the library\n"
-      "\nEvery option --some-name VALUE may also be written some_name=VALUE. Flags win over these\n"
-      "words, which win over the environment (BATCH_SIZE, NUM_QUERY, CHANNELS, NUM_ITERATIONS).\n"
-      "Exit codes: 0 done, 1 a check failed, 2 bad input, 3 the library failed.\n"
-      "\nExamples:\n"
-      "  msda info\n"
-      "  msda run tensors.npz --check --output result.npz\n"
-      "  msda bench --workload rtdetr,dec --threads 1\n";
+      "\n{}\n\n{}\n",
+      kNotes, kExamples);
   return text;
+}
+
+// The same and the options of every command, for tools/cli_docs.
+std::string help_json() {
+  nlohmann::ordered_json json = {{"version", version_text()},
+                                 {"summary", kSummary},
+                                 {"notes", kNotes},
+                                 {"examples", kExamples},
+                                 {"commands", nlohmann::ordered_json::array()}};
+  for (Command const& command : commands()) {
+    auto options = nlohmann::ordered_json::array();
+    for (OptionRow const& row : options_table()) {
+      if ((row.commands & command.bit) == 0) continue;
+      nlohmann::ordered_json option = {{"names", row.names}, {"group", row.group}};
+      option["value"] = row.value == nullptr ? nullptr : nlohmann::ordered_json(row.value);
+      option["help"] = row.help;
+      options.push_back(option);
+    }
+    json["commands"].push_back({{"name", command.name},
+                                {"summary", command.summary},
+                                {"description", command.description},
+                                {"input", command.input_help},
+                                {"options", options},
+                                {"examples", command.examples}});
+  }
+  return json.dump(2) + "\n";
 }
 
 }  // namespace
@@ -669,12 +702,12 @@ int dispatch(std::vector<std::string> const& words, std::string& command_name) {
   if (words.empty()) bad_input("no command; `msda --help` lists them");
   std::string const& first = words.front();
   if (first == "--help" || first == "-h" || first == "help") {
-    fmt::print("{}", general_help());
+    bool const wants_json = words.size() == 2 && words[1] == "--json";
+    fmt::print("{}", wants_json ? help_json() : general_help());
     return kExitOk;
   }
   if (first == "--version") {
-    std::uint32_t const version = msda_version();
-    fmt::print("msda {}.{}.{}\n", version / 10000, version / 100 % 100, version % 100);
+    fmt::print("msda {}\n", version_text());
     return kExitOk;
   }
   if (first.starts_with("-")) bad_input("unknown option '{}'; `msda --help` lists them", first);

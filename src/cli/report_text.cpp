@@ -24,6 +24,11 @@ std::string scaled(double value, std::string_view unit) {
 
 }  // namespace
 
+std::string version_text() {
+  std::uint32_t const version = msda_version();
+  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
+
 std::string time_text(double microseconds) {
   if (microseconds < 1e3) return fmt::format("{:.1f} us", microseconds);
   if (microseconds < 1e6) return fmt::format("{:.2f} ms", microseconds * 1e-3);

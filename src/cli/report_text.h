@@ -10,6 +10,7 @@
 
 namespace msda::cli {
 
+std::string version_text();                  // of the library: "0.1.0"
 std::string time_text(double microseconds);  // "812.3 us", "4.81 ms", "2.30 s"
 std::string bytes_text(double bytes);        // "6.3 MB"
 std::string count_text(double count);        // "2.8 M"

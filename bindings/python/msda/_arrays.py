@@ -3,9 +3,13 @@
 import math
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
+
+try:
+    import ml_dtypes
+except ImportError:  # Debian 12 has no package of it
+    ml_dtypes = None
 
 from ._errors import InvalidArgumentError
 from ._library import lib
@@ -14,10 +18,13 @@ _CODES = {
     np.dtype(np.float64): lib.MSDA_F64,
     np.dtype(np.float32): lib.MSDA_F32,
     np.dtype(np.float16): lib.MSDA_F16,
-    np.dtype(ml_dtypes.bfloat16): lib.MSDA_BF16,
-    np.dtype(ml_dtypes.float8_e4m3fn): lib.MSDA_F8_E4M3,
 }
+_ML_CODES = {"bfloat16": lib.MSDA_BF16, "float8_e4m3fn": lib.MSDA_F8_E4M3}
+if ml_dtypes:
+    _CODES |= {np.dtype(getattr(ml_dtypes, name)): code for name, code in _ML_CODES.items()}
 _NAMES = ", ".join(dtype.name for dtype in _CODES)
+if not ml_dtypes:
+    _NAMES += f"; {' and '.join(_ML_CODES)} need the Python package ml_dtypes, which is not installed"
 
 Strides = tuple[int, int, int]
 PACKED: Strides = (0, 0, 0)

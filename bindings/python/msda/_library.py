@@ -7,18 +7,18 @@ import struct
 import sys
 from typing import Any
 
-import cffi
-
 from ._cdef import ABI_VERSION, CDEF, STRUCT_SIZES
 
 FILE_NAME = f"libmsda.so.{ABI_VERSION}"
 
 
 def _declarations() -> Any:
-    """The C declarations: parsed when the wheel was built, or here in a source tree."""
+    """The C declarations: parsed when the package was built, or here in a source tree."""
     try:
         from ._ffi import ffi
     except ImportError:
+        import cffi
+
         ffi = cffi.FFI()
         ffi.cdef(CDEF)
     return ffi
