@@ -1,6 +1,7 @@
-//! Streams and device slices of cudarc. Tests that need a GPU are ignored unless they are asked for:
+//! Streams and device slices of cudarc. Tests that need a GPU are ignored unless they are asked for; in the
+//! repository, tests/rust_device runs them on a simulated one.
 //!
-//!     cargo test --features cudarc --test device_test -- --include-ignored
+//!     cargo test --features cudarc --test device_test -- --include-ignored    # --skip two_gpus with one
 #![cfg(feature = "cudarc")]
 
 #[allow(dead_code)] // other tests use more of it
@@ -104,4 +105,20 @@ fn memory_of_the_wrong_kind_or_size() {
     let plan = Handle::cpu(1).unwrap().plan(&problem).unwrap();
     let error = plan.forward_on(&stream, &inputs, &mut output).unwrap_err();
     assert!(error.message().contains("the plan is for the CPU"), "{error}");
+}
+
+#[test]
+#[ignore = "needs two GPUs"]
+fn two_gpus_are_told_apart() {
+    let (handle, stream) = device();
+    let other = CudaContext::new(1).unwrap().new_stream().unwrap();
+    let plan =
+        handle.plan(&Problem::new(&[[2, 2]], Dtype::F32).points(1).queries(1).heads(1, 1)).unwrap();
+    let [value, coord, weight] = [4, 2, 1].map(|n| other.alloc_zeros::<f32>(n).unwrap());
+    let mut output = other.alloc_zeros::<f32>(1).unwrap();
+    let inputs = Inputs::sampled(&value, &coord, &weight);
+    let error = plan.forward_on(&other, &inputs, &mut output).unwrap_err();
+    assert_eq!(error.message(), "stream is of CUDA device 1: must be of 0, the plan's");
+    let error = plan.forward_on(&stream, &inputs, &mut output).unwrap_err();
+    assert_eq!(error.message(), "a tensor is on CUDA device 1: must be on 0, the stream's");
 }
