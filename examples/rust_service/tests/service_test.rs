@@ -298,7 +298,7 @@ fn http_that_is_not_for_it() {
 
 #[test]
 fn slow_clients_do_not_hold_up_others() {
-    let service = Service::start(&["--seconds", "1", "--connections", "16"]);
+    let service = Service::start(&["--seconds", "3", "--connections", "16"]);
     let body = golden("ddetr_test.npz");
     let start = Instant::now();
     // Half a head, half a body, and a byte now and then.
@@ -320,12 +320,12 @@ fn slow_clients_do_not_hold_up_others() {
     });
     let other = golden("head_dim_3.npz");
     check(&service.post("/forward", &other), &other);
-    assert!(start.elapsed() < Duration::from_millis(900), "{:?}", start.elapsed());
-    Answer::read(without_body).expect(408, "the body did not arrive in 1 s");
+    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+    Answer::read(without_body).expect(408, "the body did not arrive in 3 s");
     let status = Answer::read(without_head).status;
     assert!(status == 0 || status == 408, "{status}");
     let stream = dripper.join().unwrap();
-    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
     let _ = stream.shutdown(Shutdown::Both);
 
     // As many silent ones as there are connections: they are ended, and the next is served.
