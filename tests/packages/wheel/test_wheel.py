@@ -292,9 +292,9 @@ def test_sdist_makes_the_same_wheel(wheel, sdist, wheelhouse, tmp_path):
         assert not [m.name for m in archive if m.islnk() or m.issym()]
         archive.extractall(tmp_path, filter="data")
     (source,) = tmp_path.glob("msda-*")
-    environment = {k: v for k, v in os.environ.items() if k in ("PATH", "HOME") or "COMPILER_LAUNCHER" in k}
+    environment = {k: v for k, v in os.environ.items() if k in ("PATH", "HOME") or "COMPILER_LAUNCHER" in k or k.startswith("CCACHE")}
     subprocess.run([sys.executable, "-m", "pip", "wheel", "-q", "--no-index", "--no-deps", "--no-build-isolation",
-                    "-C", f"build-dir={source}/build", "-C", "cmake.define.MSDA_CUDA=OFF", "-w", tmp_path, source],
+                    "-C", f"build-dir={source}/native/build", "-C", "cmake.define.MSDA_CUDA=OFF", "-w", tmp_path, source],
                    env=environment, check=True)
     (made,) = tmp_path.glob("*.whl")
     differing = ("libmsda.so.0", "libmsda.cdx.json", "RECORD", "WHEEL")  # compiled here, for this platform
