@@ -23,6 +23,11 @@ function(msda_sbom_component name version license purl)
     }" PARENT_SCOPE)
 endfunction()
 
+if(MSDA_HIGHWAY_SOURCE) # compiled here, no CMake package of it was found
+  file(STRINGS "${MSDA_HIGHWAY_SOURCE}/hwy/highway.h" numbers REGEX "^#define HWY_(MAJOR|MINOR|PATCH) [0-9]+$")
+  list(TRANSFORM numbers REPLACE ".* " "")
+  list(JOIN numbers "." hwy_VERSION)
+endif()
 msda_sbom_component(highway "${hwy_VERSION}" "\"id\": \"Apache-2.0\"" pkg:github/google/highway)
 msda_sbom_component(fmt "${fmt_VERSION}" "\"id\": \"MIT\"" pkg:github/fmtlib/fmt)
 if(MSDA_HAS_CUDA)

@@ -194,7 +194,7 @@ def test_platform(wheel, policy):
     [
         ("int other(void); int f(void) { return other(); }", "libmsda.so needs libother.so\n"),
         ("unsigned arc4random(void); unsigned f(void) { return arc4random(); }",  # of glibc 2.36
-         'to "manylinux_2_28_x86_64" ABI because of the presence of too-recent versioned symbols'),
+         "libmsda.so needs manylinux_2_36_x86_64; allowed is manylinux_2_28_x86_64 or older\n"),
     ],
     ids=["another library", "a newer glibc"],
 )
@@ -213,6 +213,12 @@ def test_libraries_that_are_refused(source, error, prefix, tmp_path):
     result = build(tmp_path, tmp_path / "dist")
     assert result.returncode == 1 and error in result.stderr, result.stderr
     assert list((tmp_path / "dist").iterdir()) == []
+
+
+def test_policy_that_is_none(prefix, tmp_path):
+    result = build(prefix, tmp_path / "dist", "manylinux2014")
+    assert result.returncode == 1
+    assert "POLICY is manylinux2014; allowed are linux_x86_64 and manylinux_<major>_<minor>" in result.stderr
 
 
 def test_prefix_without_a_library(tmp_path):
