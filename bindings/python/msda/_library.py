@@ -54,7 +54,9 @@ def _missing_bytes(path: str) -> int:
 def _open(ffi: Any, name: str) -> Any:
     # dlopen() maps a truncated file as if it were whole, and the process dies of what is not there.
     if os.path.isfile(name) and (missing := _missing_bytes(name)) > 0:
-        raise OSError(f"the file is truncated, {missing} bytes or more are missing; install it again")
+        raise OSError(
+            f"the file is truncated, {missing} bytes or more are missing; install it again"
+        )
     return ffi.dlopen(name)
 
 
