@@ -78,7 +78,7 @@ def _load(ffi: Any) -> tuple[Any, str]:
 def _check(ffi: Any, lib: Any, name: str) -> None:
     try:
         found = lib.msda_abi_version()
-    except (AttributeError, ffi.error):  # of declarations read here, or when the wheel was built
+    except (AttributeError, getattr(ffi, "error", AttributeError)):  # the latter in a wheel
         raise ImportError(f"msda: {name} is no libmsda: it has no msda_abi_version()") from None
     if found != ABI_VERSION:
         raise ImportError(
