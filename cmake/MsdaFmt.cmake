@@ -5,7 +5,7 @@ find_package(fmt REQUIRED)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   add_library(msda_fmt OBJECT "${PROJECT_SOURCE_DIR}/src/fmt_functions.cpp")
   target_link_libraries(msda_fmt PRIVATE msda_settings)
-  target_compile_options(msda_fmt PRIVATE -O1 -fkeep-inline-functions)
+  target_compile_options(msda_fmt PRIVATE -O1 -fkeep-inline-functions -ffunction-sections)
   # Sanitizers are for our code, and would take minutes for all of these functions. An option of the file,
   # which comes after -fsanitize; one of the target comes before it.
   if(MSDA_SANITIZE)

@@ -8,6 +8,9 @@ cmake_path(RELATIVE_PATH CMAKE_INSTALL_PREFIX
 configure_package_config_file(cmake/msda-config.cmake.in gen/msda-config.cmake
   INSTALL_DESTINATION "${package_folder}")
 write_basic_package_version_file(gen/msda-config-version.cmake COMPATIBILITY SameMinorVersion)
+if(MSDA_NEEDS_HIGHWAY)
+  set(PC_HIGHWAY_LIBS "-lhwy ")
+endif()
 if(MSDA_HAS_CUDA)
   set(PC_CUDA_LIBS "-L\${cuda_libdir} -lcudart_static -lrt ")
 endif()

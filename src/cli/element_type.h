@@ -1,10 +1,11 @@
 // Element types as the command's user sees them: names, sizes, and conversion between them.
 #pragma once
 
+#include "core/numbers.h"
+
 #include <msda.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -34,7 +35,7 @@ class HalfUlp {
   explicit HalfUlp(msda_dtype type);
   double operator()(double value) const {
     constexpr std::uint64_t kExponent = 0x7FF0000000000000u;
-    auto const power = std::bit_cast<double>(std::bit_cast<std::uint64_t>(value) & kExponent);
+    auto const power = bit_cast<double>(bit_cast<std::uint64_t>(value) & kExponent);
     return std::isfinite(value) ? std::max(power, least_normal_) * unit_roundoff_ : 0.0;
   }
 

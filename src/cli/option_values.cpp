@@ -2,6 +2,7 @@
 
 #include "cli/cli_error.h"
 #include "cli/element_type.h"
+#include "core/numbers.h"
 
 #include <algorithm>
 #include <charconv>
@@ -58,13 +59,13 @@ std::int64_t parse_integer(std::string const& text, std::int64_t least, std::int
 }
 
 double parse_seconds(std::string const& text) {
-  auto const value = parse_whole<double>(text);
+  auto const value = parse_decimal(text);
   if (!value || !std::isfinite(*value) || *value < 0) bad_input("must be a number of 0 or more");
   return *value;
 }
 
 double parse_budget(std::string const& text) {
-  auto const value = parse_whole<double>(text);
+  auto const value = parse_decimal(text);
   if (!value || !std::isfinite(*value) || *value <= 0) {
     bad_input("must be a finite number greater than 0");
   }

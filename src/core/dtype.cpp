@@ -1,7 +1,8 @@
 #include "core/dtype.h"
 
+#include "core/numbers.h"
+
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -123,7 +124,7 @@ double load_element(msda_dtype dtype, const void* array, std::int64_t index) {
     case MSDA_F16:
       return decode_ieee(kF16, element<std::uint16_t>(array, index));
     case MSDA_BF16:
-      return std::bit_cast<float>(std::uint32_t{element<std::uint16_t>(array, index)} << 16);
+      return bit_cast<float>(std::uint32_t{element<std::uint16_t>(array, index)} << 16);
     case MSDA_F8_E4M3:
       return decode_f8_e4m3(element<std::uint8_t>(array, index));
     default:

@@ -2,6 +2,7 @@
 
 #include "core/cpu_model.h"
 #include "core/join.h"
+#include "core/numbers.h"
 #include "core/status.h"
 #include "cpu/simd/simd_targets.h"
 
@@ -104,14 +105,11 @@ class LineReader {
   // Microseconds of something that was measured: finite, not negative.
   double time_us(std::string_view name) {
     std::string_view const text = word(name);
-    double value = 0;
-    auto const [end, error] =
-        std::from_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed);
-    bool const is_whole = error == std::errc() && end == text.data() + text.size();
-    if (!is_whole || !std::isfinite(value) || std::signbit(value)) {
+    std::optional<double> const value = parse_decimal(text);
+    if (!value || !std::isfinite(*value) || std::signbit(*value)) {
       refuse("{} is '{}': must be a number of microseconds, 0 or more", name, shown(text));
     }
-    return value;
+    return *value;
   }
 
   // Numbers between commas. A span must be filled, a vector takes as many as there are.

@@ -1,8 +1,9 @@
 #include "support/element_formats.h"
 
+#include "core/numbers.h"
+
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -168,15 +169,15 @@ void store_bits(msda_dtype dtype, void* element, std::uint64_t bits) {
 
 double decode(msda_dtype dtype, const void* element) {
   std::uint64_t const bits = raw_bits(dtype, element);
-  if (dtype == MSDA_F64) return std::bit_cast<double>(bits);
-  if (dtype == MSDA_F32) return std::bit_cast<float>(static_cast<std::uint32_t>(bits));
+  if (dtype == MSDA_F64) return bit_cast<double>(bits);
+  if (dtype == MSDA_F32) return bit_cast<float>(static_cast<std::uint32_t>(bits));
   return decode_narrow(dtype, bits);
 }
 
 void encode(msda_dtype dtype, void* element, double value) {
-  if (dtype == MSDA_F64) return store_bits(dtype, element, std::bit_cast<std::uint64_t>(value));
+  if (dtype == MSDA_F64) return store_bits(dtype, element, bit_cast<std::uint64_t>(value));
   if (dtype == MSDA_F32) {
-    return store_bits(dtype, element, std::bit_cast<std::uint32_t>(static_cast<float>(value)));
+    return store_bits(dtype, element, bit_cast<std::uint32_t>(static_cast<float>(value)));
   }
   store_bits(dtype, element, encode_narrow(dtype, value));
 }

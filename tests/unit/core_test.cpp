@@ -1,11 +1,13 @@
 // Arena, sizes of tensors, and the texts of errors.
 
 #include "core/arena.h"
+#include "core/numbers.h"
 #include "core/status.h"
 #include "core/tensor_sizes.h"
 
 #include <doctest/doctest.h>
 
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -116,4 +118,14 @@ TEST_CASE("error texts are kept whole up to their capacity") {
   CHECK(std::string(last_error()) == endless.substr(0, 1023));
   set_last_error("", "");
   CHECK(std::string(last_error()) == ": ");
+}
+
+TEST_CASE("decimal numbers are read whole and in the C locale") {
+  CHECK(parse_decimal("12.5") == 12.5);
+  CHECK(parse_decimal("-.25e+2") == -25.0);
+  CHECK(parse_decimal("1e999") == std::numeric_limits<double>::infinity());
+  for (char const* text : {"", " 1", "1 ", "+1", "0x10", "1,5", "nan", "inf", "1e", "1us", "--1"}) {
+    CAPTURE(text);
+    CHECK(!parse_decimal(text));
+  }
 }

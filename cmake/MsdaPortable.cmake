@@ -1,0 +1,12 @@
+# With MSDA_PORTABLE the shared library and the command hold the C++ library and GCC's, and need of glibc only
+# what its oldest supported versions have.
+option(MSDA_PORTABLE "Link libstdc++ statically and use old versions of glibc's functions" OFF)
+
+function(msda_make_portable target)
+  if(NOT MSDA_PORTABLE)
+    return()
+  endif()
+  target_sources(${target} PRIVATE "${PROJECT_SOURCE_DIR}/src/portable/old_glibc.c")
+  # Of what msda_fmt keeps, functions of glibc that nothing calls go, and the new versions that they ask for.
+  target_link_options(${target} PRIVATE -static-libstdc++ -static-libgcc -Wl,--gc-sections)
+endfunction()
