@@ -8,7 +8,8 @@ if(NOT MSDA_HIGHWAY_SOURCE)
 endif()
 set(MSDA_NEEDS_HIGHWAY 0)
 # All of it that is not in headers and that the library or its tests call.
-add_library(msda_highway STATIC "${MSDA_HIGHWAY_SOURCE}/hwy/targets.cc" "${MSDA_HIGHWAY_SOURCE}/hwy/aligned_allocator.cc")
+add_library(msda_highway STATIC "${MSDA_HIGHWAY_SOURCE}/hwy/aligned_allocator.cc"
+  "${MSDA_HIGHWAY_SOURCE}/hwy/per_target.cc" "${MSDA_HIGHWAY_SOURCE}/hwy/targets.cc")
 target_include_directories(msda_highway SYSTEM PUBLIC "${MSDA_HIGHWAY_SOURCE}")
 target_compile_definitions(msda_highway PUBLIC HWY_STATIC_DEFINE)
 target_compile_features(msda_highway PUBLIC cxx_std_11)

@@ -55,6 +55,11 @@ function(msda_add_cuda_file target family architecture number kernels)
 #include \"kernels/${family}/${family}.cuh\"
 ${kernels}")
   msda_row_architectures(architectures "${architecture}")
+  # Only conversions of float8 differ between 8.6 and 8.9: without them code for 8.6, which runs on both, is the
+  # same bit for bit (docs/adr/0012).
+  if("86-real" IN_LIST architectures AND NOT kernels MATCHES "\\(f8,")
+    list(REMOVE_ITEM architectures 89-real)
+  endif()
   if(NOT architectures) # no GPU of this build runs it: only its host code is of use, PTX is quickly made
     set(architectures "${architecture}-virtual")
   endif()
@@ -65,6 +70,9 @@ ${kernels}")
     msda_settings CUDA::cudart_static fmt::fmt-header-only)
   set_target_properties(msda_${unit} PROPERTIES CUDA_ARCHITECTURES "${architectures}"
     CUDA_STANDARD 20 CUDA_STANDARD_REQUIRED ON CUDA_RUNTIME_LIBRARY Static)
+  if(MSDA_COMPRESS_KERNELS) # by default nvcc leaves machine code as it is
+    target_compile_options(msda_${unit} PRIVATE --compress-mode=size)
+  endif()
   # Objects of objects are not passed on, sources are.
   target_sources(${target} INTERFACE $<TARGET_OBJECTS:msda_${unit}>)
 endfunction()

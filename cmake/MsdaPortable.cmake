@@ -7,6 +7,7 @@ function(msda_make_portable target)
     return()
   endif()
   target_sources(${target} PRIVATE "${PROJECT_SOURCE_DIR}/src/portable/old_glibc.c")
-  # Of what msda_fmt keeps, functions of glibc that nothing calls go, and the new versions that they ask for.
-  target_link_options(${target} PRIVATE -static-libstdc++ -static-libgcc -Wl,--gc-sections)
+  # --gc-sections: msda_fmt keeps inline functions of glibc that nothing calls and that ask for new versions.
+  target_link_options(${target} PRIVATE -static-libstdc++ -static-libgcc -Wl,--gc-sections
+    -Wl,-z,relro,-z,now)
 endfunction()
