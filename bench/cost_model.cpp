@@ -12,6 +12,7 @@
 #include "api/objects.h"
 #include "core/build_config.h"
 #include "core/dtype.h"
+#include "core/numbers.h"
 #include "cpu/simd/simd_cost.h"
 #include "registry.h"
 #if MSDA_HAS_CUDA
@@ -24,7 +25,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstdio>
 #include <exception>
 #include <fstream>
@@ -58,7 +58,7 @@ struct Models {
   template <class Costs, class Predict>
   void add(std::string const& family, std::initializer_list<const char*> names, Predict predict) {
     using Values = std::array<double, sizeof(Costs) / sizeof(double)>;
-    auto const values = std::bit_cast<Values>(Costs{});
+    auto const values = bit_cast<Values>(Costs{});
     Model model{family, constants.size(), values.size(), {}};
     auto const* name = names.begin();
     for (double const value : values) constants.push_back({family + "." + *name++, value});
@@ -66,7 +66,7 @@ struct Models {
                               Device const& device) {
       Values mine;
       std::copy_n(given, mine.size(), mine.begin());
-      return predict(std::bit_cast<Costs>(mine), variant, problem, device);
+      return predict(bit_cast<Costs>(mine), variant, problem, device);
     };
     models.push_back(std::move(model));
   }

@@ -1,9 +1,9 @@
 // Two functions of C++20 that the library of GCC 10 lacks, with which packages are compiled.
 #pragma once
 
+#include <locale.h>
 #include <cstdlib>
 #include <cstring>
-#include <locale.h>
 #include <optional>
 #include <string>
 #include <string_view>
