@@ -102,11 +102,12 @@ class LineReader {
     return parse(name, word(name), least);
   }
 
-  // Microseconds of something that was measured: finite, not negative.
+  // Microseconds of something that was measured: finite, not negative, without an exponent.
   double time_us(std::string_view name) {
     std::string_view const text = word(name);
     std::optional<double> const value = parse_decimal(text);
-    if (!value || !std::isfinite(*value) || std::signbit(*value)) {
+    bool const has_exponent = text.find_first_of("eE") != std::string_view::npos;
+    if (!value || has_exponent || !std::isfinite(*value) || std::signbit(*value)) {
       refuse("{} is '{}': must be a number of microseconds, 0 or more", name, shown(text));
     }
     return *value;

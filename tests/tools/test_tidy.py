@@ -119,6 +119,8 @@ def tidy_of(tmp_path, text):
         for file in (ROOT / folder).iterdir():
             if file.is_file():
                 (copy / folder / file.name).write_bytes(file.read_bytes())
+    versions = ["CHANGELOG.md", "bindings/rust/Cargo.toml", "bindings/rust/msda/Cargo.toml"]
+    subprocess.run(["git", "checkout", "-q", "HEAD", *versions], cwd=copy, check=True)
     (copy / "planted.cpp").write_text(text)
     subprocess.run(["git", "add", "planted.cpp", "include"], cwd=copy, check=True)
     return subprocess.run([sys.executable, copy / "tools/tidy"], capture_output=True, text=True)

@@ -48,13 +48,13 @@ cuda_architectures() {
   ((${#architectures[@]} == 0)) || printf '%s\n' "${architectures[@]}" | sort -u | paste -s -d ';'
 }
 
-# Whether CUDA kernels are compiled for `demo` or `check`: as MSDA_CUDA says (ON or OFF); else the tests have
+# Whether CUDA kernels are compiled for `demo`, `check` or `packages`: as MSDA_CUDA says (ON or OFF); else the tests have
 # them and the demonstration where there is a GPU to run them.
 wants_cuda() {
   case ${MSDA_CUDA:-AUTO} in
     ON) return 0 ;;
     OFF) return 1 ;;
-    AUTO) [[ $1 == check || -n $(cuda_architectures) ]] ;;
+    AUTO) [[ $1 != demo || -n $(cuda_architectures) ]] ;;
     *) die "MSDA_CUDA is '$MSDA_CUDA'; allowed are AUTO, ON and OFF" ;;
   esac
 }
