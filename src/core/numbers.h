@@ -15,7 +15,7 @@ template <typename To, typename From>
 To bit_cast(From const& from) {
   static_assert(sizeof(To) == sizeof(From));
   To to;
-  std::memcpy(&to, &from, sizeof(to));
+  std::memcpy(static_cast<void*>(&to), &from, sizeof(to));
   return to;
 }
 
