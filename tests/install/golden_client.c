@@ -86,7 +86,7 @@ static golden parse(const char* path, const double* at, size_t count) {
   it.counts[it.problem.reference_dim == 0 ? WEIGHT : LOGIT] = (size_t)(rows * points);
   it.counts[REFERENCE] = (size_t)(it.problem.batch * it.problem.query_count *
                                   it.problem.level_count * it.problem.reference_dim);
-  for (i = 0; i < GRADS - 2; ++i) it.counts[GRADS + i] = it.counts[i];
+  for (i = 0; i < OUTPUT; ++i) it.counts[GRADS + i] = it.counts[i];
   for (i = 0; i < ARRAYS; ++i) {
     it.arrays[i] = at;
     at += it.counts[i];

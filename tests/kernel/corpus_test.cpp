@@ -54,8 +54,9 @@ class LazyProblem {
 };
 
 void check_case(TestHandle const& handle, CorpusCase const& item, ProblemShape const& shape) {
-  std::vector<std::int32_t> limits = {sm_limit_of_tests().value_or(0)};
-  if (handle.on_gpu() && !sm_limit_of_tests()) {
+  std::optional<std::int32_t> const only_limit = sm_limit_of_tests();
+  std::vector<std::int32_t> limits = {only_limit.value_or(0)};
+  if (handle.on_gpu() && !only_limit) {
     limits.insert(limits.end(), item.sm_count_limits.begin(), item.sm_count_limits.end());
   }
   LazyProblem problem(item, shape);

@@ -119,7 +119,7 @@ def tidy_of(tmp_path, text):
         for file in (ROOT / folder).iterdir():
             if file.is_file():
                 (copy / folder / file.name).write_bytes(file.read_bytes())
-    versions = ["CHANGELOG.md", "bindings/rust/Cargo.toml", "bindings/rust/msda/Cargo.toml"]
+    versions = ["CHANGELOG.md", "bindings/rust"]  # what tidy compares the header's version with
     subprocess.run(["git", "checkout", "-q", "HEAD", *versions], cwd=copy, check=True)
     (copy / "planted.cpp").write_text(text)
     subprocess.run(["git", "add", "planted.cpp", "include"], cwd=copy, check=True)
