@@ -64,6 +64,8 @@ std::string_view reason_text(Reason reason) {
       return "runs on a GPU, the handle's device is the CPU";
     case Reason::kComputeCapability:
       return "not for the device's compute capability";
+    case Reason::kVectorUnit:
+      return "needs vector instructions that this processor has not; msda info names them";
     case Reason::kOperation:
       return "does not do this operation";
     case Reason::kInputMode:

@@ -21,6 +21,7 @@ enum class Reason : std::int32_t {
   kDeviceIsCuda,
   kDeviceIsCpu,
   kComputeCapability,
+  kVectorUnit,
   kOperation,
   kInputMode,
   kValueDtype,

@@ -50,6 +50,8 @@ PLANTED = {
         SOURCE + "double exp(double); double msda_exp(double x) { return exp(x); }", [*LIBRARY, "-lm"]),
     "stack is executable": (SOURCE, [*LIBRARY, "-Wl,-z,execstack"]),
     "relocations stay writable": (SOURCE, [*LIBRARY, "-Wl,-z,norelro"]),
+    "code has relocations": (
+        SOURCE + 'int zero; __asm__(".text; .quad zero");', [*LIBRARY, "-Wl,-z,notext"]),
     "symbols are bound late": (SOURCE, [*LIBRARY, "-Wl,-z,lazy"]),
     "soname is libmsda.so.9: must be libmsda.so.0": (SOURCE, [*LIBRARY, "-Wl,-soname,libmsda.so.9"]),
     "looks for libraries in /opt/lib (RUNPATH)": (SOURCE, [*LIBRARY, "-Wl,-rpath,/opt/lib"]),

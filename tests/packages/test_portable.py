@@ -107,6 +107,8 @@ def test_right_results_on_old_processors(tmp_path, processor):
     system = System(tmp_path, "x86_64")
     emulator = ["/qemu-x86_64-static", "-cpu", processor]
     assert OLD_PROCESSORS[processor] in system.run("/usr/bin/msda", "info", emulator=emulator).stdout
+    reasons = system.run("/usr/bin/msda", "explain", "/golden/edges.npz", "--dtype=f32", emulator=emulator).stdout
+    assert ("needs vector instructions that this processor has not" in reasons) == (processor == "Nehalem")
     for path in GOLDEN[::4]:
         system.run_golden(path, emulator)
 

@@ -91,11 +91,12 @@ def device_error(**variables):
 needs_cuda = pytest.mark.skipif("CUDA: none" in msda.build_info(), reason="built without CUDA")
 
 
-def compile_driver(folder, version):
-    """A libcuda.so.1 that knows nothing but its version, to be found before the machine's."""
-    source = f"int cuDriverGetVersion(int* v) {{ *v = {version}; return 0; }}"
-    pathlib.Path(compile_library(folder, source)).rename(folder / "libcuda.so.1")
-    return str(folder)
+STUB_DRIVER = pathlib.Path(__file__).resolve().parents[1] / "support/stub_driver"
+
+
+def device_error_with_driver(folder, version):
+    subprocess.run([STUB_DRIVER, folder, version], check=True)
+    return device_error(LD_LIBRARY_PATH=str(folder))
 
 
 def test_a_device_without_a_backend():
@@ -106,14 +107,13 @@ def test_a_device_without_a_backend():
 
 @needs_cuda
 def test_a_device_without_a_driver(tmp_path):
-    (tmp_path / "libcuda.so.1").write_bytes(b"")  # also where the machine has one
-    text = device_error(LD_LIBRARY_PATH=str(tmp_path))
+    text = device_error_with_driver(tmp_path, "none")  # also where the machine has one
     assert text.startswith("no CUDA driver was found (libcuda.so.1); CUDA 13.0 needs driver 580")
 
 
 @needs_cuda
 def test_a_driver_that_is_too_old(tmp_path):
-    text = device_error(LD_LIBRARY_PATH=compile_driver(tmp_path, 12020))
+    text = device_error_with_driver(tmp_path, "12020")
     assert text.startswith("the CUDA driver is for CUDA 12.2; CUDA 13.0 needs driver 580")
 
 

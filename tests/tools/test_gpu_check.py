@@ -13,13 +13,15 @@ COUNTS = collections.Counter((program, suite) for program, suite, _ in gpu_cases
 KERNEL_COUNT = COUNTS["msda_test_kernel", "gpu"]
 CONTRACT_COUNT = COUNTS["msda_test_contract", "gpu"]
 TWO_GPU_COUNT = COUNTS["msda_test_kernel", "two gpus"]
-# What each sanitizer runs: the limit of multiprocessors and the shard.
+# What each sanitizer runs: the limit of multiprocessors, the shard and how many test cases.
 SANITIZED = {
-    "many_1": ("0", "1/2"),
-    "many_2": ("0", "2/2"),
-    "others": ("0", "1/1"),
-    "on_1_sm": ("1", "1/1"),
-    "on_3_sms": ("3", "1/1"),
+    "many_1": ("0", "1/2", 4),
+    "many_2": ("0", "2/2", 4),
+    "large": ("0", "1/1", 2),
+    "threads": ("0", "1/1", 2),
+    "others": ("0", "1/1", 8),
+    "on_1_sm": ("1", "1/4", 4),
+    "on_3_sms": ("3", "2/4", 4),
 }
 
 
@@ -43,7 +45,7 @@ def test_passes_where_all_is_well(machine):
     for tool, name, count in runs:
         log = (machine.results / f"sanitize_{tool}_{name}.log").read_text()
         assert f"[random ] 12 problems, sm limit {SANITIZED[name][0]}\n[shard  ] {SANITIZED[name][1]}\n" in log
-        assert int(count) == (12 if name == "others" else 4)
+        assert int(count) == SANITIZED[name][2]
     assert re.search(r"\[baseline\] 9 rows, 0 of them new;( 0 [a-z ]+,)+ 0 gone;", summary), summary
 
 

@@ -33,7 +33,7 @@ constexpr std::int64_t kChunksPerThread = 16;
 
 Reason reject(Variant const& variant, Problem const& problem, Device const& device) {
   if (!device.is_cpu()) return Reason::kDeviceIsCuda;
-  if (!simd_usable()) return Reason::kComputeCapability;
+  if (!simd_usable()) return Reason::kVectorUnit;
   if (problem.backward()) return Reason::kOperation;
   if (problem.value_dtype != variant.value_dtype) return Reason::kValueDtype;
   for (Level const& level : problem.levels) {

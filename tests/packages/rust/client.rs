@@ -1,9 +1,8 @@
-//! Makes a handle of the device that is its argument, cpu or cuda, and says how that failed. No machine has the
-//! CUDA device it asks for.
+//! Makes a handle of the device that is its argument, cpu or cuda, and says how that failed.
 
 fn main() {
     let handle = match std::env::args().nth(1).as_deref() {
-        Some("cuda") => msda::Handle::cuda(1000),
+        Some("cuda") => msda::Handle::cuda(0),
         _ => msda::Handle::cpu(0),
     };
     match handle.and_then(|handle| handle.kernels()) {
