@@ -18,9 +18,9 @@ enum Channels : std::int32_t {
 enum Points : std::int32_t { pany = 0, p4 = 4, p8 = 8 };
 
 // Limits of the row kernel, which reject() keeps to.
-inline constexpr std::int32_t kMostPoints = 512;        // K, where P is not a constant
-inline constexpr std::int64_t kMostTokens = 1 << 29;    // what fits a record
-inline constexpr std::int64_t kMostBytes = 0xffffffff;  // from a pixel to the one below
+inline constexpr std::int32_t kMaxPoints = 512;        // K, where P is not a constant
+inline constexpr std::int64_t kMaxTokens = 1 << 29;    // what fits a record
+inline constexpr std::int64_t kMaxBytes = 0xffffffff;  // from a pixel to the one below
 
 // Channels that one lane loads at once: 16 bytes, or 8 of an 8-bit type.
 constexpr std::int32_t channels_of_piece(std::int32_t element_bytes) {

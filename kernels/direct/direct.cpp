@@ -57,15 +57,15 @@ bool is_wide(Problem const& problem) {
 
 bool sizes_fit(Problem const& problem) {
   std::int64_t const bytes = problem.value.row * dtype_bytes(problem.value_dtype);
-  if (problem.token_count >= kMostTokens || bytes > kMostBytes) return false;
+  if (problem.token_count >= kMaxTokens || bytes > kMaxBytes) return false;
   if (problem.head_count > INT32_MAX) return false;
   return std::all_of(problem.levels.begin(), problem.levels.end(), [&](Level const& level) {
-    return bytes == 0 || level.row_tokens <= kMostBytes / bytes;
+    return bytes == 0 || level.row_tokens <= kMaxBytes / bytes;
   });
 }
 
 bool points_fit(Entry const& entry, Problem const& problem) {
-  if (entry.points == pany) return problem.point_total <= kMostPoints;
+  if (entry.points == pany) return problem.point_total <= kMaxPoints;
   return every_level_has(problem, entry.points);
 }
 
@@ -164,7 +164,7 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
   plan.how.backward = problem.backward();
   plan.how.fused = problem.fused();
   plan.how.wide = is_wide(problem);
-  if (device.sm_count_limit != 0) plan.how.most_blocks = device.sm_count;
+  if (device.sm_count_limit != 0) plan.how.max_blocks = device.sm_count;
   plan.how.split = problem.head_count % 2 == 1;
   // 8-bit values are loaded 8 bytes at a time, all else 16.
   plan.how.aligned =

@@ -17,8 +17,8 @@ namespace msda::direct {
 // Warps that share the tokens of all heads, about enough to fill any device.
 inline constexpr std::int64_t kBandWarps = 8192;
 
-inline std::int64_t blocks_for(std::int64_t items, std::int64_t items_a_block, How how) {
-  return std::min((items + items_a_block - 1) / items_a_block, how.most_blocks);
+inline std::int64_t blocks_for(std::int64_t items, std::int64_t items_per_block, How how) {
+  return std::min((items + items_per_block - 1) / items_per_block, how.max_blocks);
 }
 
 inline Bands bands_of(Params const& p) {
@@ -39,8 +39,8 @@ void launch_backward_value(Params const& p, How how, cudaStream_t stream) {
   if (p.query_count * p.point_total > 0) {
     Bands const bands = bands_of(p);
     launch_kernel<backward_value<kType, Real>>(
-        {blocks_for(p.batch * p.head_count * bands.count, kWarpsABlock, how), kThreads}, stream, p,
-        bands);
+        {blocks_for(p.batch * p.head_count * bands.count, kWarpsPerBlock, how), kThreads}, stream,
+        p, bands);
   }
   if (p.sums != nullptr) {
     launch_kernel<store_sums<Sum>>({blocks_for(elements, kThreads, how), kThreads}, stream, p);
@@ -58,7 +58,7 @@ void launch_any(Params const& p, How how, cudaStream_t stream) {
   launch_backward_value<kType, Real>(p, how, stream);
   if (p.grad_coord != nullptr || p.grad_weight != nullptr || p.grad_reference != nullptr) {
     launch_kernel<backward_points<kType, Real>>(
-        {blocks_for(p.batch * p.query_count, kWarpsABlock, how), kThreads}, stream, p);
+        {blocks_for(p.batch * p.query_count, kWarpsPerBlock, how), kThreads}, stream, p);
   }
 }
 
@@ -77,13 +77,13 @@ void load_any(bool backward) {
 // --------------------------------------------------------------------------------------
 
 // Calls fn with the RowConfig for what is known at run time.
-template <ValueType kType, Channels kMost, Points kPoints, class Fn>
+template <ValueType kType, Channels kMax, Points kPoints, class Fn>
 void with_config(How how, Fn fn) {
-  constexpr bool kCanSplit = is_half_line(kMost, sizeof(typename ValueTraits<kType>::Element));
+  constexpr bool kCanSplit = is_half_line(kMax, sizeof(typename ValueTraits<kType>::Element));
   with_bool(how.fused, [&](auto fused) {
     with_bool(how.aligned, [&](auto aligned) {
       with_bool(how.split, [&](auto split) {
-        fn(RowConfig<kType, kMost, kPoints, fused, split && kCanSplit, aligned>());
+        fn(RowConfig<kType, kMax, kPoints, fused, split && kCanSplit, aligned>());
       });
     });
   });
@@ -92,10 +92,10 @@ void with_config(How how, Fn fn) {
 // ---- instances
 // -------------------------------------------------------------------------------------------
 
-template <ValueType kType, Channels kMost, Points kPoints>
+template <ValueType kType, Channels kMax, Points kPoints>
 struct InstanceOf {
   static void load(How how) {
-    if constexpr (kMost == dany) {
+    if constexpr (kMax == dany) {
       if constexpr (kType != ValueType::f64) {
         if (!how.wide) return load_any<kType, float>(how.backward);
       }
@@ -103,20 +103,20 @@ struct InstanceOf {
     } else {
       for (bool const aligned : {false, true}) {
         how.aligned = aligned;
-        with_config<kType, kMost, kPoints>(
+        with_config<kType, kMax, kPoints>(
             how, [](auto config) { load_kernel<forward_rows<decltype(config)>>(); });
       }
     }
   }
   static void launch(Params const& p, How how, cudaStream_t stream) {
-    if constexpr (kMost == dany) {
+    if constexpr (kMax == dany) {
       if constexpr (kType != ValueType::f64) {
         if (!how.wide) return launch_any<kType, float>(p, how, stream);
       }
       launch_any<kType, double>(p, how, stream);
     } else {
       std::int64_t const rows = p.batch * p.query_count * p.head_count;
-      with_config<kType, kMost, kPoints>(how, [&](auto config) {
+      with_config<kType, kMax, kPoints>(how, [&](auto config) {
         using Config = decltype(config);
         launch_kernel<forward_rows<Config>>(
             {(rows + Config::kSlots - 1) / Config::kSlots, Config::kThreads}, stream, p);

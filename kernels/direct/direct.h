@@ -18,10 +18,10 @@ inline constexpr std::int64_t kMaxBlocks = std::int64_t{1} << 30;
 struct How {
   bool backward = false;
   bool fused = false;
-  bool wide = false;                      // coordinates in float64
-  bool split = false;                     // M is odd, see is_half_line()
-  bool aligned = false;                   // every tensor to 16 bytes
-  std::int64_t most_blocks = kMaxBlocks;  // of the generic kernels: no more SMs have work
+  bool wide = false;                     // coordinates in float64
+  bool split = false;                    // M is odd, see is_half_line()
+  bool aligned = false;                  // every tensor to 16 bytes
+  std::int64_t max_blocks = kMaxBlocks;  // of the generic kernels: no more SMs have work
 };
 
 // An instantiation: a row of variants.inc.
@@ -32,7 +32,7 @@ struct Instance {
 };
 
 // Each is specialised in a CUDA file of its own.
-template <ValueType kType, Channels kMost, Points kPoints>
+template <ValueType kType, Channels kMax, Points kPoints>
 Instance instance();
 
 }  // namespace msda::direct

@@ -9,7 +9,7 @@ namespace msda::direct {
 
 inline constexpr std::int32_t kThreads = 256;
 inline constexpr std::int32_t kWarp = 32;
-inline constexpr std::int32_t kWarpsABlock = kThreads / kWarp;
+inline constexpr std::int32_t kWarpsPerBlock = kThreads / kWarp;
 
 __device__ inline std::int64_t thread_index() {
   return static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;

@@ -8,7 +8,7 @@
 
 namespace msda::direct {
 
-template <ValueType kTypeOfRow, Channels kMostChannels, Points kPointsOfLevel, bool kIsFused,
+template <ValueType kTypeOfRow, Channels kMaxChannels, Points kPointsOfLevel, bool kIsFused,
           bool kIsSplit, bool kIsAligned>
 struct RowConfig {
   static constexpr ValueType kType = kTypeOfRow;
@@ -20,14 +20,14 @@ struct RowConfig {
   static constexpr bool kAligned = kIsAligned;  // to 16 bytes, every tensor
   static constexpr int kChannels = channels_of_piece(kElementBytes);
   static constexpr int kPieceBytes = kChannels * kElementBytes;
-  static constexpr int kAllPieces = kMostChannels / kChannels;
+  static constexpr int kAllPieces = kMaxChannels / kChannels;
   static constexpr int kGroup = kAllPieces < 32 ? kAllPieces : 32;  // lanes that share the channels
   static constexpr int kPieces = kAllPieces / kGroup;               // of a lane
   static constexpr int kLanes = kSplit ? 2 * kGroup : kGroup;       // of a slot
   static constexpr int kCorners = kSplit ? 2 : 4;                   // that a lane loads
   static constexpr int kInFlight = kLanes < 2 || kPieces > 1 ? 1 : 2;  // points whose loads are out
   static constexpr int kThreads = 256;
-  static constexpr int kBlocksAnSm = !kAligned ? 2 : kFused || kMostChannels > d32 ? 3 : 4;
+  static constexpr int kBlocksAnSm = !kAligned ? 2 : kFused || kMaxChannels > d32 ? 3 : 4;
   static constexpr int kSlots = kThreads / kLanes;
   static constexpr int kRecords = kThreads;  // of one buffer
 };
@@ -356,7 +356,7 @@ __device__ void fill_places(Params const& p, PlaceParams* places, std::uint8_t* 
 template <class Config>
 __global__ void __launch_bounds__(Config::kThreads, Config::kBlocksAnSm)
     forward_rows(const __grid_constant__ Params p) {
-  constexpr int kPlaces = Config::kPoints > 0 ? kInlineLevels : kMostPoints;
+  constexpr int kPlaces = Config::kPoints > 0 ? kInlineLevels : kMaxPoints;
   __shared__ PlaceParams places[kPlaces];
   __shared__ std::uint8_t level_of[kPlaces];
   __shared__ Record records[2 * Config::kThreads];

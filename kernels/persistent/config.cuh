@@ -14,8 +14,8 @@ inline constexpr bool kHasMuchSharedMemory = false;
 inline constexpr bool kHasMuchSharedMemory = true;
 #endif
 
-template <ValueType kTypeOfValue, Channels kMostChannels, Points kPointsOfLevel,
-          Spread kSpreadOfRow, bool kIsFused, bool kIsGrouped, bool kIsAligned, Heads kHeadsOfAll,
+template <ValueType kTypeOfValue, Channels kMaxChannels, Points kPointsOfLevel, Spread kSpreadOfRow,
+          bool kIsFused, bool kIsGrouped, bool kIsAligned, Heads kHeadsOfAll,
           InputTypes kTypesOfInputs>
 struct RowsConfig {
   static constexpr ValueType kType = kTypeOfValue;
@@ -29,21 +29,21 @@ struct RowsConfig {
   static constexpr int kPieceBytes = persistent::kPieceBytes;
   static constexpr int kChannels = channels_of_piece(kElementBytes);
   static constexpr Layout kLayout =
-      layout_of(kMostChannels, kElementBytes, kSpreadOfRow, kIsGrouped);
+      layout_of(kMaxChannels, kElementBytes, kSpreadOfRow, kIsGrouped);
   static constexpr int kLanes = kLayout.lanes;    // of a slot: they share the channels
   static constexpr int kHeads = kLayout.heads;    // neighbouring slots work on neighbouring heads
   static constexpr int kSpread = kLayout.spread;  // slots that share the points of a row
   static constexpr int kQueries = kLayout.queries;
   // Neighbouring slots share a row, and their banks by the parity of pixels.
   static constexpr bool kByParity = kLayout.by_parity;
-  static constexpr int kPieces = pieces_of(kMostChannels, kElementBytes, kLayout);  // of a lane
+  static constexpr int kPieces = pieces_of(kMaxChannels, kElementBytes, kLayout);  // of a lane
   static_assert(!kHalves || (kPieces == 1 && kLanes > 1));
   // Where it is known, D is the most, and every level has a pixel beside and below another.
   static constexpr int kHeadCount = kHeadsOfAll;
   static constexpr bool kIsKnown = kHeadCount > 0;
   // Levels in shared memory: pixels of the heads of a group, one after the other.
   static constexpr bool kKeepsLevels = keeps_levels(kSpreadOfRow) && kIsKnown;
-  static constexpr int kRowBytes = kMostChannels * kElementBytes;
+  static constexpr int kRowBytes = kMaxChannels * kElementBytes;
   static constexpr int kKeptPixelBytes = kHeads * kRowBytes;
   // There, halves of two lanes have all points of a lane out at a time: those of one level. And
   // halves of four lanes are prepared by eight, 16 points of a row and then of another one: loads
@@ -65,9 +65,9 @@ struct RowsConfig {
                                         : kLaneByLane ? kBatch
                                                       : turns_in_flight_of(kBatch);
   static constexpr InputTypes kInputs = kTypesOfInputs;
-  static constexpr int kPixelBytes = kHeadCount * kMostChannels * kElementBytes;
+  static constexpr int kPixelBytes = kHeadCount * kMaxChannels * kElementBytes;
   static constexpr int kThreads = threads_of({.type = kType,
-                                              .channels = kMostChannels,
+                                              .channels = kMaxChannels,
                                               .points = kPointsOfLevel,
                                               .spread = kSpreadOfRow,
                                               .aligned = kAligned,
@@ -78,9 +78,9 @@ struct RowsConfig {
   // Points of a lane's batch that it prepares before they are gathered; and tables of their
   // records, those of single points in turn.
   static constexpr bool kAllTogether = kHalves || (kPoints == 8 && kHasMuchSharedMemory);
-  static constexpr int kTogether = kBatch == kMostOfBatch ? (kAllTogether ? 4 : 2)
-                                   : kLevelOfBatch        ? 1
-                                                          : kBatch;
+  static constexpr int kTogether = kBatch == kMaxOfBatch ? (kAllTogether ? 4 : 2)
+                                   : kLevelOfBatch       ? 1
+                                                         : kBatch;
   static constexpr int kTables = kInLines ? 1 : kTogether == 1 ? 2 : kTogether;
   static_assert(kBatch % kTogether == 0 && kTogether % kTurnsInFlight == 0);
   // The levels of a slot's points of a chunk, where they are as many each time.
@@ -94,7 +94,7 @@ struct RowsConfig {
   static constexpr bool kStepsOfChunk =
       kInLines || (kLevelsOfSlot > 0 && kLevelsOfSlot <= (kIsKnown ? 4 : 2));
   static constexpr int kSteps = kStepsOfChunk && !kInLines ? kLevelsOfSlot : 1;
-  static constexpr int kPlaces = kPoints > 0 ? kInlineLevels : kMostPoints;
+  static constexpr int kPlaces = kPoints > 0 ? kInlineLevels : kMaxPoints;
 };
 
 }  // namespace msda::persistent

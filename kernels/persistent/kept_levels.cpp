@@ -19,7 +19,7 @@ KeptLevels keep_levels(Problem const& problem, std::int64_t pixel_bytes) {
   KeptLevels kept;
   for (std::size_t const l : order) {
     std::int64_t const lines = (bytes_of(l) + kLineBytes - 1) / kLineBytes;
-    if (kept.shared_bytes() + lines * kLineBytes > kMostKeptBytes) break;
+    if (kept.shared_bytes() + lines * kLineBytes > kMaxKeptBytes) break;
     kept.levels |= std::uint32_t{1} << l;
     kept.begin[l] = kept.end;
     kept.bytes[l] = bytes_of(l);

@@ -20,7 +20,7 @@ struct KeptLevels {
   std::int64_t shared_bytes() const { return end + kLineBytes; }
 };
 
-// The smallest levels, as many as fit kMostKeptBytes. A pixel there has `pixel_bytes`.
+// The smallest levels, as many as fit kMaxKeptBytes. A pixel there has `pixel_bytes`.
 KeptLevels keep_levels(Problem const& problem, std::int64_t pixel_bytes);
 
 }  // namespace msda::persistent

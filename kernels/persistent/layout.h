@@ -40,17 +40,17 @@ constexpr std::int32_t channels_of_piece(std::int32_t element_bytes) {
 inline constexpr std::int32_t kLastSm = 90;
 
 // Limits that reject() keeps to.
-inline constexpr std::int32_t kMostPoints = 256;             // K, where P is not a constant
-inline constexpr std::int64_t kUnitBytes = 16;               // that offsets count
-inline constexpr std::int64_t kMostItemUnits = 0xffff0000u;  // values of a batch item
-inline constexpr std::int64_t kMostHeadBytes = 0xffffffffu;  // from a head's values to the next's
-inline constexpr std::int64_t kMostTokens = 1 << 30;         // of a batch item
-inline constexpr std::int64_t kMostJobs = 1 << 30;
-inline constexpr std::int64_t kMostPointsOfAll = 0xffffffff;  // B Q M K
-inline constexpr std::int32_t kMostRounds = 64;
+inline constexpr std::int32_t kMaxPoints = 256;             // K, where P is not a constant
+inline constexpr std::int64_t kUnitBytes = 16;              // that offsets count
+inline constexpr std::int64_t kMaxItemUnits = 0xffff0000u;  // values of a batch item
+inline constexpr std::int64_t kMaxHeadBytes = 0xffffffffu;  // from a head's values to the next's
+inline constexpr std::int64_t kMaxTokens = 1 << 30;         // of a batch item
+inline constexpr std::int64_t kMaxJobs = 1 << 30;
+inline constexpr std::int64_t kMaxPointsOfAll = 0xffffffff;  // B Q M K
+inline constexpr std::int32_t kMaxRounds = 64;
 // Of shared memory that levels are kept in. What is left are records and, of 228 KB, L1.
-inline constexpr std::int64_t kMostKeptBytes = 172 << 10;
-inline constexpr std::int32_t kMostOfBatch = 4;  // points that a lane prepares
+inline constexpr std::int64_t kMaxKeptBytes = 172 << 10;
+inline constexpr std::int32_t kMaxOfBatch = 4;  // points that a lane prepares
 
 // Heads of a problem, where the kernel knows them when compiled, and with them the distance of two
 // pixels: all its levels have two columns and rows or more then.
@@ -90,7 +90,7 @@ constexpr Layout layout_of(std::int32_t channels, std::int32_t element_bytes, Sp
 
 // Of a level, in halves: those that a record's 17 bits count, of which one says by parity which
 // pixel is read first.
-constexpr std::int64_t most_pixels_of(Layout const& layout) {
+constexpr std::int64_t max_pixels_of(Layout const& layout) {
   return layout.by_parity ? 1 << 16 : 1 << 17;
 }
 
@@ -104,7 +104,7 @@ constexpr std::int32_t pieces_of(std::int32_t channels, std::int32_t element_byt
 constexpr std::int32_t batch_of(Layout const& layout, Points points) {
   if (points == pfew) return 1;
   std::int32_t const lanes = layout.lanes * layout.spread;
-  return lanes <= 2 ? kMostOfBatch : lanes <= 8 ? 2 : 1;
+  return lanes <= 2 ? kMaxOfBatch : lanes <= 8 ? 2 : 1;
 }
 
 // Lanes of a slot whose points' loads are out at a time, and points of each of them.
@@ -114,7 +114,7 @@ constexpr std::int32_t in_flight_of(Layout const& layout, Spread spread, std::in
   return 2;
 }
 constexpr std::int32_t turns_in_flight_of(std::int32_t batch) {
-  return batch == kMostOfBatch ? 2 : 1;
+  return batch == kMaxOfBatch ? 2 : 1;
 }
 
 // What the threads of a block depend on.

@@ -101,20 +101,20 @@ Jobs jobs_of(Entry const& entry, Problem const& problem) {
 // Tokens, the bytes of a batch item's values and from one head to the next fit 32 bits; so do jobs
 // and points of all items.
 bool sizes_fit(Entry const& entry, Problem const& problem) {
-  if (problem.token_count >= kMostTokens || item_bytes(problem) / kUnitBytes > kMostItemUnits)
+  if (problem.token_count >= kMaxTokens || item_bytes(problem) / kUnitBytes > kMaxItemUnits)
     return false;
-  if (problem.value.head * element_bytes(problem) > kMostHeadBytes) return false;
-  if (problem.query_count * problem.head_count >= kMostJobs) return false;
+  if (problem.value.head * element_bytes(problem) > kMaxHeadBytes) return false;
+  if (problem.query_count * problem.head_count >= kMaxJobs) return false;
   std::int64_t const jobs = jobs_of(entry, problem).of_item;
-  if (jobs > 0 && problem.batch > kMostJobs / jobs) return false;
+  if (jobs > 0 && problem.batch > kMaxJobs / jobs) return false;
   std::int64_t const points = problem.query_count * problem.head_count * problem.point_total;
-  return points == 0 || problem.batch <= kMostPointsOfAll / points;
+  return points == 0 || problem.batch <= kMaxPointsOfAll / points;
 }
 
 bool points_fit(Entry const& entry, Problem const& problem) {
   if (problem.point_total == 0) return false;
   if (entry.points > 0) return every_level_has(problem, entry.points);
-  return problem.point_total <= (entry.points == pfew ? kFewPoints : kMostPoints);
+  return problem.point_total <= (entry.points == pfew ? kFewPoints : kMaxPoints);
 }
 
 // Rows come in whole batches of a lane, so that inputs can be loaded in vectors.
@@ -123,7 +123,7 @@ bool batches_are_whole(Entry const& entry, Problem const& problem) {
 }
 
 bool pixels_fit_halves(Entry const& entry, Problem const& problem) {
-  std::int64_t const most = most_pixels_of(layout_for(entry, problem));
+  std::int64_t const most = max_pixels_of(layout_for(entry, problem));
   return std::ranges::all_of(problem.levels, [most](Level const& level) {
     return level.row_tokens * level.height <= most;
   });
@@ -131,7 +131,7 @@ bool pixels_fit_halves(Entry const& entry, Problem const& problem) {
 
 bool batches_have_one_level(Problem const& problem) {
   return std::ranges::all_of(
-      problem.levels, [](Level const& level) { return level.point_count % kMostOfBatch == 0; });
+      problem.levels, [](Level const& level) { return level.point_count % kMaxOfBatch == 0; });
 }
 
 constexpr std::int64_t kExactTokens = 1 << 24;  // that float32 counts
@@ -298,8 +298,8 @@ void workspace(Variant const&, Problem const&, Device const&, Arena&) {}
 // Rounds in which the jobs are dealt, where there are enough: concurrent pieces are then neighbours
 // that share L2, and cheap and dear regions spread over the SMs. Where all regions cost alike each
 // block had better keep to one. More rounds where L2 would not hold the values that one reads.
-constexpr std::int64_t kLeastPiece = 48;       // jobs
-constexpr std::int64_t kLeastLargePiece = 24;  // the same, where values are
+constexpr std::int64_t kMinPiece = 48;       // jobs
+constexpr std::int64_t kMinLargePiece = 24;  // the same, where values are
 constexpr double kUsualRounds = 6;
 constexpr double kRoundBytes = 32e6;  // of values
 constexpr double kAlikeRoundBytes = 16e6;
@@ -309,8 +309,8 @@ std::int64_t rounds_of(Problem const& problem, QueryOrder const& order, std::int
   double const bytes = value_bytes(problem);
   double const round_bytes = order.mixes_grids ? kAlikeRoundBytes : kRoundBytes;
   double const usual = order.mixes_grids ? 1 : kUsualRounds;
-  double const most = std::clamp<double>(bytes / round_bytes, usual, kMostRounds);
-  std::int64_t const least = blocks * (bytes > kRoundBytes ? kLeastLargePiece : kLeastPiece);
+  double const most = std::clamp<double>(bytes / round_bytes, usual, kMaxRounds);
+  std::int64_t const least = blocks * (bytes > kRoundBytes ? kMinLargePiece : kMinPiece);
   return std::clamp<std::int64_t>(jobs / std::max<std::int64_t>(least, 1), 1,
                                   static_cast<std::int64_t>(most));
 }
@@ -358,7 +358,7 @@ Work make_work(Entry const& entry, Problem const& problem, QueryOrder const& ord
 // holds beside what streams through it.
 constexpr double kKeptRoundBytes = 28e6;
 constexpr std::int64_t kCopyingSteps = 12;  // jobs that could be done while levels are copied
-constexpr double kLeastBusy = 0.95;         // blocks, for shares that each are of one run
+constexpr double kMinBusy = 0.95;           // blocks, for shares that each are of one run
 
 void keep_levels_in(Work& work, Entry const& entry, Problem const& problem) {
   std::int64_t const pixel_bytes = group_bytes(entry, problem);
@@ -373,7 +373,7 @@ void keep_levels_in(Work& work, Entry const& entry, Problem const& problem) {
     work.row_units[l] = u32(problem.levels[l].row_tokens * pixel_bytes / kUnitBytes);
   }
   auto const rounds = static_cast<std::int64_t>(
-      std::clamp<double>(std::round(value_bytes(problem) / kKeptRoundBytes), 1, kMostRounds));
+      std::clamp<double>(std::round(value_bytes(problem) / kKeptRoundBytes), 1, kMaxRounds));
   std::int64_t const jobs = work.group_jobs.divisor;
   std::int64_t const runs = std::max<std::int64_t>(work.groups.divisor * problem.batch,
                                                    1);  // none is launched where B is 0
@@ -382,7 +382,7 @@ void keep_levels_in(Work& work, Entry const& entry, Problem const& problem) {
   std::int64_t run_steps = jobs + std::min(kCopyingSteps, jobs / 8);
   std::int64_t share = (run_steps * runs + shares - 1) / shares;
   // Blocks that copy twice are late, so a few had better have nothing.
-  if (static_cast<double>(of_run * runs) >= kLeastBusy * static_cast<double>(shares)) {
+  if (static_cast<double>(of_run * runs) >= kMinBusy * static_cast<double>(shares)) {
     share = (jobs + of_run - 1) / of_run;
     run_steps = share * of_run;
   }

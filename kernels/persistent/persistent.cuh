@@ -10,15 +10,15 @@
 namespace msda::persistent {
 
 // Calls fn with the RowsConfig for what is known at run time.
-template <ValueType kType, Channels kMost, Points kPoints, Spread kSpread, bool kFused,
+template <ValueType kType, Channels kMax, Points kPoints, Spread kSpread, bool kFused,
           bool kGrouped, bool kAligned, class Fn>
 void with_heads(How how, Fn fn) {
 #define MSDA_CONFIG(heads, inputs) \
-  RowsConfig<kType, kMost, kPoints, kSpread, kFused, kGrouped, kAligned, heads, inputs>()
-  if constexpr (kAligned && kMost == d32) {
-    constexpr bool kOneToALine =
-        heads_of_line(kMost, sizeof(typename ValueTraits<kType>::Element)) == 1;
-    if constexpr (kGrouped || kOneToALine) {
+  RowsConfig<kType, kMax, kPoints, kSpread, kFused, kGrouped, kAligned, heads, inputs>()
+  if constexpr (kAligned && kMax == d32) {
+    constexpr bool kOnePerLine =
+        heads_of_line(kMax, sizeof(typename ValueTraits<kType>::Element)) == 1;
+    if constexpr (kGrouped || kOnePerLine) {
       if (how.heads == heads_8 && how.inputs == inputs_f32)
         return fn(MSDA_CONFIG(heads_8, inputs_f32));
       if (how.heads == heads_8) return fn(MSDA_CONFIG(heads_8, inputs_any));
@@ -34,9 +34,9 @@ void with_heads(How how, Fn fn) {
 #undef MSDA_CONFIG
 }
 
-template <ValueType kType, Channels kMost, Points kPoints, Spread kSpread, class Fn>
+template <ValueType kType, Channels kMax, Points kPoints, Spread kSpread, class Fn>
 void with_config(How how, Fn fn) {
-  constexpr bool kCanGroup = heads_of_line(kMost, sizeof(typename ValueTraits<kType>::Element)) > 1;
+  constexpr bool kCanGroup = heads_of_line(kMax, sizeof(typename ValueTraits<kType>::Element)) > 1;
   auto const with_fused = [](bool fused, auto then) {
     if constexpr (keeps_levels(kSpread)) {
       then(std::false_type());
@@ -47,29 +47,29 @@ void with_config(How how, Fn fn) {
   with_fused(how.fused, [&](auto fused) {
     with_bool(how.aligned, [&](auto aligned) {
       with_bool(how.grouped, [&](auto grouped) {
-        with_heads<kType, kMost, kPoints, kSpread, fused, grouped && kCanGroup, aligned>(how, fn);
+        with_heads<kType, kMax, kPoints, kSpread, fused, grouped && kCanGroup, aligned>(how, fn);
       });
     });
   });
 }
 
-template <ValueType kType, Channels kMost, Points kPoints, Spread kSpread>
+template <ValueType kType, Channels kMax, Points kPoints, Spread kSpread>
 struct InstanceOf {
   static void load(How how) {
     for (bool const aligned : {false, true}) {
       for (InputTypes const inputs : {inputs_any, inputs_f32}) {
         how.aligned = aligned;
         how.inputs = inputs;
-        with_config<kType, kMost, kPoints, kSpread>(how, [](auto config) {
+        with_config<kType, kMax, kPoints, kSpread>(how, [](auto config) {
           using Config = decltype(config);
-          load_kernel<persistent_rows<Config>>(Config::kKeepsLevels ? kMostKeptBytes : 0);
+          load_kernel<persistent_rows<Config>>(Config::kKeepsLevels ? kMaxKeptBytes : 0);
         });
       }
     }
   }
 
   static void launch(Params const& p, Work const& work, How how, cudaStream_t stream) {
-    with_config<kType, kMost, kPoints, kSpread>(how, [&](auto config) {
+    with_config<kType, kMax, kPoints, kSpread>(how, [&](auto config) {
       using Config = decltype(config);
       launch_kernel<persistent_rows<Config>>(
           {work.blocks, Config::kThreads, Config::kKeepsLevels ? work.shared_bytes : 0}, stream, p,

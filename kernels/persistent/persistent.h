@@ -86,7 +86,7 @@ struct Instance {
 };
 
 // Each is specialised in a CUDA file of its own.
-template <ValueType kType, Channels kMost, Points kPoints, Spread kSpread>
+template <ValueType kType, Channels kMax, Points kPoints, Spread kSpread>
 Instance instance();
 
 }  // namespace msda::persistent

@@ -14,8 +14,8 @@ struct Shared {
   alignas(16) char records[Config::kThreads / 32][Config::kTables][RecordTable<Config>::kBytes];
   Place places[Config::kPlaces];
   std::uint8_t level_of[Config::kPlaces];
-  std::uint32_t taken[2];  // jobs drawn; where levels are kept, in turn of each piece
-  std::uint32_t pieces[kMostRounds + 1];  // the block's: the first job of each; behind them `jobs`
+  std::uint32_t taken[2];                // jobs drawn; where levels are kept, in turn of each piece
+  std::uint32_t pieces[kMaxRounds + 1];  // the block's: the first job of each; behind them `jobs`
 };
 
 // What a lane has of a row before it works on a chunk: the points that it prepares. Fused: also
@@ -80,7 +80,7 @@ struct RowSoftmax {
   }
 
   // Larger exponents move the reference: a power of this, times a value, fits the sums.
-  static constexpr float kMostExponent = kHalves ? 3.0f : 16.0f;
+  static constexpr float kMaxExponent = kHalves ? 3.0f : 16.0f;
 
  private:
   static constexpr float kLog2OfE = 1.44269504f;
@@ -239,10 +239,10 @@ class RowReader {
       exponents[t] = softmax_.exponent(logits[t]);
       largest = fmaxf(largest, exponents[t]);
     }
-    if (__any_sync(0xffffffffu, largest > Softmax::kMostExponent)) {
+    if (__any_sync(0xffffffffu, largest > Softmax::kMaxExponent)) {
       // Of the rows that have one; the others' factor is the power of 0, which is 1.
       float const top = largest_of_row(logits), before = softmax_.reference;
-      if (softmax_.exponent(top) > Softmax::kMostExponent)
+      if (softmax_.exponent(top) > Softmax::kMaxExponent)
         softmax_.reference = Softmax::reference_for(top);
       float const factor = Softmax::power(__fsub_rn(before, softmax_.reference));
       softmax_.sum = __fmul_rn(softmax_.sum, factor);

@@ -16,7 +16,7 @@ struct Format {
   std::string_view name;
   int bytes;
   int mantissa_bits;
-  int least_exponent;  // of a normal number
+  int min_exponent;  // of a normal number
   int bias;
   std::uint32_t largest_finite;  // bits; what is above becomes `overflow`
   std::uint32_t overflow;        // infinity, or NaN where there is none
@@ -49,7 +49,7 @@ double decode_narrow(Format const& format, std::uint32_t bits) {
   std::uint32_t const hidden = 1u << format.mantissa_bits;
   std::uint32_t const mantissa = magnitude & (hidden - 1);
   int const exponent = static_cast<int>(magnitude >> format.mantissa_bits);
-  return sign * (exponent == 0 ? std::ldexp(mantissa, format.least_exponent - format.mantissa_bits)
+  return sign * (exponent == 0 ? std::ldexp(mantissa, format.min_exponent - format.mantissa_bits)
                                : std::ldexp(hidden + mantissa,
                                             exponent - format.bias - format.mantissa_bits));
 }
@@ -59,14 +59,14 @@ std::uint32_t encode_narrow(Format const& format, double value) {
   if (std::isnan(value)) return sign | format.nan;
   double const magnitude = std::fabs(value);
   if (std::isinf(magnitude)) return sign | format.overflow;
-  int const exponent = magnitude == 0 ? format.least_exponent
-                                      : std::max(std::ilogb(magnitude), format.least_exponent);
+  int const exponent =
+      magnitude == 0 ? format.min_exponent : std::max(std::ilogb(magnitude), format.min_exponent);
   // In units of the last place rounding is to an integer. The bits of a subnormal number are that
   // integer, and each higher binade continues the count, so a carry needs no case of its own.
   auto const units = static_cast<std::uint64_t>(
       std::nearbyint(std::ldexp(magnitude, format.mantissa_bits - exponent)));
-  std::uint64_t const bits = units + (static_cast<std::uint64_t>(exponent - format.least_exponent)
-                                      << format.mantissa_bits);
+  std::uint64_t const bits =
+      units + (static_cast<std::uint64_t>(exponent - format.min_exponent) << format.mantissa_bits);
   return sign |
          (bits <= format.largest_finite ? static_cast<std::uint32_t>(bits) : format.overflow);
 }
@@ -117,7 +117,7 @@ double unit_roundoff(msda_dtype type) {
 double half_ulp(msda_dtype type, double value) { return HalfUlp(type)(value); }
 
 HalfUlp::HalfUlp(msda_dtype type)
-    : least_normal_(std::ldexp(1.0, format_of(type).least_exponent)),
+    : min_normal_(std::ldexp(1.0, format_of(type).min_exponent)),
       unit_roundoff_(unit_roundoff(type)) {}
 
 double round_to_type(msda_dtype type, double value) {

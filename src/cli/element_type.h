@@ -36,11 +36,11 @@ class HalfUlp {
   double operator()(double value) const {
     constexpr std::uint64_t kExponent = 0x7FF0000000000000u;
     auto const power = bit_cast<double>(bit_cast<std::uint64_t>(value) & kExponent);
-    return std::isfinite(value) ? std::max(power, least_normal_) * unit_roundoff_ : 0.0;
+    return std::isfinite(value) ? std::max(power, min_normal_) * unit_roundoff_ : 0.0;
   }
 
  private:
-  double least_normal_;
+  double min_normal_;
   double unit_roundoff_;
 };
 // `value` as the type stores it.

@@ -53,8 +53,8 @@ auto whole32(std::int32_t least, std::int32_t most) {
 constexpr std::int32_t kAnyInt32 = std::numeric_limits<std::int32_t>::max();
 
 std::int64_t flush_size(std::string const& text) {
-  constexpr std::int64_t kMostMebibytes = std::int64_t{1} << 20;
-  return parse_integer(text, 0, kMostMebibytes);
+  constexpr std::int64_t kMaxMebibytes = std::int64_t{1} << 20;
+  return parse_integer(text, 0, kMaxMebibytes);
 }
 
 std::string as_it_is(std::string const& text) { return text; }

@@ -8,9 +8,9 @@ namespace msda::cli {
 namespace {
 
 constexpr std::size_t kMebibyte = std::size_t{1} << 20;
-constexpr std::size_t kLeastFlushBytes = 64 * kMebibyte;
+constexpr std::size_t kMinFlushBytes = 64 * kMebibyte;
 // What a machine reports may be the cache of far more cores than can be used here.
-constexpr std::size_t kMostFlushBytes = 256 * kMebibyte;
+constexpr std::size_t kMaxFlushBytes = 256 * kMebibyte;
 
 }  // namespace
 
@@ -25,8 +25,8 @@ TimingOptions timing_options(Options const& options, std::size_t default_flush_b
 }
 
 std::size_t bench_flush_bytes(Options const& options) {
-  if (options.device >= 0) return kMostFlushBytes;
-  return std::clamp(2 * last_level_cache_bytes(), kLeastFlushBytes, kMostFlushBytes);
+  if (options.device >= 0) return kMaxFlushBytes;
+  return std::clamp(2 * last_level_cache_bytes(), kMinFlushBytes, kMaxFlushBytes);
 }
 
 unsigned used_threads(Options const& options) {

@@ -49,16 +49,16 @@ std::uint32_t encode_ieee(Narrow format, double value) {
   if (std::isnan(value)) return sign | infinity | (1u << (format.mantissa_bits - 1));
   double const magnitude = std::fabs(value);
   if (std::isinf(magnitude)) return sign | infinity;
-  int const least_exponent = 1 - format.bias();
+  int const min_exponent = 1 - format.bias();
   int const exponent =
-      magnitude == 0 ? least_exponent : std::max(std::ilogb(magnitude), least_exponent);
+      magnitude == 0 ? min_exponent : std::max(std::ilogb(magnitude), min_exponent);
   // In units of the last place the rounding is to an integer. The bits of a subnormal are that
   // integer; those of a normal number continue it, one binade of 2^mantissa_bits integers after the
   // other, so a carry into the next binade, or into infinity, needs no case of its own.
   auto const units = static_cast<std::uint64_t>(
       std::nearbyint(std::ldexp(magnitude, format.mantissa_bits - exponent)));
   std::uint64_t const bits =
-      units + (static_cast<std::uint64_t>(exponent - least_exponent) << format.mantissa_bits);
+      units + (static_cast<std::uint64_t>(exponent - min_exponent) << format.mantissa_bits);
   return sign | static_cast<std::uint32_t>(bits < infinity ? bits : infinity);
 }
 

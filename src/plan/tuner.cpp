@@ -16,17 +16,17 @@ constexpr double kComparisonShare = 0.75;
 constexpr double kFrontRunner = 10;
 
 constexpr int kFewestRuns = 3;         // that a median is taken of
-constexpr int kMostRounds = 15;        // each runs every contender once
+constexpr int kMaxRounds = 15;         // each runs every contender once
 constexpr int kConfirmRounds = 7;      // of the winner and the heuristic's choice alone
 constexpr double kHopeless = 3;        // times the best one's: not worth a second look
 constexpr double kFallsBehind = 1.15;  // times the best median: out of the following rounds
 
 // A gain below this is not worth another kernel, however steady the runs are.
-constexpr double kLeastGain = 0.02;
+constexpr double kMinGain = 0.02;
 
 // Short kernels are run back to back, so that neither a clock's step nor a launch is what is timed.
 constexpr double kSampleUs = 200;
-constexpr double kMostRepeats = 20;
+constexpr double kMaxRepeats = 20;
 
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
@@ -55,8 +55,8 @@ struct Contender {
 
   bool has_median() const { return !has_failed && runs_us.size() >= kFewestRuns; }
   int repeats() const {
-    return typical_us > 0 ? static_cast<int>(std::clamp(kSampleUs / typical_us, 1.0, kMostRepeats))
-                          : static_cast<int>(kMostRepeats);
+    return typical_us > 0 ? static_cast<int>(std::clamp(kSampleUs / typical_us, 1.0, kMaxRepeats))
+                          : static_cast<int>(kMaxRepeats);
   }
 };
 
@@ -149,7 +149,7 @@ class Contest {
   // Runs all contenders in turn, so that what changes with time meets all of them alike; every
   // other round backwards, so that none always comes after the same one.
   void compare() {
-    for (int round = 0; round < kMostRounds; ++round) {
+    for (int round = 0; round < kMaxRounds; ++round) {
       if (contenders_.size() == 1 && round >= kFewestRuns) return;
       for (std::size_t i = 0; i < contenders_.size(); ++i) {
         std::size_t const at = round % 2 == 0 ? i : contenders_.size() - 1 - i;
@@ -230,8 +230,7 @@ Choice choose_by_time(std::span<const double> predicted_us, double budget_ms, Tr
 
 bool is_clearly_faster(std::span<const double> challenger_us, std::span<const double> other_us) {
   double const other = median(other_us);
-  double const noise =
-      std::max({kLeastGain * other, deviation(challenger_us), deviation(other_us)});
+  double const noise = std::max({kMinGain * other, deviation(challenger_us), deviation(other_us)});
   return other - median(challenger_us) > noise;
 }
 

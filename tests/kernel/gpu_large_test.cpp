@@ -144,7 +144,7 @@ struct LargeResults {
   std::map<std::int64_t, double> grad_value;
   // The most that is added up for an element of grad_value, in units of what all terms are
   // multiples of.
-  double most_units() const {
+  double max_units() const {
     double most = 0;
     for (auto const& [element, magnitude] : magnitudes_) most = std::max(most, magnitude);
     return most * 32;  // a weight of a half, a sixteenth of a pixel
@@ -355,7 +355,7 @@ void check_kernel(TestHandle const& handle, ProblemShape const& shape, std::stri
 void check_case(TestHandle const& handle, ProblemShape shape) {
   LargeData const data(shape);
   LargeResults const expected(data);
-  REQUIRE(expected.most_units() < (1 << 24));  // sums in float32 are exact
+  REQUIRE(expected.max_units() < (1 << 24));  // sums in float32 are exact
   LargeInputs const inputs(data);
   ResultList const results = results_of(data, expected);
   std::vector<std::string> checked;

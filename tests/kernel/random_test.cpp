@@ -76,7 +76,7 @@ void print(const char* operation, Record const& record) {
 }
 
 // How many of `count` problems each kernel has to take at least: they are drawn for that.
-int least_runs(std::uint64_t count) { return static_cast<int>(count / kRandomPeriod); }
+int min_runs(std::uint64_t count) { return static_cast<int>(count / kRandomPeriod); }
 
 void check_forward(TestHandle const& handle, RandomRange const& range) {
   Record record;
@@ -90,7 +90,7 @@ void check_forward(TestHandle const& handle, RandomRange const& range) {
   if (range.count >= 100) CHECK(telling > range.count / 2);  // else too few to expect anything
   for (std::string const& id : kernel_ids(handle)) {
     if (is_for_gpu(id) != handle.on_gpu()) continue;
-    CHECK_MESSAGE(record[id].runs >= least_runs(range.count), id);
+    CHECK_MESSAGE(record[id].runs >= min_runs(range.count), id);
   }
 }
 
@@ -106,7 +106,7 @@ void check_backward(TestHandle const& handle, RandomRange const& range) {
   CHECK(runs >= static_cast<int>(range.count));  // each problem by one kernel at least
   for (std::string const& id : kernel_ids(handle)) {
     if (is_for_gpu(id) != handle.on_gpu() || !does_backward(id)) continue;
-    CHECK_MESSAGE(record[id].runs >= least_runs(range.count), id);
+    CHECK_MESSAGE(record[id].runs >= min_runs(range.count), id);
   }
 }
 

@@ -40,7 +40,7 @@ bool is_packed(ProblemShape const& shape, TensorId id) {
 
 // Of kernels that work on whole rows; `multiple` is what the channels have to be one of.
 std::string row_reason(std::string const& kernel_id, ProblemShape const& shape,
-                       std::int64_t multiple, std::int64_t least_points, std::int64_t most_points) {
+                       std::int64_t multiple, std::int64_t min_points, std::int64_t max_points) {
   if (shape.backward()) return "does not do this operation";
   if (shape.coord_dtype == MSDA_F64) return "does not take this coord_dtype";
   if (shape.weight_dtype == MSDA_F64) return "does not take this weight_dtype";
@@ -59,8 +59,7 @@ std::string row_reason(std::string const& kernel_id, ProblemShape const& shape,
       return "does not take these point counts";
     }
   }
-  if ((any && shape.point_total() > (few ? 8 : most_points)) ||
-      shape.point_total() < least_points) {
+  if ((any && shape.point_total() > (few ? 8 : max_points)) || shape.point_total() < min_points) {
     return "does not take these point counts";
   }
   TensorId const coord = shape.fused() ? TensorId::kOffset : TensorId::kCoord;
@@ -105,7 +104,7 @@ std::string keeping_reason(ProblemShape const& shape) {
 }
 
 // Of a level. Fewer where rows of 64 bytes do not come in pairs.
-std::int64_t most_pixels_in_halves(std::string const& kernel_id, ProblemShape const& shape) {
+std::int64_t max_pixels_in_halves(std::string const& kernel_id, ProblemShape const& shape) {
   std::int64_t const channels = std::stoll(part_of(kernel_id, 3).substr(1));
   std::int64_t const row_bytes = channels * dtype_bytes(shape.value_dtype);
   return row_bytes == 64 && shape.head_count % 2 != 0 ? 1 << 16 : 1 << 17;
@@ -120,7 +119,7 @@ std::string in_halves_reason(std::string const& kernel_id, ProblemShape const& s
   if (shape.math_mode != MSDA_MATH_FAST) return "does not do this math_mode";
   for (LevelShape const& level : shape.levels) {
     std::int64_t const row_tokens = level.width + 2 * shape.value_border;
-    if (row_tokens * level.height > most_pixels_in_halves(kernel_id, shape)) {
+    if (row_tokens * level.height > max_pixels_in_halves(kernel_id, shape)) {
       return "does not take these levels";
     }
   }

@@ -5,7 +5,7 @@
 namespace msda::test {
 namespace {
 
-constexpr unsigned kThreads = 256, kMostBlocks = 64;
+constexpr unsigned kThreads = 256, kMaxBlocks = 64;
 
 // splitmix64's finalizer: S. Vigna, public domain.
 __device__ std::uint64_t mixed(std::uint64_t z) {
@@ -32,7 +32,7 @@ bool launch_result_hash(const void* data, std::size_t bytes, std::uint64_t salt,
   static_assert(sizeof(std::uint64_t) == sizeof(unsigned long long), "what atomicAdd takes");
   if (bytes == 0) return true;
   std::size_t const wanted = (bytes + kThreads - 1) / kThreads;
-  auto const blocks = static_cast<unsigned>(wanted < kMostBlocks ? wanted : kMostBlocks);
+  auto const blocks = static_cast<unsigned>(wanted < kMaxBlocks ? wanted : kMaxBlocks);
   add_hash<<<blocks, kThreads, 0, static_cast<cudaStream_t>(stream)>>>(
       static_cast<const unsigned char*>(data), bytes, salt,
       reinterpret_cast<unsigned long long*>(sum));

@@ -77,7 +77,7 @@ struct Least {
   Turns turns = {1 << 30, 1 << 30};
 };
 
-Least least_turns(Variant const& variant, ProblemShape const& shape, std::int32_t limit) {
+Least min_turns(Variant const& variant, ProblemShape const& shape, std::int32_t limit) {
   ProblemView const view(shape);
   Problem const problem = api::canonical_problem(&view.c, std::pmr::new_delete_resource());
   Device const device = h200_limited_to(limit);
@@ -102,7 +102,7 @@ TEST_CASE("cases with a sm_count_limit give every block several pieces") {
     for (std::int32_t const limit : item.sm_count_limits) {
       for (ProblemShape const& shape : item.shapes()) {
         for (Variant const& variant : persistent_family().variants) {
-          Least const least = least_turns(variant, shape, limit);
+          Least const least = min_turns(variant, shape, limit);
           if (least.blocks == 0) continue;
           CAPTURE(item.name);
           CAPTURE(variant.id);
@@ -124,7 +124,7 @@ TEST_CASE("each kernel of the persistent family has such cases, with limits of 1
       for (CorpusCase const& item : corpus()) {
         if (std::ranges::count(item.sm_count_limits, limit) == 0) continue;
         for (ProblemShape const& shape : item.shapes()) {
-          if (least_turns(variant, shape, limit).blocks == 0) continue;
+          if (min_turns(variant, shape, limit).blocks == 0) continue;
           ++(shape.fused() ? fused : sampled);
         }
       }
@@ -142,7 +142,7 @@ TEST_CASE("a case that keeps levels has two shares of the work for every block")
     int kernels = 0;
     for (Variant const& variant : persistent_family().variants) {
       if (!keeps_levels(variant.id)) continue;
-      Least const least = least_turns(variant, item.shape, limit);
+      Least const least = min_turns(variant, item.shape, limit);
       if (least.blocks == 0) continue;
       CAPTURE(limit);
       CHECK(least.turns.rounds >= 2);
