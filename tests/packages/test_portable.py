@@ -113,8 +113,9 @@ def test_right_results_on_old_processors(tmp_path, processor):
         system.run_golden(path, emulator)
 
 
-# Without what takes minutes under emulation.
+# Without what takes minutes under emulation, or ran above.
 EMULATED = {"unit": "--test-case-exclude=gradients computed in float32*,of 2000 random problems*,kernels refuse of random*",
+            "contract": "--test-case-exclude=soak,execute allocates nothing,a plan comes back from its bytes*,golden vectors*",
             "kernel": "--test-case=*golden vectors*"}
 
 
