@@ -4,6 +4,7 @@
 #pragma once
 
 #include "core/arena.h"
+#include "core/call.h"
 #include "core/device.h"
 #include "core/problem.h"
 

@@ -62,17 +62,17 @@ Params make_params(Problem const& problem, const LevelParams* far_levels) {
 
 void set_buffers(Params& params, Call const& call) {
   bool const fused = params.reference_dim != 0;
-  params.value = call.value;
-  params.coord = fused ? call.offset : call.coord;
-  params.weight = fused ? call.logit : call.weight;
-  params.reference = call.reference;
-  params.value_scale = call.value_scale;
-  params.output = call.output;
-  params.grad_output = call.grad_output;
-  params.grad_value = call.grad_value;
-  params.grad_coord = fused ? call.grad_offset : call.grad_coord;
-  params.grad_weight = fused ? call.grad_logit : call.grad_weight;
-  params.grad_reference = call.grad_reference;
+  params.value = call[Tensor::kValue];
+  params.coord = call[fused ? Tensor::kOffset : Tensor::kCoord];
+  params.weight = call[fused ? Tensor::kLogit : Tensor::kWeight];
+  params.reference = call[Tensor::kReference];
+  params.value_scale = static_cast<const float*>(call[Tensor::kValueScale]);
+  params.output = call[Tensor::kOutput];
+  params.grad_output = call[Tensor::kGradOutput];
+  params.grad_value = call[Tensor::kGradValue];
+  params.grad_coord = call[fused ? Tensor::kGradOffset : Tensor::kGradCoord];
+  params.grad_weight = call[fused ? Tensor::kGradLogit : Tensor::kGradWeight];
+  params.grad_reference = call[Tensor::kGradReference];
 }
 
 }  // namespace msda

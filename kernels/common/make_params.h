@@ -1,6 +1,7 @@
 // From the canonical problem and call to what kernels are handed.
 #pragma once
 
+#include "core/call.h"
 #include "core/device.h"
 #include "core/problem.h"
 #include "kernels/common/device_array.h"
@@ -22,7 +23,6 @@ class FarLevels {
 };
 
 // Everything but the buffers. far_levels: FarLevels::data().
-// Everything but the buffers.
 Params make_params(Problem const& problem, const LevelParams* far_levels);
 void set_buffers(Params& params, Call const& call);
 

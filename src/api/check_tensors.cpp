@@ -8,44 +8,33 @@
 #include "core/dtype.h"
 #include "core/tensor_sizes.h"
 
+#include <cstring>
+
 namespace msda::api {
 namespace {
 
-// The caller's buffer.
-const void* pointer_of(msda_tensors const& t, Tensor tensor) {
-  switch (tensor) {
-    case Tensor::kValue:
-      return t.value;
-    case Tensor::kCoord:
-      return t.coord;
-    case Tensor::kWeight:
-      return t.weight;
-    case Tensor::kReference:
-      return t.reference;
-    case Tensor::kOffset:
-      return t.offset;
-    case Tensor::kLogit:
-      return t.logit;
-    case Tensor::kValueScale:
-      return t.value_scale;
-    case Tensor::kOutput:
-      return t.output;
-    case Tensor::kGradOutput:
-      return t.grad_output;
-    case Tensor::kGradValue:
-      return t.grad_value;
-    case Tensor::kGradCoord:
-      return t.grad_coord;
-    case Tensor::kGradWeight:
-      return t.grad_weight;
-    case Tensor::kGradReference:
-      return t.grad_reference;
-    case Tensor::kGradOffset:
-      return t.grad_offset;
-    case Tensor::kGradLogit:
-      return t.grad_logit;
+// Where the buffers are in the caller's struct, by Tensor.
+constexpr std::array<std::size_t, kTensorCount> kFields = {
+    offsetof(msda_tensors, value),          offsetof(msda_tensors, coord),
+    offsetof(msda_tensors, weight),         offsetof(msda_tensors, reference),
+    offsetof(msda_tensors, offset),         offsetof(msda_tensors, logit),
+    offsetof(msda_tensors, value_scale),    offsetof(msda_tensors, output),
+    offsetof(msda_tensors, grad_output),    offsetof(msda_tensors, grad_value),
+    offsetof(msda_tensors, grad_coord),     offsetof(msda_tensors, grad_weight),
+    offsetof(msda_tensors, grad_reference), offsetof(msda_tensors, grad_offset),
+    offsetof(msda_tensors, grad_logit),
+};
+
+Call call_of(msda_tensors const& t, msda_stream stream) {
+  Call call;
+  auto const* const fields = reinterpret_cast<const std::byte*>(&t);
+  for (std::size_t i = 0; i < kFields.size(); ++i) {
+    std::memcpy(&call.buffers[i], fields + kFields[i], sizeof(void*));
   }
-  fail(MSDA_ERROR_INTERNAL, "no tensor {}", static_cast<int>(tensor));
+  call.workspace = static_cast<std::byte*>(t.workspace);
+  call.workspace_bytes = t.workspace_bytes;
+  call.stream = stream;
+  return call;
 }
 
 // A gradient of inputs that the plan does not have would silently stay unwritten.
@@ -129,35 +118,16 @@ Call CallRules::check(const msda_tensors* tensors, msda_stream stream) const {
   }
   if (is_backward_) check_gradients_asked(is_fused_, t);
 
+  Call const call = call_of(t, stream);
   std::array<Span, kTensorCount + 1> spans;  // the workspace last
   std::size_t count = 0;
   for (std::size_t i = 0; i < count_; ++i) {
-    const void* const pointer = pointer_of(t, rules_[i].tensor);
+    const void* const pointer = call[rules_[i].tensor];
     if (!rules_[i].is_optional || pointer != nullptr) spans[count++] = span_of(rules_[i], pointer);
   }
   if (workspace_bytes_ > 0) spans[count++] = workspace_of(t);
   check_overlap(spans.data(), count);
   for (std::size_t i = 0; i < count; ++i) check_memory(spans[i], accepted_[i]);
-
-  Call call;
-  call.value = t.value;
-  call.coord = t.coord;
-  call.weight = t.weight;
-  call.reference = t.reference;
-  call.offset = t.offset;
-  call.logit = t.logit;
-  call.value_scale = t.value_scale;
-  call.output = t.output;
-  call.grad_output = t.grad_output;
-  call.grad_value = t.grad_value;
-  call.grad_coord = t.grad_coord;
-  call.grad_weight = t.grad_weight;
-  call.grad_reference = t.grad_reference;
-  call.grad_offset = t.grad_offset;
-  call.grad_logit = t.grad_logit;
-  call.workspace = static_cast<std::byte*>(t.workspace);
-  call.workspace_bytes = t.workspace_bytes;
-  call.stream = stream;
   return call;
 }
 

@@ -2,6 +2,7 @@
 // little left to do.
 #pragma once
 
+#include "core/call.h"
 #include "core/device.h"
 #include "core/problem.h"
 #include "core/tensor_sizes.h"

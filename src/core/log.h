@@ -5,7 +5,7 @@
 
 #include <fmt/core.h>
 
-#include <string_view>
+#include <cstring>
 
 namespace msda {
 
@@ -18,8 +18,9 @@ struct Log {
     return function != nullptr && message_level <= level;
   }
 
-  void text(msda_log_level message_level, std::string_view message) const {
-    write(message_level, "{}", message);
+  // A text that ends in a NUL, as it is: allocates nothing, so that an error can always be told.
+  void text(msda_log_level message_level, const char* message) const noexcept {
+    if (wants(message_level)) function(user, message_level, message, std::strlen(message));
   }
 
   template <typename... Arguments>

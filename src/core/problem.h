@@ -4,7 +4,6 @@
 
 #include <msda.h>
 
-#include <cstddef>
 #include <cstdint>
 #include <memory_resource>
 #include <vector>
@@ -65,28 +64,6 @@ struct Problem {
 
   bool fused() const { return input_mode == MSDA_INPUT_FUSED; }
   bool backward() const { return operation == MSDA_BACKWARD; }
-};
-
-// One call's buffers, already checked against the problem.
-struct Call {
-  const void* value = nullptr;         // [B][S][M][D]
-  const void* coord = nullptr;         // [B][Q][M][K][2]   sampled
-  const void* weight = nullptr;        // [B][Q][M][K]      sampled
-  const void* reference = nullptr;     // [B][Q][L][2|4]    fused, packed
-  const void* offset = nullptr;        // [B][Q][M][K][2]   fused
-  const void* logit = nullptr;         // [B][Q][M][K]      fused
-  const float* value_scale = nullptr;  // [M] or null
-  void* output = nullptr;              // [B][Q][M][D]
-  const void* grad_output = nullptr;   // [B][Q][M][D]
-  void* grad_value = nullptr;          // [B][S][M][D]      packed, as are all gradients below
-  void* grad_coord = nullptr;          // [B][Q][M][K][2]
-  void* grad_weight = nullptr;         // [B][Q][M][K]
-  void* grad_reference = nullptr;      // [B][Q][L][2|4]
-  void* grad_offset = nullptr;         // [B][Q][M][K][2]
-  void* grad_logit = nullptr;          // [B][Q][M][K]
-  std::byte* workspace = nullptr;
-  std::size_t workspace_bytes = 0;
-  msda_stream stream = nullptr;
 };
 
 }  // namespace msda

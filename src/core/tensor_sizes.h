@@ -2,32 +2,13 @@
 // buffer checks all walk it.
 #pragma once
 
+#include "core/call.h"
 #include "core/problem.h"
 
-#include <array>
 #include <cstdint>
 #include <string_view>
 
 namespace msda {
-
-enum class Tensor : std::int32_t {
-  kValue,
-  kCoord,
-  kWeight,
-  kReference,
-  kOffset,
-  kLogit,
-  kValueScale,
-  kOutput,
-  kGradOutput,
-  kGradValue,
-  kGradCoord,
-  kGradWeight,
-  kGradReference,
-  kGradOffset,
-  kGradLogit,
-};
-inline constexpr int kTensorCount = 15;
 
 struct TensorShape {
   std::string_view name;

@@ -257,6 +257,46 @@ TEST_CASE("every allocation of the library's own fails in turn, on the GPU" * ne
   fail_own_allocations(gpu_options());
 }
 
+// Of a length for which the log's formatting would have to allocate.
+TEST_CASE("a long error reaches the log where memory runs out" *
+          doctest::skip(!can_fail_allocations())) {
+  std::string told;
+  told.reserve(2000);
+  msda_handle_options options = cpu_options(1);
+  options.log_level = MSDA_LOG_ERROR;
+  options.log_user = &told;
+  options.log_fn = [](void* user, msda_log_level, const char* message, std::size_t length) {
+    static_cast<std::string*>(user)->assign(message, length);
+  };
+  TestHandle const handle(options);
+  std::string const long_id(900, 'x');
+  msda_plan_options plan_options{};
+  plan_options.struct_size = sizeof(plan_options);
+  plan_options.mode = MSDA_PLAN_FORCED;
+  plan_options.kernel_id = long_id.c_str();
+  ProblemView const view(corpus_case("encoder_grid").shape);
+  int out_of_memory = 0;
+  for (std::int64_t k = 1;; ++k) {
+    CAPTURE(k);
+    REQUIRE(k < 1000);
+    msda_plan* plan = nullptr;
+    msda_status status = MSDA_SUCCESS;
+    bool has_failed = false;
+    {
+      AllocationFault const fault(k);
+      status = msda_plan_create(handle.get(), &view.c, &plan_options, &plan);
+      has_failed = fault.happened();
+    }
+    CHECK(told == msda_last_error());
+    out_of_memory += status == MSDA_ERROR_OUT_OF_MEMORY ? 1 : 0;
+    if (has_failed) continue;
+    CHECK(status == MSDA_ERROR_INVALID_ARGUMENT);
+    CHECK(told.size() > 900);
+    CHECK(out_of_memory > 0);
+    return;
+  }
+}
+
 TEST_CASE("execute allocates nothing") {
   for (std::int32_t const threads : {1, 3}) {
     TestHandle const handle(threads);

@@ -28,8 +28,8 @@ class Worker {
  private:
   double value_at(std::int64_t b, std::int64_t token, std::int64_t m, std::int64_t d) const {
     if (token < 0) return 0;
-    double const scale = call_.value_scale == nullptr ? 1.0 : call_.value_scale[m];
-    return scale * load_element(problem_.value_dtype, call_.value,
+    double const scale = call_.scale_of(m);
+    return scale * load_element(problem_.value_dtype, call_[Tensor::kValue],
                                 b * problem_.value.batch + token * problem_.value.row +
                                     m * problem_.value.head + d);
   }
@@ -38,7 +38,8 @@ class Worker {
   }
   void read_grad_output(std::int64_t b, std::int64_t q, std::int64_t m) {
     for (std::int64_t d = 0; d < problem_.head_dim; ++d) {
-      vector_[d] = load_element(problem_.output_dtype, call_.grad_output, output_row(b, q, m) + d);
+      vector_[d] =
+          load_element(problem_.output_dtype, call_[Tensor::kGradOutput], output_row(b, q, m) + d);
     }
   }
   struct PointGrad {
@@ -76,7 +77,8 @@ void Worker::forward(std::int64_t b, std::int64_t q, std::int64_t m) {
     }
   }
   for (std::int64_t d = 0; d < problem_.head_dim; ++d) {
-    store_element(problem_.output_dtype, call_.output, output_row(b, q, m) + d, vector_[d]);
+    store_element(problem_.output_dtype, call_[Tensor::kOutput], output_row(b, q, m) + d,
+                  vector_[d]);
   }
 }
 
@@ -117,10 +119,11 @@ void Worker::store_fused(std::int64_t l, std::int64_t k, std::int64_t row,
   double* const sum = reference_grad + l * R;
   if (R == 4) {
     for (int i = 0; i < 2; ++i) {
-      double const size =
-          load_element(problem_.coord_dtype, call_.reference, (reference_row + l) * R + 2 + i);
+      double const size = load_element(problem_.coord_dtype, call_[Tensor::kReference],
+                                       (reference_row + l) * R + 2 + i);
       double const per_point = 0.5 / static_cast<double>(level.point_count);
-      double const offset = load_element(problem_.coord_dtype, call_.offset, row + 2 * k + i);
+      double const offset =
+          load_element(problem_.coord_dtype, call_[Tensor::kOffset], row + 2 * k + i);
       scale[i] = size * per_point;
       double const coord_grad = i == 0 ? grad.x : grad.y;
       if (coord_grad != 0) sum[2 + i] += coord_grad * offset * per_point;
@@ -139,7 +142,7 @@ void Worker::store_logit_grad(std::int64_t row) {
   for (std::int64_t k = 0; k < problem_.point_total; ++k)
     mean += points_.weight[k] * weight_grad_[k];
   for (std::int64_t k = 0; k < problem_.point_total; ++k) {
-    store_optional(problem_.weight_dtype, call_.grad_logit, row * problem_.point_total + k,
+    store_optional(problem_.weight_dtype, call_[Tensor::kGradLogit], row * problem_.point_total + k,
                    points_.weight[k] * (weight_grad_[k] - mean));
   }
 }
@@ -153,7 +156,7 @@ void Worker::head_backward(std::int64_t b, std::int64_t q, std::int64_t m, doubl
   std::int64_t const reference_row = (b * problem_.query_count + q) * level_count;
   read_points(problem_, call_, b, q, m, points_);
   read_grad_output(b, q, m);
-  void* const coord_out = problem_.fused() ? call_.grad_offset : call_.grad_coord;
+  void* const coord_out = call_[problem_.fused() ? Tensor::kGradOffset : Tensor::kGradCoord];
   for (std::int64_t l = 0; l < level_count; ++l) {
     Level const& level = problem_.levels[static_cast<std::size_t>(l)];
     for (std::int64_t k = level.point_start; k < level.point_start + level.point_count; ++k) {
@@ -165,7 +168,8 @@ void Worker::head_backward(std::int64_t b, std::int64_t q, std::int64_t m, doubl
       store_optional(problem_.coord_dtype, coord_out, 2 * (packed_row * K + k), points_.x[k]);
       store_optional(problem_.coord_dtype, coord_out, 2 * (packed_row * K + k) + 1, points_.y[k]);
       if (problem_.fused()) continue;
-      store_optional(problem_.weight_dtype, call_.grad_weight, packed_row * K + k, grad.weight);
+      store_optional(problem_.weight_dtype, call_[Tensor::kGradWeight], packed_row * K + k,
+                     grad.weight);
     }
   }
   if (problem_.fused()) store_logit_grad(packed_row);
@@ -177,14 +181,14 @@ void Worker::backward_points(std::int64_t b, std::int64_t q, double* reference_g
   std::fill_n(reference_grad, count, 0.0);
   for (std::int64_t m = 0; m < problem_.head_count; ++m) head_backward(b, q, m, reference_grad);
   for (std::int64_t i = 0; i < count; ++i) {
-    store_optional(problem_.coord_dtype, call_.grad_reference,
+    store_optional(problem_.coord_dtype, call_[Tensor::kGradReference],
                    (b * problem_.query_count + q) * count + i, reference_grad[i]);
   }
 }
 
 void Worker::backward_value(std::int64_t b, std::int64_t q, std::int64_t m, double* head_grad) {
   std::int64_t const D = problem_.head_dim;
-  double const scale = call_.value_scale == nullptr ? 1.0 : call_.value_scale[m];
+  double const scale = call_.scale_of(m);
   read_points(problem_, call_, b, q, m, points_);
   read_grad_output(b, q, m);
   for (Level const& level : problem_.levels) {
@@ -241,17 +245,17 @@ void backward_value(Problem const& problem, Call const& call, Scratch const& scr
     }
     for (std::int64_t s = 0; s < S; ++s) {
       for (std::int64_t d = 0; d < D; ++d) {
-        store_element(problem.grad_value_dtype, call.grad_value, ((b * S + s) * M + m) * D + d,
-                      head_grad[s * D + d]);
+        store_element(problem.grad_value_dtype, call[Tensor::kGradValue],
+                      ((b * S + s) * M + m) * D + d, head_grad[s * D + d]);
       }
     }
   });
 }
 
 bool wants_point_grads(Call const& call) {
-  return call.grad_coord != nullptr || call.grad_weight != nullptr ||
-         call.grad_reference != nullptr || call.grad_offset != nullptr ||
-         call.grad_logit != nullptr;
+  return call[Tensor::kGradCoord] != nullptr || call[Tensor::kGradWeight] != nullptr ||
+         call[Tensor::kGradReference] != nullptr || call[Tensor::kGradOffset] != nullptr ||
+         call[Tensor::kGradLogit] != nullptr;
 }
 
 }  // namespace
@@ -284,7 +288,7 @@ void run_forward(Problem const& problem, Call const& call, Scratch const& scratc
 void run_backward(Problem const& problem, Call const& call, Scratch const& scratch,
                   ThreadPool& pool) {
   std::int64_t const Q = problem.query_count;
-  if (call.grad_value != nullptr) backward_value(problem, call, scratch, pool);
+  if (call[Tensor::kGradValue] != nullptr) backward_value(problem, call, scratch, pool);
   if (!wants_point_grads(call)) return;
   for_items(problem.batch * Q, scratch, pool, [&](std::int64_t item, double* row) {
     double* const reference_grad = row + 4 * problem.point_total + problem.head_dim;

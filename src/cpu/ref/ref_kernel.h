@@ -1,11 +1,12 @@
 // The two computations of the reference family.
 #pragma once
 
-#include <cstdint>
-
 #include "core/arena.h"
+#include "core/call.h"
 #include "core/problem.h"
 #include "cpu/thread_pool.h"
+
+#include <cstdint>
 
 namespace msda::ref {
 

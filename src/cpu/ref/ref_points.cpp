@@ -16,9 +16,9 @@ std::int64_t row_offset(Strides const& strides, std::int64_t b, std::int64_t q, 
 void read_sampled(Problem const& problem, Call const& call, std::int64_t coord_row,
                   std::int64_t weight_row, Points const& points) {
   for (std::int64_t k = 0; k < problem.point_total; ++k) {
-    points.x[k] = load_element(problem.coord_dtype, call.coord, coord_row + 2 * k);
-    points.y[k] = load_element(problem.coord_dtype, call.coord, coord_row + 2 * k + 1);
-    points.weight[k] = load_element(problem.weight_dtype, call.weight, weight_row + k);
+    points.x[k] = load_element(problem.coord_dtype, call[Tensor::kCoord], coord_row + 2 * k);
+    points.y[k] = load_element(problem.coord_dtype, call[Tensor::kCoord], coord_row + 2 * k + 1);
+    points.weight[k] = load_element(problem.weight_dtype, call[Tensor::kWeight], weight_row + k);
   }
 }
 
@@ -27,7 +27,7 @@ void read_softmax(Problem const& problem, Call const& call, std::int64_t weight_
   std::int64_t const K = problem.point_total;
   double largest = -std::numeric_limits<double>::infinity();
   for (std::int64_t k = 0; k < K; ++k) {
-    weight[k] = load_element(problem.weight_dtype, call.logit, weight_row + k);
+    weight[k] = load_element(problem.weight_dtype, call[Tensor::kLogit], weight_row + k);
     largest = std::max(largest, weight[k]);
   }
   double sum = 0;
@@ -45,12 +45,13 @@ void read_fused(Problem const& problem, Call const& call, std::int64_t reference
     Level const& level = problem.levels[static_cast<std::size_t>(l)];
     double reference[4] = {};
     for (std::int64_t i = 0; i < problem.reference_dim; ++i) {
-      reference[i] = load_element(problem.coord_dtype, call.reference,
+      reference[i] = load_element(problem.coord_dtype, call[Tensor::kReference],
                                   (reference_row + l) * problem.reference_dim + i);
     }
     for (std::int64_t k = level.point_start; k < level.point_start + level.point_count; ++k) {
-      double const dx = load_element(problem.coord_dtype, call.offset, coord_row + 2 * k);
-      double const dy = load_element(problem.coord_dtype, call.offset, coord_row + 2 * k + 1);
+      double const dx = load_element(problem.coord_dtype, call[Tensor::kOffset], coord_row + 2 * k);
+      double const dy =
+          load_element(problem.coord_dtype, call[Tensor::kOffset], coord_row + 2 * k + 1);
       if (problem.reference_dim == 2) {
         points.x[k] = reference[0] + dx / static_cast<double>(level.width);
         points.y[k] = reference[1] + dy / static_cast<double>(level.height);

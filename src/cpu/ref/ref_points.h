@@ -1,6 +1,7 @@
 // Where the points of one (batch, query, head) lie and what their corners weigh, in float64.
 #pragma once
 
+#include "core/call.h"
 #include "core/problem.h"
 
 #include <cstdint>

@@ -41,7 +41,6 @@ struct F8 {
 };
 
 // ---- loads: as many elements as D has lanes
-// -----------------------------------------------------------
 
 template <class D>
 HWY_INLINE hn::Vec<D> load(D d, const float* p) {
@@ -129,7 +128,6 @@ HWY_INLINE void to_floats(const T* from, std::int64_t count, float* to) {
 }
 
 // ---- stores: one rounding, to nearest even; overflow becomes infinity
-// -----------------------------------
 
 // The bits of a bfloat16 in the upper half of each lane; the lower half is to be dropped.
 template <class D>

@@ -28,7 +28,6 @@ constexpr int kRegisters = 16;
 #endif
 
 // ---- groups: the channels that one step loads
-// ------------------------------------------------------------
 
 // As many channels as a vector of at most kCap floats has lanes.
 template <typename T, std::size_t kCap>
@@ -84,7 +83,6 @@ struct Bf16Pairs {
 };
 
 // ---- rows
-// -----------------------------------------------------------------------------------------------
 
 // The sums of kGroups groups of channels. Up to four chains of additions a vector overlap; the
 // order of the additions is fixed by the number of groups alone.
@@ -243,7 +241,7 @@ class HeadGather {
     std::int64_t const last = (end - channel - Group::kChannels) * Group::kElementBytes;
     Sums<Group, kGroups> sums;
     add_points(sums, base_ + static_cast<std::uintptr_t>(channel * Group::kElementBytes), last);
-    sums.store_row(source_.scale, source_.problem.output_dtype, source_.call.output,
+    sums.store_row(source_.scale, source_.problem.output_dtype, source_.call[Tensor::kOutput],
                    source_.output + q * source_.problem.output.row + channel, last);
   }
 

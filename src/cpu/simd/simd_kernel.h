@@ -3,6 +3,7 @@
 // query, head).
 #pragma once
 
+#include "core/call.h"
 #include "core/problem.h"
 #include "cpu/simd/simd_tables.h"
 #include "cpu/simd/simd_targets.h"

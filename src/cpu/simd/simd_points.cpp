@@ -51,7 +51,6 @@ HWY_INLINE const float* as_floats(const T* from, std::int64_t count, float* copy
 }
 
 // ---- attention weights
-// ----------------------------------------------------------------------------------
 
 template <typename T>
 HWY_INLINE void copy_weights(const T* from, std::int64_t count, float* to) {
@@ -69,7 +68,7 @@ HWY_INLINE void copy_weights(const double* from, std::int64_t count, float* to) 
 
 HWY_INLINE void read_weights(HeadSource const& source, std::int64_t row, std::int64_t count,
                              float* to) {
-  const void* const array = source.call.weight;
+  const void* const array = source.call[Tensor::kWeight];
   switch (source.problem.weight_dtype) {
     case MSDA_F32:
       return copy_weights(static_cast<const float*>(array) + row, count, to);
@@ -83,7 +82,6 @@ HWY_INLINE void read_weights(HeadSource const& source, std::int64_t row, std::in
 }
 
 // ---- softmax
-// --------------------------------------------------------------------------------------------
 
 template <typename T>
 HWY_INLINE double largest_of(const T* row, std::int64_t K) {
@@ -164,7 +162,7 @@ HWY_INLINE void softmax(const T* row, std::int64_t K, std::int64_t first, std::i
 
 HWY_INLINE void read_softmax(HeadSource const& source, std::int64_t row, std::int64_t first,
                              std::int64_t count, Corners& corners, float* to) {
-  const void* const array = source.call.logit;
+  const void* const array = source.call[Tensor::kLogit];
   std::int64_t const K = source.problem.point_total;
   switch (source.problem.weight_dtype) {
     case MSDA_F32:
@@ -179,7 +177,6 @@ HWY_INLINE void read_softmax(HeadSource const& source, std::int64_t row, std::in
 }
 
 // ---- coordinates
-// ----------------------------------------------------------------------------------------
 
 // What a level's reference gives each of its points: centre, and half the extent of the box.
 struct References {
@@ -192,7 +189,7 @@ HWY_INLINE void spread_references(HeadSource const& source, std::int64_t q, std:
                                   std::int64_t count, References& to) {
   const Floats d;
   auto const& levels = source.problem.levels;
-  const T* reference = static_cast<const T*>(source.call.reference) + source.reference +
+  const T* reference = static_cast<const T*>(source.call[Tensor::kReference]) + source.reference +
                        q * static_cast<std::int64_t>(levels.size()) * kReference;
   for (std::size_t l = 0; l < levels.size(); ++l, reference += kReference) {
     std::int64_t const begin = std::max(levels[l].point_start - first, std::int64_t{0});
@@ -286,7 +283,8 @@ template <int kReference>
 HWY_INLINE void read_coords(HeadSource const& source, std::int64_t q, const double* coord,
                             std::int64_t first, std::int64_t count, Points& points) {
   auto const& levels = source.problem.levels;
-  const double* reference = static_cast<const double*>(source.call.reference) + source.reference +
+  const double* reference = static_cast<const double*>(source.call[Tensor::kReference]) +
+                            source.reference +
                             q * static_cast<std::int64_t>(levels.size()) * kReference;
   for (std::size_t l = 0; l < levels.size(); ++l, reference += kReference) {
     std::int64_t const begin = std::max(levels[l].point_start - first, std::int64_t{0});
@@ -316,7 +314,6 @@ HWY_INLINE void read_coords(HeadSource const& source, std::int64_t q, const doub
 }
 
 // ---- corners
-// --------------------------------------------------------------------------------------------
 
 template <class V>
 HWY_INLINE void store_weights(V fx, V fy, V weight, std::int64_t i, Corners& corners) {
@@ -399,7 +396,6 @@ HWY_INLINE void find_corners(HeadSource const& source, std::int64_t first, std::
 }
 
 // ---- the function of a plan
-// -----------------------------------------------------------------------------
 
 template <int kReference, typename T>
 void locate(HeadSource const& source, std::int64_t q, std::int64_t first, std::int64_t count,
@@ -413,8 +409,9 @@ void locate(HeadSource const& source, std::int64_t q, std::int64_t first, std::i
   } else {
     read_softmax(source, weight_row, first, count, corners, points.weight);
   }
-  const T* const coord = static_cast<const T*>(kReference == 0 ? call.coord : call.offset) +
-                         source.coord + q * problem.coord.row + 2 * first;
+  const T* const coord =
+      static_cast<const T*>(call[kReference == 0 ? Tensor::kCoord : Tensor::kOffset]) +
+      source.coord + q * problem.coord.row + 2 * first;
   read_coords<kReference>(source, q, coord, first, count, points);
   find_corners(source, first, count, points, corners);
 }

@@ -14,17 +14,17 @@ HeadSource::HeadSource(Problem const& problem_of_all, Call const& call_of_all,
                 problem.reference_dim),
       output(b * problem.output.batch + m * problem.output.head),
       value(0),
-      scale(call.value_scale == nullptr ? 1.0f : call.value_scale[m]),
-      coord_row(rows_of(problem.fused() ? call.offset : call.coord, coord, problem.coord,
-                        2 * problem.point_total, problem.coord_dtype)),
-      weight_row(rows_of(problem.fused() ? call.logit : call.weight, weight, problem.weight,
-                         problem.point_total, problem.weight_dtype)),
-      output_row(
-          rows_of(call.output, output, problem.output, problem.head_dim, problem.output_dtype)) {
+      scale(call.scale_of(m)),
+      coord_row(rows_of(call[problem.fused() ? Tensor::kOffset : Tensor::kCoord], coord,
+                        problem.coord, 2 * problem.point_total, problem.coord_dtype)),
+      weight_row(rows_of(call[problem.fused() ? Tensor::kLogit : Tensor::kWeight], weight,
+                         problem.weight, problem.point_total, problem.weight_dtype)),
+      output_row(rows_of(call[Tensor::kOutput], output, problem.output, problem.head_dim,
+                         problem.output_dtype)) {
   // The two arrays are not one object, so their distance is that of addresses.
   std::int64_t const first =
       (b * problem.value.batch + m * problem.value.head) * dtype_bytes(problem.value_dtype);
-  value = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(call.value) +
+  value = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(call[Tensor::kValue]) +
                                     static_cast<std::uintptr_t>(first) -
                                     reinterpret_cast<std::uintptr_t>(tables.zeros.data()));
 }
