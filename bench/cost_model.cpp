@@ -143,6 +143,7 @@ Device device_of(json const& row) {
     device.ordinal = 0;
     device.sm = row.at("sm");
     device.sm_count = row.at("sm_count");
+    device.shared_bytes_per_block = INT64_MAX;  // what was measured did run
   } else {
     device.thread_count = row.at("threads");
   }

@@ -3,9 +3,12 @@
 #
 #   MSDA_CPU_FAMILY(name)   src/cpu/<name>/*.cpp
 #   MSDA_FAMILY(name)       kernels/<name>/*.cpp, and CUDA files for the rows
-#                           MSDA_VARIANT(arguments..., architecture) of variants.inc, in which
-#                           <name>.cuh is included and MSDA_INSTANTIATE(arguments...) expanded.
-#                           Architecture 75: 75 and everything newer; 90a: that one alone
+#                           MSDA_VARIANT(arguments..., sm, architecture[, flag]) of variants.inc,
+#                           in which <name>.cuh is included and MSDA_INSTANTIATE(arguments..., sm)
+#                           expanded. sm: the least compute capability, 90 for 9.0. Architecture:
+#                           what is compiled for it; 75: 75 and everything newer; 90a: that alone
+#
+# Families of a list in another folder, tests/families/families.inc, all lie there: <folder>/<name>.
 
 # Rows that are compiled in one file. Reading the headers takes as long as one or two kernels; the more rows
 # a file has, the fewer cores a build can use.
@@ -14,20 +17,36 @@ set(MSDA_ROWS_PER_FILE 6)
 function(msda_add_families target list)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/${list}")
   file(STRINGS "${PROJECT_SOURCE_DIR}/${list}" rows REGEX "^MSDA_(CPU_)?FAMILY\\(")
+  cmake_path(GET list PARENT_PATH folder)
+  set(cpu_folder ${folder})
+  if(folder STREQUAL "kernels")
+    set(cpu_folder src/cpu)
+  endif()
   foreach(row IN LISTS rows)
     if(row MATCHES "^MSDA_CPU_FAMILY\\(([a-z_0-9]+)\\)")
       set(family ${CMAKE_MATCH_1})
-      file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/cpu/${family}/*.cpp")
+      file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/${cpu_folder}/${family}/*.cpp")
       target_sources(${target} PRIVATE ${sources})
     elseif(row MATCHES "^MSDA_FAMILY\\(([a-z_0-9]+)\\)")
       if(MSDA_HAS_CUDA)
-        msda_add_cuda_family(${target} ${CMAKE_MATCH_1})
+        msda_add_cuda_family(${target} ${folder}/${CMAKE_MATCH_1})
       endif()
     else()
       message(FATAL_ERROR "${list}: cannot read '${row}'; a row is MSDA_FAMILY(name) or "
         "MSDA_CPU_FAMILY(name), name of a-z, 0-9 and _")
     endif()
   endforeach()
+endfunction()
+
+# The table of the families of a list, which are compiled elsewhere. Apart from everything else, so that
+# the tests can have another one.
+function(msda_add_registry target list)
+  add_library(${target} OBJECT "${PROJECT_SOURCE_DIR}/src/registry.cpp")
+  target_compile_definitions(${target} PRIVATE "MSDA_FAMILIES=\"../${list}\"")
+  target_include_directories(${target} PRIVATE
+    $<TARGET_PROPERTY:msda_objects,INTERFACE_INCLUDE_DIRECTORIES>)
+  target_link_libraries(${target} PRIVATE msda_settings)
+  msda_seed_objects(${target})
 endfunction()
 
 # Those of MSDA_CUDA_ARCHITECTURES that a row is for.
@@ -47,12 +66,13 @@ function(msda_row_architectures result row_architecture)
 endfunction()
 
 # An architecture belongs to a target, not to a file, so every file is a target.
-function(msda_add_cuda_file target family architecture number kernels)
+function(msda_add_cuda_file target folder architecture number kernels)
+  cmake_path(GET folder FILENAME family)
   set(unit ${family}_sm${architecture}_${number})
   set(file "${PROJECT_BINARY_DIR}/gen/kernels/${unit}.cu")
   file(CONFIGURE OUTPUT "${file}" @ONLY CONTENT
-"// From rows of kernels/${family}/variants.inc.
-#include \"kernels/${family}/${family}.cuh\"
+"// From rows of ${folder}/variants.inc.
+#include \"${folder}/${family}.cuh\"
 ${kernels}")
   msda_row_architectures(architectures "${architecture}")
   # Only conversions of float8 differ between 8.6 and 8.9: without them code for 8.6, which runs on both, is the
@@ -77,8 +97,7 @@ ${kernels}")
   target_sources(${target} INTERFACE $<TARGET_OBJECTS:msda_${unit}>)
 endfunction()
 
-function(msda_add_cuda_family target family)
-  set(folder kernels/${family})
+function(msda_add_cuda_family target folder)
   set(list "${PROJECT_SOURCE_DIR}/${folder}/variants.inc")
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${list}")
   file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/${folder}/*.cpp")
@@ -86,12 +105,15 @@ function(msda_add_cuda_family target family)
   file(STRINGS "${list}" rows REGEX "^MSDA_VARIANT\\(")
   set(all_architectures "")
   foreach(row IN LISTS rows)
-    if(NOT row MATCHES "^MSDA_VARIANT\\((.+), *([0-9]+[af]?)\\)")
+    if(NOT row MATCHES "^MSDA_VARIANT\\((.+, *([0-9]+)), *(([0-9]+)[af]?)(, *[a-z_]+)?\\)")
       message(FATAL_ERROR "${folder}/variants.inc: cannot read '${row}'; a row is "
-        "MSDA_VARIANT(arguments..., architecture), architecture such as 90a")
+        "MSDA_VARIANT(arguments..., sm, architecture[, flag]), sm such as 90, architecture such as 90a")
+    elseif(CMAKE_MATCH_4 GREATER CMAKE_MATCH_2)
+      message(FATAL_ERROR "${folder}/variants.inc: '${row}' is offered from ${CMAKE_MATCH_2} on and "
+        "compiled for ${CMAKE_MATCH_3}, which does not run there")
     endif()
-    list(APPEND all_architectures ${CMAKE_MATCH_2})
-    list(APPEND kernels_${CMAKE_MATCH_2} "MSDA_INSTANTIATE(${CMAKE_MATCH_1})\n")
+    list(APPEND all_architectures ${CMAKE_MATCH_3})
+    list(APPEND kernels_${CMAKE_MATCH_3} "MSDA_INSTANTIATE(${CMAKE_MATCH_1})\n")
   endforeach()
   list(REMOVE_DUPLICATES all_architectures)
   foreach(architecture IN LISTS all_architectures)
@@ -101,7 +123,7 @@ function(msda_add_cuda_family target family)
       list(SUBLIST kernels_${architecture} ${start} ${MSDA_ROWS_PER_FILE} kernels)
       list(JOIN kernels "" kernels)
       math(EXPR number "${start} / ${MSDA_ROWS_PER_FILE} + 1")
-      msda_add_cuda_file(${target} ${family} ${architecture} ${number} "${kernels}")
+      msda_add_cuda_file(${target} ${folder} ${architecture} ${number} "${kernels}")
     endforeach()
   endforeach()
 endfunction()

@@ -5,7 +5,7 @@
 
 namespace msda {
 
-// Calls fn with std::true_type or std::false_type.
+// Calls fn with std::true_type or std::false_type; with_bools() with both.
 template <class Fn>
 void with_bool(bool value, Fn fn) {
   if (value) {
@@ -13,6 +13,12 @@ void with_bool(bool value, Fn fn) {
   } else {
     fn(std::false_type());
   }
+}
+
+template <class Fn>
+void with_bools(Fn fn) {
+  fn(std::false_type());
+  fn(std::true_type());
 }
 
 }  // namespace msda

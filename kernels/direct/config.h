@@ -17,6 +17,17 @@ enum Channels : std::int32_t {
 };
 enum Points : std::int32_t { pany = 0, p4 = 4, p8 = 8 };
 
+inline constexpr std::int32_t kThreads = 256;  // of a block
+inline constexpr std::int32_t kWarp = 32;
+inline constexpr std::int32_t kWarpsPerBlock = kThreads / kWarp;
+
+// Tokens of one (batch, head) that a warp of backward_value() adds to alone; it looks at all points
+// of the head for them.
+struct Bands {
+  std::int64_t tokens;  // a band
+  std::int64_t count;   // bands of a head
+};
+
 // Limits of the row kernel, which reject() keeps to.
 inline constexpr std::int32_t kMaxPoints = 512;        // K, where P is not a constant
 inline constexpr std::int64_t kMaxTokens = 1 << 29;    // what fits a record

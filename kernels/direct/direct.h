@@ -1,38 +1,34 @@
-// What direct.cpp asks of an instantiation.
+// What direct.cpp asks of an instantiation, a row of variants.inc.
 #pragma once
 
 #include "kernels/common/elements.h"
+#include "kernels/common/launch.h"
 #include "kernels/common/params.h"
 #include "kernels/direct/config.h"
-
-#include <cuda_runtime_api.h>
 
 #include <cstdint>
 
 namespace msda::direct {
 
-// Blocks of one launch; the generic kernels walk over what is more in strides of the grid.
-inline constexpr std::int64_t kMaxBlocks = std::int64_t{1} << 30;
-
-// What launch() has to know that is not in Params.
-struct How {
+// What chooses among the kernels of an instantiation.
+struct KernelOptions {
   bool backward = false;
   bool fused = false;
-  bool wide = false;                     // coordinates in float64
-  bool split = false;                    // M is odd, see is_half_line()
-  bool aligned = false;                  // every tensor to 16 bytes
-  std::int64_t max_blocks = kMaxBlocks;  // of the generic kernels: no more SMs have work
+  bool wide = false;   // coordinates in float64
+  bool split = false;  // M is odd, see is_half_line()
 };
 
-// An instantiation: a row of variants.inc.
-struct Instance {
-  // The kernels that launch() may start, aligned or not, onto the current device.
-  void (*load)(How);
-  void (*launch)(Params const&, How, cudaStream_t);
+// Those that the calls of a plan start: forward, or the other three.
+struct Kernels {
+  Kernel<Params> forward[2];        // by whether every tensor is aligned to 16 bytes
+  std::int32_t block_items = 0;     // of forward: rows, or elements of the generic kernel
+  Kernel<Params, Bands> of_values;  // the gradients
+  Kernel<Params> of_points;
+  Kernel<Params> store_sums;  // after of_values, where the sums are in the workspace
 };
 
-// Each is specialised in a CUDA file of its own.
+// Loads them onto the current device. Instantiated in CUDA files.
 template <ValueType kType, Channels kMax, Points kPoints>
-Instance instance();
+Kernels load_kernels(KernelOptions options);
 
 }  // namespace msda::direct

@@ -1,7 +1,7 @@
 // What predictions of the direct family are made of.
 #pragma once
 
-#include "registry.h"
+#include "core/family.h"
 
 namespace msda::direct {
 

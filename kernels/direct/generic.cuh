@@ -2,14 +2,10 @@
 // have to be summed. They are written to be right; the row kernels are the fast ones.
 #pragma once
 
-#include "kernels/common/launch.cuh"
 #include "kernels/common/sampling.cuh"
+#include "kernels/direct/config.h"
 
 namespace msda::direct {
-
-inline constexpr std::int32_t kThreads = 256;
-inline constexpr std::int32_t kWarp = 32;
-inline constexpr std::int32_t kWarpsPerBlock = kThreads / kWarp;
 
 __device__ inline std::int64_t thread_index() {
   return static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;

@@ -190,13 +190,6 @@ __global__ void __launch_bounds__(kThreads, 1) backward_points(const __grid_cons
 // ---- gradient of the values
 // --------------------------------------------------------------------------------
 
-// Tokens of one (batch, head) that a warp adds to alone; it looks at all points of the head for
-// them.
-struct Bands {
-  std::int64_t tokens;  // a band
-  std::int64_t count;   // bands of a head
-};
-
 // One point as the lane that located it hands it to all lanes.
 template <typename Sum>
 struct Scatter {

@@ -1,7 +1,6 @@
 // The row kernel: packed inputs, D a multiple of 8. README.md here has the schedule and its count.
 #pragma once
 
-#include "kernels/common/launch.cuh"
 #include "kernels/common/pieces.cuh"
 #include "kernels/common/sampling.cuh"
 #include "kernels/direct/config.h"
@@ -26,7 +25,7 @@ struct RowConfig {
   static constexpr int kLanes = kSplit ? 2 * kGroup : kGroup;       // of a slot
   static constexpr int kCorners = kSplit ? 2 : 4;                   // that a lane loads
   static constexpr int kInFlight = kLanes < 2 || kPieces > 1 ? 1 : 2;  // points whose loads are out
-  static constexpr int kThreads = 256;
+  static constexpr int kThreads = direct::kThreads;
   static constexpr int kBlocksAnSm = !kAligned ? 2 : kFused || kMaxChannels > d32 ? 3 : 4;
   static constexpr int kSlots = kThreads / kLanes;
   static constexpr int kRecords = kThreads;  // of one buffer

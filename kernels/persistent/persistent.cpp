@@ -1,8 +1,10 @@
 // The persistent family: as many blocks as the device has SMs, each with runs of neighbouring rows.
 
 #include "kernels/persistent/persistent.h"
+
 #include "core/cuda.h"
 #include "core/dtype.h"
+#include "core/family.h"
 #include "kernels/common/device_array.h"
 #include "kernels/common/elements.h"
 #include "kernels/common/make_params.h"
@@ -12,12 +14,10 @@
 #include "kernels/persistent/persistent_costs.h"
 #include "kernels/persistent/query_order.h"
 #include "kernels/persistent/schedule.h"
-#include "registry.h"
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <iterator>
 
 namespace msda::persistent {
 
@@ -27,44 +27,30 @@ Divider divider(std::uint32_t divisor) {
   return {divisor, static_cast<std::uint32_t>((power + divisor - 1) / divisor), shift};
 }
 
-#define MSDA_VARIANT(type, channels, points, spread, revision, sm) \
-  template <>                                                      \
-  Instance instance<ValueType::type, channels, points, spread>();
-#include "kernels/persistent/variants.inc"
-#undef MSDA_VARIANT
-
 namespace {
 
-// Levels in shared memory pay where points are scattered, cost where they are local, and no plan
-// knows which they are.
-const Variant kVariants[] = {
-#define MSDA_VARIANT(type, channels, points, spread, revision, sm)                    \
-  {"persistent.sm" #sm "." #type "." #channels "." #points "." #spread "@" #revision, \
-   dtype_of(ValueType::type), sm, kLastSm, keeps_levels(spread)},
-#include "kernels/persistent/variants.inc"
-#undef MSDA_VARIANT
-};
-
-// What the id says, beside the variant of the same place.
+// What the id says.
 struct Entry {
   ValueType type;
   Channels channels;
   Points points;
   Spread spread;
-  Instance (*instance)();
+  Kernels (*load)(KernelOptions);
 };
-const Entry kEntries[] = {
-#define MSDA_VARIANT(type, channels, points, spread, revision, sm) \
-  {ValueType::type, channels, points, spread, instance<ValueType::type, channels, points, spread>},
+constexpr VariantTable kTable({
+#define MSDA_VARIANT(type, channels, points, spread, revision, sm, architecture, ...)           \
+  VariantRow<Entry>{                                                                            \
+      {.id = "persistent.sm" #sm "." #type "." #channels "." #points "." #spread "@" #revision, \
+       .value_dtype = dtype_of(ValueType::type),                                                \
+       .sm_min = sm,                                                                            \
+       .sm_max = last_sm(#architecture, kLastSm) __VA_OPT__(, .__VA_ARGS__ = true)},            \
+      {ValueType::type, channels, points, spread,                                               \
+       load_kernels<ValueType::type, channels, points, spread>}},
 #include "kernels/persistent/variants.inc"
 #undef MSDA_VARIANT
-};
-static_assert(std::size(kVariants) == std::size(kEntries));
-
-Entry const& entry_of(Variant const& variant) { return kEntries[&variant - kVariants]; }
+});
 
 // ---- reject
-// ------------------------------------------------------------------------------------------------
 
 std::int64_t item_bytes(Problem const& problem) {
   return problem.token_count * problem.value.row * dtype_bytes(problem.value_dtype);
@@ -166,7 +152,8 @@ std::int64_t group_bytes(Entry const& entry, Problem const& problem) {
 }
 
 // Where levels are kept.
-Reason reject_keeping(Entry const& entry, Problem const& problem) {
+Reason reject_keeping(Entry const& entry, Problem const& problem, Device const& device) {
+  if (device.shared_bytes_per_block < kMaxKeptBytes) return Reason::kSharedMemory;
   if (problem.fused()) return Reason::kInputMode;
   if (problem.head_dim != entry.channels) return Reason::kHeadDim;
   if (problem.head_count != heads_1 && problem.head_count != heads_8) return Reason::kHeadCount;
@@ -180,11 +167,9 @@ Reason reject_keeping(Entry const& entry, Problem const& problem) {
 }
 
 Reason reject(Variant const& variant, Problem const& problem, Device const& device) {
-  Entry const& entry = entry_of(variant);
+  Entry const& entry = kTable[variant];
   if (device.is_cpu()) return Reason::kDeviceIsCpu;
-  if (device.sm < variant.sm_min || device.sm > variant.sm_max) {
-    return Reason::kComputeCapability;
-  }
+  if (!variant.runs_on(device)) return Reason::kComputeCapability;
   if (problem.value_dtype != variant.value_dtype) return Reason::kValueDtype;
   if (problem.backward()) return Reason::kOperation;
   if (problem.coord_dtype == MSDA_F64) return Reason::kCoordDtype;
@@ -202,7 +187,7 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
   }
   if (!rows_are_packed(problem)) return Reason::kStrides;
   if (keeps_levels(entry.spread)) {
-    if (Reason const reason = reject_keeping(entry, problem); reason != Reason::kNone) {
+    if (Reason const reason = reject_keeping(entry, problem, device); reason != Reason::kNone) {
       return reason;
     }
   }
@@ -210,7 +195,6 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
 }
 
 // ---- cost
-// --------------------------------------------------------------------------------------------------
 
 // What the work of a class of kernels takes: see persistent_costs.inc.
 struct Rates {
@@ -243,7 +227,7 @@ double factor_of(Costs const& costs, Entry const& entry, Problem const& problem)
 
 double predicted_us(Costs const& costs, Variant const& variant, Problem const& problem,
                     Device const& device) {
-  Entry const& entry = entry_of(variant);
+  Entry const& entry = kTable[variant];
   Rates const rates = rates_of(costs, entry, problem);
   Layout const layout = layout_for(entry, problem);
   std::int64_t const pieces = pieces_of(entry.channels, element_bytes(problem), layout);
@@ -291,7 +275,6 @@ double cost(Variant const& variant, Problem const& problem, Device const& device
 }
 
 // ---- workspace, prepare, launch
-// ----------------------------------------------------------------------------
 
 void workspace(Variant const&, Problem const&, Device const&, Arena&) {}
 
@@ -395,7 +378,7 @@ void keep_levels_in(Work& work, Entry const& entry, Problem const& problem) {
 
 Work work_of(Variant const& variant, Problem const& problem, QueryOrder const& order,
              Device const& device) {
-  Entry const& entry = entry_of(variant);
+  Entry const& entry = kTable[variant];
   Work work = make_work(entry, problem, order, device);
   if (keeps_levels(entry.spread)) keep_levels_in(work, entry, problem);
   return work;
@@ -410,9 +393,10 @@ struct PersistentPlan final : Prepared {
   Params params;                    // all but the buffers
   Work work{};                      // the same
   Work strict_work{};  // of calls with values at odd addresses: no levels are kept then
-  Instance instance{};
-  How how{};
-  bool wide_inputs = false;  // as far as sizes say
+  Kernels kernels{};
+  bool has_aligned_strides = false;
+  bool has_whole_batches = false;
+  bool has_f32_inputs = false;
 };
 
 PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const& device,
@@ -420,17 +404,16 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
   QueryOrder const order = query_order(problem);
   PreparedPtr prepared = make_prepared<PersistentPlan>(memory, problem, order, device);
   auto& plan = static_cast<PersistentPlan&>(*prepared);
-  Entry const& entry = entry_of(variant);
+  Entry const& entry = kTable[variant];
   plan.work = work_of(variant, problem, order, device);
   plan.strict_work = make_work(entry, problem, order, device);
   plan.work.order = plan.strict_work.order = plan.order.data();
-  plan.instance = entry.instance();
-  plan.how.fused = problem.fused();
-  plan.how.grouped = is_grouped(entry, problem);
-  plan.how.heads = known_heads(entry, problem);
-  plan.how.aligned = value_strides_are_multiples(problem, kPieceBytes);
-  plan.wide_inputs = batches_are_whole(entry, problem);
-  plan.instance.load(plan.how);
+  plan.kernels = entry.load({.fused = problem.fused(),
+                             .grouped = is_grouped(entry, problem),
+                             .heads = known_heads(entry, problem)});
+  plan.has_aligned_strides = value_strides_are_multiples(problem, kPieceBytes);
+  plan.has_whole_batches = batches_are_whole(entry, problem);
+  plan.has_f32_inputs = problem.coord_dtype == MSDA_F32 && problem.weight_dtype == MSDA_F32;
   return prepared;
 }
 
@@ -441,20 +424,23 @@ void launch(Variant const&, Launch const& launch) {
   if (plan.work.jobs == 0) return;
   Params params = plan.params;
   set_buffers(params, launch.call);
-  How how = plan.how;
-  how.aligned = how.aligned && is_aligned(params.value);
-  Work work = how.aligned ? plan.work : plan.strict_work;
-  work.wide_inputs = plan.wide_inputs && is_aligned(params.coord) && is_aligned(params.weight) &&
-                     is_aligned(params.reference);
+  bool const aligned = plan.has_aligned_strides && is_aligned(params.value);
+  Work work = aligned ? plan.work : plan.strict_work;
+  work.wide_inputs = plan.has_whole_batches && is_aligned(params.coord) &&
+                     is_aligned(params.weight) && is_aligned(params.reference);
   work.aligned_output = is_aligned(params.output);
-  bool const is_float32 = params.coord_dtype == MSDA_F32 && params.weight_dtype == MSDA_F32;
-  how.inputs = work.wide_inputs && is_float32 ? inputs_f32 : inputs_any;
-  plan.instance.launch(params, work, how, static_cast<cudaStream_t>(launch.call.stream));
+  bool const f32_inputs = plan.has_f32_inputs && work.wide_inputs;
+  RowsKernel const& rows = plan.kernels[aligned][f32_inputs ? inputs_f32 : inputs_any];
+  launch_kernel(rows.kernel,
+                {.blocks = work.blocks,
+                 .threads = rows.threads,
+                 .shared_bytes = rows.keeps_levels ? work.shared_bytes : 0},
+                static_cast<cudaStream_t>(launch.call.stream), params, work);
 }
 
 }  // namespace
 
 extern const Family kFamily;
-const Family kFamily = {"persistent", kVariants, reject, cost, workspace, prepare, launch};
+const Family kFamily = {"persistent", kTable.variants(), reject, cost, workspace, prepare, launch};
 
 }  // namespace msda::persistent

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "kernels/common/choose.h"
-#include "kernels/common/launch.cuh"
 #include "kernels/persistent/persistent.h"
 #include "kernels/persistent/rows.cuh"
 
@@ -12,7 +11,7 @@ namespace msda::persistent {
 // Calls fn with the RowsConfig for what is known at run time.
 template <ValueType kType, Channels kMax, Points kPoints, Spread kSpread, bool kFused,
           bool kGrouped, bool kAligned, class Fn>
-void with_heads(How how, Fn fn) {
+void with_heads(KernelOptions how, Fn fn) {
 #define MSDA_CONFIG(heads, inputs) \
   RowsConfig<kType, kMax, kPoints, kSpread, kFused, kGrouped, kAligned, heads, inputs>()
   if constexpr (kAligned && kMax == d32) {
@@ -35,7 +34,7 @@ void with_heads(How how, Fn fn) {
 }
 
 template <ValueType kType, Channels kMax, Points kPoints, Spread kSpread, class Fn>
-void with_config(How how, Fn fn) {
+void with_config(KernelOptions how, Fn fn) {
   constexpr bool kCanGroup = heads_of_line(kMax, sizeof(typename ValueTraits<kType>::Element)) > 1;
   auto const with_fused = [](bool fused, auto then) {
     if constexpr (keeps_levels(kSpread)) {
@@ -54,37 +53,27 @@ void with_config(How how, Fn fn) {
 }
 
 template <ValueType kType, Channels kMax, Points kPoints, Spread kSpread>
-struct InstanceOf {
-  static void load(How how) {
-    for (bool const aligned : {false, true}) {
-      for (InputTypes const inputs : {inputs_any, inputs_f32}) {
-        how.aligned = aligned;
-        how.inputs = inputs;
-        with_config<kType, kMax, kPoints, kSpread>(how, [](auto config) {
-          using Config = decltype(config);
-          load_kernel<persistent_rows<Config>>(Config::kKeepsLevels ? kMaxKeptBytes : 0);
-        });
-      }
+Kernels load_kernels(KernelOptions options) {
+  Kernels kernels;
+  for (bool const aligned : {false, true}) {
+    for (InputTypes const inputs : {inputs_any, inputs_f32}) {
+      options.aligned = aligned;
+      options.inputs = inputs;
+      with_config<kType, kMax, kPoints, kSpread>(options, [&](auto config) {
+        using Config = decltype(config);
+        kernels[aligned][inputs] = {
+            load_kernel(persistent_rows<Config>, Config::kKeepsLevels ? kMaxKeptBytes : 0),
+            Config::kThreads, Config::kKeepsLevels};
+      });
     }
   }
-
-  static void launch(Params const& p, Work const& work, How how, cudaStream_t stream) {
-    with_config<kType, kMax, kPoints, kSpread>(how, [&](auto config) {
-      using Config = decltype(config);
-      launch_kernel<persistent_rows<Config>>(
-          {work.blocks, Config::kThreads, Config::kKeepsLevels ? work.shared_bytes : 0}, stream, p,
-          work);
-    });
-  }
-};
+  return kernels;
+}
 
 }  // namespace msda::persistent
 
-#define MSDA_INSTANTIATE(type, channels, points, spread, revision)    \
-  namespace msda::persistent {                                        \
-  template <>                                                         \
-  Instance instance<ValueType::type, channels, points, spread>() {    \
-    using Of = InstanceOf<ValueType::type, channels, points, spread>; \
-    return {Of::load, Of::launch};                                    \
-  }                                                                   \
-  }
+#define MSDA_INSTANTIATE(type, channels, points, spread, revision, sm)                    \
+  template msda::persistent::Kernels                                                      \
+      msda::persistent::load_kernels<msda::ValueType::type, msda::persistent::channels,   \
+                                     msda::persistent::points, msda::persistent::spread>( \
+          KernelOptions);

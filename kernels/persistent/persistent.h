@@ -1,12 +1,12 @@
-// What persistent.cpp asks of an instantiation.
+// What persistent.cpp asks of an instantiation, a row of variants.inc.
 #pragma once
 
 #include "kernels/common/elements.h"
+#include "kernels/common/launch.h"
 #include "kernels/common/params.h"
 #include "kernels/persistent/layout.h"
 
-#include <cuda_runtime_api.h>
-
+#include <array>
 #include <cstdint>
 
 namespace msda::persistent {
@@ -70,7 +70,8 @@ struct Work {
   std::uint32_t share;             // of them, for a block at a time
 };
 
-struct How {
+// What chooses among the kernels of an instantiation.
+struct KernelOptions {
   bool fused = false;
   bool grouped = false;  // heads come in whole lines, see layout_of()
   bool aligned = false;  // pieces of value lie at multiples of 16 bytes
@@ -78,15 +79,16 @@ struct How {
   InputTypes inputs = inputs_any;
 };
 
-// An instantiation: a row of variants.inc.
-struct Instance {
-  // The kernels that launch() may start, aligned or not, onto the current device.
-  void (*load)(How);
-  void (*launch)(Params const&, Work const&, How, cudaStream_t);
+struct RowsKernel {
+  Kernel<Params, Work> kernel;
+  std::int32_t threads = 0;
+  bool keeps_levels = false;  // in Work::shared_bytes
 };
+// Those that the calls of a plan start: by `aligned` and `inputs`.
+using Kernels = std::array<std::array<RowsKernel, 2>, 2>;
 
-// Each is specialised in a CUDA file of its own.
+// Loads them onto the current device. Instantiated in CUDA files.
 template <ValueType kType, Channels kMax, Points kPoints, Spread kSpread>
-Instance instance();
+Kernels load_kernels(KernelOptions options);
 
 }  // namespace msda::persistent

@@ -1,7 +1,7 @@
 // What predictions of the persistent family are made of.
 #pragma once
 
-#include "registry.h"
+#include "core/family.h"
 
 namespace msda::persistent {
 

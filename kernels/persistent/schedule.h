@@ -3,9 +3,9 @@
 #pragma once
 
 #include "core/device.h"
+#include "core/family.h"
 #include "kernels/persistent/persistent.h"
 #include "kernels/persistent/query_order.h"
-#include "registry.h"
 
 namespace msda::persistent {
 

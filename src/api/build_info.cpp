@@ -1,7 +1,7 @@
 #include "api/build_info.h"
 
 #include "core/build_config.h"
-#include "cpu/simd/simd_targets.h"
+#include "cpu/simd_targets.h"
 
 #include <fmt/core.h>
 #include <msda.h>

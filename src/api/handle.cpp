@@ -4,6 +4,7 @@
 #include "api/objects.h"
 #include "api/structs.h"
 #include "core/cuda.h"
+#include "cpu/simd_targets.h"
 
 #include <thread>
 
@@ -38,6 +39,7 @@ void start_cpu(msda_handle& handle, msda_handle_options const& options) {
   handle.device.ordinal = MSDA_DEVICE_CPU;
   handle.device.thread_count = std::clamp(threads, 1, kLargestThreadCount);
   handle.device.name = "cpu";
+  handle.device.vector_unit = simd_target();
   handle.pool.emplace(handle.device.thread_count);
   handle.device.pool = &*handle.pool;
   handle.log.write(MSDA_LOG_INFO, "handle: CPU backend, {} threads", handle.device.thread_count);

@@ -94,6 +94,9 @@ int device_count(std::int32_t ordinal) {
   return count;
 }
 
+// What every device that has clusters runs (CUDA C++ Programming Guide, "Thread Block Clusters").
+constexpr std::int32_t kPortableClusterBlocks = 8;
+
 int attribute(cudaDeviceAttr which, std::int32_t ordinal) {
   int value = 0;
   check(cudaDeviceGetAttribute(&value, which, ordinal), "reading the device's properties");
@@ -145,6 +148,11 @@ Device open_device(std::int32_t ordinal, std::string& name) {
   device.reads_host_memory = attribute(cudaDevAttrPageableMemoryAccess, ordinal) != 0;
   cudaDeviceProp properties{};
   check(cudaGetDeviceProperties(&properties, ordinal), "reading the device's properties");
+  device.shared_bytes_per_block = static_cast<std::int64_t>(properties.sharedMemPerBlockOptin);
+  device.shared_bytes_per_sm = static_cast<std::int64_t>(properties.sharedMemPerMultiprocessor);
+  device.max_cluster_blocks = properties.clusterLaunch != 0 ? kPortableClusterBlocks : 0;
+  device.has_async_copy = device.sm >= 80;
+  device.has_bulk_copy = device.sm >= 90;
   name = fmt::format("{}, sm_{}, {} SMs", properties.name, device.sm, device.sm_count);
   device.name = name;
   return device;

@@ -17,8 +17,14 @@ struct Device {
       0;  // a plan's: it keeps to sm_count because it was told to; 0: no limit
   std::int32_t thread_count = 1;  // CPU: threads that work on one call, the caller's included
   ThreadPool* pool = nullptr;     // CPU: never null there
+  std::string_view vector_unit;   // CPU: the instruction set that its SIMD kernels use, "AVX3"
   std::pmr::memory_resource* memory = nullptr;  // CUDA: what plans keep on the device
   bool reads_host_memory = false;               // a GPU that shares the host's page tables
+  std::int64_t shared_bytes_per_block = 0;      // CUDA: of shared memory, for kernels that ask
+  std::int64_t shared_bytes_per_sm = 0;         // CUDA: the same of all blocks
+  std::int32_t max_cluster_blocks = 0;          // CUDA: of any kernel; 0: there are no clusters
+  bool has_async_copy = false;                  // CUDA: cp.async
+  bool has_bulk_copy = false;                   // CUDA: cp.async.bulk, tensor maps too (TMA)
   std::string_view name;  // signature that plans and tuning records are bound to
 
   bool is_cpu() const { return ordinal < 0; }

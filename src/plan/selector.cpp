@@ -12,6 +12,10 @@ Ranked judge(KernelRef kernel, Problem const& problem, Device const& device,
              std::size_t workspace_limit_bytes) {
   Family const& family = *kernel.family;
   Ranked result{kernel, family.reject(*kernel.variant, problem, device)};
+  if (result.rejected == Reason::kNone && kernel.variant->not_deterministic &&
+      problem.determinism == MSDA_DETERMINISTIC) {
+    result.rejected = Reason::kDeterminism;
+  }
   if (result.rejected != Reason::kNone) return result;
   Arena arena;
   family.workspace(*kernel.variant, problem, device, arena);

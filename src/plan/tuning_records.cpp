@@ -4,7 +4,6 @@
 #include "core/join.h"
 #include "core/numbers.h"
 #include "core/status.h"
-#include "cpu/simd/simd_targets.h"
 
 #include <fmt/core.h>
 
@@ -191,8 +190,7 @@ TuningLine parse_line(std::string_view text, std::size_t number) {
   if (!problem.settle_counts()) {
     reader.refuse(
         "level_hw has {} numbers, point_counts {}, query_hw {}: must be two and one for each "
-        "level, "
-        "and two for each grid",
+        "level, and two for each grid",
         problem.level_hw.size(), problem.point_counts.size(), problem.query_hw.size());
   }
   visit_fields(problem.problem,
@@ -242,7 +240,7 @@ void check_title(std::string_view line) {
 }  // namespace
 
 std::string tuning_device(Device const& device) {
-  std::string name = device.is_cpu() ? fmt::format("cpu, {}, {}", cpu_model(), simd_target())
+  std::string name = device.is_cpu() ? fmt::format("cpu, {}, {}", cpu_model(), device.vector_unit)
                                      : std::string(device.name);
   for (char& c : name) {
     auto const code = static_cast<unsigned char>(c);

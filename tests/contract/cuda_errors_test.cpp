@@ -339,7 +339,7 @@ TEST_CASE("every CUDA call of tuning fails in turn, on the GPU" * needs_gpu()) {
   for (cudaError_t const error : kErrors) fail_calls_of_tuning(backward, error, failed);
   fail_calls_of_tuning(forward, cudaErrorLaunchOutOfResources, failed);
   for (const char* const name :
-       {"cudaMalloc", "cudaLaunchKernel", "cudaStreamIsCapturing", "cudaEventCreate",
+       {"cudaMalloc", "cudaLaunchKernelExC", "cudaStreamIsCapturing", "cudaEventCreate",
         "cudaEventRecord", "cudaEventSynchronize", "cudaEventElapsedTime"}) {
     CAPTURE(name);
     CHECK(failed.contains(name));
@@ -365,7 +365,7 @@ TEST_CASE("tuning gives no memory back that kernels may be using, on the GPU" * 
     if (watch.failed().empty()) break;
     REQUIRE(status != MSDA_SUCCESS);
     auto const& calls = watch.calls();
-    auto const last_launch = std::find(calls.rbegin(), calls.rend(), "cudaLaunchKernel");
+    auto const last_launch = std::find(calls.rbegin(), calls.rend(), "cudaLaunchKernelExC");
     auto const last_wait = std::find_if(calls.rbegin(), calls.rend(), [](std::string const& name) {
       return name == "cudaStreamSynchronize" || name == "cudaEventSynchronize";
     });
@@ -398,7 +398,7 @@ TEST_CASE("executing launches and does nothing else, on the GPU" * needs_gpu()) 
                           CHECK(status == MSDA_SUCCESS);
                           CHECK(!allocated);
                           CHECK(calls.erase("cudaGetDevice") == 1);
-                          CHECK(calls.erase("cudaLaunchKernel") == 1);
+                          CHECK(calls.erase("cudaLaunchKernelExC") == 1);
                           calls.erase("cudaMemsetAsync");
                           CHECK(calls == Names());
                           CHECK(call.finish() == "");

@@ -1,7 +1,7 @@
 // Lets the SIMD family see a machine of fewer instruction sets.
 #pragma once
 
-#include "cpu/simd/simd_targets.h"
+#include "cpu/simd_targets.h"
 
 #include <cstdint>
 #include <vector>

@@ -5,6 +5,7 @@
 #include "plan/selector.h"
 #include "support/element_formats.h"
 #include "support/expected_reason.h"
+#include "support/h200.h"
 #include "support/source_path.h"
 #include "support/test_problem.h"
 
@@ -25,14 +26,6 @@ using namespace msda;
 using namespace msda::test;
 
 namespace {
-
-Device h200() {
-  Device device;
-  device.ordinal = 0;
-  device.sm = 90;
-  device.sm_count = 132;
-  return device;
-}
 
 // By name: the problems of bench/workloads.json.
 std::map<std::string, ProblemShape> workloads() {

@@ -6,6 +6,7 @@
 #include "cpu/thread_pool.h"
 #include "registry.h"
 #include "support/expected_reason.h"
+#include "support/h200.h"
 
 #include <doctest/doctest.h>
 
@@ -67,10 +68,6 @@ TEST_CASE("kernels refuse of random problems what is expected of them, those of 
   ThreadPool pool(1);
   Device cpu;
   cpu.pool = &pool;
-  Device gpu;
-  gpu.ordinal = 0;
-  gpu.sm = 90;
-  gpu.sm_count = 132;
   for (msda_operation const operation : {MSDA_FORWARD, MSDA_BACKWARD}) {
     for (std::uint64_t seed = 1; seed <= 500; ++seed) {
       ProblemShape const shape = random_problem_shape(seed, operation);
@@ -81,7 +78,7 @@ TEST_CASE("kernels refuse of random problems what is expected of them, those of 
         KernelRef const kernel = kernel_at(i);
         std::string const id = kernel.variant->id;
         CAPTURE(id);
-        for (Device const& device : {cpu, gpu}) {
+        for (Device const& device : {cpu, h200()}) {
           std::string const expected = expected_reason(!device.is_cpu(), id, shape);
           Reason const reason = kernel.family->reject(*kernel.variant, problem, device);
           CHECK(reason_text(reason) == (expected.empty() ? "accepted" : expected));

@@ -7,8 +7,10 @@
 
 #include "api/objects.h"
 #include "kernels/persistent/schedule.h"
+#include "registry.h"
 #include "support/case_file.h"
 #include "support/expected_reason.h"
+#include "support/h200.h"
 
 #include <doctest/doctest.h>
 
@@ -21,14 +23,6 @@ using namespace msda::test;
 using persistent::Work;
 
 namespace {
-
-Device h200_limited_to(std::int32_t sm_count_limit) {
-  Device device;
-  device.ordinal = 0;
-  device.sm = 90;
-  device.sm_count = 132;
-  return device.limited_to(sm_count_limit);
-}
 
 Family const& persistent_family() {
   return **std::ranges::find_if(families(), [](const Family* family) {
@@ -80,7 +74,7 @@ struct Least {
 Least min_turns(Variant const& variant, ProblemShape const& shape, std::int32_t limit) {
   ProblemView const view(shape);
   Problem const problem = api::canonical_problem(&view.c, std::pmr::new_delete_resource());
-  Device const device = h200_limited_to(limit);
+  Device const device = h200().limited_to(limit);
   Least least;
   if (persistent_family().reject(variant, problem, device) != Reason::kNone) return least;
   Work const work = persistent::work_of(variant, problem, persistent::query_order(problem), device);
@@ -134,6 +128,22 @@ TEST_CASE("each kernel of the persistent family has such cases, with limits of 1
       CHECK((fused > 0) != keeps_levels(variant.id));
     }
   }
+}
+
+TEST_CASE("levels are kept only where a block has the shared memory") {
+  ProblemView const view(corpus_case("rounds_kept").shape);
+  Problem const problem = api::canonical_problem(&view.c, std::pmr::new_delete_resource());
+  Device small = h200();
+  small.shared_bytes_per_block = 100 << 10;
+  int kernels = 0;
+  for (Variant const& variant : persistent_family().variants) {
+    if (persistent_family().reject(variant, problem, h200()) != Reason::kNone) continue;
+    CAPTURE(variant.id);
+    Reason const expected = keeps_levels(variant.id) ? Reason::kSharedMemory : Reason::kNone;
+    CHECK(persistent_family().reject(variant, problem, small) == expected);
+    kernels += keeps_levels(variant.id) ? 1 : 0;
+  }
+  CHECK(kernels > 0);
 }
 
 TEST_CASE("a case that keeps levels has two shares of the work for every block") {

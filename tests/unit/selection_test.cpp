@@ -4,6 +4,7 @@
 #include "plan/selector.h"
 #include "registry.h"
 
+#include "support/h200.h"
 #include "support/source_path.h"
 
 #include <doctest/doctest.h>
@@ -38,7 +39,7 @@ Device cpu_device(ThreadPool& pool) {
 
 // How many enumerators the source has: counted, so that no new one is left out.
 std::int32_t reasons_in_header() {
-  std::ifstream header(msda::test::source_path("src/registry.h"));
+  std::ifstream header(msda::test::source_path("src/core/family.h"));
   std::int32_t count = 0;
   bool inside = false;
   for (std::string line; std::getline(header, line);) {
@@ -113,11 +114,21 @@ TEST_CASE("a limit on the workspace rejects what needs more") {
 }
 
 TEST_CASE("CPU kernels refuse a GPU") {
-  Device gpu;
-  gpu.ordinal = 0;
-  gpu.sm = 90;
   for (std::size_t i = 0; i < kernel_count(); ++i) {
     if (kernel_at(i).variant->sm_min != 0) continue;
-    CHECK(judge(kernel_at(i), problem_of(MSDA_F32), gpu, 0).rejected == Reason::kDeviceIsCuda);
+    CHECK(judge(kernel_at(i), problem_of(MSDA_F32), msda::test::h200(), 0).rejected ==
+          Reason::kDeviceIsCuda);
   }
+}
+
+TEST_CASE("a kernel that is not deterministic takes only problems that do not ask for it") {
+  auto const accept = [](Variant const&, Problem const&, Device const&) { return Reason::kNone; };
+  auto const no_cost = [](Variant const&, Problem const&, Device const&) { return 1.0; };
+  auto const no_workspace = [](Variant const&, Problem const&, Device const&, Arena&) {};
+  Variant const variant{.id = "loose", .value_dtype = MSDA_F32, .not_deterministic = true};
+  Family const family{"fake", {&variant, 1}, accept, no_cost, no_workspace, nullptr, nullptr};
+  Problem problem = problem_of(MSDA_F32);
+  CHECK(judge({&family, &variant}, problem, Device(), 0).rejected == Reason::kDeterminism);
+  problem.determinism = MSDA_NOT_GUARANTEED;
+  CHECK(judge({&family, &variant}, problem, Device(), 0).rejected == Reason::kNone);
 }

@@ -1,8 +1,8 @@
 // The reference family: float64 throughout, every combination of the contract, no trick. It is what
 // the other kernels are held against, so it is kept plain; its speed is whatever that gives.
 
+#include "core/family.h"
 #include "cpu/ref/ref_kernel.h"
-#include "registry.h"
 
 namespace msda::ref {
 namespace {
@@ -13,7 +13,7 @@ constexpr double kBackwardNsPerChannel = 6.0;
 constexpr double kNsPerPoint = 40.0;
 
 const Variant kVariants[] = {
-#define MSDA_VARIANT(target, revision) {"ref." #target "@" #revision, MSDA_DTYPE_NONE, 0, 0},
+#define MSDA_VARIANT(target, revision) {.id = "ref." #target "@" #revision, .value_dtype = MSDA_DTYPE_NONE},
 #include "cpu/ref/variants.inc"
 #undef MSDA_VARIANT
 };

@@ -1,12 +1,12 @@
 // The SIMD family: forward on the CPU, a head's channels in the lanes of vectors. README.md here
 // says how.
 
+#include "core/family.h"
 #include "cpu/simd/simd_cost.h"
 #include "cpu/simd/simd_kernel.h"
 #include "cpu/simd/simd_tables.h"
-#include "cpu/simd/simd_targets.h"
+#include "cpu/simd_targets.h"
 #include "cpu/thread_pool.h"
-#include "registry.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -15,11 +15,14 @@
 namespace msda::simd {
 namespace {
 
-const Variant kVariants[] = {
-#define MSDA_VARIANT(name, dtype, revision) {"simd.cpu." #name "@" #revision, dtype, 0, 0},
+using ChooseGather = Gather (*)(Problem const&);
+constexpr VariantTable kTable({
+#define MSDA_VARIANT(name, dtype, revision)                                               \
+  VariantRow<ChooseGather>{{.id = "simd.cpu." #name "@" #revision, .value_dtype = dtype}, \
+                           choose_gather_##name},
 #include "cpu/simd/variants.inc"
 #undef MSDA_VARIANT
-};
+});
 
 // Pixel positions are 32-bit integers, and the float32 nearest above a size must still fit one.
 constexpr std::int64_t kLargestSide = std::numeric_limits<std::int32_t>::max() - 256;
@@ -48,9 +51,9 @@ double cost(Variant const&, Problem const& problem, Device const& device) {
 
 void workspace(Variant const&, Problem const&, Device const&, Arena&) {}
 
-PreparedPtr prepare(Variant const&, Problem const& problem, Device const&,
+PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const&,
                     std::pmr::memory_resource* memory) {
-  return make_prepared<Tables>(memory, problem, memory);
+  return make_prepared<Tables>(memory, problem, kTable[variant](problem), memory);
 }
 
 std::int64_t run_length(Problem const& problem, std::int64_t thread_count) {
@@ -80,6 +83,6 @@ void launch(Variant const&, Launch const& launch) {
 }  // namespace
 
 extern const Family kFamily;
-const Family kFamily = {"simd", kVariants, reject, cost, workspace, prepare, launch};
+const Family kFamily = {"simd", kTable.variants(), reject, cost, workspace, prepare, launch};
 
 }  // namespace msda::simd

@@ -6,7 +6,7 @@
 #include "core/call.h"
 #include "core/problem.h"
 #include "cpu/simd/simd_tables.h"
-#include "cpu/simd/simd_targets.h"
+#include "cpu/simd_targets.h"
 
 #include <hwy/base.h>
 

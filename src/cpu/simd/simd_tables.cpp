@@ -23,8 +23,8 @@ constexpr std::int64_t kNearBytes = 128 * 1024;
 
 }  // namespace
 
-Tables::Tables(Problem const& problem, std::pmr::memory_resource* memory)
-    : levels(memory), zeros(memory) {
+Tables::Tables(Problem const& problem, Gather gather_rows, std::pmr::memory_resource* memory)
+    : levels(memory), zeros(memory), locate(choose_locate(problem)), gather(gather_rows) {
   // Never empty: the first block is looked up even where there are no points.
   levels.resize(static_cast<std::size_t>(problem.point_total / kPointBlock + 1));
   zeros.resize(static_cast<std::size_t>(problem.head_dim * dtype_bytes(problem.value_dtype)));
@@ -46,22 +46,6 @@ Tables::Tables(Problem const& problem, std::pmr::memory_resource* memory)
       block.origin[i] = level.origin * pixel_bytes;
       wide_strides = wide_strides || block.row_bytes[i] > kNarrow;
     }
-  }
-
-  locate = choose_locate(problem);
-  switch (problem.value_dtype) {
-    case MSDA_F32:
-      gather = choose_gather_f32(problem);
-      break;
-    case MSDA_F16:
-      gather = choose_gather_f16(problem);
-      break;
-    case MSDA_BF16:
-      gather = choose_gather_bf16(problem);
-      break;
-    default:
-      gather = choose_gather_f8(problem);
-      break;
   }
 }
 

@@ -2,8 +2,8 @@
 // the map, and the functions to run.
 #pragma once
 
+#include "core/family.h"
 #include "core/problem.h"
-#include "registry.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -33,7 +33,7 @@ struct alignas(64) PointLevels {
 };
 
 struct Tables final : Prepared {
-  Tables(Problem const& problem, std::pmr::memory_resource* memory);
+  Tables(Problem const& problem, Gather gather_rows, std::pmr::memory_resource* memory);
 
   std::pmr::vector<PointLevels> levels;  // a block of points each
 

@@ -1,4 +1,4 @@
-#include "cpu/simd/simd_targets.h"
+#include "cpu/simd_targets.h"
 
 #define HWY_DISABLED_TARGETS MSDA_SIMD_DISABLED_TARGETS
 #include <hwy/highway.h>

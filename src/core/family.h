@@ -1,0 +1,143 @@
+// What a kernel family is: a kernel and its planning. A variant is one instantiation of it, with an
+// id of its own.
+#pragma once
+
+#include "core/arena.h"
+#include "core/call.h"
+#include "core/device.h"
+#include "core/problem.h"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <memory_resource>
+#include <span>
+#include <string_view>
+#include <utility>
+
+namespace msda {
+
+// Why a kernel does not take a problem: the whole vocabulary. reason_text() words each.
+enum class Reason : std::int32_t {
+  kNone = 0,
+  kDeviceIsCuda,
+  kDeviceIsCpu,
+  kComputeCapability,
+  kSharedMemory,
+  kVectorUnit,
+  kOperation,
+  kInputMode,
+  kValueDtype,
+  kCoordDtype,
+  kWeightDtype,
+  kHeadDim,
+  kHeadCount,
+  kLevels,
+  kPoints,
+  kStrides,
+  kMathMode,
+  kDeterminism,
+  kTooLarge,
+  kWorkspaceLimit,
+  kSmLimit,
+};
+std::string_view reason_text(Reason reason);
+
+struct Variant {
+  const char* id;           // family.target.dtype[...]@revision
+  msda_dtype value_dtype;   // MSDA_DTYPE_NONE: any
+  std::int32_t sm_min = 0;  // 0: CPU
+  std::int32_t sm_max = 0;  // 0: open
+  // No plan takes it for its predicted time, only for a measured one or by its id: it is faster on
+  // some tensors and slower on others of the same problem.
+  bool only_by_tuning = false;
+  // Its bits differ from run to run: it takes no problem that asks for MSDA_DETERMINISTIC.
+  bool not_deterministic = false;
+
+  // By its compute capability; of a GPU.
+  bool runs_on(Device const& device) const {
+    return device.sm >= sm_min && (sm_max == 0 || device.sm <= sm_max);
+  }
+};
+
+// The rows of a variants.inc: of each the variant, and what the family knows of it beside.
+template <typename Row>
+struct VariantRow {
+  Variant variant;
+  Row row;
+};
+template <typename Row, std::size_t kCount>
+class VariantTable {
+ public:
+  constexpr explicit VariantTable(const VariantRow<Row> (&rows)[kCount]) {
+    for (std::size_t i = 0; i < kCount; ++i) {
+      variants_[i] = rows[i].variant;
+      rows_[i] = rows[i].row;
+    }
+  }
+  constexpr std::span<const Variant> variants() const { return variants_; }
+  // Of one of variants().
+  Row const& operator[](Variant const& variant) const { return rows_[&variant - &variants_[0]]; }
+
+ private:
+  std::array<Variant, kCount> variants_{};
+  std::array<Row, kCount> rows_{};
+};
+
+// What prepare() made for one plan (tables, function handles). Destroyed with the plan.
+struct Prepared {
+  virtual ~Prepared() = default;
+  std::int32_t launch_count = 1;  // kernels that one call launches at most
+};
+
+// Deletes through the memory resource the object came from.
+struct PreparedDeleter {
+  std::pmr::memory_resource* memory = nullptr;
+  std::size_t bytes = 0;
+  std::size_t alignment = 0;
+  void operator()(Prepared* prepared) const {
+    prepared->~Prepared();
+    memory->deallocate(prepared, bytes, alignment);
+  }
+};
+using PreparedPtr = std::unique_ptr<Prepared, PreparedDeleter>;
+
+template <typename T, typename... Arguments>
+PreparedPtr make_prepared(std::pmr::memory_resource* memory, Arguments&&... arguments) {
+  void* const storage = memory->allocate(sizeof(T), alignof(T));
+  try {
+    return PreparedPtr(new (storage) T(std::forward<Arguments>(arguments)...),
+                       PreparedDeleter{memory, sizeof(T), alignof(T)});
+  } catch (...) {
+    memory->deallocate(storage, sizeof(T), alignof(T));
+    throw;
+  }
+}
+
+// Everything a launch may look at.
+struct Launch {
+  const Problem& problem;
+  const Device& device;
+  const Prepared* prepared;
+  const Call& call;
+};
+
+struct Family {
+  const char* name;
+  std::span<const Variant> variants;
+  // kNone, or the first reason why this variant cannot run the problem on the device.
+  Reason (*reject)(const Variant&, const Problem&, const Device&);
+  // Predicted microseconds of one execution, from measured rates.
+  double (*cost)(const Variant&, const Problem&, const Device&);
+  // Takes from the arena what launch() will take: run in counting mode for the size query.
+  void (*workspace)(const Variant&, const Problem&, const Device&, Arena&);
+  // Everything that is not a launch, once a plan: which kernels its calls start, for the types and
+  // sizes of the problem. May return null.
+  PreparedPtr (*prepare)(const Variant&, const Problem&, const Device&, std::pmr::memory_resource*);
+  // Looks up the kernel for the buffers' alignment and launches it. Never allocates; throws
+  // StatusError when the device refuses.
+  void (*launch)(const Variant&, const Launch&);
+};
+
+}  // namespace msda
