@@ -17,7 +17,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 struct msda_handle {
   explicit msda_handle(msda::CallerMemory caller_memory) : memory(caller_memory) {}
@@ -71,17 +70,6 @@ using PlanPtr = std::unique_ptr<msda_plan, PlanDeleter>;
 // A plan without a kernel. From here on it holds the handle.
 PlanPtr new_plan(msda_handle& handle, Device const& device, Problem&& problem);
 void set_kernel(msda_plan& plan, Ranked const& choice, PreparedPtr&& prepared);
-
-// The kernels that take a problem: the one that a plan takes by prediction, then the others,
-// cheapest first. Throws MSDA_ERROR_UNSUPPORTED with the reason of each where a prediction can
-// choose none.
-std::vector<Ranked> accepting_kernels(Problem const& problem, Device const& device,
-                                      std::size_t workspace_limit_bytes);
-
-// The kernel that the handle's tuning records have for a problem, if there is such a record and the
-// kernel still is there and takes the problem.
-std::optional<Ranked> tuned_choice(msda_handle const& handle, Problem const& problem,
-                                   Device const& device, std::size_t workspace_limit_bytes);
 
 // A handle's threads do not come along into a forked process.
 void check_process(Device const& device, std::string_view object);

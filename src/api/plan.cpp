@@ -1,17 +1,14 @@
-// msda_plan: choosing a kernel, describing the choice, and plans as bytes.
+// msda_plan: creation, description, and plans as bytes.
 
 #include "api/guard.h"
 #include "api/objects.h"
 #include "api/structs.h"
 #include "core/cuda.h"
-#include "core/join.h"
 #include "plan/blob.h"
+#include "plan/choose.h"
 #include "plan/selector.h"
 
-#include <fmt/core.h>
-
 #include <memory>
-#include <string_view>
 #include <vector>
 
 namespace msda::api {
@@ -28,79 +25,24 @@ msda_plan* finish_plan(msda_handle& handle, Device const& device, Problem&& prob
   return plan.release();
 }
 
-// What could have been meant where no kernel has the id: it without a revision or of another one,
-// else any.
-std::vector<std::string_view> known_ids(std::string_view id) {
-  auto const without_revision = [](std::string_view x) { return x.substr(0, x.find('@')); };
-  std::vector<std::string_view> ids;
-  for (std::size_t i = 0; i < kernel_count(); ++i) {
-    std::string_view const known = kernel_at(i).variant->id;
-    if (without_revision(known) == without_revision(id)) return {known};
-    ids.push_back(known);
-  }
-  return ids;
-}
-
-Ranked forced_choice(std::string_view id, Problem const& problem, Device const& device,
-                     std::size_t workspace_limit_bytes) {
-  KernelRef const kernel = find_kernel(id);
-  if (kernel.variant == nullptr) {
-    auto const ids = known_ids(id);
-    invalid("plan_options.kernel_id is '{}': must be {}{}", id, ids.size() > 1 ? "one of " : "",
-            join(ids, ", "));
-  }
-  Ranked const choice = judge(kernel, problem, device, workspace_limit_bytes);
-  if (choice.rejected != Reason::kNone) {
-    fail(MSDA_ERROR_UNSUPPORTED, "plan_options.kernel_id is '{}': the kernel {}", id,
-         reason_text(choice.rejected));
-  }
-  return choice;
-}
-
-// Without a record that holds, the plan is the heuristic's.
-Ranked recorded_or_heuristic_choice(msda_handle const& handle, Problem const& problem,
-                                    Device const& device, std::size_t workspace_limit_bytes) {
-  std::optional<Ranked> const tuned = tuned_choice(handle, problem, device, workspace_limit_bytes);
-  return tuned ? *tuned : accepting_kernels(problem, device, workspace_limit_bytes).front();
-}
-
-Ranked choose(msda_handle const& handle, Problem const& problem, Device const& device,
-              msda_plan_options const& options) {
-  std::size_t const limit = options.workspace_limit_bytes;
-  switch (options.mode) {
-    case MSDA_PLAN_FORCED:
-      return forced_choice(options.kernel_id, problem, device, limit);
-    case MSDA_PLAN_TUNED:
-      return recorded_or_heuristic_choice(handle, problem, device, limit);
-    default:
-      return accepting_kernels(problem, device, limit).front();
-  }
-}
-
 msda_plan* create_plan(msda_handle& handle, const msda_problem* problem,
                        msda_plan_options const& options) {
   Problem canonical = canonical_problem(problem, &handle.memory);
   check_plan_options(options, handle.device);
   Device const device = handle.device.limited_to(options.sm_count_limit);
-  Ranked const choice = choose(handle, canonical, device, options);
+  KernelWish const wish{options.mode, options.kernel_id == nullptr ? "" : options.kernel_id,
+                        options.workspace_limit_bytes};
+  Ranked const choice = choose_kernel(wish, canonical, device, handle.records, handle.log);
   return finish_plan(handle, device, std::move(canonical), choice);
 }
 
 msda_plan* restore_plan(msda_handle& handle, const void* blob, std::size_t blob_size) {
   StoredPlan const stored = decode_plan(blob, blob_size, handle.device);
-  KernelRef const kernel = find_kernel(stored.kernel_id);
-  if (kernel.variant == nullptr) {
-    fail(MSDA_ERROR_STALE_PLAN, "blob is for kernel '{}': this library has {}", stored.kernel_id,
-         join(known_ids(stored.kernel_id), ", "));
-  }
+  KernelRef const kernel = find_stored_kernel(stored.kernel_id);
   msda_problem const problem = stored.problem.view();
   Problem canonical = canonical_problem(&problem, &handle.memory);
   Device const device = handle.device.limited_to(stored.sm_count_limit);
-  Ranked const choice = judge(kernel, canonical, device, 0);
-  if (choice.rejected != Reason::kNone) {
-    fail(MSDA_ERROR_STALE_PLAN, "blob is for kernel '{}': here the kernel {}", stored.kernel_id,
-         reason_text(choice.rejected));
-  }
+  Ranked const choice = accept_stored_kernel(kernel, canonical, device);
   return finish_plan(handle, device, std::move(canonical), choice);
 }
 
@@ -130,22 +72,6 @@ void set_kernel(msda_plan& plan, Ranked const& choice, PreparedPtr&& prepared) {
   plan.prepared = std::move(prepared);
   plan.handle.log.write(MSDA_LOG_INFO, "plan: {}, predicted {:.1f} us, workspace {} bytes",
                         choice.kernel.variant->id, choice.predicted_us, choice.workspace_bytes);
-}
-
-std::vector<Ranked> accepting_kernels(Problem const& problem, Device const& device,
-                                      std::size_t workspace_limit_bytes) {
-  std::vector<Ranked> ranking = rank_kernels(problem, device, workspace_limit_bytes);
-  if (ranking.empty() || !ranking.front().may_be_chosen()) {
-    std::string reasons;
-    for (Ranked const& entry : ranking) {
-      reasons += fmt::format("; {} {}", entry.kernel.variant->id,
-                             entry.rejected == Reason::kNone ? "is only chosen by tuning"
-                                                             : reason_text(entry.rejected));
-    }
-    fail(MSDA_ERROR_UNSUPPORTED, "no kernel takes this problem{}", reasons);
-  }
-  std::erase_if(ranking, [](Ranked const& entry) { return entry.rejected != Reason::kNone; });
-  return ranking;
 }
 
 void check_plan_options(msda_plan_options const& options, Device const& device) {
@@ -200,7 +126,7 @@ msda_status msda_plan_get_info(const msda_plan* plan, msda_plan_info* out) {
     info.workspace_alignment = Arena::kAlignment;
     info.predicted_us = plan->predicted_us;
     info.launch_count = plan->prepared ? plan->prepared->launch_count : 1;
-    info.is_deterministic = 1;
+    info.is_deterministic = plan->kernel.variant->not_deterministic ? 0 : 1;
     write_struct(out, info, "msda_plan_info");
   });
 }

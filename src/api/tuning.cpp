@@ -4,8 +4,8 @@
 #include "api/objects.h"
 #include "api/structs.h"
 #include "core/cuda.h"
-#include "plan/kernel_trials.h"
-#include "plan/tuner.h"
+#include "plan/choose.h"
+#include "plan/tune.h"
 
 #include <algorithm>
 #include <cmath>
@@ -33,66 +33,20 @@ void check_not_capturing(msda_stream stream, Device const& device) {
       static_cast<void*>(stream));
 }
 
-// Leaves out the kernels that need more workspace than the sample has. The heuristic's choice is
-// never left out: what it was measured against would be missing.
-void keep_those_that_fit(std::vector<Ranked>& kernels, msda_tensors const& sample) {
-  if (sample.workspace == nullptr) {
-    if (sample.workspace_bytes == 0) return;  // the library's own memory, as much as it takes
-    invalid(
-        "tensors.workspace is NULL: must point to {} bytes, which is workspace_bytes, or both "
-        "be 0 for the library's own memory",
-        sample.workspace_bytes);
-  }
-  Ranked const& first = kernels.front();
-  if (first.workspace_bytes > sample.workspace_bytes) {
-    fail(MSDA_ERROR_BUFFER_TOO_SMALL,
-         "tensors.workspace_bytes is {}: must be at least {}, which {} needs, the kernel that all "
-         "others are compared with",
-         sample.workspace_bytes, first.workspace_bytes, first.kernel.variant->id);
-  }
-  std::erase_if(kernels, [&sample](Ranked const& kernel) {
-    return kernel.workspace_bytes > sample.workspace_bytes;
-  });
+// Else the library's own memory is used, as much as it takes.
+bool has_workspace(msda_tensors const& sample) {
+  if (sample.workspace != nullptr) return true;
+  if (sample.workspace_bytes == 0) return false;
+  invalid(
+      "tensors.workspace is NULL: must point to {} bytes, which is workspace_bytes, or both be 0 "
+      "for the library's own memory",
+      sample.workspace_bytes);
 }
 
 std::size_t largest_workspace(std::vector<Ranked> const& kernels) {
   std::size_t bytes = 0;
   for (Ranked const& kernel : kernels) bytes = std::max(bytes, kernel.workspace_bytes);
   return bytes;
-}
-
-Choice try_kernels(msda_plan& plan, std::vector<Ranked> const& kernels, Call const& call,
-                   double budget_ms) {
-  std::vector<double> predicted_us;
-  for (Ranked const& kernel : kernels) predicted_us.push_back(kernel.predicted_us);
-  msda_handle& handle = plan.handle;
-  KernelTrials trials(
-      kernels, {plan.problem, plan.device, call, handle.memory, handle.call_memory(), handle.log});
-  Choice const choice = choose_by_time(predicted_us, budget_ms, trials);
-  set_kernel(plan, kernels[choice.kernel], trials.take_prepared(choice.kernel));
-  return choice;
-}
-
-void remember(msda_plan const& plan, std::vector<Ranked> const& kernels, Choice const& choice,
-              std::size_t workspace_limit_bytes) {
-  const char* const heuristic_id = kernels.front().kernel.variant->id;
-  const char* const kernel_id = plan.kernel.variant->id;
-  Log const& log = plan.handle.log;
-  if (!choice.is_measured) {
-    log.write(MSDA_LOG_WARN,
-              "tune: the budget was too short to compare kernels: {}, the heuristic's choice, and "
-              "no record",
-              heuristic_id);
-    return;
-  }
-  TuningLine line;
-  line.key = tuning_key(plan.problem, plan.device, workspace_limit_bytes);
-  line.record = {kernel_id, choice.median_us, heuristic_id, choice.heuristic_us};
-  plan.handle.records.add({line});
-  log.write(MSDA_LOG_INFO,
-            "tune: {} takes {:.1f} us, the heuristic's choice {} {:.1f} us; {} of {} kernels tried",
-            kernel_id, choice.median_us, heuristic_id, choice.heuristic_us, choice.tried_count,
-            kernels.size());
 }
 
 msda_plan* tune_plan(msda_handle& handle, const msda_problem* problem,
@@ -108,12 +62,16 @@ msda_plan* tune_plan(msda_handle& handle, const msda_problem* problem,
   check_not_capturing(stream, handle.device);
   Device const device = handle.device.limited_to(options.sm_count_limit);
   std::vector<Ranked> kernels = accepting_kernels(canonical, device, options.workspace_limit_bytes);
-  keep_those_that_fit(kernels, *sample);
-  std::size_t const given_bytes = sample->workspace == nullptr ? 0 : largest_workspace(kernels);
+  bool const brings_workspace = has_workspace(*sample);
+  if (brings_workspace) keep_those_that_fit(kernels, sample->workspace_bytes);
+  std::size_t const given_bytes = brings_workspace ? largest_workspace(kernels) : 0;
   Call const call = CallRules(canonical, given_bytes, device).check(sample, stream);
   PlanPtr plan = new_plan(handle, device, std::move(canonical));
-  Choice const choice = try_kernels(*plan, kernels, call, budget_ms);
-  remember(*plan, kernels, choice, options.workspace_limit_bytes);
+  TrialSetting const setting{plan->problem, plan->device,         call,
+                             handle.memory, handle.call_memory(), handle.log};
+  Tuned tuned = tune(kernels, setting, budget_ms);
+  set_kernel(*plan, kernels[tuned.choice.kernel], std::move(tuned.prepared));
+  remember(tuned.choice, kernels, setting, options.workspace_limit_bytes, handle.records);
   return plan.release();
 }
 
@@ -128,25 +86,6 @@ void settle_problem(TuningLine& line) {
 }
 
 }  // namespace
-
-std::optional<Ranked> tuned_choice(msda_handle const& handle, Problem const& problem,
-                                   Device const& device, std::size_t workspace_limit_bytes) {
-  std::optional<std::string> const id =
-      handle.records.find_kernel_id(tuning_key(problem, device, workspace_limit_bytes));
-  if (!id) {
-    handle.log.write(MSDA_LOG_INFO, "plan: no tuning record is for this problem");
-    return std::nullopt;
-  }
-  KernelRef const kernel = find_kernel(*id);
-  Ranked const choice =
-      kernel.variant == nullptr ? Ranked{} : judge(kernel, problem, device, workspace_limit_bytes);
-  if (kernel.variant != nullptr && choice.rejected == Reason::kNone) return choice;
-  handle.log.write(
-      MSDA_LOG_WARN, "plan: the tuning record's kernel {} {}", *id,
-      kernel.variant == nullptr ? "is not in this library" : reason_text(choice.rejected));
-  return std::nullopt;
-}
-
 }  // namespace msda::api
 
 using namespace msda;
