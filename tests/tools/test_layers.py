@@ -1,0 +1,43 @@
+"""Imports go down: api -> plan -> registry -> families -> what families share -> core."""
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+# From the lowest. A folder of a family may use its own files and those of lower layers alone.
+LAYERS = [r"src/core/", r"src/cpu/[^/]+$|kernels/common/", r"(?P<family>src/cpu/[^/]+|kernels/[^/]+)/",
+          r"src/registry\.", r"src/plan/", r"src/api/"]
+
+
+def layer_of(path):
+    for number, pattern in enumerate(LAYERS):
+        if match := re.match(pattern, path):
+            return number, match.groupdict().get("family")
+    return None
+
+
+def imports():
+    """(file, included file) of the library, as paths from the root."""
+    files = [*ROOT.glob("src/**/*"), *ROOT.glob("kernels/**/*")]
+    for file in files:
+        name = file.relative_to(ROOT).as_posix()
+        if file.suffix not in {".h", ".cpp", ".cuh", ".inc"} or layer_of(name) is None:
+            continue
+        for included in re.findall(r'^#include "([^"]+)"', file.read_text(), re.MULTILINE):
+            target = next((path for path in ("src/" + included, included) if (ROOT / path).is_file()), None)
+            if target is not None:
+                yield name, target
+
+
+def test_imports_go_down():
+    edges = list(imports())
+    assert len(edges) > 200
+    against = []
+    for file, included in edges:
+        (high, family), low = layer_of(file), layer_of(included)
+        if low is None or low[0] > high or (low[0] == high and low[1] != family):
+            against.append((file, included))
+    assert against == []
+
+
+def test_a_layer_knows_no_family():
+    assert [edge for edge in imports() if layer_of(edge[0])[0] > 3 and (layer_of(edge[1]) or (0, 0))[1]] == []
