@@ -81,8 +81,8 @@ int device_count(std::int32_t ordinal) {
   cudaError_t const error = cudaGetDeviceCount(&count);
   if (error == cudaErrorInsufficientDriver) {
     fail(MSDA_ERROR_CUDA,
-         "handle_options.device is {}: the CUDA driver is for CUDA {}; {}; or use MSDA_DEVICE_CPU "
-         "(-1)",
+         "handle_options.device is {}: the CUDA driver is for CUDA {}; {}; or use "
+         "MSDA_DEVICE_CPU (-1)",
          ordinal, version_text(version), MSDA_LEAST_DRIVER);
   }
   if (error != cudaSuccess) {
@@ -236,8 +236,8 @@ CurrentDevice::~CurrentDevice() {
 
 Device open_device(std::int32_t ordinal, std::string&) {
   fail(MSDA_ERROR_CUDA,
-       "handle_options.device is {}: this library has no CUDA backend ({}); use MSDA_DEVICE_CPU "
-       "(-1)",
+       "handle_options.device is {}: this library has no CUDA backend ({}); use "
+       "MSDA_DEVICE_CPU (-1)",
        ordinal, MSDA_BUILD_CUDA);
 }
 
