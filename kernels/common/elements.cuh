@@ -46,7 +46,7 @@ __device__ __forceinline__ std::uint32_t bits_of(__half2 pair) {
   memcpy(&bits, &pair, sizeof(bits));
   return bits;
 }
-__device__ __forceinline__ __half2 halves_of(std::uint32_t bits) {
+__device__ __forceinline__ __half2 half2_of(std::uint32_t bits) {
   __half2 pair;
   memcpy(&pair, &bits, sizeof(pair));
   return pair;

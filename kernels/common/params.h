@@ -21,6 +21,7 @@ struct LevelParams {
 // Levels that travel with the launch; a problem that has more keeps all of them in device memory.
 inline constexpr std::int32_t kInlineLevels = 16;
 
+// Elements from a batch item, a row of heads (token or query) and a head to the next.
 struct StrideParams {
   std::int64_t batch;
   std::int64_t row;
@@ -34,18 +35,22 @@ struct StrideParams {
 };
 
 struct Params {
-  const void* value;
-  const void* coord;      // fused: offset
-  const void* weight;     // fused: logit
-  const void* reference;  // fused
-  const float* value_scale;
-  void* output;
-  const void* grad_output;
-  void* grad_value;
-  void* grad_coord;   // fused: grad_offset
-  void* grad_weight;  // fused: grad_logit
-  void* grad_reference;
-  void* sums;  // backward, where grad_value itself cannot hold the sums: [B][S][M][D]
+  // Inputs. Dimensions in brackets are strided where there are StrideParams, else packed.
+  const void* value;         // [B][S][M][D] elements of the variant's type
+  const void* coord;         // [B][Q][M][K][2] coord_dtype: 0..1 spans the map; fused: offset in
+                             // pixels, or in units of half a box over P
+  const void* weight;        // [B][Q][M][K] weight_dtype; fused: logit
+  const void* reference;     // fused: [B][Q][L][reference_dim] coord_dtype, 0..1 spans the map
+  const float* value_scale;  // [M] factors on F8 values, or null: 1
+  void* output;              // [B][Q][M][D] output_dtype
+  const void* grad_output;   // [B][Q][M][D] output_dtype
+  // Gradients, each packed and of the shape and unit of its tensor, or null: not wanted.
+  void* grad_value;      // [B][S][M][D] grad_value_dtype
+  void* grad_coord;      // [B][Q][M][K][2] coord_dtype; fused: grad_offset
+  void* grad_weight;     // [B][Q][M][K] weight_dtype; fused: grad_logit
+  void* grad_reference;  // [B][Q][L][reference_dim] coord_dtype
+  void* sums;            // backward, where grad_value itself cannot hold the sums: [B][S][M][D]
+                         // float, or double for F64
 
   std::int64_t batch;
   std::int64_t token_count;

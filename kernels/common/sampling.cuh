@@ -1,5 +1,5 @@
 // Where a point lies and what it weighs: the same few lines for every kernel that reads one point
-// at a time. Formulas: include/msda.h, "What is computed".
+// at a time. Formulas: include/msda.h, "WHAT IT COMPUTES".
 #pragma once
 
 #include "kernels/common/elements.cuh"
@@ -23,14 +23,15 @@ __device__ __forceinline__ double to_pixel(double coord, double size) {
   return __dadd_rn(__dmul_rn(coord, size), -0.5);
 }
 
-// centre + offset * extent * step. A huge extent times a huge offset must not overflow before the
-// small step makes the product small again.
-__device__ __forceinline__ float product_sum(float centre, float offset, float extent, float step) {
-  return __fadd_rn(centre, __fmul_rn(offset, __fmul_rn(extent, step)));
+// centre + offset * extent * scale. A huge extent times a huge offset must not overflow before the
+// small scale makes the product small again.
+__device__ __forceinline__ float product_sum(float centre, float offset, float extent,
+                                             float scale) {
+  return __fadd_rn(centre, __fmul_rn(offset, __fmul_rn(extent, scale)));
 }
 __device__ __forceinline__ double product_sum(double centre, double offset, double extent,
-                                              double step) {
-  return __dadd_rn(centre, __dmul_rn(__dmul_rn(offset, extent), step));
+                                              double scale) {
+  return __dadd_rn(centre, __dmul_rn(__dmul_rn(offset, extent), scale));
 }
 
 template <typename Real>
@@ -95,9 +96,9 @@ __device__ __forceinline__ Point<Real> point_at(Params const& p, PointRow const&
     return {to_pixel(reference.x + x / width, width), to_pixel(reference.y + y / height, height),
             is_number};
   }
-  Real const step = static_cast<Real>(0.5) / static_cast<Real>(level.point_count);
-  return {to_pixel(product_sum(reference.x, x, reference.width, step), width),
-          to_pixel(product_sum(reference.y, y, reference.height, step), height), check == check};
+  Real const scale = static_cast<Real>(0.5) / static_cast<Real>(level.point_count);
+  return {to_pixel(product_sum(reference.x, x, reference.width, scale), width),
+          to_pixel(product_sum(reference.y, y, reference.height, scale), height), check == check};
 }
 
 // Softmax of a row of logits: weight = exp(logit - largest) / sum.
@@ -141,8 +142,8 @@ __device__ __forceinline__ int level_of_place(Params const& p, int i) {
 struct Axis {
   std::int32_t first;  // pixel
   bool has_second;
-  float share;   // of the second
-  float inside;  // 1, or what the border leaves
+  float fraction;  // of the second
+  float inside;    // 1, or what the border leaves
 };
 
 __device__ __forceinline__ Axis axis_at(float x, float n) {

@@ -5,8 +5,9 @@
 
 namespace msda {
 
+// A row is one (batch, query, head).
+double rows_of(Problem const& problem);
 // Sampling points of all rows.
-double rows_of(Problem const& problem);  // (batch, query, head)
 double points_of(Problem const& problem);
 // Bytes that a forward cannot do without: every tensor once.
 double forward_bytes(Problem const& problem);

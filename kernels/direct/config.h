@@ -33,8 +33,8 @@ inline constexpr std::int32_t kMaxPoints = 512;        // K, where P is not a co
 inline constexpr std::int64_t kMaxTokens = 1 << 29;    // what fits a record
 inline constexpr std::int64_t kMaxBytes = 0xffffffff;  // from a pixel to the one below
 
-// Channels that one lane loads at once: 16 bytes, or 8 of an 8-bit type.
-constexpr std::int32_t channels_of_piece(std::int32_t element_bytes) {
+// Channels of a vec, which one lane loads at once: 16 bytes, or 8 of an 8-bit type.
+constexpr std::int32_t channels_of_vec(std::int32_t element_bytes) {
   return element_bytes == 4 ? 4 : 8;
 }
 

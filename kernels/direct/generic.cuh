@@ -45,7 +45,6 @@ struct Row {
 };
 
 // ---- forward
-// ---------------------------------------------------------------------------------------------
 
 // One channel of one row.
 template <ValueType kType, typename Real>

@@ -7,7 +7,6 @@
 namespace msda::direct {
 
 // ---- gradients of the points
-// --------------------------------------------------------------------------------
 
 // By one point's pixel position and weight, the attention weight not yet applied to x and y.
 template <typename Sum>
@@ -117,7 +116,7 @@ __device__ FusedGrad<Sum> fused_grad(Params const& p, Row<Real> const& row,
   Sum const size[2] = {static_cast<Sum>(level.width), static_cast<Sum>(level.height)};
   FusedGrad<Sum> result{};
   std::int64_t const reference = row.at.reference + static_cast<std::int64_t>(l) * p.reference_dim;
-  Sum const step = static_cast<Sum>(0.5) / static_cast<Sum>(level.point_count);
+  Sum const scale = static_cast<Sum>(0.5) / static_cast<Sum>(level.point_count);
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
     // A zero gradient stays zero where the map is empty or a box is no number.
@@ -128,8 +127,8 @@ __device__ FusedGrad<Sum> fused_grad(Params const& p, Row<Real> const& row,
     } else {
       auto const extent = load_element<Sum>(p.coord_dtype, p.reference, reference + 2 + i);
       auto const offset = load_element<Sum>(p.coord_dtype, p.coord, row.at.coord + 2 * k + i);
-      result.reference[2 + i] = by_coord[i] * offset * step;
-      result.offset[i] = by_coord[i] * (extent * step);
+      result.reference[2 + i] = by_coord[i] * offset * scale;
+      result.offset[i] = by_coord[i] * (extent * scale);
     }
   }
   return result;
@@ -188,7 +187,6 @@ __global__ void __launch_bounds__(kThreads, 1) backward_points(const __grid_cons
 }
 
 // ---- gradient of the values
-// --------------------------------------------------------------------------------
 
 // One point as the lane that located it hands it to all lanes.
 template <typename Sum>

@@ -1,8 +1,8 @@
 // The row kernel: packed inputs, D a multiple of 8. README.md here has the schedule and its count.
 #pragma once
 
-#include "kernels/common/pieces.cuh"
 #include "kernels/common/sampling.cuh"
+#include "kernels/common/vecs.cuh"
 #include "kernels/direct/config.h"
 
 namespace msda::direct {
@@ -17,16 +17,17 @@ struct RowConfig {
   static constexpr bool kFused = kIsFused;
   static constexpr bool kSplit = kIsSplit;      // lanes of a slot: half a left, half a right pixel
   static constexpr bool kAligned = kIsAligned;  // to 16 bytes, every tensor
-  static constexpr int kChannels = channels_of_piece(kElementBytes);
-  static constexpr int kPieceBytes = kChannels * kElementBytes;
-  static constexpr int kAllPieces = kMaxChannels / kChannels;
-  static constexpr int kGroup = kAllPieces < 32 ? kAllPieces : 32;  // lanes that share the channels
-  static constexpr int kPieces = kAllPieces / kGroup;               // of a lane
-  static constexpr int kLanes = kSplit ? 2 * kGroup : kGroup;       // of a slot
-  static constexpr int kCorners = kSplit ? 2 : 4;                   // that a lane loads
-  static constexpr int kInFlight = kLanes < 2 || kPieces > 1 ? 1 : 2;  // points whose loads are out
+  static constexpr int kChannels = channels_of_vec(kElementBytes);
+  static constexpr int kVecBytes = kChannels * kElementBytes;
+  static constexpr int kAllVecs = kMaxChannels / kChannels;
+  static constexpr int kGroup = kAllVecs < 32 ? kAllVecs : 32;  // lanes that share the channels
+  static constexpr int kVecs = kAllVecs / kGroup;               // of a lane
+  static constexpr int kLanes = kSplit ? 2 * kGroup : kGroup;   // of a slot
+  static constexpr int kCorners = kSplit ? 2 : 4;               // that a lane loads
+  static constexpr int kInFlight =
+      kLanes < 2 || kVecs > 1 ? 1 : 2;  // points whose loads are in flight
   static constexpr int kThreads = direct::kThreads;
-  static constexpr int kBlocksAnSm = !kAligned ? 2 : kFused || kMaxChannels > d32 ? 3 : 4;
+  static constexpr int kBlocksPerSm = !kAligned ? 2 : kFused || kMaxChannels > d32 ? 3 : 4;
   static constexpr int kSlots = kThreads / kLanes;
   static constexpr int kRecords = kThreads;  // of one buffer
 };
@@ -48,8 +49,8 @@ struct alignas(16) PlaceParams {
 struct alignas(16) Record {
   std::int32_t first;  // token of the upper left pixel << 2 | 1: there is a right one | 2: a lower
                        // one; kNothing
-  float fx;            // share of the right pixel
-  float upper;         // attention weight times share of the upper row
+  float fx;            // fraction of the right pixel
+  float upper;         // attention weight times the fraction of the upper row
   float lower;
 };
 inline constexpr std::int32_t kNothing = -1;
@@ -66,8 +67,8 @@ __device__ __forceinline__ Record locate(PlaceParams const& place, Point<float> 
   Axis const y = axis_at(point.y, place.height);
   std::int32_t const token = place.origin + y.first * place.row_tokens + x.first;
   float const total = weight * x.inside * y.inside;
-  return {token << 2 | (x.has_second ? 1 : 0) | (y.has_second ? 2 : 0), x.share,
-          total * (1.0f - y.share), total * y.share};
+  return {token << 2 | (x.has_second ? 1 : 0) | (y.has_second ? 2 : 0), x.fraction,
+          total * (1.0f - y.fraction), total * y.fraction};
 }
 
 // What a lane knows of the row that it works on with the others of its slot.
@@ -161,8 +162,8 @@ class RowGather {
             Config::kElementBytes;
     const char* const zeros = reinterpret_cast<const char*>(kZeros);
 #pragma unroll
-    for (int i = 0; i < Config::kPieces; ++i) {
-      std::int32_t const byte = piece(i) * Config::kPieceBytes;
+    for (int i = 0; i < Config::kVecs; ++i) {
+      std::int32_t const byte = vec_index(i) * Config::kVecBytes;
       values_[i] = values + byte;
       zeros_[i] = zeros + byte;
     }
@@ -175,13 +176,13 @@ class RowGather {
       gather_chunk(buffer, k0);
       buffer ^= Config::kRecords;
     }
-    if constexpr (Config::kSplit) add_halves();
+    if constexpr (Config::kSplit) add_lane_halves();
     store();
   }
 
  private:
-  // Pieces behind the last one repeat it: they cost no line and are not stored.
-  __device__ std::int32_t piece(int i) const {
+  // Vecs behind the last one repeat it: they cost no line and are not stored.
+  __device__ std::int32_t vec_index(int i) const {
     int const last = static_cast<int>(p_.head_dim) / Config::kChannels - 1;
     return min(lane_ % Config::kGroup + i * Config::kGroup, last);
   }
@@ -210,9 +211,9 @@ class RowGather {
         return {reference.x * place.width - 0.5f + raw.x, reference.y * place.height - 0.5f + raw.y,
                 is_number};
       }
-      float const step = 0.5f / static_cast<float>(p_.near_levels[l].point_count);
-      return {(reference.x + raw.x * (reference.width * step)) * place.width - 0.5f,
-              (reference.y + raw.y * (reference.height * step)) * place.height - 0.5f,
+      float const scale = 0.5f / static_cast<float>(p_.near_levels[l].point_count);
+      return {(reference.x + raw.x * (reference.width * scale)) * place.width - 0.5f,
+              (reference.y + raw.y * (reference.height * scale)) * place.height - 0.5f,
               check == check};
     }
   }
@@ -239,7 +240,7 @@ class RowGather {
   __device__ __forceinline__ void gather(Record const* records, int k0, int i) {
     constexpr int U = Config::kInFlight;
     Record record[U];
-    PieceOf<Config::kPieceBytes> value[U][Config::kCorners][Config::kPieces];
+    Vec<Config::kVecBytes> value[U][Config::kCorners][Config::kVecs];
 #pragma unroll
     for (int u = 0; u < U; ++u) {
       record[u] = records[i + u];
@@ -250,18 +251,18 @@ class RowGather {
       std::uint32_t const right = !nothing && (record[u].first & 1) ? pixel_bytes_ : 0;
       std::uint32_t const down = !nothing && (record[u].first & 2) ? row_bytes(k0 + i + u) : 0;
 #pragma unroll
-      for (int n = 0; n < Config::kPieces; ++n) {
+      for (int n = 0; n < Config::kVecs; ++n) {
         const char* at =
             (nothing ? zeros_[n] : values_[n]) + static_cast<std::uint64_t>(token) * pixel_bytes_;
         if constexpr (Config::kSplit) {
           at += is_right_half() ? right : 0;
-          value[u][0][n] = load_piece<Config>(at);
-          value[u][1][n] = load_piece<Config>(at + down);
+          value[u][0][n] = load_vec<Config>(at);
+          value[u][1][n] = load_vec<Config>(at + down);
         } else {
-          value[u][0][n] = load_piece<Config>(at);
-          value[u][1][n] = load_piece<Config>(at + right);
-          value[u][2][n] = load_piece<Config>(at + down);
-          value[u][3][n] = load_piece<Config>(at + down + right);
+          value[u][0][n] = load_vec<Config>(at);
+          value[u][1][n] = load_vec<Config>(at + right);
+          value[u][2][n] = load_vec<Config>(at + down);
+          value[u][3][n] = load_vec<Config>(at + down + right);
         }
       }
     }
@@ -271,11 +272,11 @@ class RowGather {
       float const upper = record[u].upper;
       float const lower = record[u].lower;
 #pragma unroll
-      for (int n = 0; n < Config::kPieces; ++n) {
+      for (int n = 0; n < Config::kVecs; ++n) {
         if constexpr (Config::kSplit) {
-          float const share = is_right_half() ? fx : 1.0f - fx;
-          multiply_add<Config>(sum_[n], upper * share, value[u][0][n]);
-          multiply_add<Config>(sum_[n], lower * share, value[u][1][n]);
+          float const fraction = is_right_half() ? fx : 1.0f - fx;
+          multiply_add<Config>(sum_[n], upper * fraction, value[u][0][n]);
+          multiply_add<Config>(sum_[n], lower * fraction, value[u][1][n]);
         } else {
           multiply_add<Config>(sum_[n], upper * (1.0f - fx), value[u][0][n]);
           multiply_add<Config>(sum_[n], upper * fx, value[u][1][n]);
@@ -297,9 +298,9 @@ class RowGather {
 
   __device__ bool is_right_half() const { return lane_ >= Config::kGroup; }
 
-  __device__ void add_halves() {
+  __device__ void add_lane_halves() {
 #pragma unroll
-    for (int n = 0; n < Config::kPieces; ++n) {
+    for (int n = 0; n < Config::kVecs; ++n) {
 #pragma unroll
       for (int c = 0; c < Config::kChannels; ++c) {
         sum_[n][c] += __shfl_xor_sync(0xffffffffu, sum_[n][c], Config::kGroup);
@@ -312,7 +313,7 @@ class RowGather {
     if (Config::kSplit && is_right_half()) return;
     std::int64_t const first = slot_.row * p_.head_dim;
 #pragma unroll
-    for (int n = 0; n < Config::kPieces; ++n) {
+    for (int n = 0; n < Config::kVecs; ++n) {
       int const channel = (lane_ + n * Config::kGroup) * Config::kChannels;
       if (channel >= p_.head_dim) continue;
       float scaled[Config::kChannels];
@@ -320,7 +321,7 @@ class RowGather {
       for (int c = 0; c < Config::kChannels; ++c) {
         scaled[c] = Config::kType == ValueType::f8 ? sum_[n][c] * p_.scale_of(slot_.m) : sum_[n][c];
       }
-      store_piece<Config>(p_.output_dtype, p_.output, first + channel, scaled, Config::kAligned);
+      store_vec<Config>(p_.output_dtype, p_.output, first + channel, scaled, Config::kAligned);
     }
   }
 
@@ -333,9 +334,9 @@ class RowGather {
   int K_;
   std::uint32_t pixel_bytes_;
   Softmax<float> softmax_{};
-  const char* values_[Config::kPieces];
-  const char* zeros_[Config::kPieces];
-  float sum_[Config::kPieces][Config::kChannels] = {};
+  const char* values_[Config::kVecs];
+  const char* zeros_[Config::kVecs];
+  float sum_[Config::kVecs][Config::kChannels] = {};
 };
 
 // The block's table of places: a level each where all have kPoints points, else a point each.
@@ -353,7 +354,7 @@ __device__ void fill_places(Params const& p, PlaceParams* places, std::uint8_t* 
 }
 
 template <class Config>
-__global__ void __launch_bounds__(Config::kThreads, Config::kBlocksAnSm)
+__global__ void __launch_bounds__(Config::kThreads, Config::kBlocksPerSm)
     forward_rows(const __grid_constant__ Params p) {
   constexpr int kPlaces = Config::kPoints > 0 ? kInlineLevels : kMaxPoints;
   __shared__ PlaceParams places[kPlaces];

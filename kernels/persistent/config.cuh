@@ -14,70 +14,81 @@ inline constexpr bool kHasMuchSharedMemory = false;
 inline constexpr bool kHasMuchSharedMemory = true;
 #endif
 
-template <ValueType kTypeOfValue, Channels kMaxChannels, Points kPointsOfLevel, Spread kSpreadOfRow,
-          bool kIsFused, bool kIsGrouped, bool kIsAligned, Heads kHeadsOfAll,
-          InputTypes kTypesOfInputs>
+// A row of variants.inc, and what the kernel takes for granted of a launch (LaunchOptions).
+struct RowsKind {
+  ValueType type;
+  Channels channels;  // the most
+  Points points;      // of every level
+  Spread spread;
+  bool fused;
+  bool grouped;
+  bool aligned;  // values
+  Heads heads;
+  InputTypes inputs;
+};
+
+template <RowsKind kKind>
 struct RowsConfig {
-  static constexpr ValueType kType = kTypeOfValue;
+  static constexpr ValueType kType = kKind.type;
   using Element = typename ValueTraits<kType>::Element;
   static constexpr int kElementBytes = sizeof(Element);
-  static constexpr bool kFew = kPointsOfLevel == pfew;
-  static constexpr int kPoints = kFew ? 0 : kPointsOfLevel;
-  static constexpr bool kFused = kIsFused;
-  static constexpr bool kAligned = kIsAligned;              // values
-  static constexpr bool kHalves = in_halves(kSpreadOfRow);  // sums of two points
-  static constexpr int kPieceBytes = persistent::kPieceBytes;
-  static constexpr int kChannels = channels_of_piece(kElementBytes);
+  static constexpr bool kFew = kKind.points == pfew;
+  static constexpr int kPoints = kFew ? 0 : kKind.points;
+  static constexpr bool kFused = kKind.fused;
+  static constexpr bool kAligned = kKind.aligned;
+  static constexpr bool kFp16Sums = has_fp16_sums(kKind.spread);  // of two points
+  static constexpr int kVecBytes = persistent::kVecBytes;
+  static constexpr int kChannels = channels_of_vec(kElementBytes);
   static constexpr Layout kLayout =
-      layout_of(kMaxChannels, kElementBytes, kSpreadOfRow, kIsGrouped);
+      layout_of(kKind.channels, kElementBytes, kKind.spread, kKind.grouped);
   static constexpr int kLanes = kLayout.lanes;    // of a slot: they share the channels
   static constexpr int kHeads = kLayout.heads;    // neighbouring slots work on neighbouring heads
   static constexpr int kSpread = kLayout.spread;  // slots that share the points of a row
   static constexpr int kQueries = kLayout.queries;
   // Neighbouring slots share a row, and their banks by the parity of pixels.
   static constexpr bool kByParity = kLayout.by_parity;
-  static constexpr int kPieces = pieces_of(kMaxChannels, kElementBytes, kLayout);  // of a lane
-  static_assert(!kHalves || (kPieces == 1 && kLanes > 1));
+  static constexpr int kVecs = vecs_of_lane(kKind.channels, kElementBytes, kLayout);
+  static_assert(!kFp16Sums || (kVecs == 1 && kLanes > 1));
   // Where it is known, D is the most, and every level has a pixel beside and below another.
-  static constexpr int kHeadCount = kHeadsOfAll;
+  static constexpr int kHeadCount = kKind.heads;
   static constexpr bool kIsKnown = kHeadCount > 0;
   // Levels in shared memory: pixels of the heads of a group, one after the other.
-  static constexpr bool kKeepsLevels = keeps_levels(kSpreadOfRow) && kIsKnown;
-  static constexpr int kRowBytes = kMaxChannels * kElementBytes;
-  static constexpr int kKeptPixelBytes = kHeads * kRowBytes;
-  // There, halves of two lanes have all points of a lane out at a time: those of one level. And
-  // halves of four lanes are prepared by eight, 16 points of a row and then of another one: loads
-  // of coordinates are of whole lines.
-  static constexpr bool kLaneByLane = keeps_levels(kSpreadOfRow) && kHalves && kLanes == 2;
-  static constexpr bool kInLines = keeps_levels(kSpreadOfRow) && kHalves && kLanes == 4;
-  // Both add a row's points in their order, others first those that the lanes prepare first.
+  static constexpr bool kCachesLevels = caches_levels(kKind.spread) && kIsKnown;
+  static constexpr int kRowBytes = kKind.channels * kElementBytes;
+  static constexpr int kCachedPixelBytes = kHeads * kRowBytes;
+  // With cached levels and fp16 sums, rows of two lanes have all points of a lane in flight: those
+  // of one level. Rows of four lanes are prepared by eight, 16 points of a row and then of another
+  // one, so that loads of coordinates are of whole lines.
+  static constexpr bool kLaneByLane = caches_levels(kKind.spread) && kFp16Sums && kLanes == 2;
+  static constexpr bool kInLines = caches_levels(kKind.spread) && kFp16Sums && kLanes == 4;
+  // Both add a row's points in their order, other kernels first those that the lanes prepare first.
   static constexpr bool kInOrder = kLaneByLane || kInLines;
   static constexpr int kRowsOfLane = kInLines ? 2 : 1;
   // Points of a row that a lane prepares.
-  static constexpr int kBatch = batch_of(kLayout, kPointsOfLevel);
+  static constexpr int kBatch = batch_of(kLayout, kKind.points);
   static constexpr int kPreparing = kLanes * kSpread * kRowsOfLane;  // lanes
   static constexpr int kChunk = kPreparing * kBatch;                 // points of a row
   static constexpr bool kWholeChunks = kPoints > 0 && kPoints % kChunk == 0;
-  // Lanes of a slot whose points' loads are out at a time, and points of each.
+  // Lanes of a slot whose points' loads are in flight, and points of each.
   static constexpr int kInFlight =
-      kAligned && !kLaneByLane ? in_flight_of(kLayout, kSpreadOfRow, kPieces) : 1;
+      kAligned && !kLaneByLane ? in_flight_of(kLayout, kKind.spread, kVecs) : 1;
   static constexpr int kTurnsInFlight = !kAligned     ? 1
                                         : kLaneByLane ? kBatch
                                                       : turns_in_flight_of(kBatch);
-  static constexpr InputTypes kInputs = kTypesOfInputs;
-  static constexpr int kPixelBytes = kHeadCount * kMaxChannels * kElementBytes;
+  static constexpr InputTypes kInputs = kKind.inputs;
+  static constexpr int kPixelBytes = kHeadCount * kRowBytes;
   static constexpr int kThreads = threads_of({.type = kType,
-                                              .channels = kMaxChannels,
-                                              .points = kPointsOfLevel,
-                                              .spread = kSpreadOfRow,
+                                              .channels = kKind.channels,
+                                              .points = kKind.points,
+                                              .spread = kKind.spread,
                                               .aligned = kAligned,
                                               .known = kIsKnown});
   // A level for all points of a batch.
   static constexpr bool kLevelOfBatch =
-      kHalves || kBatch == 1 || (kPoints > 0 && kPoints % kBatch == 0);
+      kFp16Sums || kBatch == 1 || (kPoints > 0 && kPoints % kBatch == 0);
   // Points of a lane's batch that it prepares before they are gathered; and tables of their
   // records, those of single points in turn.
-  static constexpr bool kAllTogether = kHalves || (kPoints == 8 && kHasMuchSharedMemory);
+  static constexpr bool kAllTogether = kFp16Sums || (kPoints == 8 && kHasMuchSharedMemory);
   static constexpr int kTogether = kBatch == kMaxOfBatch ? (kAllTogether ? 4 : 2)
                                    : kLevelOfBatch       ? 1
                                                          : kBatch;
@@ -91,9 +102,10 @@ struct RowsConfig {
                                                                 : 0;
   // One level, whatever the lane.
   static constexpr bool kLevelOfChunk = kLevelsOfSlot == 1 && kSpread == 1;
-  static constexpr bool kStepsOfChunk =
+  // Strides of levels are loaded once a chunk, kStrides of them.
+  static constexpr bool kStridesOfChunk =
       kInLines || (kLevelsOfSlot > 0 && kLevelsOfSlot <= (kIsKnown ? 4 : 2));
-  static constexpr int kSteps = kStepsOfChunk && !kInLines ? kLevelsOfSlot : 1;
+  static constexpr int kStrides = kStridesOfChunk && !kInLines ? kLevelsOfSlot : 1;
   static constexpr int kPlaces = kPoints > 0 ? kInlineLevels : kMaxPoints;
 };
 

@@ -12,27 +12,27 @@ namespace msda::persistent {
 enum Channels : std::int32_t { d8 = 8, d16 = 16, d32 = 32, d64 = 64, d128 = 128, d256 = 256 };
 enum Points : std::int32_t { pfew = -1, pany = 0, p4 = 4, p8 = 8 };
 inline constexpr std::int32_t kFewPoints = 8;
-// Slots that share the points of a row: sN; hN the same, with sums of two points in 16 bits; with a
-// c, coarse levels are kept in shared memory.
-inline constexpr std::int32_t kInHalves = 16, kKeepsLevels = 32;
+// Slots that share the points of a row: sN; hN the same, with fp16 sums of two points; with a c,
+// coarse levels are cached in shared memory.
+inline constexpr std::int32_t kFp16SumsBit = 16, kCachesLevels = 32;
 enum Spread : std::int32_t {
   s1 = 1,
   s4 = 4,
-  h1 = kInHalves | s1,
-  h4 = kInHalves | s4,
-  s1c = kKeepsLevels | s1,
-  h1c = kKeepsLevels | h1,
+  h1 = kFp16SumsBit | s1,
+  h4 = kFp16SumsBit | s4,
+  s1c = kCachesLevels | s1,
+  h1c = kCachesLevels | h1,
 };
-constexpr bool in_halves(Spread spread) { return (spread & kInHalves) != 0; }
-constexpr bool keeps_levels(Spread spread) { return (spread & kKeepsLevels) != 0; }
-constexpr std::int32_t slots_of(Spread spread) { return spread & ~(kInHalves | kKeepsLevels); }
+constexpr bool has_fp16_sums(Spread spread) { return (spread & kFp16SumsBit) != 0; }
+constexpr bool caches_levels(Spread spread) { return (spread & kCachesLevels) != 0; }
+constexpr std::int32_t slots_of(Spread spread) { return spread & ~(kFp16SumsBit | kCachesLevels); }
 
 inline constexpr std::int32_t kLineBytes = 128;
 
-// A lane loads 16 bytes of a pixel at once.
-inline constexpr std::int32_t kPieceBytes = 16;
-constexpr std::int32_t channels_of_piece(std::int32_t element_bytes) {
-  return kPieceBytes / element_bytes;
+// A vec: the 16 bytes of a pixel that a lane loads at once. Offsets and strides count vecs.
+inline constexpr std::int32_t kVecBytes = 16;
+constexpr std::int32_t channels_of_vec(std::int32_t element_bytes) {
+  return kVecBytes / element_bytes;
 }
 
 // The last compute capability, times ten, that the budgets of registers are made for: code
@@ -41,15 +41,14 @@ inline constexpr std::int32_t kLastSm = 90;
 
 // Limits that reject() keeps to.
 inline constexpr std::int32_t kMaxPoints = 256;             // K, where P is not a constant
-inline constexpr std::int64_t kUnitBytes = 16;              // that offsets count
-inline constexpr std::int64_t kMaxItemUnits = 0xffff0000u;  // values of a batch item
+inline constexpr std::int64_t kMaxItemVecs = 0xffff0000u;   // values of a batch item
 inline constexpr std::int64_t kMaxHeadBytes = 0xffffffffu;  // from a head's values to the next's
 inline constexpr std::int64_t kMaxTokens = 1 << 30;         // of a batch item
 inline constexpr std::int64_t kMaxJobs = 1 << 30;
 inline constexpr std::int64_t kMaxPointsOfAll = 0xffffffff;  // B Q M K
 inline constexpr std::int32_t kMaxRounds = 64;
-// Of shared memory that levels are kept in. What is left are records and, of 228 KB, L1.
-inline constexpr std::int64_t kMaxKeptBytes = 172 << 10;
+// Of shared memory that levels are cached in. What is left are records and, of 228 KB, L1.
+inline constexpr std::int64_t kMaxCachedBytes = 172 << 10;
 inline constexpr std::int32_t kMaxOfBatch = 4;  // points that a lane prepares
 
 // Heads of a problem, where the kernel knows them when compiled, and with them the distance of two
@@ -71,16 +70,16 @@ struct Layout {
 
 // Rows are read without a bank conflict only if those of a quarter warp lie in different parts of
 // 128-byte lines. Neighbouring heads do; `grouped` says that they come in whole lines. Where they
-// do not, and banks are what sums in halves wait for, of two slots with rows of 64 bytes one begins
-// with the even, the other with the odd pixels.
+// do not, and banks are what fp16 sums wait for, of two slots with rows of 64 bytes one begins with
+// the even, the other with the odd pixels.
 constexpr Layout layout_of(std::int32_t channels, std::int32_t element_bytes, Spread spread,
                            bool grouped) {
   std::int32_t const row_bytes = channels * element_bytes;
-  std::int32_t const pieces = row_bytes / kPieceBytes;
-  std::int32_t const lanes = pieces < 32 ? pieces : 32;
+  std::int32_t const vecs = row_bytes / kVecBytes;
+  std::int32_t const lanes = vecs < 32 ? vecs : 32;
   std::int32_t const slots = 32 / lanes;
   std::int32_t const heads = grouped && row_bytes < kLineBytes ? kLineBytes / row_bytes : 1;
-  bool const by_parity = in_halves(spread) && heads == 1 && row_bytes == 64;
+  bool const by_parity = has_fp16_sums(spread) && heads == 1 && row_bytes == 64;
   // 16 points are what most rows have at least, and what 16 lanes prepare at once.
   std::int32_t const useful = lanes < 16 ? 16 / lanes : 1;
   std::int32_t const most = slots / heads < useful ? slots / heads : useful;
@@ -88,16 +87,16 @@ constexpr Layout layout_of(std::int32_t channels, std::int32_t element_bytes, Sp
   return {lanes, heads, shared, slots / heads / shared, by_parity};
 }
 
-// Of a level, in halves: those that a record's 17 bits count, of which one says by parity which
-// pixel is read first.
+// Of a level, with fp16 sums: those that a record's 17 bits count, of which one says by parity
+// which pixel is read first.
 constexpr std::int64_t max_pixels_of(Layout const& layout) {
   return layout.by_parity ? 1 << 16 : 1 << 17;
 }
 
-// Pieces of a row that each of its lanes loads.
-constexpr std::int32_t pieces_of(std::int32_t channels, std::int32_t element_bytes,
-                                 Layout const& layout) {
-  return channels * element_bytes / kPieceBytes / layout.lanes;
+// Vecs of a row that each of its lanes loads.
+constexpr std::int32_t vecs_of_lane(std::int32_t channels, std::int32_t element_bytes,
+                                    Layout const& layout) {
+  return channels * element_bytes / kVecBytes / layout.lanes;
 }
 
 // Points that a lane prepares before the row's lanes gather them.
@@ -107,9 +106,9 @@ constexpr std::int32_t batch_of(Layout const& layout, Points points) {
   return lanes <= 2 ? kMaxOfBatch : lanes <= 8 ? 2 : 1;
 }
 
-// Lanes of a slot whose points' loads are out at a time, and points of each of them.
-constexpr std::int32_t in_flight_of(Layout const& layout, Spread spread, std::int64_t pieces) {
-  if (pieces > 1 || layout.lanes == 1) return 1;
+// Lanes of a slot whose points' loads are in flight, and points of each of them.
+constexpr std::int32_t in_flight_of(Layout const& layout, Spread spread, std::int64_t vecs) {
+  if (vecs > 1 || layout.lanes == 1) return 1;
   if (slots_of(spread) == 4) return layout.lanes < 4 ? layout.lanes : 4;
   return 2;
 }
@@ -127,16 +126,19 @@ struct BlockKind {
   bool known;    // heads
 };
 
-// As many threads as there are registers for without spilling. Where levels are kept, fewer leave
+// As many threads as there are registers for without spilling. Where levels are cached, fewer leave
 // more of L1.
 constexpr std::int32_t threads_of(BlockKind const& kind) {
   bool const is_f8 = kind.type == ValueType::f8, is_f32 = kind.type == ValueType::f32;
-  bool const halves = in_halves(kind.spread), kept = keeps_levels(kind.spread);
+  bool const fp16_sums = has_fp16_sums(kind.spread), cached = caches_levels(kind.spread);
   bool const points_are_known = kind.points > 0;
-  bool const is_large = slots_of(kind.spread) == 4 || (halves && kind.channels > 32) ||
+  bool const is_large = slots_of(kind.spread) == 4 || (fp16_sums && kind.channels > 32) ||
                         (is_f32 && !kind.known && points_are_known);
   bool const is_lean = kind.known && (kind.points == pfew || (points_are_known && !is_f8));
-  return !kind.aligned ? 256 : is_large || (kept && halves) ? 512 : is_lean && !kept ? 768 : 640;
+  return !kind.aligned                       ? 256
+         : is_large || (cached && fp16_sums) ? 512
+         : is_lean && !cached                ? 768
+                                             : 640;
 }
 
 // Heads that have to divide M for `grouped`.

@@ -1,4 +1,5 @@
-// The persistent family: as many blocks as the device has SMs, each with runs of neighbouring rows.
+// The persistent family: as many blocks as the device has SMs, each with tiles of neighbouring
+// rows.
 
 #include "kernels/persistent/persistent.h"
 
@@ -10,7 +11,7 @@
 #include "kernels/common/make_params.h"
 #include "kernels/common/row_limits.h"
 #include "kernels/common/work.h"
-#include "kernels/persistent/kept_levels.h"
+#include "kernels/persistent/cached_levels.h"
 #include "kernels/persistent/persistent_costs.h"
 #include "kernels/persistent/query_order.h"
 #include "kernels/persistent/schedule.h"
@@ -87,7 +88,7 @@ Jobs jobs_of(Entry const& entry, Problem const& problem) {
 // Tokens, the bytes of a batch item's values and from one head to the next fit 32 bits; so do jobs
 // and points of all items.
 bool sizes_fit(Entry const& entry, Problem const& problem) {
-  if (problem.token_count >= kMaxTokens || item_bytes(problem) / kUnitBytes > kMaxItemUnits)
+  if (problem.token_count >= kMaxTokens || item_bytes(problem) / kVecBytes > kMaxItemVecs)
     return false;
   if (problem.value.head * element_bytes(problem) > kMaxHeadBytes) return false;
   if (problem.query_count * problem.head_count >= kMaxJobs) return false;
@@ -108,7 +109,7 @@ bool batches_are_whole(Entry const& entry, Problem const& problem) {
   return problem.point_total % batch_of(layout_for(entry, problem), entry.points) == 0;
 }
 
-bool pixels_fit_halves(Entry const& entry, Problem const& problem) {
+bool pixels_fit_fp16_records(Entry const& entry, Problem const& problem) {
   std::int64_t const most = max_pixels_of(layout_for(entry, problem));
   return std::ranges::all_of(problem.levels, [most](Level const& level) {
     return level.row_tokens * level.height <= most;
@@ -122,8 +123,8 @@ bool batches_have_one_level(Problem const& problem) {
 
 constexpr std::int64_t kExactTokens = 1 << 24;  // that float32 counts
 
-// Levels that sums cannot be quick on.
-bool needs_strict(Problem const& problem) {
+// Levels that the fast path cannot sum.
+bool needs_exact_path(Problem const& problem) {
   return std::ranges::any_of(problem.levels, [](Level const& level) {
     return level.width < 1 || level.height < 1 ||
            level.row_tokens * (level.height + 2) >= kExactTokens;
@@ -151,19 +152,19 @@ std::int64_t group_bytes(Entry const& entry, Problem const& problem) {
   return layout_for(entry, problem).heads * problem.head_dim * element_bytes(problem);
 }
 
-// Where levels are kept.
-Reason reject_keeping(Entry const& entry, Problem const& problem, Device const& device) {
-  if (device.shared_bytes_per_block < kMaxKeptBytes) return Reason::kSharedMemory;
+// Where levels are cached.
+Reason reject_caching(Entry const& entry, Problem const& problem, Device const& device) {
+  if (device.shared_bytes_per_block < kMaxCachedBytes) return Reason::kSharedMemory;
   if (problem.fused()) return Reason::kInputMode;
   if (problem.head_dim != entry.channels) return Reason::kHeadDim;
   if (problem.head_count != heads_1 && problem.head_count != heads_8) return Reason::kHeadCount;
-  if (needs_strict(problem) || !levels_are_wide(problem)) return Reason::kLevels;
+  if (needs_exact_path(problem) || !levels_are_wide(problem)) return Reason::kLevels;
   if (known_heads(entry, problem) == heads_any ||
-      !value_strides_are_multiples(problem, kPieceBytes)) {
+      !value_strides_are_multiples(problem, kVecBytes)) {
     return Reason::kStrides;
   }
-  return keep_levels(problem, group_bytes(entry, problem)).levels == 0 ? Reason::kLevels
-                                                                       : Reason::kNone;
+  return choose_cached_levels(problem, group_bytes(entry, problem)).levels == 0 ? Reason::kLevels
+                                                                                : Reason::kNone;
 }
 
 Reason reject(Variant const& variant, Problem const& problem, Device const& device) {
@@ -174,20 +175,20 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
   if (problem.backward()) return Reason::kOperation;
   if (problem.coord_dtype == MSDA_F64) return Reason::kCoordDtype;
   if (problem.weight_dtype == MSDA_F64) return Reason::kWeightDtype;
-  std::int64_t const piece = channels_of_piece(element_bytes(problem));
-  if (!head_dim_fits(problem.head_dim, entry.channels, std::max<std::int64_t>(piece, 8))) {
+  std::int64_t const of_vec = channels_of_vec(element_bytes(problem));
+  if (!head_dim_fits(problem.head_dim, entry.channels, std::max<std::int64_t>(of_vec, 8))) {
     return Reason::kHeadDim;
   }
   if (!levels_are_near(problem)) return Reason::kLevels;
   if (!points_fit(entry, problem)) return Reason::kPoints;
-  if (in_halves(entry.spread)) {
+  if (has_fp16_sums(entry.spread)) {
     if (problem.math_mode != MSDA_MATH_FAST) return Reason::kMathMode;
-    if (!pixels_fit_halves(entry, problem)) return Reason::kLevels;
+    if (!pixels_fit_fp16_records(entry, problem)) return Reason::kLevels;
     if (!batches_have_one_level(problem)) return Reason::kPoints;
   }
   if (!rows_are_packed(problem)) return Reason::kStrides;
-  if (keeps_levels(entry.spread)) {
-    if (Reason const reason = reject_keeping(entry, problem, device); reason != Reason::kNone) {
+  if (caches_levels(entry.spread)) {
+    if (Reason const reason = reject_caching(entry, problem, device); reason != Reason::kNone) {
       return reason;
     }
   }
@@ -198,29 +199,31 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
 
 // What the work of a class of kernels takes: see persistent_costs.inc.
 struct Rates {
-  double launch_us, wait_us, job_ns, turn_ns, step_ns, few;
+  double launch_us, wait_us, job_ns, turn_ns, gather_ns, few;
 };
 
 Rates rates_of(Costs const& c, Entry const& entry, Problem const& problem) {
-  if (in_halves(entry.spread)) {
-    return {c.halves_launch_us, c.halves_wait_us, c.halves_job_ns,
-            c.halves_turn_ns,   c.halves_step_ns, 1.0};  // none of them is for few points alone
+  if (has_fp16_sums(entry.spread)) {
+    return {c.fp16_sums_launch_us, c.fp16_sums_wait_us,
+            c.fp16_sums_job_ns,    c.fp16_sums_turn_ns,
+            c.fp16_sums_gather_ns, 1.0};  // none of them is for few points alone
   }
   if (element_bytes(problem) == 4) {
-    return {c.f32_launch_us, c.f32_wait_us, c.f32_job_ns, c.f32_turn_ns, c.f32_step_ns, c.f32_few};
+    return {c.f32_launch_us, c.f32_wait_us,   c.f32_job_ns,
+            c.f32_turn_ns,   c.f32_gather_ns, c.f32_few};
   }
-  return {c.b16_launch_us, c.b16_wait_us, c.b16_job_ns, c.b16_turn_ns, c.b16_step_ns, c.b16_few};
+  return {c.b16_launch_us, c.b16_wait_us, c.b16_job_ns, c.b16_turn_ns, c.b16_gather_ns, c.b16_few};
 }
 
 // On the work of a job.
 double factor_of(Costs const& costs, Entry const& entry, Problem const& problem) {
   double const f8 = problem.value_dtype != MSDA_F8_E4M3 ? 1.0
-                    : in_halves(entry.spread)           ? costs.f8_halves_factor
+                    : has_fp16_sums(entry.spread)       ? costs.f8_fp16_sums_factor
                                                         : costs.f8_factor;
   double const points = entry.points == pfew   ? rates_of(costs, entry, problem).few
                         : entry.points == pany ? costs.any_points_factor
                                                : 1.0;
-  return f8 * points * (needs_strict(problem) ? costs.strict_factor : 1.0);
+  return f8 * points * (needs_exact_path(problem) ? costs.exact_factor : 1.0);
 }
 
 }  // namespace
@@ -230,25 +233,25 @@ double predicted_us(Costs const& costs, Variant const& variant, Problem const& p
   Entry const& entry = kTable[variant];
   Rates const rates = rates_of(costs, entry, problem);
   Layout const layout = layout_for(entry, problem);
-  std::int64_t const pieces = pieces_of(entry.channels, element_bytes(problem), layout);
+  std::int64_t const vecs = vecs_of_lane(entry.channels, element_bytes(problem), layout);
   std::int64_t const batch = batch_of(layout, entry.points),
-                     in_flight = in_flight_of(layout, entry.spread, pieces);
+                     in_flight = in_flight_of(layout, entry.spread, vecs);
   std::int64_t const chunk = batch * layout.lanes * layout.spread;
-  std::int64_t chunks = 0, turns = 0, steps = 0, waits = 0;  // of a job
+  std::int64_t chunks = 0, turns = 0, gathers = 0, waits = 0;  // of a job
   for (std::int64_t k = 0; k < problem.point_total; k += chunk) {
     std::int64_t const left = problem.point_total - k;
     std::int64_t const of_chunk = std::min(batch, left);
     std::int64_t const lanes = std::min<std::int64_t>(layout.lanes, (left + batch - 1) / batch);
-    std::int64_t const runs = (lanes + in_flight - 1) / in_flight;
+    std::int64_t const batches = (lanes + in_flight - 1) / in_flight;
     ++chunks;
     turns += of_chunk;
-    steps += of_chunk * (entry.points == pfew ? lanes : runs * in_flight) * pieces;
-    waits += of_chunk * runs;
+    gathers += of_chunk * (entry.points == pfew ? lanes : batches * in_flight) * vecs;
+    waits += of_chunk * batches;
   }
   std::int64_t const narrow = batches_are_whole(entry, problem) ? 0 : chunks * batch;
   auto const number = [](std::int64_t n) { return static_cast<double>(n); };
   double const job_ns = rates.job_ns + rates.turn_ns * number(turns) +
-                        costs.narrow_ns * number(narrow) + rates.step_ns * number(steps);
+                        costs.narrow_ns * number(narrow) + rates.gather_ns * number(gathers);
   double const jobs = number(jobs_of(entry, problem).of_item) * number(problem.batch);
   double const work_us = 1e-3 * jobs / device.sm_count * job_ns * factor_of(costs, entry, problem);
   // Warps take a job each at a time. The last ones do not find work for all: of 1.1 jobs a warp
@@ -257,7 +260,7 @@ double predicted_us(Costs const& costs, Variant const& variant, Problem const& p
                                    .channels = entry.channels,
                                    .points = entry.points,
                                    .spread = entry.spread,
-                                   .aligned = value_strides_are_multiples(problem, kPieceBytes),
+                                   .aligned = value_strides_are_multiples(problem, kVecBytes),
                                    .known = known_heads(entry, problem) != heads_any}) /
                        32;
   double const of_sm = jobs / device.sm_count;
@@ -278,11 +281,11 @@ double cost(Variant const& variant, Problem const& problem, Device const& device
 
 void workspace(Variant const&, Problem const&, Device const&, Arena&) {}
 
-// Rounds in which the jobs are dealt, where there are enough: concurrent pieces are then neighbours
+// Rounds in which the jobs are dealt, where there are enough: concurrent tiles are then neighbours
 // that share L2, and cheap and dear regions spread over the SMs. Where all regions cost alike each
 // block had better keep to one. More rounds where L2 would not hold the values that one reads.
-constexpr std::int64_t kMinPiece = 48;       // jobs
-constexpr std::int64_t kMinLargePiece = 24;  // the same, where values are
+constexpr std::int64_t kMinTileJobs = 48;       // jobs
+constexpr std::int64_t kMinLargeTileJobs = 24;  // the same, where values are
 constexpr double kUsualRounds = 6;
 constexpr double kRoundBytes = 32e6;  // of values
 constexpr double kAlikeRoundBytes = 16e6;
@@ -293,13 +296,13 @@ std::int64_t rounds_of(Problem const& problem, QueryOrder const& order, std::int
   double const round_bytes = order.mixes_grids ? kAlikeRoundBytes : kRoundBytes;
   double const usual = order.mixes_grids ? 1 : kUsualRounds;
   double const most = std::clamp<double>(bytes / round_bytes, usual, kMaxRounds);
-  std::int64_t const least = blocks * (bytes > kRoundBytes ? kMinLargePiece : kMinPiece);
+  std::int64_t const least = blocks * (bytes > kRoundBytes ? kMinLargeTileJobs : kMinTileJobs);
   return std::clamp<std::int64_t>(jobs / std::max<std::int64_t>(least, 1), 1,
                                   static_cast<std::int64_t>(most));
 }
 
-Work make_work(Entry const& entry, Problem const& problem, QueryOrder const& order,
-               Device const& device) {
+ScheduleParams make_schedule(Entry const& entry, Problem const& problem, QueryOrder const& order,
+                             Device const& device) {
   Jobs const each = jobs_of(entry, problem);
   std::int64_t const jobs = each.of_item * problem.batch;
   std::int64_t const blocks = std::min<std::int64_t>(device.sm_count, jobs);
@@ -307,81 +310,81 @@ Work make_work(Entry const& entry, Problem const& problem, QueryOrder const& ord
   std::int64_t const dealt = std::max<std::int64_t>(blocks * rounds, 1);
   auto const u32 = [](std::int64_t n) { return static_cast<std::uint32_t>(n); };
   auto const at_least_one = [&](std::int64_t n) { return u32(std::max<std::int64_t>(n, 1)); };
-  Work work{};
-  work.jobs = u32(jobs);
-  work.groups = divider(at_least_one(each.of_item / std::max<std::int64_t>(each.of_group, 1)));
-  work.group_jobs = divider(at_least_one(each.of_group));
-  work.piece_jobs = divider(at_least_one((jobs + dealt - 1) / dealt));
-  work.blocks = at_least_one(blocks);
-  work.rounds = u32(rounds);
-  work.rotation = u32(blocks / (rounds + 1) + 1);
-  work.visits = u32(problem.query_count);
-  work.heads = u32(problem.head_count);
-  work.points = u32(problem.point_total);
-  work.head_dim = u32(problem.head_dim);
+  ScheduleParams schedule{};
+  schedule.jobs = u32(jobs);
+  schedule.groups = divider(at_least_one(each.of_item / std::max<std::int64_t>(each.of_group, 1)));
+  schedule.group_jobs = divider(at_least_one(each.of_group));
+  schedule.tile_jobs = divider(at_least_one((jobs + dealt - 1) / dealt));
+  schedule.blocks = at_least_one(blocks);
+  schedule.rounds = u32(rounds);
+  schedule.rotation = u32(blocks / (rounds + 1) + 1);
+  schedule.visits = u32(problem.query_count);
+  schedule.heads = u32(problem.head_count);
+  schedule.points = u32(problem.point_total);
+  schedule.head_dim = u32(problem.head_dim);
   std::int64_t const element = element_bytes(problem);
-  work.item_bytes = static_cast<std::uint64_t>(problem.value.batch * element);
-  work.head_bytes = u32(problem.value.head * element);
-  work.strict = needs_strict(problem);
+  schedule.item_bytes = static_cast<std::uint64_t>(problem.value.batch * element);
+  schedule.head_bytes = u32(problem.value.head * element);
+  schedule.exact_only = needs_exact_path(problem);
   std::int64_t const pixel_bytes = problem.value.row * element;
-  work.pixel_units = u32(pixel_bytes / kUnitBytes);
+  schedule.pixel_stride = u32(pixel_bytes / kVecBytes);
   for (std::size_t l = 0; l < problem.levels.size(); ++l) {
     Level const& level = problem.levels[l];
-    work.places[l] = {static_cast<float>(level.width), static_cast<float>(level.height),
-                      static_cast<float>(level.row_tokens),
-                      u32(level.origin * pixel_bytes / kUnitBytes)};
-    work.beside_units[l] = level.width > 1 ? work.pixel_units : 0;
-    work.row_units[l] = level.height > 1 ? u32(level.row_tokens * pixel_bytes / kUnitBytes) : 0;
+    schedule.places[l] = {static_cast<float>(level.width), static_cast<float>(level.height),
+                          static_cast<float>(level.row_tokens),
+                          u32(level.origin * pixel_bytes / kVecBytes)};
+    schedule.column_stride[l] = level.width > 1 ? schedule.pixel_stride : 0;
+    schedule.row_stride[l] = level.height > 1 ? u32(level.row_tokens * pixel_bytes / kVecBytes) : 0;
   }
-  return work;
+  return schedule;
 }
 
-// The same where levels are kept. Every round each block has a share of the steps, and a piece of
-// each run in it, for which it copies the run's levels. So a round reads no more values than L2
+// The same where levels are cached. Every round each block has a grid range, and a tile of each
+// group in it, for which it copies the group's levels. So a round reads no more values than L2
 // holds beside what streams through it.
-constexpr double kKeptRoundBytes = 28e6;
-constexpr std::int64_t kCopyingSteps = 12;  // jobs that could be done while levels are copied
-constexpr double kMinBusy = 0.95;           // blocks, for shares that each are of one run
+constexpr double kCachedRoundBytes = 28e6;
+constexpr std::int64_t kCopyingIndices = 12;  // jobs that could be done while levels are copied
+constexpr double kMinBusy = 0.95;             // blocks, for ranges that each are of one group
 
-void keep_levels_in(Work& work, Entry const& entry, Problem const& problem) {
+void cache_levels_in(ScheduleParams& schedule, Entry const& entry, Problem const& problem) {
   std::int64_t const pixel_bytes = group_bytes(entry, problem);
-  KeptLevels const kept = keep_levels(problem, pixel_bytes);
+  CachedLevels const cached = choose_cached_levels(problem, pixel_bytes);
   auto const u32 = [](std::int64_t n) { return static_cast<std::uint32_t>(n); };
-  work.kept_levels = kept.levels;
-  work.shared_bytes = u32(kept.shared_bytes());
+  schedule.cached_levels = cached.levels;
+  schedule.shared_bytes = u32(cached.shared_bytes());
   for (std::size_t l = 0; l < problem.levels.size(); ++l) {
-    if ((kept.levels >> l & 1) == 0) continue;
-    work.kept_bytes[l] = u32(kept.bytes[l]);
-    work.places[l].origin = u32(kept.begin[l] / kUnitBytes);
-    work.row_units[l] = u32(problem.levels[l].row_tokens * pixel_bytes / kUnitBytes);
+    if ((cached.levels >> l & 1) == 0) continue;
+    schedule.cached_bytes[l] = u32(cached.bytes[l]);
+    schedule.places[l].origin = u32(cached.begin[l] / kVecBytes);
+    schedule.row_stride[l] = u32(problem.levels[l].row_tokens * pixel_bytes / kVecBytes);
   }
   auto const rounds = static_cast<std::int64_t>(
-      std::clamp<double>(std::round(value_bytes(problem) / kKeptRoundBytes), 1, kMaxRounds));
-  std::int64_t const jobs = work.group_jobs.divisor;
-  std::int64_t const runs = std::max<std::int64_t>(work.groups.divisor * problem.batch,
-                                                   1);  // none is launched where B is 0
-  std::int64_t const shares = work.blocks * rounds;
-  std::int64_t const of_run = std::min(shares / runs, jobs);
-  std::int64_t run_steps = jobs + std::min(kCopyingSteps, jobs / 8);
-  std::int64_t share = (run_steps * runs + shares - 1) / shares;
+      std::clamp<double>(std::round(value_bytes(problem) / kCachedRoundBytes), 1, kMaxRounds));
+  std::int64_t const jobs = schedule.group_jobs.divisor;
+  std::int64_t const groups = std::max<std::int64_t>(schedule.groups.divisor * problem.batch,
+                                                     1);  // none is launched where B is 0
+  std::int64_t const ranges = schedule.blocks * rounds;
+  std::int64_t const of_group = std::min(ranges / groups, jobs);
+  std::int64_t group_indices = jobs + std::min(kCopyingIndices, jobs / 8);
+  std::int64_t grid_range = (group_indices * groups + ranges - 1) / ranges;
   // Blocks that copy twice are late, so a few had better have nothing.
-  if (static_cast<double>(of_run * runs) >= kMinBusy * static_cast<double>(shares)) {
-    share = (jobs + of_run - 1) / of_run;
-    run_steps = share * of_run;
+  if (static_cast<double>(of_group * groups) >= kMinBusy * static_cast<double>(ranges)) {
+    grid_range = (jobs + of_group - 1) / of_group;
+    group_indices = grid_range * of_group;
   }
-  work.run_steps = divider(u32(run_steps));
-  work.run_steps_of_all = u32(run_steps * runs);
-  work.share = u32(share);
+  schedule.group_indices = divider(u32(group_indices));
+  schedule.index_count = u32(group_indices * groups);
+  schedule.grid_range = u32(grid_range);
 }
 
 }  // namespace
 
-Work work_of(Variant const& variant, Problem const& problem, QueryOrder const& order,
-             Device const& device) {
+ScheduleParams schedule_of(Variant const& variant, Problem const& problem, QueryOrder const& order,
+                           Device const& device) {
   Entry const& entry = kTable[variant];
-  Work work = make_work(entry, problem, order, device);
-  if (keeps_levels(entry.spread)) keep_levels_in(work, entry, problem);
-  return work;
+  ScheduleParams schedule = make_schedule(entry, problem, order, device);
+  if (caches_levels(entry.spread)) cache_levels_in(schedule, entry, problem);
+  return schedule;
 }
 
 namespace {
@@ -391,8 +394,9 @@ struct PersistentPlan final : Prepared {
       : order(query_order.queries, device), params(make_params(problem, nullptr)) {}
   DeviceArray<std::int32_t> order;  // [Q] queries, or none
   Params params;                    // all but the buffers
-  Work work{};                      // the same
-  Work strict_work{};  // of calls with values at odd addresses: no levels are kept then
+  ScheduleParams schedule{};        // the same
+  ScheduleParams
+      exact_schedule{};  // of calls with values at odd addresses: no levels are cached then
   Kernels kernels{};
   bool has_aligned_strides = false;
   bool has_whole_batches = false;
@@ -405,13 +409,13 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
   PreparedPtr prepared = make_prepared<PersistentPlan>(memory, problem, order, device);
   auto& plan = static_cast<PersistentPlan&>(*prepared);
   Entry const& entry = kTable[variant];
-  plan.work = work_of(variant, problem, order, device);
-  plan.strict_work = make_work(entry, problem, order, device);
-  plan.work.order = plan.strict_work.order = plan.order.data();
+  plan.schedule = schedule_of(variant, problem, order, device);
+  plan.exact_schedule = make_schedule(entry, problem, order, device);
+  plan.schedule.order = plan.exact_schedule.order = plan.order.data();
   plan.kernels = entry.load({.fused = problem.fused(),
                              .grouped = is_grouped(entry, problem),
                              .heads = known_heads(entry, problem)});
-  plan.has_aligned_strides = value_strides_are_multiples(problem, kPieceBytes);
+  plan.has_aligned_strides = value_strides_are_multiples(problem, kVecBytes);
   plan.has_whole_batches = batches_are_whole(entry, problem);
   plan.has_f32_inputs = problem.coord_dtype == MSDA_F32 && problem.weight_dtype == MSDA_F32;
   return prepared;
@@ -421,21 +425,21 @@ bool is_aligned(const void* pointer) { return reinterpret_cast<std::uintptr_t>(p
 
 void launch(Variant const&, Launch const& launch) {
   auto const& plan = static_cast<PersistentPlan const&>(*launch.prepared);
-  if (plan.work.jobs == 0) return;
+  if (plan.schedule.jobs == 0) return;
   Params params = plan.params;
   set_buffers(params, launch.call);
   bool const aligned = plan.has_aligned_strides && is_aligned(params.value);
-  Work work = aligned ? plan.work : plan.strict_work;
-  work.wide_inputs = plan.has_whole_batches && is_aligned(params.coord) &&
-                     is_aligned(params.weight) && is_aligned(params.reference);
-  work.aligned_output = is_aligned(params.output);
-  bool const f32_inputs = plan.has_f32_inputs && work.wide_inputs;
+  ScheduleParams schedule = aligned ? plan.schedule : plan.exact_schedule;
+  schedule.wide_inputs = plan.has_whole_batches && is_aligned(params.coord) &&
+                         is_aligned(params.weight) && is_aligned(params.reference);
+  schedule.aligned_output = is_aligned(params.output);
+  bool const f32_inputs = plan.has_f32_inputs && schedule.wide_inputs;
   RowsKernel const& rows = plan.kernels[aligned][f32_inputs ? inputs_f32 : inputs_any];
   launch_kernel(rows.kernel,
-                {.blocks = work.blocks,
+                {.blocks = schedule.blocks,
                  .threads = rows.threads,
-                 .shared_bytes = rows.keeps_levels ? work.shared_bytes : 0},
-                static_cast<cudaStream_t>(launch.call.stream), params, work);
+                 .shared_bytes = rows.caches_levels ? schedule.shared_bytes : 0},
+                static_cast<cudaStream_t>(launch.call.stream), params, schedule);
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ template <ValueType kType, Channels kMax, Points kPoints, Spread kSpread, bool k
           bool kGrouped, bool kAligned, class Fn>
 void with_heads(KernelOptions how, Fn fn) {
 #define MSDA_CONFIG(heads, inputs) \
-  RowsConfig<kType, kMax, kPoints, kSpread, kFused, kGrouped, kAligned, heads, inputs>()
+  RowsConfig<RowsKind{kType, kMax, kPoints, kSpread, kFused, kGrouped, kAligned, heads, inputs}>()
   if constexpr (kAligned && kMax == d32) {
     constexpr bool kOnePerLine =
         heads_of_line(kMax, sizeof(typename ValueTraits<kType>::Element)) == 1;
@@ -28,8 +28,8 @@ void with_heads(KernelOptions how, Fn fn) {
       if (how.heads == heads_1) return fn(MSDA_CONFIG(heads_1, inputs_any));
     }
   }
-  // Kernels that keep levels know the heads.
-  if constexpr (!keeps_levels(kSpread) || !kAligned) fn(MSDA_CONFIG(heads_any, inputs_any));
+  // Kernels that cache levels know the heads.
+  if constexpr (!caches_levels(kSpread) || !kAligned) fn(MSDA_CONFIG(heads_any, inputs_any));
 #undef MSDA_CONFIG
 }
 
@@ -37,7 +37,7 @@ template <ValueType kType, Channels kMax, Points kPoints, Spread kSpread, class 
 void with_config(KernelOptions how, Fn fn) {
   constexpr bool kCanGroup = heads_of_line(kMax, sizeof(typename ValueTraits<kType>::Element)) > 1;
   auto const with_fused = [](bool fused, auto then) {
-    if constexpr (keeps_levels(kSpread)) {
+    if constexpr (caches_levels(kSpread)) {
       then(std::false_type());
     } else {
       with_bool(fused, then);
@@ -62,8 +62,8 @@ Kernels load_kernels(KernelOptions options) {
       with_config<kType, kMax, kPoints, kSpread>(options, [&](auto config) {
         using Config = decltype(config);
         kernels[aligned][inputs] = {
-            load_kernel(persistent_rows<Config>, Config::kKeepsLevels ? kMaxKeptBytes : 0),
-            Config::kThreads, Config::kKeepsLevels};
+            load_kernel(persistent_rows<Config>, Config::kCachesLevels ? kMaxCachedBytes : 0),
+            Config::kThreads, Config::kCachesLevels};
       });
     }
   }

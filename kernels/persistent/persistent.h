@@ -30,17 +30,17 @@ struct alignas(16) Place {
   float width;
   float height;
   float row_tokens;      // from a pixel to the one below
-  std::uint32_t origin;  // of pixel (0, 0), in steps of 16 bytes
+  std::uint32_t origin;  // of pixel (0, 0), in vecs
 };
 
 // How the rows of a problem are dealt. A job is what a warp does at a time: a few neighbouring
-// queries with a group of heads that lie in one line. A piece is a run of neighbouring jobs: all
-// queries of one group after the other. In every round each block has one piece, and its warps draw
-// jobs from it in order.
-struct Work {
+// queries with a group of heads that lie in one line. A tile is a run of neighbouring jobs that a
+// block works on: all queries of one group after the other. In every round each block has one tile,
+// and its warps fetch jobs from it in order.
+struct ScheduleParams {
   Divider group_jobs;    // jobs of one group of heads of a batch item
   Divider groups;        // of a batch item
-  Divider piece_jobs;    // of a piece
+  Divider tile_jobs;     // of a tile
   std::uint32_t blocks;  // of the launch
   std::uint32_t rounds;
   std::uint32_t jobs;      // all
@@ -53,36 +53,39 @@ struct Work {
   std::uint32_t head_bytes;
   bool wide_inputs;             // coordinates, references and weights can be loaded in vectors
   bool aligned_output;          // and output stored so
-  bool strict;                  // empty levels, or levels of 2^24 tokens
+  bool exact_only;              // empty levels, or levels of 2^24 tokens: no fast path
   Place places[kInlineLevels];  // of each level
-  // Of each level, 0 where there is no other: from a pixel to the one on the right, and below.
-  std::uint32_t beside_units[kInlineLevels];
-  std::uint32_t row_units[kInlineLevels];
-  std::uint32_t pixel_units;  // of a token
-  const std::int32_t* order;  // [Q] queries in the order of their visits, or null
-  // Where levels are kept in shared memory: bit l for level l, whose place and row_units are those
-  // there; and how the runs of jobs of one group of heads are dealt.
-  std::uint32_t kept_levels;
-  std::uint32_t kept_bytes[kInlineLevels];
-  std::uint32_t shared_bytes;      // for all of them
-  Divider run_steps;               // of a run: its jobs, and what copying its levels is worth
-  std::uint32_t run_steps_of_all;  // runs
-  std::uint32_t share;             // of them, for a block at a time
+  // Of each level, in vecs, 0 where there is no other: from a pixel to the one on the right, and to
+  // the one below.
+  std::uint32_t column_stride[kInlineLevels];
+  std::uint32_t row_stride[kInlineLevels];
+  std::uint32_t pixel_stride;  // from a token to the next, in vecs
+  const std::int32_t* order;   // [Q] queries in the order of their visits, or null
+  // Where levels are cached in shared memory: bit l for level l, whose place and row_stride are
+  // those there. Tile indices count the jobs of all groups and, before those of each, as many as
+  // copying its levels is worth. A block has the indices of one grid range after the other, and of
+  // each a tile for every group in it.
+  std::uint32_t cached_levels;
+  std::uint32_t cached_bytes[kInlineLevels];
+  std::uint32_t shared_bytes;  // for all of them
+  Divider group_indices;       // tile indices of a group
+  std::uint32_t index_count;   // of all groups
+  std::uint32_t grid_range;    // tile indices that a block has at a time
 };
 
 // What chooses among the kernels of an instantiation.
 struct KernelOptions {
   bool fused = false;
   bool grouped = false;  // heads come in whole lines, see layout_of()
-  bool aligned = false;  // pieces of value lie at multiples of 16 bytes
+  bool aligned = false;  // vecs of value lie at multiples of 16 bytes
   Heads heads = heads_any;
   InputTypes inputs = inputs_any;
 };
 
 struct RowsKernel {
-  Kernel<Params, Work> kernel;
+  Kernel<Params, ScheduleParams> kernel;
   std::int32_t threads = 0;
-  bool keeps_levels = false;  // in Work::shared_bytes
+  bool caches_levels = false;  // in ScheduleParams::shared_bytes
 };
 // Those that the calls of a plan start: by `aligned` and `inputs`.
 using Kernels = std::array<std::array<RowsKernel, 2>, 2>;

@@ -1,8 +1,8 @@
-// A located point: between which pixels it lies and what they weigh, and its way through shared
+// A located point: which pixels it lies between and what they weigh, and its way through shared
 // memory from the lane that locates it to those that load its pixels.
 #pragma once
 
-#include "kernels/common/elements.cuh"
+#include "kernels/common/ptx.cuh"
 #include "kernels/persistent/config.cuh"
 
 #include <algorithm>
@@ -11,39 +11,41 @@ namespace msda::persistent {
 
 // One located point: two neighbouring pixels of a row, and the two below.
 struct alignas(16) Record {
-  std::uint32_t first;  // the first pixel of the upper row, in steps of 16 bytes
-  float share;          // of the second
-  float upper;          // attention weight times share of the upper row
+  std::uint32_t first;  // the first pixel of the upper row, in vecs
+  float fraction;       // of the second
+  float upper;          // attention weight times the fraction of the upper row
   float lower;
 };
 
-// The same in half the space. A share is not negative: its sign is the last bit of what is above.
-struct alignas(8) HalfRecord {
-  std::uint32_t pixel;  // the first one's number in its level; below: share, float16 but its sign
-  std::uint32_t rows;   // upper and lower, float16
+// The same in 8 bytes, for fp16 sums. A fraction is not negative: its sign is the last bit of what
+// is above.
+struct alignas(8) Fp16Record {
+  std::uint32_t
+      pixel;           // the first one's number in its level; below: fraction, float16 but its sign
+  std::uint32_t rows;  // upper and lower, float16
 
-  static constexpr int kShareBits = 15;
+  static constexpr int kFractionBits = 15;
 
   // By parity that bit says that the second pixel is to the left of the first one.
   template <bool kByParity>
-  __device__ __forceinline__ static HalfRecord of(std::uint32_t number, bool turned, float share,
+  __device__ __forceinline__ static Fp16Record of(std::uint32_t number, bool turned, float fraction,
                                                   float upper, float lower) {
     std::uint32_t const above = kByParity ? 2 * number + (turned ? 1 : 0) : number;
-    return {(above << kShareBits) + __half_as_ushort(__float2half_rn(share)),
+    return {(above << kFractionBits) + __half_as_ushort(__float2half_rn(fraction)),
             bits_of(__floats2half2_rn(upper, lower))};
   }
   template <bool kByParity>
   __device__ __forceinline__ std::uint32_t number() const {
-    return pixel >> (kByParity ? kShareBits + 1 : kShareBits);
+    return pixel >> (kByParity ? kFractionBits + 1 : kFractionBits);
   }
-  __device__ __forceinline__ bool is_turned() const { return (pixel & 1u << kShareBits) != 0; }
-  __device__ __forceinline__ __half2 share() const {
-    return __habs2(__low2half2(halves_of(pixel)));
+  __device__ __forceinline__ bool is_turned() const { return (pixel & 1u << kFractionBits) != 0; }
+  __device__ __forceinline__ __half2 fraction() const {
+    return __habs2(__low2half2(half2_of(pixel)));
   }
 };
 
 template <class Config>
-using RecordOf = std::conditional_t<Config::kHalves, HalfRecord, Record>;
+using RecordOf = std::conditional_t<Config::kFp16Sums, Fp16Record, Record>;
 
 // A warp's records: those of the slots' first lanes, one after the other, then those of the second
 // ones, so that all slots read theirs at once. The rows are set off against each other, so that
@@ -61,41 +63,36 @@ struct RecordTable {
   static constexpr int kBytes = kRows * kRowBytes;
 };
 
-// In shared memory, by its address there: written out, because the compiler else computes the
-// address anew for each access.
+// In shared memory, by its address there.
 __device__ __forceinline__ void put_record(std::uint32_t at, Record const& record) {
-  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(record.first),
-               "r"(__float_as_uint(record.share)), "r"(__float_as_uint(record.upper)),
-               "r"(__float_as_uint(record.lower))
-               : "memory");
+  ptx::store_shared(at, record.first, __float_as_uint(record.fraction),
+                    __float_as_uint(record.upper), __float_as_uint(record.lower));
 }
-__device__ __forceinline__ void put_record(std::uint32_t at, HalfRecord const& record) {
-  asm volatile("st.shared.v2.u32 [%0], {%1, %2};" ::"r"(at), "r"(record.pixel), "r"(record.rows)
-               : "memory");
+__device__ __forceinline__ void put_record(std::uint32_t at, Fp16Record const& record) {
+  ptx::store_shared(at, record.pixel, record.rows);
 }
-__device__ __forceinline__ void get_record(std::uint32_t at, HalfRecord& record) {
-  asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];"
-               : "=r"(record.pixel), "=r"(record.rows)
-               : "r"(at));
+__device__ __forceinline__ void get_record(std::uint32_t at, Fp16Record& record) {
+  std::uint32_t words[2];
+  ptx::load_shared(at, words);
+  record = {words[0], words[1]};
 }
 __device__ __forceinline__ void get_record(std::uint32_t at, Record& record) {
-  std::uint32_t first, share, upper, lower;
-  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(first), "=r"(share), "=r"(upper), "=r"(lower)
-               : "r"(at));
-  record = {first, __uint_as_float(share), __uint_as_float(upper), __uint_as_float(lower)};
+  std::uint32_t words[4];
+  ptx::load_shared(at, words);
+  record = {words[0], __uint_as_float(words[1]), __uint_as_float(words[2]),
+            __uint_as_float(words[3])};
 }
 
-// What the four pixels of a point weigh, as halves.
-struct HalfWeights {
+// What the four pixels of a point weigh, in float16.
+struct Fp16Weights {
   __half2 first;  // of a row: the upper and the lower one's
   __half2 second;
 
-  __device__ __forceinline__ HalfWeights(__half2 rows, __half2 share)
-      : first(rows), second(__hmul2_rn(rows, share)) {
+  __device__ __forceinline__ Fp16Weights(__half2 rows, __half2 fraction)
+      : first(rows), second(__hmul2_rn(rows, fraction)) {
     first = __hsub2_rn(rows, second);
   }
-  __device__ __forceinline__ HalfWeights(__half2 rows, __half2 of_first, __half2 of_second)
+  __device__ __forceinline__ Fp16Weights(__half2 rows, __half2 of_first, __half2 of_second)
       : first(__hmul2_rn(rows, of_first)), second(__hmul2_rn(rows, of_second)) {}
   __device__ __forceinline__ __half2 of(int corner) const {
     __half2 const row = corner % 2 == 0 ? first : second;
@@ -103,9 +100,9 @@ struct HalfWeights {
   }
 };
 
-// A share in steps of 2^-11: a half holds it, and what it leaves of 1, exactly.
-__device__ __forceinline__ float in_steps(float share) {
-  return __fsub_rn(__fadd_rn(share, 4096.0f), 4096.0f);
+// A fraction in units of 2^-11: float16 holds it, and what it leaves of 1, exactly.
+__device__ __forceinline__ float in_fp16_units(float fraction) {
+  return __fsub_rn(__fadd_rn(fraction, 4096.0f), 4096.0f);
 }
 
 // A point on an axis of n pixels, between pixels `base` and base + 1, both of which are there where
@@ -114,7 +111,7 @@ __device__ __forceinline__ float in_steps(float share) {
 struct Between {
   float base;
   float from_base;  // the point's distance from it: below 0 and from 1 on it is beside the two
-  float share;      // of pixel base + 1
+  float fraction;   // of pixel base + 1
   float inside;     // what is left of the weight; 0 also where x is no number
 };
 
@@ -124,13 +121,13 @@ __device__ __forceinline__ Between between(float x, float n) {
   if constexpr (kTwo) {
     float const base = floorf(fminf(fmaxf(x, 0.0f), n - 2.0f));
     float const from_base = x - base;
-    float const share = __saturatef(from_base);
-    return {base, from_base, share, __saturatef(1.0f - fabsf(from_base - share))};
+    float const fraction = __saturatef(from_base);
+    return {base, from_base, fraction, __saturatef(1.0f - fabsf(from_base - fraction))};
   }
   float const base = floorf(fminf(fmaxf(x, 0.0f), fmaxf(n - 2.0f, 0.0f)));
   float const from_base = x - base;
-  float const share = fminf(__saturatef(from_base), n - 1.0f);
-  return {base, from_base, share, __saturatef(1.0f - fabsf(from_base - share))};
+  float const fraction = fminf(__saturatef(from_base), n - 1.0f);
+  return {base, from_base, fraction, __saturatef(1.0f - fabsf(from_base - fraction))};
 }
 
 }  // namespace msda::persistent

@@ -9,9 +9,9 @@
 
 namespace msda::persistent {
 
-// All of Work but what a call's buffers say, and the order itself. The variant, one of this family,
-// takes the problem.
-Work work_of(Variant const& variant, Problem const& problem, QueryOrder const& order,
-             Device const& device);
+// All of ScheduleParams but what a call's buffers say, and the order itself. The variant, one of
+// this family, takes the problem.
+ScheduleParams schedule_of(Variant const& variant, Problem const& problem, QueryOrder const& order,
+                           Device const& device);
 
 }  // namespace msda::persistent

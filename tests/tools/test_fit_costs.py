@@ -212,7 +212,7 @@ def test_the_librarys_own_constants_are_found_again(tool, fit_costs, library_mod
     found = fitted(done.stdout)
     wanted = {name: value for name, value in zip(model.names, truth) if name in found}
     assert {"direct.launch_us", "direct.wait_us", "direct.row_ns", "persistent.f32_launch_us", "persistent.b16_job_ns",
-            "persistent.b16_step_ns", "persistent.f32_step_ns"} <= found.keys()
+            "persistent.b16_gather_ns", "persistent.f32_gather_ns"} <= found.keys()
     assert found == pytest.approx(wanted, rel=0.1)
     assert np.median([abs(found[n] / wanted[n] - 1) for n in found]) < 0.02
     assert re.search(r"fitted: predictions are off by 0\.\d%", done.stdout)

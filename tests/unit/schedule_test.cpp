@@ -1,5 +1,5 @@
 // Do the cases of tests/cases that have a sm_count_limit give every block of the persistent family
-// several pieces of work?
+// several tiles?
 
 #include "core/build_config.h"
 
@@ -20,7 +20,7 @@
 
 using namespace msda;
 using namespace msda::test;
-using persistent::Work;
+using persistent::ScheduleParams;
 
 namespace {
 
@@ -30,36 +30,38 @@ Family const& persistent_family() {
   });
 }
 
-// Of a block: pieces with jobs in them, and the rounds that they are dealt in.
+// Of a block: tiles with jobs in them, and the rounds that they are dealt in.
 struct Turns {
-  int pieces = 0;
+  int tiles = 0;
   int rounds = 0;
 };
 
-// As fill_pieces() in row_reader.cuh deals them.
-Turns turns_of(Work const& work, std::uint32_t block) {
+// As fill_tiles() in schedule.cuh deals them.
+Turns turns_of(ScheduleParams const& schedule, std::uint32_t block) {
   Turns turns;
-  for (std::uint32_t round = 0; round < work.rounds; ++round) {
-    std::uint32_t const piece = round * work.blocks + (block + round * work.rotation) % work.blocks;
-    turns.pieces += piece * work.piece_jobs.divisor < work.jobs ? 1 : 0;
+  for (std::uint32_t round = 0; round < schedule.rounds; ++round) {
+    std::uint32_t const tile =
+        round * schedule.blocks + (block + round * schedule.rotation) % schedule.blocks;
+    turns.tiles += tile * schedule.tile_jobs.divisor < schedule.jobs ? 1 : 0;
   }
-  turns.rounds = turns.pieces;
+  turns.rounds = turns.tiles;
   return turns;
 }
 
-// As run_pieces() in rows.cuh goes through them: a piece ends where its run of jobs does.
-Turns turns_with_kept_levels(Work const& work, std::uint32_t block) {
+// As run_tiles() in rows.cuh goes through them: a tile ends where its group of heads does.
+Turns turns_with_cached_levels(ScheduleParams const& schedule, std::uint32_t block) {
   Turns turns;
-  std::uint32_t const copying = work.run_steps.divisor - work.group_jobs.divisor;
-  for (std::uint32_t share = block * work.share; share < work.run_steps_of_all;
-       share += work.blocks * work.share) {
-    std::uint32_t const end = std::min(share + work.share, work.run_steps_of_all);
+  std::uint32_t const copying = schedule.group_indices.divisor - schedule.group_jobs.divisor;
+  for (std::uint32_t begin = block * schedule.grid_range; begin < schedule.index_count;
+       begin += schedule.blocks * schedule.grid_range) {
+    std::uint32_t const end = std::min(begin + schedule.grid_range, schedule.index_count);
     ++turns.rounds;
-    for (std::uint32_t step = share; step < end;) {
-      std::uint32_t const run_begin = step / work.run_steps.divisor * work.run_steps.divisor;
-      std::uint32_t const next = std::min(run_begin + work.run_steps.divisor, end);
-      turns.pieces += next - run_begin > copying ? 1 : 0;
-      step = next;
+    for (std::uint32_t index = begin; index < end;) {
+      std::uint32_t const group_begin =
+          index / schedule.group_indices.divisor * schedule.group_indices.divisor;
+      std::uint32_t const next = std::min(group_begin + schedule.group_indices.divisor, end);
+      turns.tiles += next - group_begin > copying ? 1 : 0;
+      index = next;
     }
   }
   return turns;
@@ -77,12 +79,13 @@ Least min_turns(Variant const& variant, ProblemShape const& shape, std::int32_t 
   Device const device = h200().limited_to(limit);
   Least least;
   if (persistent_family().reject(variant, problem, device) != Reason::kNone) return least;
-  Work const work = persistent::work_of(variant, problem, persistent::query_order(problem), device);
-  least.blocks = work.blocks;
-  for (std::uint32_t block = 0; block < work.blocks; ++block) {
-    Turns const turns =
-        keeps_levels(variant.id) ? turns_with_kept_levels(work, block) : turns_of(work, block);
-    least.turns.pieces = std::min(least.turns.pieces, turns.pieces);
+  ScheduleParams const schedule =
+      persistent::schedule_of(variant, problem, persistent::query_order(problem), device);
+  least.blocks = schedule.blocks;
+  for (std::uint32_t block = 0; block < schedule.blocks; ++block) {
+    Turns const turns = keeps_levels(variant.id) ? turns_with_cached_levels(schedule, block)
+                                                 : turns_of(schedule, block);
+    least.turns.tiles = std::min(least.turns.tiles, turns.tiles);
     least.turns.rounds = std::min(least.turns.rounds, turns.rounds);
   }
   return least;
@@ -90,7 +93,7 @@ Least min_turns(Variant const& variant, ProblemShape const& shape, std::int32_t 
 
 }  // namespace
 
-TEST_CASE("cases with a sm_count_limit give every block several pieces") {
+TEST_CASE("cases with a sm_count_limit give every block several tiles") {
   int cases = 0;
   for (CorpusCase const& item : corpus()) {
     for (std::int32_t const limit : item.sm_count_limits) {
@@ -102,7 +105,7 @@ TEST_CASE("cases with a sm_count_limit give every block several pieces") {
           CAPTURE(variant.id);
           CAPTURE(limit);
           CHECK(least.blocks == static_cast<std::uint32_t>(limit));
-          CHECK(least.turns.pieces >= 2);
+          CHECK(least.turns.tiles >= 2);
           ++cases;
         }
       }
@@ -130,7 +133,7 @@ TEST_CASE("each kernel of the persistent family has such cases, with limits of 1
   }
 }
 
-TEST_CASE("levels are kept only where a block has the shared memory") {
+TEST_CASE("levels are cached only where a block has the shared memory") {
   ProblemView const view(corpus_case("rounds_kept").shape);
   Problem const problem = api::canonical_problem(&view.c, std::pmr::new_delete_resource());
   Device small = h200();
@@ -146,7 +149,7 @@ TEST_CASE("levels are kept only where a block has the shared memory") {
   CHECK(kernels > 0);
 }
 
-TEST_CASE("a case that keeps levels has two shares of the work for every block") {
+TEST_CASE("a case that caches levels has two grid ranges for every block") {
   CorpusCase const& item = corpus_case("rounds_kept");
   for (std::int32_t const limit : item.sm_count_limits) {
     int kernels = 0;
@@ -156,7 +159,7 @@ TEST_CASE("a case that keeps levels has two shares of the work for every block")
       if (least.blocks == 0) continue;
       CAPTURE(limit);
       CHECK(least.turns.rounds >= 2);
-      CHECK(least.turns.pieces > least.turns.rounds);
+      CHECK(least.turns.tiles > least.turns.rounds);
       ++kernels;
     }
     CHECK(kernels > 0);

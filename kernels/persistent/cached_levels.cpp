@@ -1,4 +1,4 @@
-#include "kernels/persistent/kept_levels.h"
+#include "kernels/persistent/cached_levels.h"
 
 #include <algorithm>
 #include <numeric>
@@ -6,7 +6,7 @@
 
 namespace msda::persistent {
 
-KeptLevels keep_levels(Problem const& problem, std::int64_t pixel_bytes) {
+CachedLevels choose_cached_levels(Problem const& problem, std::int64_t pixel_bytes) {
   std::array<std::size_t, kInlineLevels> numbers;
   auto const order = std::span(numbers).first(problem.levels.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -16,16 +16,16 @@ KeptLevels keep_levels(Problem const& problem, std::int64_t pixel_bytes) {
     return ((level.height - 1) * level.row_tokens + level.width) * pixel_bytes;
   };
   std::ranges::stable_sort(order, {}, bytes_of);
-  KeptLevels kept;
+  CachedLevels cached;
   for (std::size_t const l : order) {
     std::int64_t const lines = (bytes_of(l) + kLineBytes - 1) / kLineBytes;
-    if (kept.shared_bytes() + lines * kLineBytes > kMaxKeptBytes) break;
-    kept.levels |= std::uint32_t{1} << l;
-    kept.begin[l] = kept.end;
-    kept.bytes[l] = bytes_of(l);
-    kept.end += lines * kLineBytes;
+    if (cached.shared_bytes() + lines * kLineBytes > kMaxCachedBytes) break;
+    cached.levels |= std::uint32_t{1} << l;
+    cached.begin[l] = cached.end;
+    cached.bytes[l] = bytes_of(l);
+    cached.end += lines * kLineBytes;
   }
-  return kept;
+  return cached;
 }
 
 }  // namespace msda::persistent

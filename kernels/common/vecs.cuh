@@ -1,68 +1,62 @@
-// A piece: the channels of one pixel that one lane loads at once. Loading, summing and storing
-// them.
+// A vec: the channels of one pixel that one lane loads at once, 16 or 8 bytes. Loading, summing and
+// storing them.
 #pragma once
 
 #include "kernels/common/elements.cuh"
+#include "kernels/common/ptx.cuh"
 
 namespace msda {
 
 // Config of the templates here says what is loaded:
 //   kType          the value type
 //   kElementBytes  its size
-//   kPieceBytes    of a piece, 16 or 8
-//   kChannels      of a piece
-//   kAligned       pieces and tensors lie at multiples of 16 bytes (of kPieceBytes if that is less)
+//   kVecBytes      of a vec, 16 or 8
+//   kChannels      of a vec
+//   kAligned       vecs and tensors lie at multiples of 16 bytes (of kVecBytes if that is less)
 
 // Words of 32 bits as they lie in memory.
 template <int kBytes>
-struct PieceOf {
+struct Vec {
   std::uint32_t word[kBytes / 4];
 };
 
 template <class Config>
-__device__ __forceinline__ PieceOf<Config::kPieceBytes> load_piece(const char* at) {
-  PieceOf<Config::kPieceBytes> piece;
+__device__ __forceinline__ Vec<Config::kVecBytes> load_vec(const char* at) {
+  Vec<Config::kVecBytes> vec;
   if constexpr (!Config::kAligned) {
     // The address is that of an element; sizes below 4 bytes are put together in pairs or fours.
     using Bits = std::conditional_t<
         Config::kElementBytes == 4, std::uint32_t,
         std::conditional_t<Config::kElementBytes == 2, std::uint16_t, std::uint8_t>>;
-    constexpr int kAWord = 4 / Config::kElementBytes;
+    constexpr int kPerWord = 4 / Config::kElementBytes;
 #pragma unroll
-    for (int w = 0; w < Config::kPieceBytes / 4; ++w) {
-      piece.word[w] = 0;
+    for (int w = 0; w < Config::kVecBytes / 4; ++w) {
+      vec.word[w] = 0;
 #pragma unroll
-      for (int i = 0; i < kAWord; ++i) {
-        piece.word[w] |=
-            static_cast<std::uint32_t>(__ldg(reinterpret_cast<const Bits*>(at) + w * kAWord + i))
-            << (32 / kAWord * i % 32);
+      for (int i = 0; i < kPerWord; ++i) {
+        vec.word[w] |=
+            static_cast<std::uint32_t>(__ldg(reinterpret_cast<const Bits*>(at) + w * kPerWord + i))
+            << (32 / kPerWord * i % 32);
       }
     }
-  } else if constexpr (Config::kPieceBytes == 16) {
-    // Volatile: else the compiler moves loads down to their use, and few are out at a time.
-    asm volatile("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(piece.word[0]), "=r"(piece.word[1]), "=r"(piece.word[2]),
-                   "=r"(piece.word[3])
-                 : "l"(at));
+  } else if constexpr (Config::kVecBytes == 16) {
+    ptx::load_global(at, vec.word);
   } else {
     uint2 const v = __ldg(reinterpret_cast<const uint2*>(at));
-    piece = {{v.x, v.y}};
+    vec = {{v.x, v.y}};
   }
-  return piece;
+  return vec;
 }
 
-// Four F8_E4M3 as two pairs of float16, exactly. Written out: cuda_fp8.h moves the upper two down
+// Four F8_E4M3 as two pairs of float16, exactly. By ptx.cuh: cuda_fp8.h moves the upper two down
 // first.
-struct HalfPairs {
+struct Fp16Pairs {
   __half2 pair[2];
 };
-__device__ __forceinline__ HalfPairs unpack_f8(std::uint32_t word) {
+__device__ __forceinline__ Fp16Pairs unpack_f8(std::uint32_t word) {
   std::uint32_t lower, upper;
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
-  asm("{\n.reg .b16 lower, upper;\nmov.b32 {lower, upper}, %2;\n"
-      "cvt.rn.f16x2.e4m3x2 %0, lower;\ncvt.rn.f16x2.e4m3x2 %1, upper;\n}"
-      : "=r"(lower), "=r"(upper)
-      : "r"(word));
+  ptx::convert_f8(word, lower, upper);
 #else
   auto const convert = [](std::uint32_t bytes) {
     return bits_of(
@@ -71,20 +65,20 @@ __device__ __forceinline__ HalfPairs unpack_f8(std::uint32_t word) {
   lower = convert(word & 0xffffu);
   upper = convert(word >> 16);
 #endif
-  return {{halves_of(lower), halves_of(upper)}};
+  return {{half2_of(lower), half2_of(upper)}};
 }
 
 // sum[c] += weight * channel c
 template <class Config>
 __device__ __forceinline__ void multiply_add(float (&sum)[Config::kChannels], float weight,
-                                             PieceOf<Config::kPieceBytes> const& piece) {
+                                             Vec<Config::kVecBytes> const& vec) {
 #pragma unroll
-  for (int w = 0; w < Config::kPieceBytes / 4; ++w) {
-    std::uint32_t const word = piece.word[w];
+  for (int w = 0; w < Config::kVecBytes / 4; ++w) {
+    std::uint32_t const word = vec.word[w];
     if constexpr (Config::kType == ValueType::f32) {
       sum[w] = fmaf(weight, __uint_as_float(word), sum[w]);
     } else if constexpr (Config::kType == ValueType::f8) {
-      HalfPairs const pairs = unpack_f8(word);
+      Fp16Pairs const pairs = unpack_f8(word);
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
         float2 const v = __half22float2(pairs.pair[i]);
@@ -96,7 +90,7 @@ __device__ __forceinline__ void multiply_add(float (&sum)[Config::kChannels], fl
       if constexpr (Config::kType == ValueType::bf16) {
         v = {__uint_as_float(word << 16), __uint_as_float(word & 0xffff0000u)};
       } else {
-        v = __half22float2(halves_of(word));
+        v = __half22float2(half2_of(word));
       }
       sum[2 * w] = fmaf(weight, v.x, sum[2 * w]);
       sum[2 * w + 1] = fmaf(weight, v.y, sum[2 * w + 1]);
@@ -104,20 +98,20 @@ __device__ __forceinline__ void multiply_add(float (&sum)[Config::kChannels], fl
   }
 }
 
-// The same in float16, of F16 or F8_E4M3; the weight is in both halves.
+// The same in float16, of F16 or F8_E4M3; the pair is the weight twice.
 template <class Config>
-__device__ __forceinline__ void multiply_add_halves(__half2 (&sum)[Config::kChannels / 2],
-                                                    __half2 weight,
-                                                    PieceOf<Config::kPieceBytes> const& piece) {
+__device__ __forceinline__ void multiply_add_fp16(__half2 (&sum)[Config::kChannels / 2],
+                                                  __half2 weight,
+                                                  Vec<Config::kVecBytes> const& vec) {
 #pragma unroll
-  for (int w = 0; w < Config::kPieceBytes / 4; ++w) {
-    std::uint32_t const word = piece.word[w];
+  for (int w = 0; w < Config::kVecBytes / 4; ++w) {
+    std::uint32_t const word = vec.word[w];
     if constexpr (Config::kType == ValueType::f8) {
-      HalfPairs const pairs = unpack_f8(word);
+      Fp16Pairs const pairs = unpack_f8(word);
 #pragma unroll
       for (int i = 0; i < 2; ++i) sum[2 * w + i] = __hfma2(weight, pairs.pair[i], sum[2 * w + i]);
     } else {
-      sum[w] = __hfma2(weight, halves_of(word), sum[w]);
+      sum[w] = __hfma2(weight, half2_of(word), sum[w]);
     }
   }
 }
@@ -135,10 +129,10 @@ __device__ __forceinline__ std::uint32_t pack_pair(msda_dtype dtype, float low, 
   return word;
 }
 
-// `aligned`: the array, and every piece of it, to the size of a piece.
+// `aligned`: the array, and every vec of it, to the size of a vec.
 template <class Config>
-__device__ __forceinline__ void store_piece(msda_dtype dtype, void* array, std::int64_t index,
-                                            float const (&x)[Config::kChannels], bool aligned) {
+__device__ __forceinline__ void store_vec(msda_dtype dtype, void* array, std::int64_t index,
+                                          float const (&x)[Config::kChannels], bool aligned) {
   constexpr int C = Config::kChannels;
   if (!aligned || dtype == MSDA_F64) {
 #pragma unroll

@@ -1,4 +1,4 @@
-// Which levels a block keeps in shared memory, and where.
+// Which levels a block caches in shared memory, and where.
 #pragma once
 
 #include "core/problem.h"
@@ -10,7 +10,7 @@
 
 namespace msda::persistent {
 
-struct KeptLevels {
+struct CachedLevels {
   std::uint32_t levels = 0;                         // bit l for level l
   std::array<std::int64_t, kInlineLevels> begin{};  // of each, a multiple of kLineBytes
   std::array<std::int64_t, kInlineLevels> bytes{};  // of each
@@ -20,7 +20,7 @@ struct KeptLevels {
   std::int64_t shared_bytes() const { return end + kLineBytes; }
 };
 
-// The smallest levels, as many as fit kMaxKeptBytes. A pixel there has `pixel_bytes`.
-KeptLevels keep_levels(Problem const& problem, std::int64_t pixel_bytes);
+// The smallest levels, as many as fit kMaxCachedBytes. A pixel there has `pixel_bytes`.
+CachedLevels choose_cached_levels(Problem const& problem, std::int64_t pixel_bytes);
 
 }  // namespace msda::persistent

@@ -1,0 +1,122 @@
+// Instructions that CUDA C++ cannot spell, one function each. Above each stands the section of the
+// PTX ISA 9.0 manual, chapter "Instruction Set", that it is from.
+#pragma once
+
+#include <cstdint>
+
+namespace msda::ptx {
+
+// ---- Data Movement and Conversion Instructions: ld.global.nc
+
+// 16 bytes of a tensor that no one writes. Volatile: else the compiler moves loads down to their
+// use, and few are in flight.
+__device__ __forceinline__ void load_global(const char* at, std::uint32_t (&to)[4]) {
+  asm volatile("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "l"(at));
+}
+
+// 2 to 16 bytes that are read once: past L1, and their neighbours into L2. As words of 32 bits; of
+// 2 bytes, the lower half of one.
+template <int kBytes>
+__device__ __forceinline__ void stream_global(const char* at, std::uint32_t* to) {
+  if constexpr (kBytes == 16) {
+    asm volatile("ld.global.nc.L1::no_allocate.L2::256B.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+                 : "l"(at));
+  } else if constexpr (kBytes == 8) {
+    asm volatile("ld.global.nc.L1::no_allocate.L2::256B.v2.u32 {%0, %1}, [%2];"
+                 : "=r"(to[0]), "=r"(to[1])
+                 : "l"(at));
+  } else if constexpr (kBytes == 4) {
+    asm volatile("ld.global.nc.L1::no_allocate.L2::256B.u32 %0, [%1];" : "=r"(to[0]) : "l"(at));
+  } else {
+    static_assert(kBytes == 2, "2 to 16 bytes");
+    std::uint16_t bits;
+    asm volatile("ld.global.nc.L1::no_allocate.L2::256B.u16 %0, [%1];" : "=h"(bits) : "l"(at));
+    to[0] = bits;
+  }
+}
+
+// ---- Data Movement and Conversion Instructions: ld, st. Addresses are those in shared memory:
+// from a pointer the compiler would compute the address anew for each access.
+
+__device__ __forceinline__ void load_shared(std::uint32_t at, std::uint32_t (&to)[4]) {
+  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "r"(at));
+}
+__device__ __forceinline__ void load_shared(std::uint32_t at, std::uint32_t (&to)[2]) {
+  asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(to[0]), "=r"(to[1]) : "r"(at));
+}
+__device__ __forceinline__ void store_shared(std::uint32_t at, std::uint32_t a, std::uint32_t b,
+                                             std::uint32_t c, std::uint32_t d) {
+  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(a), "r"(b), "r"(c), "r"(d)
+               : "memory");
+}
+__device__ __forceinline__ void store_shared(std::uint32_t at, std::uint32_t a, std::uint32_t b) {
+  asm volatile("st.shared.v2.u32 [%0], {%1, %2};" ::"r"(at), "r"(a), "r"(b) : "memory");
+}
+
+// ---- Data Movement and Conversion Instructions: cp.async, cp.async.wait_all
+
+// 16 bytes from global to shared memory, past L1.
+__device__ __forceinline__ void copy_async(std::uint32_t to, const char* from) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+}
+// When it returns, what the thread has copied is there.
+__device__ __forceinline__ void wait_for_copies() {
+  asm volatile("cp.async.wait_all;" ::: "memory");
+}
+
+// ---- Data Movement and Conversion Instructions: cvt
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+// Four F8_E4M3 as two pairs of float16, exactly.
+__device__ __forceinline__ void convert_f8(std::uint32_t word, std::uint32_t& lower,
+                                           std::uint32_t& upper) {
+  asm("{\n.reg .b16 lower, upper;\nmov.b32 {lower, upper}, %2;\n"
+      "cvt.rn.f16x2.e4m3x2 %0, lower;\ncvt.rn.f16x2.e4m3x2 %1, upper;\n}"
+      : "=r"(lower), "=r"(upper)
+      : "r"(word));
+}
+#endif
+
+// ---- Floating Point Instructions: ex2, rcp
+
+// 2^x to about 2^-22 of it; what is below 2^-126 is 0.
+__device__ __forceinline__ float exp2_approximate(float x) {
+  float power;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
+  return power;
+}
+// 1 / x to one unit in the last place.
+__device__ __forceinline__ float reciprocal_approximate(float x) {
+  float inverse;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(x));
+  return inverse;
+}
+
+// ---- Parallel Synchronization and Communication Instructions: atom
+
+// The lane 0 of a warp counts up a number in shared memory and has what it was before; the others
+// have 0. `inc`, not `add`: of an addition the compiler makes one for all lanes that could take
+// part.
+__device__ __forceinline__ std::uint32_t count_up_shared(std::uint32_t at, unsigned lane) {
+  std::uint32_t before;
+  asm volatile(
+      "{\n.reg .pred first;\nsetp.eq.u32 first, %2, 0;\nmov.u32 %0, 0;\n"
+      "@first atom.shared.inc.u32 %0, [%1], 0x7fffffff;\n}"
+      : "=r"(before)
+      : "r"(at), "r"(lane)
+      : "memory");
+  return before;
+}
+
+// ---- Inline assembly without an instruction ("Inline PTX Assembly in CUDA", section Parameters):
+// the compiler keeps the value in a register from here on, and forgets how it came about.
+
+__device__ __forceinline__ void pin(std::uint32_t& value) { asm volatile("" : "+r"(value)); }
+__device__ __forceinline__ void pin(const char*& pointer) { asm volatile("" : "+l"(pointer)); }
+
+}  // namespace msda::ptx
