@@ -8,6 +8,8 @@
 #include <set>
 
 namespace msda::cli {
+
+using namespace lab;
 namespace {
 
 bool is_timed(BenchRow const& row) { return !row.timing.microseconds.empty(); }

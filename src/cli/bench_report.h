@@ -1,8 +1,8 @@
 // The results of `msda bench` as table, JSON, CSV and plot.
 #pragma once
 
-#include "cli/accuracy_check.h"
-#include "cli/plan_runner.h"
+#include "lab/accuracy_check.h"
+#include "lab/plan_runner.h"
 
 #include <cstdint>
 #include <string>
@@ -12,15 +12,15 @@ namespace msda::cli {
 
 struct BenchRow {
   std::string workload;
-  ProblemSpec spec;
+  lab::ProblemSpec spec;
   std::string kernel_id;
   double predicted_us = 0;
   std::size_t workspace_bytes = 0;
-  CheckMode check_mode = CheckMode::kSample;
+  lab::CheckMode check_mode = lab::CheckMode::kSample;
   std::string reference_id;        // what the results are compared with
   std::int64_t element_count = 0;  // of all results, compared or not
-  Accuracy accuracy;
-  Timing timing;  // empty if the check failed
+  lab::Accuracy accuracy;
+  lab::Timing timing;  // empty if the check failed
 };
 
 struct BenchSettings {

@@ -1,9 +1,9 @@
 #include "cli/case_input.h"
 
-#include "cli/array_files.h"
-#include "cli/cli_error.h"
 #include "cli/input_arrays.h"
 #include "core/join.h"
+#include "lab/array_files.h"
+#include "lab/input_error.h"
 
 #include <fmt/core.h>
 
@@ -12,6 +12,8 @@
 #include <iterator>
 
 namespace msda::cli {
+
+using namespace lab;
 namespace {
 
 namespace fs = std::filesystem;

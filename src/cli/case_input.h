@@ -6,16 +6,16 @@
 #pragma once
 
 #include "cli/options.h"
-#include "cli/problem_spec.h"
+#include "lab/problem_spec.h"
 
 namespace msda::cli {
 
 // Reads, checks every size against every file and every option, and converts to the types asked
 // for.
-Case load_case(Options const& options);
+lab::Case load_case(Options const& options);
 
 // Writes an .npz that load_case() reads.
-void save_case(std::string const& path, Case const& input);
+void save_case(std::string const& path, lab::Case const& input);
 
 // The type an option asks for, NONE if none does.
 msda_dtype wanted_value_type(Options const& options);

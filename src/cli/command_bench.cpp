@@ -1,24 +1,27 @@
 // msda bench: workloads of random data, checked first and then timed.
-#include "cli/accuracy_check.h"
-#include "cli/array_files.h"
 #include "cli/bench_report.h"
 #include "cli/case_input.h"
-#include "cli/cli_error.h"
 #include "cli/commands.h"
-#include "cli/machine.h"
-#include "cli/plan_runner.h"
+#include "cli/exit_code.h"
 #include "cli/progress_bar.h"
 #include "cli/report_text.h"
 #include "cli/timing_choice.h"
 #include "cli/wisdom.h"
-#include "cli/workloads.h"
+#include "cli/workload_choice.h"
 #include "core/join.h"
+#include "lab/accuracy_check.h"
+#include "lab/array_files.h"
+#include "lab/input_error.h"
+#include "lab/machine.h"
+#include "lab/plan_runner.h"
 
 #include <fmt/core.h>
 
 #include <algorithm>
 
 namespace msda::cli {
+
+using namespace lab;
 namespace {
 
 constexpr std::int64_t kCheckQueries = 64;

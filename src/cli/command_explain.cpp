@@ -1,12 +1,15 @@
 // msda explain: which kernels take a problem, in which order, and why the others do not.
 #include "cli/case_input.h"
-#include "cli/cli_error.h"
 #include "cli/commands.h"
-#include "cli/plan_runner.h"
+#include "cli/exit_code.h"
 #include "cli/report_text.h"
-#include "cli/workloads.h"
+#include "cli/workload_choice.h"
+#include "lab/input_error.h"
+#include "lab/plan_runner.h"
 
 namespace msda::cli {
+
+using namespace lab;
 namespace {
 
 int run_explain(Options const& options) {

@@ -1,12 +1,13 @@
 // msda info: what is installed and what it can run on.
-#include "cli/cli_error.h"
 #include "cli/commands.h"
+#include "cli/exit_code.h"
 #include "cli/library_needs.h"
-#include "cli/machine.h"
-#include "cli/plan_runner.h"
 #include "cli/report_text.h"
 #include "core/build_config.h"
+#include "core/cpu_model.h"
 #include "core/join.h"
+#include "lab/machine.h"
+#include "lab/plan_runner.h"
 
 #include <nlohmann/json.hpp>
 
@@ -14,6 +15,8 @@
 #include <optional>
 
 namespace msda::cli {
+
+using namespace lab;
 namespace {
 
 // GPU 0, or why a handle for it cannot be created.
@@ -68,7 +71,7 @@ void print_json(std::vector<msda_kernel_info> const& kernels, GpuSearch const& f
   }
   json["devices"] = nlohmann::ordered_json::array();
   json["devices"].push_back(
-      {{"device", "cpu"}, {"name", cpu_name()}, {"threads", hardware_threads()}});
+      {{"device", "cpu"}, {"name", cpu_model()}, {"threads", hardware_threads()}});
   if (found.gpu) {
     json["devices"].push_back({{"device", "0"},
                                {"name", found.gpu->name},
@@ -134,7 +137,7 @@ int run_info(Options const& options) {
   fmt::print("version  {} (ABI {})\n", version_text(), msda_abi_version());
   fmt::print("build    {}\n", msda_build_info());
   fmt::print("needs    {}\n", needs_text());
-  fmt::print("cpu      {}, {} threads\n", cpu_name(), hardware_threads());
+  fmt::print("cpu      {}, {} threads\n", cpu_model(), hardware_threads());
   fmt::print("gpu      {}\n\n", gpu_text(found));
   (options.list_kernels ? print_kernels : print_families)(kernels, found);
   return kExitOk;

@@ -1,19 +1,22 @@
 // msda run: one problem from files, timed, checked and written.
-#include "cli/accuracy_check.h"
-#include "cli/array_files.h"
 #include "cli/case_input.h"
-#include "cli/cli_error.h"
 #include "cli/commands.h"
-#include "cli/plan_runner.h"
+#include "cli/exit_code.h"
 #include "cli/report_text.h"
 #include "cli/wisdom.h"
 #include "core/join.h"
+#include "lab/accuracy_check.h"
+#include "lab/array_files.h"
+#include "lab/input_error.h"
+#include "lab/plan_runner.h"
 
 #include <fmt/core.h>
 
 #include <algorithm>
 
 namespace msda::cli {
+
+using namespace lab;
 namespace {
 
 constexpr std::uint64_t kSampleSeed = 20260;

@@ -1,14 +1,14 @@
 // msda tune: which kernel is the fastest for a workload on this machine, by measure.
-#include "cli/array_files.h"
-#include "cli/cli_error.h"
 #include "cli/commands.h"
-#include "cli/plan_runner.h"
+#include "cli/exit_code.h"
 #include "cli/progress_bar.h"
 #include "cli/timing_choice.h"
 #include "cli/tune_report.h"
 #include "cli/wisdom.h"
-#include "cli/workloads.h"
+#include "cli/workload_choice.h"
 #include "core/join.h"
+#include "lab/array_files.h"
+#include "lab/plan_runner.h"
 
 #include <fmt/core.h>
 
@@ -16,6 +16,8 @@
 #include <filesystem>
 
 namespace msda::cli {
+
+using namespace lab;
 namespace {
 
 constexpr std::size_t kNoFlush = 0;  // the tuner compares without, and so do the times shown

@@ -1,13 +1,15 @@
 #include "cli/input_arrays.h"
 
 #include "cli/case_input.h"
-#include "cli/cli_error.h"
+#include "lab/input_error.h"
 
 #include <algorithm>
 #include <cstring>
 #include <limits>
 
 namespace msda::cli {
+
+using namespace lab;
 namespace {
 
 template <typename T>

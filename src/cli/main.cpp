@@ -1,7 +1,8 @@
 // The `msda` command: a client of the public C interface.
-#include "cli/cli_error.h"
+#include "cli/exit_code.h"
 #include "cli/options.h"
-#include "cli/plan_runner.h"
+#include "lab/input_error.h"
+#include "lab/plan_runner.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -15,6 +16,7 @@
 namespace {
 
 using namespace msda::cli;
+using namespace msda::lab;
 
 // One line, whatever the message holds: scripts read it.
 int fail(std::string const& command_name, std::string message, int code) {

@@ -1,8 +1,8 @@
 #include "cli/option_values.h"
 
-#include "cli/cli_error.h"
-#include "cli/element_type.h"
 #include "core/numbers.h"
+#include "lab/element_type.h"
+#include "lab/input_error.h"
 
 #include <algorithm>
 #include <charconv>
@@ -11,6 +11,8 @@
 #include <optional>
 
 namespace msda::cli {
+
+using namespace lab;
 namespace {
 
 constexpr std::int64_t kLargestInt32 = std::numeric_limits<std::int32_t>::max();

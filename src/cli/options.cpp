@@ -1,9 +1,10 @@
 #include "cli/options.h"
 
-#include "cli/cli_error.h"
 #include "cli/commands.h"
+#include "cli/exit_code.h"
 #include "cli/option_values.h"
 #include "cli/report_text.h"
+#include "lab/input_error.h"
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -18,6 +19,8 @@
 #include <utility>
 
 namespace msda::cli {
+
+using namespace lab;
 namespace {
 
 using Setter = std::function<void(Options&, std::string const&)>;

@@ -2,7 +2,7 @@
 // flags, key=value words and environment variables, checks, help and the docs all come from it.
 #pragma once
 
-#include "cli/check_mode.h"
+#include "lab/accuracy_check.h"
 
 #include <msda.h>
 
@@ -56,7 +56,7 @@ struct Options {
   std::optional<std::string> wisdom;
 
   bool check = false;
-  CheckMode check_mode = CheckMode::kSample;
+  lab::CheckMode check_mode = lab::CheckMode::kSample;
   std::optional<std::int64_t> check_queries;
   std::optional<std::string> output;
 

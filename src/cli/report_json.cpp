@@ -1,13 +1,16 @@
 #include "cli/report_json.h"
 
-#include "cli/element_type.h"
-#include "cli/machine.h"
+#include "core/cpu_model.h"
+#include "lab/element_type.h"
+#include "lab/machine.h"
 
 #include <fmt/core.h>
 
 #include <utility>
 
 namespace msda::cli {
+
+using namespace lab;
 
 std::string_view operation_name(ProblemSpec const& spec) {
   return spec.backward() ? "backward" : "forward";
@@ -22,12 +25,12 @@ std::string_view math_name(ProblemSpec const& spec) {
 }
 
 std::string machine_text(unsigned threads) {
-  return fmt::format("{}, {} thread{}", cpu_name(), threads, threads == 1 ? "" : "s");
+  return fmt::format("{}, {} thread{}", cpu_model(), threads, threads == 1 ? "" : "s");
 }
 
 Json report_json(Json settings) {
   return {{"build", msda_build_info()},
-          {"machine", {{"cpu", cpu_name()}, {"hardware_threads", hardware_threads()}}},
+          {"machine", {{"cpu", cpu_model()}, {"hardware_threads", hardware_threads()}}},
           {"settings", std::move(settings)},
           {"results", Json::array()}};
 }

@@ -9,6 +9,8 @@
 #include <cmath>
 
 namespace msda::cli {
+
+using namespace lab;
 namespace {
 
 std::string scaled(double value, std::string_view unit) {

@@ -1,9 +1,9 @@
 // Numbers and problems as people read them.
 #pragma once
 
-#include "cli/accuracy_check.h"
-#include "cli/plan_runner.h"
-#include "cli/problem_spec.h"
+#include "lab/accuracy_check.h"
+#include "lab/plan_runner.h"
+#include "lab/problem_spec.h"
 
 #include <string>
 #include <vector>
@@ -16,11 +16,12 @@ std::string bytes_text(double bytes);        // "6.3 MB"
 std::string count_text(double count);        // "2.8 M"
 
 std::string sizes_text(
-    ProblemSpec const& spec);  // "forward sampled  B 2  Q 24  M 8  D 32  levels ..."
-std::string types_text(ProblemSpec const& spec);  // "value f16  coord f32  weight f32  output f16"
-std::string accuracy_text(Accuracy const& accuracy);
+    lab::ProblemSpec const& spec);  // "forward sampled  B 2  Q 24  M 8  D 32  levels ..."
+std::string types_text(
+    lab::ProblemSpec const& spec);  // "value f16  coord f32  weight f32  output f16"
+std::string accuracy_text(lab::Accuracy const& accuracy);
 // "output[0,7,3,5] is 1, exact 0.5: off by 0.5, allowed 1e-05; wrong elements: 3"
-std::string wrong_text(Accuracy const& accuracy);
+std::string wrong_text(lab::Accuracy const& accuracy);
 
 // What a call has to do: points, bytes fetched for their corners, and bytes of the tensors.
 struct Work {
@@ -28,7 +29,7 @@ struct Work {
   double gathered_bytes = 0;
   double tensor_bytes = 0;
 };
-Work work_of(ProblemSpec const& spec);
+Work work_of(lab::ProblemSpec const& spec);
 
 // Columns as wide as their widest cell; the first `left_columns` are aligned to the left.
 std::string table_text(std::vector<std::vector<std::string>> const& rows, std::size_t left_columns);

@@ -1,10 +1,12 @@
 #include "cli/timing_choice.h"
 
-#include "cli/machine.h"
+#include "lab/machine.h"
 
 #include <algorithm>
 
 namespace msda::cli {
+
+using namespace lab;
 namespace {
 
 constexpr std::size_t kMebibyte = std::size_t{1} << 20;

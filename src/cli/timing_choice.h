@@ -2,14 +2,14 @@
 #pragma once
 
 #include "cli/options.h"
-#include "cli/plan_runner.h"
+#include "lab/plan_runner.h"
 
 #include <cstddef>
 
 namespace msda::cli {
 
 // `default_flush_bytes` where --flush-mib does not say.
-TimingOptions timing_options(Options const& options, std::size_t default_flush_bytes);
+lab::TimingOptions timing_options(Options const& options, std::size_t default_flush_bytes);
 
 // What a benchmark writes between runs: enough that they start with cold caches.
 std::size_t bench_flush_bytes(Options const& options);

@@ -1,12 +1,14 @@
 #include "cli/tune_report.h"
 
-#include "cli/element_type.h"
 #include "cli/report_json.h"
 #include "cli/report_text.h"
+#include "lab/element_type.h"
 
 #include <fmt/core.h>
 
 namespace msda::cli {
+
+using namespace lab;
 
 std::string tune_table(std::vector<TuneRow> const& rows, TuneSettings const& settings) {
   std::vector<std::vector<std::string>> cells = {{"workload", "value", "coord", "predicted fastest",

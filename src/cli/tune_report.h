@@ -1,7 +1,7 @@
 // The results of `msda tune` as table, JSON and CSV.
 #pragma once
 
-#include "cli/plan_runner.h"
+#include "lab/plan_runner.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -12,11 +12,11 @@ namespace msda::cli {
 
 struct TuneRow {
   std::string workload;
-  ProblemSpec spec;
+  lab::ProblemSpec spec;
   std::string heuristic_id;
-  Timing before;  // of the heuristic's kernel
+  lab::Timing before;  // of the heuristic's kernel
   std::string tuned_id;
-  Timing after;  // of the tuned kernel; where it is the same, the same runs
+  lab::Timing after;  // of the tuned kernel; where it is the same, the same runs
   bool is_recorded = false;
 
   double speedup() const { return before.median() / after.median(); }

@@ -1,9 +1,11 @@
 #include "cli/wisdom.h"
 
-#include "cli/array_files.h"
-#include "cli/cli_error.h"
+#include "lab/array_files.h"
+#include "lab/input_error.h"
 
 namespace msda::cli {
+
+using namespace lab;
 
 Engine make_engine(Options const& options) {
   Engine engine(options.device, options.threads);

@@ -1,0 +1,122 @@
+#include "cli/workload_choice.h"
+
+#include "cli/case_input.h"
+#include "cli/option_values.h"
+#include "lab/input_error.h"
+
+#include <algorithm>
+#include <functional>
+
+namespace msda::cli {
+
+using namespace lab;
+namespace {
+
+// The sizes given by options replace the workload's; returns which, as "batch=1 heads=4".
+std::string override_sizes(Workload& workload, Options const& options) {
+  std::string changes;
+  auto const replace = [&changes](const char* name, std::optional<std::int64_t> const& given,
+                                  std::int64_t& size) {
+    if (!given || *given == size) return;
+    size = *given;
+    changes += fmt::format("{}{}={}", changes.empty() ? "" : " ", name, size);
+  };
+  bool const queries_are_pixels = workload.queries == workload.pixel_count();
+  if (options.levels && *options.levels != workload.level_hw) {
+    workload.level_hw = *options.levels;
+    changes += "levels";
+    if (queries_are_pixels) workload.queries = workload.pixel_count();
+  }
+  replace("batch", options.batch, workload.batch);
+  replace("heads", options.heads, workload.heads);
+  replace("channels", options.channels, workload.channels);
+  replace("queries", options.queries, workload.queries);
+  std::size_t const levels = workload.level_hw.size() / 2;
+  std::vector<std::int32_t> points = options.points.value_or(workload.points);
+  // One number is for every level; so is the workload's, where its levels do not differ.
+  bool const is_uniform =
+      std::adjacent_find(points.begin(), points.end(), std::not_equal_to<>()) == points.end();
+  bool const is_one = points.size() == 1 || (!options.points && is_uniform && !points.empty());
+  if (is_one) points.assign(levels, std::int32_t{points[0]});
+  if (points.size() != levels) {
+    bad_input("{} has {} numbers: there are {} levels", options.label("points"), points.size(),
+              levels);
+  }
+  if (options.points && points != workload.points)
+    changes += changes.empty() ? "points" : " points";
+  workload.points = points;
+  return changes;
+}
+
+Workload described_by(Options const& options) {
+  if (!options.levels) {
+    bad_input("--levels is missing: give --workload, or the sizes of a problem");
+  }
+  Workload workload;
+  workload.name = "custom";
+  workload.local = options.pattern == "local";
+  workload.level_hw = *options.levels;
+  workload.points.assign(workload.level_hw.size() / 2, 4);
+  workload.queries = workload.pixel_count();
+  override_sizes(workload, options);
+  return workload;
+}
+
+}  // namespace
+
+std::vector<Workload> chosen_workloads(Options const& options) {
+  if (options.workloads.empty()) return {described_by(options)};
+  std::vector<Workload> chosen;
+  for (std::string const& name : options.workloads) {
+    std::size_t const before = chosen.size();
+    std::vector<std::string> names = {"main", "all"};
+    for (Workload const& workload : all_workloads()) {
+      names.push_back(workload.name);
+      bool const is_wanted = name == workload.name || name == "all" || name == workload.group;
+      if (is_wanted) chosen.push_back(workload);
+    }
+    if (chosen.size() == before) {
+      bad_input("{} names an unknown workload '{}'{}", options.label("workload"), name,
+                suggestion(name, names));
+    }
+  }
+  for (Workload& workload : chosen) {
+    std::string const changes = override_sizes(workload, options);
+    if (!changes.empty()) workload.name += fmt::format("[{}]", changes);
+  }
+  return chosen;
+}
+
+ProblemSpec workload_spec(Workload const& workload, Options const& options) {
+  ProblemSpec spec;
+  spec.level_hw = workload.level_hw;
+  spec.point_counts = workload.points;
+  spec.batch = workload.batch;
+  spec.query_count = workload.queries;
+  spec.head_count = workload.heads;
+  spec.head_dim = workload.channels;
+  spec.value_border = options.value_border.value_or(0);
+  spec.reference_dim = options.fused.value_or(0);
+  spec.operation = options.backward ? MSDA_BACKWARD : MSDA_FORWARD;
+  spec.math_mode = options.fast_math ? MSDA_MATH_FAST : MSDA_MATH_ACCURATE;
+  msda_dtype const value_type = wanted_value_type(options);
+  spec.value_dtype = value_type == MSDA_DTYPE_NONE ? MSDA_F32 : value_type;
+  spec.coord_dtype = wanted_coord_type(options);
+  spec.weight_dtype = wanted_weight_type(options);
+  spec.output_dtype = options.output_dtype.value_or(MSDA_DTYPE_NONE);
+  spec.grad_value_dtype = options.grad_value_dtype.value_or(MSDA_DTYPE_NONE);
+  spec.resolve_dtypes();
+  // The hint of where queries lie: the pixels of the levels, or rows of the grid and what is left.
+  if (workload.queries == workload.pixel_count()) {
+    spec.query_hw = workload.level_hw;
+  } else if (workload.reference_grid) {
+    auto const width = (*workload.reference_grid)[1];
+    auto const rows = static_cast<std::int32_t>(workload.queries / width);
+    auto const rest = static_cast<std::int32_t>(workload.queries % width);
+    spec.query_hw = {rows, static_cast<std::int32_t>(width)};
+    if (rest > 0) spec.query_hw.insert(spec.query_hw.end(), {1, rest});
+  }
+  return spec;
+}
+
+}  // namespace msda::cli

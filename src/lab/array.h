@@ -1,0 +1,46 @@
+// One array in memory, as the files hold it.
+#pragma once
+
+#include "lab/element_type.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace msda::lab {
+
+using Shape = std::vector<std::int64_t>;
+
+// "[2, 226, 8, 32]"
+std::string shape_text(Shape const& shape);
+
+// The product of the dimensions times the element size. `name` is for the message when that is
+// negative or overflows.
+std::size_t byte_count(Shape const& shape, std::size_t element_bytes, std::string_view name);
+
+struct Array {
+  Array() = default;
+  Array(msda_dtype type, Shape shape);  // zeros
+
+  std::int64_t element_count() const;
+  std::vector<double> decode() const { return decode_elements(type, bytes); }
+
+  msda_dtype type = MSDA_DTYPE_NONE;
+  Shape shape;
+  std::vector<std::byte> bytes;
+};
+
+// The elements of an array that is of float64.
+std::span<double> float64_elements(Array& array);
+std::span<const double> float64_elements(Array const& array);
+
+using NamedArray = std::pair<std::string, Array>;
+
+// The array in another type, rounded once; adds to `overflow_count` how many numbers did not fit.
+Array convert(Array array, msda_dtype type, std::int64_t& overflow_count);
+
+}  // namespace msda::lab

@@ -1,0 +1,127 @@
+#include "lab/forward_bound.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+namespace msda::lab {
+namespace {
+
+// Per [B][L][M][D]: the largest difference of neighbouring pixels. Outside counts as zero, as it
+// does for a sample that straddles the map's edge.
+std::vector<double> largest_differences(Case const& part) {
+  ProblemSpec const& spec = part.spec;
+  std::span<const double> const value = float64_elements(*part.find("value"));
+  std::int64_t const row = spec.head_count * spec.head_dim;
+  std::vector<double> largest(static_cast<std::size_t>(spec.batch * spec.level_count() * row));
+  if (largest.empty()) return largest;
+  std::vector<double> const zeros(static_cast<std::size_t>(row));
+  std::int64_t const border = spec.value_border;
+  std::int64_t token = 0;  // of the level's first row
+  for (std::int64_t i = 0; i < spec.batch * spec.level_count(); ++i) {
+    auto const l = static_cast<std::size_t>(i % spec.level_count());
+    std::int64_t const height = spec.level_hw[2 * l];
+    std::int64_t const width = spec.level_hw[2 * l + 1];
+    std::int64_t const row_tokens = width + 2 * border;
+    double* const out = &largest[static_cast<std::size_t>(i * row)];
+    auto const pixel = [&](std::int64_t y, std::int64_t x) {
+      if (y < 0 || x < 0 || y >= height || x >= width) return zeros.data();
+      return &value[static_cast<std::size_t>((token + (y + border) * row_tokens + x + border) *
+                                             row)];
+    };
+    for (std::int64_t y = -1; y < height; ++y) {
+      for (std::int64_t x = -1; x < width; ++x) {
+        double const* const here = pixel(y, x);
+        double const* const right = pixel(y, x + 1);
+        double const* const below = pixel(y + 1, x);
+        for (std::int64_t c = 0; c < row; ++c) {
+          double const difference =
+              std::max(std::fabs(here[c] - right[c]), std::fabs(here[c] - below[c]));
+          // NaN and infinity have no distance; std::max keeps the finite one.
+          if (std::isfinite(difference)) out[c] = std::max(out[c], difference);
+        }
+      }
+    }
+    token += (height + 2 * border) * row_tokens;
+  }
+  return largest;
+}
+
+// Per [B][Q][M][L]: sum of |w| over the level's points, after the softmax of fused input.
+std::vector<double> weight_sums(Case const& part) {
+  ProblemSpec const& spec = part.spec;
+  std::span<const double> const weight =
+      float64_elements(*part.find(spec.fused() ? "logit" : "weight"));
+  auto const points = static_cast<std::size_t>(spec.point_total());
+  auto const levels = static_cast<std::size_t>(spec.level_count());
+  auto const rows = static_cast<std::size_t>(spec.batch * spec.query_count * spec.head_count);
+  std::vector<double> sums(rows * levels);
+  for (std::size_t row = 0; points > 0 && row < rows; ++row) {
+    double const* const in = &weight[row * points];
+    double const largest = *std::max_element(in, in + points);
+    double total = spec.fused() ? 0 : 1;
+    for (std::size_t k = 0; k < points && spec.fused(); ++k) total += std::exp(in[k] - largest);
+    std::size_t k = 0;
+    for (std::size_t l = 0; l < levels; ++l) {
+      for (std::int32_t p = 0; p < spec.point_counts[l]; ++p, ++k) {
+        double const w = spec.fused() ? std::exp(in[k] - largest) / total : std::fabs(in[k]);
+        if (std::isfinite(w)) sums[row * levels + l] += w;
+      }
+    }
+  }
+  return sums;
+}
+
+double largest_magnitude(Array const& array) {
+  double largest = 0;
+  for (double const x : array.decode()) {
+    if (std::isfinite(x)) largest = std::max(largest, std::fabs(x));
+  }
+  return largest;
+}
+
+// What MSDA_MATH_FAST may add for products too small for float16.
+double tiny_products(Case const& input) {
+  Array const* const scale = input.find("value_scale");
+  return static_cast<double>(input.spec.point_total()) * 0x1p-22 *
+         (scale == nullptr ? 1.0 : largest_magnitude(*scale)) *
+         (1 + largest_magnitude(*input.find("value")));
+}
+
+}  // namespace
+
+ForwardBound::ForwardBound(Case const& input) {
+  ProblemSpec const& spec = input.spec;
+  double const u = unit_roundoff(spec.value_dtype == MSDA_F64 ? MSDA_F64 : MSDA_F32);
+  bool const in_halves = spec.math_mode == MSDA_MATH_FAST &&
+                         (spec.value_dtype == MSDA_F16 || spec.value_dtype == MSDA_F8_E4M3);
+  double const v = in_halves ? 0x1p-11 : 0;
+  product_factor = u * (4.0 * static_cast<double>(spec.point_total()) + 8.0) + 12 * v;
+  slope_factor = 4 * u;
+  step_factor = 8 * v;
+  constant = in_halves ? tiny_products(input) : 0;
+}
+
+void ForwardBound::add_to(Case const& part, std::span<double> elements) const {
+  ProblemSpec const& spec = part.spec;
+  std::vector<double> const differences = largest_differences(part);
+  std::vector<double> const weights = weight_sums(part);
+  auto const levels = static_cast<std::size_t>(spec.level_count());
+  auto const heads = static_cast<std::size_t>(spec.head_count);
+  auto const channels = static_cast<std::size_t>(spec.head_dim);
+  auto const item_rows = static_cast<std::size_t>(spec.query_count) * heads;
+  for (std::size_t row = 0; channels > 0 && row < elements.size() / channels; ++row) {
+    std::span<double> const bounds = elements.subspan(row * channels, channels);
+    for (double& bound : bounds) bound = product_factor * bound + constant;
+    for (std::size_t l = 0; l < levels; ++l) {
+      std::int32_t const side = std::max(spec.level_hw[2 * l], spec.level_hw[2 * l + 1]);
+      double const factor = (slope_factor * side + step_factor) * weights[row * levels + l];
+      std::size_t const first = ((row / item_rows * levels + l) * heads + row % heads) * channels;
+      for (std::size_t d = 0; d < channels; ++d) bounds[d] += factor * differences[first + d];
+    }
+    // Where infinities are summed there is no distance either, and the result has to be the same.
+    for (double& bound : bounds) bound = std::isfinite(bound) ? bound : 0;
+  }
+}
+
+}  // namespace msda::lab

@@ -1,0 +1,277 @@
+// Random tensors of a workload, as bench/workloads.json describes them.
+#include "lab/input_error.h"
+#include "lab/random_numbers.h"
+#include "lab/workloads.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace msda::lab {
+namespace {
+
+constexpr double kNoise = 1.5;      // of local offsets, in pixels
+constexpr double kFusedSpread = 2;  // of offsets from uniform references
+constexpr int kDirections = 8;
+
+// Every tensor has random numbers of its own, so that leaving one out changes no other.
+RandomNumbers numbers_for(std::string_view tensor, std::uint64_t seed) {
+  std::uint64_t hash = 0xCBF29CE484222325u ^ seed;  // FNV-1a
+  for (char const letter : tensor)
+    hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001B3u;
+  return RandomNumbers(hash);
+}
+
+class FloatArray {
+ public:
+  explicit FloatArray(Shape shape) : array_(MSDA_F32, std::move(shape)) {}
+  std::size_t size() const { return array_.bytes.size() / sizeof(float); }
+  float get(std::size_t i) const {
+    float value;
+    std::memcpy(&value, array_.bytes.data() + i * sizeof(float), sizeof(float));
+    return value;
+  }
+  void set(std::size_t i, double value) {
+    auto const element = static_cast<float>(value);
+    std::memcpy(array_.bytes.data() + i * sizeof(float), &element, sizeof(float));
+  }
+  Array take() { return std::move(array_); }
+
+ private:
+  Array array_;
+};
+
+FloatArray normal_array(std::string_view tensor, Shape shape, std::uint64_t seed) {
+  FloatArray array(std::move(shape));
+  RandomNumbers random = numbers_for(tensor, seed);
+  for (std::size_t i = 0; i < array.size(); ++i) array.set(i, random.normal());
+  return array;
+}
+
+// softmax(N(0, 1)) over the points of each head.
+FloatArray softmax_array(ProblemSpec const& spec, Shape shape, std::uint64_t seed) {
+  FloatArray array = normal_array("weight", std::move(shape), seed);
+  auto const points = static_cast<std::size_t>(spec.point_total());
+  for (std::size_t row = 0; row < array.size(); row += points) {
+    double total = 0;
+    for (std::size_t k = row; k < row + points; ++k) total += std::exp(array.get(k));
+    for (std::size_t k = row; k < row + points; ++k) array.set(k, std::exp(array.get(k)) / total);
+  }
+  return array;
+}
+
+// The border of each level holds zeros.
+void clear_border(ProblemSpec const& spec, FloatArray& value) {
+  std::int64_t const row = spec.head_count * spec.head_dim;
+  std::int64_t token = 0;
+  for (std::int64_t b = 0; b < spec.batch; ++b) {
+    for (std::size_t l = 0; l < spec.point_counts.size(); ++l) {
+      std::int64_t const height = spec.level_hw[2 * l] + 2;
+      std::int64_t const width = spec.level_hw[2 * l + 1] + 2;
+      for (std::int64_t i = 0; i < height * width; ++i, ++token) {
+        std::int64_t const y = i / width;
+        std::int64_t const x = i % width;
+        if (y > 0 && x > 0 && y + 1 < height && x + 1 < width) continue;
+        for (std::int64_t c = token * row; c < (token + 1) * row; ++c) {
+          value.set(static_cast<std::size_t>(c), 0);
+        }
+      }
+    }
+  }
+}
+
+struct Point {
+  double x;
+  double y;
+};
+
+// Where each query looks from.
+std::vector<Point> references(Workload const& workload) {
+  std::vector<Point> points;
+  if (!workload.reference_grid && workload.queries == workload.pixel_count()) {
+    for (std::size_t l = 0; l < workload.points.size(); ++l) {
+      std::int32_t const height = workload.level_hw[2 * l];
+      std::int32_t const width = workload.level_hw[2 * l + 1];
+      for (std::int32_t y = 0; y < height; ++y) {
+        for (std::int32_t x = 0; x < width; ++x)
+          points.push_back({(x + 0.5) / width, (y + 0.5) / height});
+      }
+    }
+    return points;
+  }
+  auto const side = static_cast<std::int64_t>(std::ceil(std::sqrt(workload.queries)));
+  auto grid = workload.reference_grid.value_or(std::array{side, side});
+  if (grid[0] * grid[1] < workload.queries) grid = {side, side};
+  for (std::int64_t q = 0; q < workload.queries; ++q) {
+    auto const place = [](std::int64_t i, std::int64_t count) {
+      return count > 1 ? static_cast<double>(i) / static_cast<double>(count - 1) : 0.5;
+    };
+    double const u = place(q % grid[1], grid[1]);
+    double const v = place(q / grid[1], grid[0]);
+    points.push_back({0.05 + 0.9 * u, 0.1 + 0.8 * v * v});
+  }
+  return points;
+}
+
+// In pixels: a star of points a head, as the usual initialisation gives, and noise.
+Point local_offset(Workload const& workload, std::int64_t head, std::int32_t point,
+                   RandomNumbers& random) {
+  double const angle =
+      2 * std::numbers::pi * static_cast<double>(head % kDirections) / kDirections +
+      workload.angle_step * point;
+  double const radius = point % 4 + 1;
+  double const x = radius * std::cos(angle) + kNoise * random.normal();
+  double const y = radius * std::sin(angle) + kNoise * random.normal();
+  return {x, y};
+}
+
+// Calls fill(index of the point in [B][Q][M][K], b * M + m, q, level, point of the level).
+template <typename Fill>
+void for_each_point(ProblemSpec const& spec, Fill fill) {
+  std::size_t index = 0;
+  for (std::int64_t b = 0; b < spec.batch; ++b) {
+    for (std::int64_t q = 0; q < spec.query_count; ++q) {
+      for (std::int64_t m = 0; m < spec.head_count; ++m) {
+        for (std::size_t l = 0; l < spec.point_counts.size(); ++l) {
+          for (std::int32_t p = 0; p < spec.point_counts[l]; ++p) {
+            fill(index++, b * spec.head_count + m, static_cast<std::size_t>(q), l, p);
+          }
+        }
+      }
+    }
+  }
+}
+
+FloatArray coordinates(Workload const& workload, ProblemSpec const& spec, Shape shape,
+                       std::uint64_t seed) {
+  FloatArray coord(std::move(shape));
+  RandomNumbers random = numbers_for("coord", seed);
+  if (!workload.local) {
+    for (std::size_t i = 0; i < coord.size(); ++i) coord.set(i, random.uniform());
+    return coord;
+  }
+  std::vector<Point> const reference = references(workload);
+  for_each_point(
+      spec, [&](std::size_t i, std::int64_t head, std::size_t q, std::size_t l, std::int32_t p) {
+        Point const offset = local_offset(workload, head, p, random);
+        coord.set(2 * i, reference[q].x + offset.x / spec.level_hw[2 * l + 1]);
+        coord.set(2 * i + 1, reference[q].y + offset.y / spec.level_hw[2 * l]);
+      });
+  return coord;
+}
+
+FloatArray offsets(Workload const& workload, ProblemSpec const& spec, Shape shape,
+                   std::uint64_t seed) {
+  FloatArray offset(std::move(shape));
+  RandomNumbers random = numbers_for("offset", seed);
+  for_each_point(
+      spec, [&](std::size_t i, std::int64_t head, std::size_t, std::size_t, std::int32_t p) {
+        Point const point =
+            workload.local ? local_offset(workload, head, p, random)
+                           : Point{kFusedSpread * random.normal(), kFusedSpread * random.normal()};
+        offset.set(2 * i, point.x);
+        offset.set(2 * i + 1, point.y);
+      });
+  return offset;
+}
+
+// [B][Q][L][2|4]: the query's place on every level, and a box of a fifth to half the map.
+FloatArray reference_array(Workload const& workload, ProblemSpec const& spec, Shape shape,
+                           std::uint64_t seed) {
+  FloatArray array(std::move(shape));
+  RandomNumbers random = numbers_for("reference", seed);
+  std::vector<Point> const local = workload.local ? references(workload) : std::vector<Point>();
+  std::size_t i = 0;
+  for (std::int64_t b = 0; b < spec.batch; ++b) {
+    for (std::int64_t q = 0; q < spec.query_count; ++q) {
+      Point const place = workload.local ? local[static_cast<std::size_t>(q)]
+                                         : Point{random.uniform(), random.uniform()};
+      for (std::int64_t l = 0; l < spec.level_count(); ++l) {
+        array.set(i++, place.x);
+        array.set(i++, place.y);
+        for (std::int32_t r = 2; r < spec.reference_dim; ++r)
+          array.set(i++, 0.2 + 0.3 * random.uniform());
+      }
+    }
+  }
+  return array;
+}
+
+FloatArray random_tensor(Workload const& workload, ProblemSpec const& spec, TensorRow const& row,
+                         std::uint64_t seed) {
+  Shape const shape = tensor_shape(spec, row);
+  if (row.name == "coord") return coordinates(workload, spec, shape, seed);
+  if (row.name == "weight") return softmax_array(spec, shape, seed);
+  if (row.name == "reference") return reference_array(workload, spec, shape, seed);
+  if (row.name == "offset") return offsets(workload, spec, shape, seed);
+  FloatArray array = normal_array(row.name, shape, seed);
+  if (row.name == "value" && spec.value_border == 1) clear_border(spec, array);
+  return array;
+}
+
+// At a pixel line a derivative jumps, and what lies beside it in float64 may lie on it in float32.
+// So points of a backward problem keep away from lines by more than float32's rounding of the
+// largest maps. In pixels:
+constexpr double kLineDistance = 0x1p-10;
+
+// A coordinate of a point in pixels of its level: start + scale * the number stored for it.
+struct PixelPosition {
+  double start;
+  double scale;
+};
+
+// `from` is the query's reference on the level, null of sampled input.
+PixelPosition pixel_position(ProblemSpec const& spec, double const* from, std::size_t level,
+                             std::size_t axis) {
+  double const size = spec.level_hw[2 * level + 1 - axis];
+  if (from == nullptr) return {-0.5, size};
+  double const start = from[axis] * size - 0.5;
+  if (spec.reference_dim == 2) return {start, 1};
+  return {start, size * from[2 + axis] / (2.0 * spec.point_counts[level])};
+}
+
+// Moves the points that are nearer: their sampled coordinates, or their offsets.
+void leave_pixel_lines(Case& input) {
+  ProblemSpec const& spec = input.spec;
+  Array& stored = input.arrays.find(spec.fused() ? "offset" : "coord")->second;
+  std::vector<double> numbers = stored.decode();
+  std::vector<double> reference;
+  if (spec.fused()) reference = input.find("reference")->decode();
+  auto const move = [&](std::size_t i, std::int64_t head, std::size_t q, std::size_t l,
+                        std::int32_t) {
+    std::int64_t const query =
+        head / spec.head_count * spec.query_count + static_cast<std::int64_t>(q);
+    auto const at = static_cast<std::size_t>(
+        (query * spec.level_count() + static_cast<std::int64_t>(l)) * spec.reference_dim);
+    for (std::size_t axis = 0; axis < 2; ++axis) {
+      double& number = numbers[2 * i + axis];
+      auto const [start, scale] =
+          pixel_position(spec, spec.fused() ? &reference[at] : nullptr, l, axis);
+      double const position = start + scale * number;
+      double const beyond = position - std::nearbyint(position);
+      if (std::fabs(beyond) >= kLineDistance || scale <= 0) continue;
+      double const step = std::max(2 * kLineDistance / scale, 4 * half_ulp(stored.type, number));
+      number += std::copysign(step, beyond);
+    }
+  };
+  for_each_point(spec, move);
+  encode_elements(stored.type, numbers, stored.bytes);
+}
+
+}  // namespace
+
+Case random_case(Workload const& workload, ProblemSpec const& spec, std::uint64_t seed) {
+  Case result;
+  result.spec = spec;
+  for (TensorRow const& row : tensor_table()) {
+    if (row.use != Use::kInput || !row.belongs_to(spec)) continue;
+    Array array = random_tensor(workload, spec, row, seed).take();
+    std::int64_t overflow_count = 0;  // these numbers fit every type
+    result.arrays.emplace(row.name,
+                          convert(std::move(array), tensor_type(spec, row), overflow_count));
+  }
+  if (spec.backward()) leave_pixel_lines(result);
+  return result;
+}
+
+}  // namespace msda::lab
