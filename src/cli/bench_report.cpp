@@ -10,6 +10,7 @@
 namespace msda::cli {
 
 using namespace lab;
+
 namespace {
 
 bool is_timed(BenchRow const& row) { return !row.timing.microseconds.empty(); }

@@ -12,7 +12,7 @@ namespace msda::cli {
 
 struct BenchRow {
   std::string workload;
-  lab::ProblemSpec spec;
+  lab::ProblemShape spec;
   std::string kernel_id;
   double predicted_us = 0;
   std::size_t workspace_bytes = 0;

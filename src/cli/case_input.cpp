@@ -14,6 +14,7 @@
 namespace msda::cli {
 
 using namespace lab;
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -41,7 +42,7 @@ bool is_known(std::string_view name) {
         "sampling_locations", "attention_weights"}) {
     if (name == other) return true;
   }
-  auto const rows = tensor_table();
+  auto const rows = tensor_rows();
   return std::any_of(rows.begin(), rows.end(),
                      [name](auto const& row) { return row.name == name; });
 }
@@ -56,13 +57,13 @@ class NpzCase {
 
   Case load() {
     note_unknown();
-    ProblemSpec& spec = case_.spec;
+    ProblemShape& spec = case_.spec;
     spec.operation = options_.backward ? MSDA_BACKWARD : MSDA_FORWARD;
     spec.math_mode = options_.fast_math ? MSDA_MATH_FAST : MSDA_MATH_ACCURATE;
     read_levels();
     read_tensors();
     read_sizes();
-    for (TensorRow const& row : tensor_table()) check_shape(row);
+    for (TensorRow const& row : tensor_rows()) check_shape(row);
     require_options_agree(spec, options_);
     settle_types(case_, options_);
     return std::move(case_);
@@ -91,9 +92,8 @@ class NpzCase {
   }
 
   void read_levels() {
-    ProblemSpec& spec = case_.spec;
-    spec.level_hw = read_pairs(usual_ ? "spatial_shapes" : "level_hw");
-    spec.point_counts.resize(spec.level_hw.size() / 2);
+    ProblemShape& spec = case_.spec;
+    spec.levels = make_levels(read_pairs(usual_ ? "spatial_shapes" : "level_hw"), {0});
     if (npz_.has("query_hw")) spec.query_hw = read_pairs("query_hw");
   }
 
@@ -101,12 +101,11 @@ class NpzCase {
     // Only here, where the file is open, can fused be told from sampled.
     bool const is_fused = !usual_ && !npz_.has("coord") && npz_.has("offset");
     if (is_fused) case_.spec.reference_dim = 2;
-    for (TensorRow const& row : tensor_table()) {
+    for (TensorRow const& row : tensor_rows()) {
       std::string const name = file_name(row.name, usual_);
-      bool const is_wanted =
-          row.use == Use::kInput || (row.use == Use::kOptionalInput && npz_.has(name));
+      bool const is_wanted = !row.is_result() && (!row.is_optional() || npz_.has(name));
       if (!is_wanted || !row.belongs_to(case_.spec)) continue;
-      Array array = to_floats(npz_.read(name), type_wish(options_, row.type), label(name));
+      Array array = to_floats(npz_.read(name), type_wish(options_, row.dtype), label(name));
       if (usual_) array.shape = flat_shape(row, array.shape);
       case_.arrays.emplace(row.name, std::move(array));
     }
@@ -125,7 +124,7 @@ class NpzCase {
         bad_input("{} has shape {}: must be [{}]", label(name.file), shape_text(shape),
                   join(name.axes, ", "));
       }
-      auto const levels = static_cast<std::int64_t>(case_.spec.point_counts.size());
+      auto const levels = case_.spec.level_count();
       if (shape[3] != levels) {
         bad_input("{} has shape {}: spatial_shapes has {} levels", label(name.file),
                   shape_text(shape), levels);
@@ -146,7 +145,7 @@ class NpzCase {
   }
 
   void read_sizes() {
-    ProblemSpec& spec = case_.spec;
+    ProblemShape& spec = case_.spec;
     Shape const& value = shape_of("value", 4);
     Shape const& weight = shape_of(spec.fused() ? "logit" : "weight", 4);
     spec.batch = value[0];
@@ -171,8 +170,8 @@ class NpzCase {
   }
 
   void read_points(std::int64_t total) {
-    std::vector<std::int32_t>& counts = case_.spec.point_counts;
-    auto const levels = static_cast<std::int64_t>(counts.size());
+    std::int64_t const levels = case_.spec.level_count();
+    std::vector<std::int32_t> counts(case_.spec.levels.size());
     if (!usual_ && npz_.has("points")) {
       auto const stored =
           to_sizes(to_integers(npz_.read("points"), label("points")), label("points"));
@@ -197,6 +196,7 @@ class NpzCase {
       std::fill(counts.begin(), counts.end(),
                 levels == 0 ? 0 : to_sizes({total / levels}, "points")[0]);
     }
+    case_.spec.levels = make_levels(case_.spec.level_hw(), counts);
   }
 
   void check_shape(TensorRow const& row) const {
@@ -221,7 +221,7 @@ class FolderCase {
       : folder_(std::move(folder)), options_(options) {}
 
   Case load() {
-    ProblemSpec& spec = case_.spec;
+    ProblemShape& spec = case_.spec;
     std::error_code error;
     if (!fs::is_directory(folder_, error)) bad_input("{} is not a folder", folder_.string());
     spec.operation = options_.backward ? MSDA_BACKWARD : MSDA_FORWARD;
@@ -231,8 +231,8 @@ class FolderCase {
     spec.head_count = options_.heads.value_or(kHeads);
     spec.head_dim = options_.channels.value_or(kChannels);
     read_levels();
-    for (TensorRow const& row : tensor_table()) {
-      if (row.use == Use::kInput && row.belongs_to(spec)) read_tensor(row);
+    for (TensorRow const& row : tensor_rows()) {
+      if (!row.is_result() && !row.is_optional() && row.belongs_to(spec)) read_tensor(row);
     }
     require_options_agree(spec, options_);
     settle_types(case_, options_);
@@ -263,16 +263,17 @@ class FolderCase {
   }
 
   void read_levels() {
-    ProblemSpec& spec = case_.spec;
-    spec.level_hw = to_sizes(read_int64("spatial_shapes", 16), path("spatial_shapes").string());
-    std::size_t const levels = spec.level_hw.size() / 2;
+    ProblemShape& spec = case_.spec;
+    auto const level_hw =
+        to_sizes(read_int64("spatial_shapes", 16), path("spatial_shapes").string());
+    std::size_t const levels = level_hw.size() / 2;
     auto points = options_.points.value_or(std::vector<std::int32_t>{kPoints});
     if (points.size() == 1) points.resize(levels, points[0]);
     if (points.size() != levels) {
       bad_input("{} has {} numbers: spatial_shapes.bin has {} levels", options_.label("points"),
                 points.size(), levels);
     }
-    spec.point_counts = points;
+    spec.levels = make_levels(level_hw, points);
     auto const starts = read_int64("level_start_index", 8);
     if (starts.size() != levels) {
       bad_input("{} has {} entries: spatial_shapes.bin has {} levels",
@@ -284,7 +285,7 @@ class FolderCase {
 
   // With one level the start is 0 with a border and without: only the size of value.bin tells.
   std::optional<std::int64_t> value_tokens(std::size_t levels) const {
-    TypeWish const wish = type_wish(options_, TypeRole::kValue);
+    TypeWish const wish = type_wish(options_, &ProblemShape::value_dtype);
     msda_dtype const type = wish.stored == MSDA_DTYPE_NONE ? kValueType : wish.stored;
     Shape const token = {case_.spec.batch, case_.spec.head_count, case_.spec.head_dim};
     std::size_t const bytes = byte_count(token, type_bytes(type), "a token of value");
@@ -292,14 +293,15 @@ class FolderCase {
     auto const size = fs::file_size(path("value"), error);
     if (levels != 1 || error || bytes == 0 || size % bytes != 0) return std::nullopt;
     auto const tokens = static_cast<std::int64_t>(size / bytes);
-    bool const fits = tokens == case_.spec.token_count(0) || tokens == case_.spec.token_count(1);
+    bool const fits =
+        tokens == token_count_with(case_.spec, 0) || tokens == token_count_with(case_.spec, 1);
     return fits ? std::optional(tokens) : std::nullopt;
   }
 
   void read_tensor(TensorRow const& row) {
     fs::path const file = path(file_name(row.name, true));
     Shape const shape = tensor_shape(case_.spec, row);
-    TypeWish const wish = type_wish(options_, row.type);
+    TypeWish const wish = type_wish(options_, row.dtype);
     Array array;
     array.shape = shape;
     array.bytes = read_file(file);
@@ -315,8 +317,8 @@ class FolderCase {
 
   std::vector<msda_dtype> candidate_types(TensorRow const& row, TypeWish const& wish) const {
     if (wish.stored != MSDA_DTYPE_NONE) return {wish.stored};
-    if (row.type == TypeRole::kValue) return {kValueType};
-    if (row.type == TypeRole::kOutput) {
+    if (row.dtype == &ProblemShape::value_dtype) return {kValueType};
+    if (row.dtype == &ProblemShape::output_dtype) {
       msda_dtype const value = wanted_value_type(options_);
       msda_dtype const type = value == MSDA_DTYPE_NONE ? case_.arrays.at("value").type : value;
       return {type == MSDA_F8_E4M3 ? MSDA_F32 : type};
@@ -362,13 +364,14 @@ msda_dtype wanted_weight_type(Options const& options) {
 }
 
 void save_case(std::string const& path, Case const& input) {
-  ProblemSpec const& spec = input.spec;
+  ProblemShape const& spec = input.spec;
   auto const pairs = [](std::vector<std::int32_t> const& sizes) {
     return Shape{static_cast<std::int64_t>(sizes.size() / 2), 2};
   };
+  auto const level_hw = spec.level_hw(), points = spec.point_counts();  // live until the end
   std::vector<FileArray> arrays;
-  arrays.push_back(file_array("level_hw", spec.level_hw, pairs(spec.level_hw)));
-  arrays.push_back(file_array("points", spec.point_counts, {spec.level_count()}));
+  arrays.push_back(file_array("level_hw", level_hw, pairs(level_hw)));
+  arrays.push_back(file_array("points", points, {spec.level_count()}));
   if (!spec.query_hw.empty()) {
     arrays.push_back(file_array("query_hw", spec.query_hw, pairs(spec.query_hw)));
   }

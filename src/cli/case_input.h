@@ -6,7 +6,7 @@
 #pragma once
 
 #include "cli/options.h"
-#include "lab/problem_spec.h"
+#include "lab/case_part.h"
 
 namespace msda::cli {
 

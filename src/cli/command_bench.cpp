@@ -22,6 +22,7 @@
 namespace msda::cli {
 
 using namespace lab;
+
 namespace {
 
 constexpr std::int64_t kCheckQueries = 64;
@@ -30,15 +31,12 @@ int list_workloads() {
   std::vector<std::vector<std::string>> rows = {
       {"workload", "group", "levels", "points", "pattern", "B", "M", "D", "Q", "what it is"}};
   for (Workload const& workload : all_workloads()) {
-    std::vector<std::string> levels;
-    for (std::size_t l = 0; l < workload.points.size(); ++l) {
-      levels.push_back(
-          fmt::format("{}x{}", workload.level_hw[2 * l], workload.level_hw[2 * l + 1]));
-    }
-    rows.push_back({workload.name, workload.group, join(levels, ","), join(workload.points, ","),
-                    workload.local ? "local" : "uniform", std::to_string(workload.batch),
-                    std::to_string(workload.heads), std::to_string(workload.channels),
-                    std::to_string(workload.queries), workload.note});
+    ProblemShape const& shape = workload.shape;
+    rows.push_back({workload.name, workload.group, pairs_text(shape.level_hw()),
+                    join(shape.point_counts(), ","), workload.local ? "local" : "uniform",
+                    std::to_string(shape.batch), std::to_string(shape.head_count),
+                    std::to_string(shape.head_dim), std::to_string(shape.query_count),
+                    workload.note});
   }
   fmt::print("{}", table_text(rows, rows[0].size()));
   return kExitOk;
@@ -49,7 +47,7 @@ int save_inputs(std::vector<Workload> const& workloads, Options const& options) 
     bad_input("--save-inputs writes one workload: {} were chosen", workloads.size());
   }
   check_output_path(*options.save_inputs, options.label("save-inputs"), {".npz"});
-  ProblemSpec const spec = workload_spec(workloads[0], options);
+  ProblemShape const spec = workload_spec(workloads[0], options);
   Case const input = random_case(workloads[0], spec, static_cast<std::uint64_t>(options.seed));
   save_case(*options.save_inputs, input);
   fmt::print("{}: {}\n", *options.save_inputs, sizes_text(spec));
@@ -57,7 +55,7 @@ int save_inputs(std::vector<Workload> const& workloads, Options const& options) 
 }
 
 // The kernels to measure for a problem: each id that takes it.
-std::vector<std::string> chosen_kernels(Engine const& engine, ProblemSpec const& spec,
+std::vector<std::string> chosen_kernels(Engine const& engine, ProblemShape const& spec,
                                         Options const& options) {
   bool const best_only =
       options.kernels.empty() || options.kernels == std::vector<std::string>{"best"};
@@ -115,7 +113,7 @@ std::vector<BenchRow> measure_all(std::vector<Workload> const& workloads, Option
   CheckOptions const how = check_options(options);
   Engine const engine = make_engine(options);
   auto const seed = static_cast<std::uint64_t>(options.seed);
-  std::vector<ProblemSpec> specs;
+  std::vector<ProblemShape> specs;
   std::vector<std::vector<std::string>> kernels;
   std::size_t step_count = 0;
   // All plans first: a kernel that does not exist should not show after minutes of work.

@@ -10,10 +10,11 @@
 namespace msda::cli {
 
 using namespace lab;
+
 namespace {
 
 int run_explain(Options const& options) {
-  std::vector<ProblemSpec> specs;
+  std::vector<ProblemShape> specs;
   bool const has_file = options.input || options.npz;
   if (has_file && !options.workloads.empty()) {
     bad_input("give a file or --workload, not both");

@@ -17,6 +17,7 @@
 namespace msda::cli {
 
 using namespace lab;
+
 namespace {
 
 // GPU 0, or why a handle for it cannot be created.

@@ -17,15 +17,16 @@
 namespace msda::cli {
 
 using namespace lab;
+
 namespace {
 
 constexpr std::uint64_t kSampleSeed = 20260;
 
 // The names of the results to compute, checked against those that the problem has.
-std::vector<std::string> result_names(ProblemSpec const& spec, Options const& options) {
+std::vector<std::string> result_names(ProblemShape const& spec, Options const& options) {
   std::vector<std::string> all;
-  for (TensorRow const& row : tensor_table()) {
-    if (row.use == Use::kResult && row.belongs_to(spec)) all.emplace_back(row.name);
+  for (TensorRow const& row : tensor_rows()) {
+    if (row.is_result() && row.belongs_to(spec)) all.emplace_back(row.name);
   }
   if (options.gradients.empty()) return all;
   if (!spec.backward()) bad_input("--gradients needs --backward");
@@ -46,7 +47,7 @@ void check_output(std::string const& path, std::vector<std::string> const& names
   }
 }
 
-void print_measurement(ProblemSpec const& spec, Runner const& runner, Timing const& timing,
+void print_measurement(ProblemShape const& spec, Runner const& runner, Timing const& timing,
                        Options const& options) {
   Work const work = work_of(spec);
   double const seconds = timing.median() * 1e-6;
@@ -76,7 +77,7 @@ Accuracy check(Case const& input, std::vector<NamedArray> const& results, Engine
 
 int run_run(Options const& options) {
   Case const input = load_case(options);
-  ProblemSpec const& spec = input.spec;
+  ProblemShape const& spec = input.spec;
   std::vector<std::string> const names = result_names(spec, options);
   if (options.output) check_output(*options.output, names, options);
   Engine const engine = make_engine(options);

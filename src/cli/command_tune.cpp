@@ -18,6 +18,7 @@
 namespace msda::cli {
 
 using namespace lab;
+
 namespace {
 
 constexpr std::size_t kNoFlush = 0;  // the tuner compares without, and so do the times shown
@@ -62,7 +63,7 @@ TuneRow tune(Case const& input, std::string const& workload, Options const& opti
 
 std::vector<TuneRow> tune_all(std::vector<Workload> const& workloads, Options const& options,
                               Engine const& records) {
-  std::vector<ProblemSpec> specs;
+  std::vector<ProblemShape> specs;
   // All plans first: a problem that no kernel takes should not show after minutes of work.
   for (Workload const& workload : workloads) {
     specs.push_back(workload_spec(workload, options));

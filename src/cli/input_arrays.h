@@ -2,8 +2,8 @@
 #pragma once
 
 #include "cli/options.h"
-#include "lab/npy_format.h"
-#include "lab/problem_spec.h"
+#include "lab/case_part.h"
+#include "lab/stored_array.h"
 
 #include <cstdint>
 #include <optional>
@@ -12,20 +12,11 @@
 
 namespace msda::cli {
 
-// What the options say of a tensor's elements in a file that does not say it itself.
-struct TypeWish {
-  msda_dtype stored = MSDA_DTYPE_NONE;  // NONE: nothing
-  std::string flag;                     // that says it, for messages
-};
-TypeWish type_wish(Options const& options, lab::TypeRole role);
+// What the options say of the type with which files hold such tensors.
+lab::TypeWish type_wish(Options const& options, msda_dtype lab::ProblemShape::* dtype);
 
-// `label` is the file and array for messages.
-std::vector<std::int64_t> to_integers(lab::StoredArray const& array, std::string const& label);
-lab::Array to_floats(lab::StoredArray array, TypeWish const& wish, std::string const& label);
-
-// (H, W) pairs or point counts as the library takes them.
-std::vector<std::int32_t> to_sizes(std::vector<std::int64_t> const& values,
-                                   std::string const& label);
+// S, were this the border.
+std::int64_t token_count_with(lab::ProblemShape spec, std::int32_t border);
 
 // Border 0 or 1, whichever makes everything that is known agree.
 struct BorderEvidence {
@@ -33,11 +24,11 @@ struct BorderEvidence {
   std::optional<std::vector<std::int64_t>> level_start_index;
   std::string label;  // of what the evidence is
 };
-std::int32_t find_border(lab::ProblemSpec const& spec, Options const& options,
+std::int32_t find_border(lab::ProblemShape const& spec, Options const& options,
                          BorderEvidence const& evidence);
 
 // Every size that an option states must be that of the files.
-void require_options_agree(lab::ProblemSpec const& spec, Options const& options);
+void require_options_agree(lab::ProblemShape const& spec, Options const& options);
 
 // The types after conversion: the options', or else what the arrays have. Converts the arrays.
 void settle_types(lab::Case& input, Options const& options);

@@ -2,9 +2,9 @@
 
 #include "cli/commands.h"
 #include "cli/exit_code.h"
-#include "cli/option_values.h"
 #include "cli/report_text.h"
 #include "lab/input_error.h"
+#include "lab/text_values.h"
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>

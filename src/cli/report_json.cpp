@@ -12,15 +12,15 @@ namespace msda::cli {
 
 using namespace lab;
 
-std::string_view operation_name(ProblemSpec const& spec) {
+std::string_view operation_name(ProblemShape const& spec) {
   return spec.backward() ? "backward" : "forward";
 }
 
-std::string input_name(ProblemSpec const& spec) {
+std::string input_name(ProblemShape const& spec) {
   return spec.fused() ? fmt::format("fused{}", spec.reference_dim) : "sampled";
 }
 
-std::string_view math_name(ProblemSpec const& spec) {
+std::string_view math_name(ProblemShape const& spec) {
   return spec.math_mode == MSDA_MATH_FAST ? "fast" : "accurate";
 }
 
@@ -35,11 +35,9 @@ Json report_json(Json settings) {
           {"results", Json::array()}};
 }
 
-Json problem_json(ProblemSpec const& spec) {
+Json problem_json(ProblemShape const& spec) {
   Json levels = Json::array();
-  for (std::size_t l = 0; l < spec.point_counts.size(); ++l) {
-    levels.push_back({spec.level_hw[2 * l], spec.level_hw[2 * l + 1]});
-  }
+  for (LevelShape const& level : spec.levels) levels.push_back({level.height, level.width});
   return {{"operation", operation_name(spec)},
           {"input_mode", input_name(spec)},
           {"math_mode", math_name(spec)},
@@ -48,7 +46,7 @@ Json problem_json(ProblemSpec const& spec) {
           {"heads", spec.head_count},
           {"channels", spec.head_dim},
           {"levels", levels},
-          {"points", spec.point_counts},
+          {"points", spec.point_counts()},
           {"value_border", spec.value_border},
           {"value_dtype", type_name(spec.value_dtype)},
           {"coord_dtype", type_name(spec.coord_dtype)},

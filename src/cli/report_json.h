@@ -2,7 +2,7 @@
 #pragma once
 
 #include "lab/plan_runner.h"
-#include "lab/problem_spec.h"
+#include "lab/problem_shape.h"
 
 #include <nlohmann/json.hpp>
 
@@ -13,14 +13,14 @@ namespace msda::cli {
 
 using Json = nlohmann::ordered_json;
 
-std::string_view operation_name(lab::ProblemSpec const& spec);  // "forward"
-std::string input_name(lab::ProblemSpec const& spec);           // "sampled", "fused2", "fused4"
-std::string_view math_name(lab::ProblemSpec const& spec);       // "accurate"
-std::string machine_text(unsigned threads);                     // "AMD EPYC, 2 threads"
+std::string_view operation_name(lab::ProblemShape const& spec);  // "forward"
+std::string input_name(lab::ProblemShape const& spec);           // "sampled", "fused2", "fused4"
+std::string_view math_name(lab::ProblemShape const& spec);       // "accurate"
+std::string machine_text(unsigned threads);                      // "AMD EPYC, 2 threads"
 
 // What a report begins with; its rows go to "results".
 Json report_json(Json settings);
-Json problem_json(lab::ProblemSpec const& spec);
+Json problem_json(lab::ProblemShape const& spec);
 Json timing_json(lab::Timing const& timing);
 
 }  // namespace msda::cli

@@ -11,6 +11,7 @@
 namespace msda::cli {
 
 using namespace lab;
+
 namespace {
 
 std::string scaled(double value, std::string_view unit) {
@@ -41,20 +42,16 @@ std::string bytes_text(double bytes) { return scaled(bytes, "B"); }
 
 std::string count_text(double count) { return scaled(count, ""); }
 
-std::string sizes_text(ProblemSpec const& spec) {
-  std::vector<std::string> levels;
-  for (std::size_t l = 0; l < spec.point_counts.size(); ++l) {
-    levels.push_back(fmt::format("{}x{}", spec.level_hw[2 * l], spec.level_hw[2 * l + 1]));
-  }
+std::string sizes_text(ProblemShape const& spec) {
   return fmt::format("{} {}  B {}  Q {}  M {}  D {}  levels {}  points {}{}",
                      spec.backward() ? "backward" : "forward",
                      spec.fused() ? fmt::format("fused({})", spec.reference_dim) : "sampled",
                      spec.batch, spec.query_count, spec.head_count, spec.head_dim,
-                     join(levels, ","), join(spec.point_counts, ","),
+                     pairs_text(spec.level_hw()), join(spec.point_counts(), ","),
                      spec.value_border == 1 ? "  bordered" : "");
 }
 
-std::string types_text(ProblemSpec const& spec) {
+std::string types_text(ProblemShape const& spec) {
   std::string text = fmt::format("value {}  coord {}  weight {}  output {}",
                                  type_name(spec.value_dtype), type_name(spec.coord_dtype),
                                  type_name(spec.weight_dtype), type_name(spec.output_dtype));
@@ -72,14 +69,14 @@ std::string wrong_text(Accuracy const& accuracy) {
   return fmt::format("{}; wrong elements: {}", accuracy.first_wrong, accuracy.wrong_count);
 }
 
-Work work_of(ProblemSpec const& spec) {
+Work work_of(ProblemShape const& spec) {
   Work work;
   work.points = static_cast<double>(spec.batch) * static_cast<double>(spec.query_count) *
                 static_cast<double>(spec.head_count) * static_cast<double>(spec.point_total());
   work.gathered_bytes = work.points * 4 * static_cast<double>(spec.head_dim) *
                         static_cast<double>(type_bytes(spec.value_dtype));
-  for (TensorRow const& row : tensor_table()) {
-    if (row.use == Use::kOptionalInput || !row.belongs_to(spec)) continue;
+  for (TensorRow const& row : tensor_rows()) {
+    if (row.is_optional() || !row.belongs_to(spec)) continue;
     work.tensor_bytes += static_cast<double>(
         byte_count(tensor_shape(spec, row), type_bytes(tensor_type(spec, row)), row.name));
   }

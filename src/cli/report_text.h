@@ -3,7 +3,7 @@
 
 #include "lab/accuracy_check.h"
 #include "lab/plan_runner.h"
-#include "lab/problem_spec.h"
+#include "lab/problem_shape.h"
 
 #include <string>
 #include <vector>
@@ -16,9 +16,9 @@ std::string bytes_text(double bytes);        // "6.3 MB"
 std::string count_text(double count);        // "2.8 M"
 
 std::string sizes_text(
-    lab::ProblemSpec const& spec);  // "forward sampled  B 2  Q 24  M 8  D 32  levels ..."
+    lab::ProblemShape const& spec);  // "forward sampled  B 2  Q 24  M 8  D 32  levels ..."
 std::string types_text(
-    lab::ProblemSpec const& spec);  // "value f16  coord f32  weight f32  output f16"
+    lab::ProblemShape const& spec);  // "value f16  coord f32  weight f32  output f16"
 std::string accuracy_text(lab::Accuracy const& accuracy);
 // "output[0,7,3,5] is 1, exact 0.5: off by 0.5, allowed 1e-05; wrong elements: 3"
 std::string wrong_text(lab::Accuracy const& accuracy);
@@ -29,7 +29,7 @@ struct Work {
   double gathered_bytes = 0;
   double tensor_bytes = 0;
 };
-Work work_of(lab::ProblemSpec const& spec);
+Work work_of(lab::ProblemShape const& spec);
 
 // Columns as wide as their widest cell; the first `left_columns` are aligned to the left.
 std::string table_text(std::vector<std::vector<std::string>> const& rows, std::size_t left_columns);

@@ -7,6 +7,7 @@
 namespace msda::cli {
 
 using namespace lab;
+
 namespace {
 
 constexpr std::size_t kMebibyte = std::size_t{1} << 20;

@@ -12,7 +12,7 @@ namespace msda::cli {
 
 struct TuneRow {
   std::string workload;
-  lab::ProblemSpec spec;
+  lab::ProblemShape spec;
   std::string heuristic_id;
   lab::Timing before;  // of the heuristic's kernel
   std::string tuned_id;

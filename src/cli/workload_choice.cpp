@@ -1,8 +1,8 @@
 #include "cli/workload_choice.h"
 
 #include "cli/case_input.h"
-#include "cli/option_values.h"
 #include "lab/input_error.h"
+#include "lab/text_values.h"
 
 #include <algorithm>
 #include <functional>
@@ -10,6 +10,7 @@
 namespace msda::cli {
 
 using namespace lab;
+
 namespace {
 
 // The sizes given by options replace the workload's; returns which, as "batch=1 heads=4".
@@ -21,18 +22,14 @@ std::string override_sizes(Workload& workload, Options const& options) {
     size = *given;
     changes += fmt::format("{}{}={}", changes.empty() ? "" : " ", name, size);
   };
-  bool const queries_are_pixels = workload.queries == workload.pixel_count();
-  if (options.levels && *options.levels != workload.level_hw) {
-    workload.level_hw = *options.levels;
-    changes += "levels";
-    if (queries_are_pixels) workload.queries = workload.pixel_count();
-  }
-  replace("batch", options.batch, workload.batch);
-  replace("heads", options.heads, workload.heads);
-  replace("channels", options.channels, workload.channels);
-  replace("queries", options.queries, workload.queries);
-  std::size_t const levels = workload.level_hw.size() / 2;
-  std::vector<std::int32_t> points = options.points.value_or(workload.points);
+  ProblemShape& shape = workload.shape;
+  bool const queries_are_pixels = workload.has_query_per_pixel();
+  std::vector<std::int32_t> const level_hw = options.levels.value_or(shape.level_hw());
+  std::vector<std::int32_t> const old_points = shape.point_counts();
+  bool const other_levels = level_hw != shape.level_hw();
+  if (other_levels) changes += "levels";
+  std::size_t const levels = level_hw.size() / 2;
+  std::vector<std::int32_t> points = options.points.value_or(old_points);
   // One number is for every level; so is the workload's, where its levels do not differ.
   bool const is_uniform =
       std::adjacent_find(points.begin(), points.end(), std::not_equal_to<>()) == points.end();
@@ -42,9 +39,13 @@ std::string override_sizes(Workload& workload, Options const& options) {
     bad_input("{} has {} numbers: there are {} levels", options.label("points"), points.size(),
               levels);
   }
-  if (options.points && points != workload.points)
-    changes += changes.empty() ? "points" : " points";
-  workload.points = points;
+  shape.levels = make_levels(level_hw, points);
+  if (other_levels && queries_are_pixels) shape.query_count = workload.pixel_count();
+  replace("batch", options.batch, shape.batch);
+  replace("heads", options.heads, shape.head_count);
+  replace("channels", options.channels, shape.head_dim);
+  replace("queries", options.queries, shape.query_count);
+  if (options.points && points != old_points) changes += changes.empty() ? "points" : " points";
   return changes;
 }
 
@@ -55,9 +56,10 @@ Workload described_by(Options const& options) {
   Workload workload;
   workload.name = "custom";
   workload.local = options.pattern == "local";
-  workload.level_hw = *options.levels;
-  workload.points.assign(workload.level_hw.size() / 2, 4);
-  workload.queries = workload.pixel_count();
+  workload.shape.head_count = 8;
+  workload.shape.head_dim = 32;
+  workload.shape.levels = make_levels(*options.levels, {4});
+  workload.shape.query_count = workload.pixel_count();
   override_sizes(workload, options);
   return workload;
 }
@@ -87,14 +89,8 @@ std::vector<Workload> chosen_workloads(Options const& options) {
   return chosen;
 }
 
-ProblemSpec workload_spec(Workload const& workload, Options const& options) {
-  ProblemSpec spec;
-  spec.level_hw = workload.level_hw;
-  spec.point_counts = workload.points;
-  spec.batch = workload.batch;
-  spec.query_count = workload.queries;
-  spec.head_count = workload.heads;
-  spec.head_dim = workload.channels;
+ProblemShape workload_spec(Workload const& workload, Options const& options) {
+  ProblemShape spec = workload.shape;
   spec.value_border = options.value_border.value_or(0);
   spec.reference_dim = options.fused.value_or(0);
   spec.operation = options.backward ? MSDA_BACKWARD : MSDA_FORWARD;
@@ -107,12 +103,12 @@ ProblemSpec workload_spec(Workload const& workload, Options const& options) {
   spec.grad_value_dtype = options.grad_value_dtype.value_or(MSDA_DTYPE_NONE);
   spec.resolve_dtypes();
   // The hint of where queries lie: the pixels of the levels, or rows of the grid and what is left.
-  if (workload.queries == workload.pixel_count()) {
-    spec.query_hw = workload.level_hw;
+  if (workload.has_query_per_pixel()) {
+    spec.query_hw = spec.level_hw();
   } else if (workload.reference_grid) {
     auto const width = (*workload.reference_grid)[1];
-    auto const rows = static_cast<std::int32_t>(workload.queries / width);
-    auto const rest = static_cast<std::int32_t>(workload.queries % width);
+    auto const rows = static_cast<std::int32_t>(spec.query_count / width);
+    auto const rest = static_cast<std::int32_t>(spec.query_count % width);
     spec.query_hw = {rows, static_cast<std::int32_t>(width)};
     if (rest > 0) spec.query_hw.insert(spec.query_hw.end(), {1, rest});
   }

@@ -13,6 +13,6 @@ namespace msda::cli {
 std::vector<lab::Workload> chosen_workloads(Options const& options);
 
 // Shapes from the workload, the rest from the options.
-lab::ProblemSpec workload_spec(lab::Workload const& workload, Options const& options);
+lab::ProblemShape workload_spec(lab::Workload const& workload, Options const& options);
 
 }  // namespace msda::cli

@@ -19,21 +19,21 @@ std::vector<std::int64_t> range(std::int64_t first, std::int64_t last) {
 std::vector<std::int64_t> choose(std::int64_t limit, std::int64_t count, std::uint64_t seed) {
   std::set<std::int64_t> chosen;
   if (limit > 0) chosen = {0, limit - 1};
-  RandomNumbers random(seed);
+  Rng random(seed);
   while (static_cast<std::int64_t>(chosen.size()) < std::min(limit, count)) {
-    chosen.insert(static_cast<std::int64_t>(random.uniform() * static_cast<double>(limit)));
+    chosen.insert(static_cast<std::int64_t>(random.unit() * static_cast<double>(limit)));
   }
   return {chosen.begin(), chosen.end()};
 }
 
 }  // namespace
 
-Part choose_part(ProblemSpec const& spec, std::int64_t query_count, std::uint64_t seed) {
+Part choose_part(ProblemShape const& spec, std::int64_t query_count, std::uint64_t seed) {
   if (query_count == 0) return batch_range(spec, 0, spec.batch);
   return {choose(spec.batch, 2, seed), choose(spec.query_count, query_count, seed)};
 }
 
-Part batch_range(ProblemSpec const& spec, std::int64_t first, std::int64_t last) {
+Part batch_range(ProblemShape const& spec, std::int64_t first, std::int64_t last) {
   return {range(first, last), range(0, spec.query_count)};
 }
 
@@ -65,7 +65,7 @@ Case take_part(Case const& full, Part const& part) {
   result.spec.query_hw.clear();
   result.spec.batch = static_cast<std::int64_t>(part.batch_items.size());
   result.spec.query_count = static_cast<std::int64_t>(part.queries.size());
-  for (TensorRow const& row : tensor_table()) {
+  for (TensorRow const& row : tensor_rows()) {
     Array const* const array = full.find(row.name);
     if (array == nullptr) continue;
     result.arrays.emplace(row.name, row.axes.starts_with("B")

@@ -32,8 +32,7 @@ constexpr std::array<Format, 5> kFormats = {{
 }};
 
 Format const& format_of(msda_dtype type) {
-  return *std::find_if(kFormats.begin(), kFormats.end(),
-                       [type](Format const& format) { return format.type == type; });
+  return *std::ranges::find(kFormats, type, &Format::type);
 }
 
 std::uint32_t sign_bit(Format const& format) { return 1u << (8 * format.bytes - 1); }
@@ -90,13 +89,14 @@ std::vector<double> decode_table(Format const& format) {
 
 }  // namespace
 
-std::string_view type_name(msda_dtype type) { return format_of(type).name; }
+std::string_view type_name(msda_dtype type) {
+  auto const found = std::ranges::find(kFormats, type, &Format::type);
+  return found == kFormats.end() ? "none" : found->name;
+}
 
 std::optional<msda_dtype> type_from_name(std::string_view name) {
-  for (Format const& format : kFormats) {
-    if (format.name == name) return format.type;
-  }
-  return std::nullopt;
+  auto const found = std::ranges::find(kFormats, name, &Format::name);
+  return found == kFormats.end() ? std::nullopt : std::optional(found->type);
 }
 
 std::string type_name_list() {

@@ -29,7 +29,7 @@ std::string float64_kernel(Engine const& engine) {
   throw std::runtime_error("the library has no float64 kernel to check with");
 }
 
-ProblemSpec in_float64(ProblemSpec spec) {
+ProblemShape in_float64(ProblemShape spec) {
   spec.value_dtype = spec.coord_dtype = spec.weight_dtype = MSDA_F64;
   spec.output_dtype = spec.grad_value_dtype = MSDA_F64;
   spec.math_mode = MSDA_MATH_ACCURATE;
@@ -60,12 +60,12 @@ Case in_float64(Case input) {
   return input;
 }
 
-std::int64_t items_at_a_time(ProblemSpec const& full) {
-  ProblemSpec item = in_float64(full);
+std::int64_t items_at_a_time(ProblemShape const& full) {
+  ProblemShape item = in_float64(full);
   item.batch = 1;
   std::size_t bytes = 1;
-  for (TensorRow const& row : tensor_table()) {
-    if (row.use == Use::kOptionalInput || !row.belongs_to(item)) continue;
+  for (TensorRow const& row : tensor_rows()) {
+    if (row.is_optional() || !row.belongs_to(item)) continue;
     bytes += byte_count(tensor_shape(item, row), sizeof(double), row.name);
   }
   return std::max<std::int64_t>(1, kBytesAtATime / static_cast<std::int64_t>(bytes));
@@ -90,27 +90,24 @@ Array forward_bounds(ForwardBound const& bound, Case const& part, Engine const& 
     for (double& x : float64_elements(array)) x = std::fabs(x);
   }
   Array bounds = std::move(run(absolute, engine, kernel_id)[0].second);
-  bound.add_to(part, float64_elements(bounds));
+  add_bound(bound, part, float64_elements(bounds));
   return bounds;
 }
 
 // Of a gradient's largest element, how far any may be off: by the sums, and by the coordinates. Two
 // roundings move a pixel position by at most 2 u max(W, H), which changes a derivative by at most
 // that times the difference of the derivatives at two pixels, twice the largest.
-double gradient_tolerance(ProblemSpec const& spec) {
+double gradient_tolerance(ProblemShape const& spec) {
   bool const is_f64 = spec.value_dtype == MSDA_F64;
   std::int32_t side = 0;
-  for (std::int32_t const size : spec.level_hw) side = std::max(side, size);
+  for (auto const& level : spec.levels) side = std::max({side, level.height, level.width});
   return (is_f64 ? 1e-13 : 1e-5) + 4.0 * side * unit_roundoff(is_f64 ? MSDA_F64 : MSDA_F32);
 }
 
 // Of all elements the same: a share of the largest.
 void set_gradient_bound(Expected& expected, double tolerance) {
-  double largest = 0;
-  for (double const x : float64_elements(expected.exact)) {
-    if (std::isfinite(x)) largest = std::max(largest, std::fabs(x));
-  }
-  std::ranges::fill(float64_elements(expected.bound), tolerance * largest);
+  std::ranges::fill(float64_elements(expected.bound),
+                    tolerance * largest_magnitude(float64_elements(expected.exact)));
 }
 
 // Batch items of an array, from the first on.
@@ -125,15 +122,15 @@ void copy_items(Array const& items, std::int64_t first, Array& full) {
 
 ExactResults::ExactResults(Case const& input, Engine const& engine, Case const& whole)
     : kernel_id_(float64_kernel(engine)) {
-  ProblemSpec const& spec = input.spec;
-  for (TensorRow const& row : tensor_table()) {
-    if (row.use != Use::kResult || !row.belongs_to(spec)) continue;
+  ProblemShape const& spec = input.spec;
+  for (TensorRow const& row : tensor_rows()) {
+    if (!row.is_result() || !row.belongs_to(spec)) continue;
     Shape const shape = tensor_shape(spec, row);
     expected_.push_back({std::string(row.name), tensor_type(spec, row), Array(MSDA_F64, shape),
                          Array(MSDA_F64, shape)});
   }
   std::optional<ForwardBound> bound;
-  if (!spec.backward()) bound.emplace(whole);
+  if (!spec.backward()) bound = forward_bound(whole);
   std::int64_t const step = items_at_a_time(spec);
   for (std::int64_t first = 0; first < spec.batch; first += step) {
     Part const items = batch_range(spec, first, std::min(first + step, spec.batch));

@@ -2,9 +2,7 @@
 #pragma once
 
 #include "lab/accuracy.h"
-#include "lab/case_part.h"
 #include "lab/plan_runner.h"
-#include "lab/problem_spec.h"
 
 #include <string>
 #include <vector>

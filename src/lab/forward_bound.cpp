@@ -10,7 +10,7 @@ namespace {
 // Per [B][L][M][D]: the largest difference of neighbouring pixels. Outside counts as zero, as it
 // does for a sample that straddles the map's edge.
 std::vector<double> largest_differences(Case const& part) {
-  ProblemSpec const& spec = part.spec;
+  ProblemShape const& spec = part.spec;
   std::span<const double> const value = float64_elements(*part.find("value"));
   std::int64_t const row = spec.head_count * spec.head_dim;
   std::vector<double> largest(static_cast<std::size_t>(spec.batch * spec.level_count() * row));
@@ -19,9 +19,9 @@ std::vector<double> largest_differences(Case const& part) {
   std::int64_t const border = spec.value_border;
   std::int64_t token = 0;  // of the level's first row
   for (std::int64_t i = 0; i < spec.batch * spec.level_count(); ++i) {
-    auto const l = static_cast<std::size_t>(i % spec.level_count());
-    std::int64_t const height = spec.level_hw[2 * l];
-    std::int64_t const width = spec.level_hw[2 * l + 1];
+    auto const& level = spec.levels[static_cast<std::size_t>(i % spec.level_count())];
+    std::int64_t const height = level.height;
+    std::int64_t const width = level.width;
     std::int64_t const row_tokens = width + 2 * border;
     double* const out = &largest[static_cast<std::size_t>(i * row)];
     auto const pixel = [&](std::int64_t y, std::int64_t x) {
@@ -49,7 +49,7 @@ std::vector<double> largest_differences(Case const& part) {
 
 // Per [B][Q][M][L]: sum of |w| over the level's points, after the softmax of fused input.
 std::vector<double> weight_sums(Case const& part) {
-  ProblemSpec const& spec = part.spec;
+  ProblemShape const& spec = part.spec;
   std::span<const double> const weight =
       float64_elements(*part.find(spec.fused() ? "logit" : "weight"));
   auto const points = static_cast<std::size_t>(spec.point_total());
@@ -63,7 +63,7 @@ std::vector<double> weight_sums(Case const& part) {
     for (std::size_t k = 0; k < points && spec.fused(); ++k) total += std::exp(in[k] - largest);
     std::size_t k = 0;
     for (std::size_t l = 0; l < levels; ++l) {
-      for (std::int32_t p = 0; p < spec.point_counts[l]; ++p, ++k) {
+      for (std::int32_t p = 0; p < spec.levels[l].points; ++p, ++k) {
         double const w = spec.fused() ? std::exp(in[k] - largest) / total : std::fabs(in[k]);
         if (std::isfinite(w)) sums[row * levels + l] += w;
       }
@@ -72,38 +72,42 @@ std::vector<double> weight_sums(Case const& part) {
   return sums;
 }
 
-double largest_magnitude(Array const& array) {
+}  // namespace
+
+double largest_magnitude(std::span<double const> numbers) {
   double largest = 0;
-  for (double const x : array.decode()) {
+  for (double const x : numbers) {
     if (std::isfinite(x)) largest = std::max(largest, std::fabs(x));
   }
   return largest;
 }
 
-// What MSDA_MATH_FAST may add for products too small for float16.
-double tiny_products(Case const& input) {
-  Array const* const scale = input.find("value_scale");
-  return static_cast<double>(input.spec.point_total()) * 0x1p-22 *
-         (scale == nullptr ? 1.0 : largest_magnitude(*scale)) *
-         (1 + largest_magnitude(*input.find("value")));
-}
-
-}  // namespace
-
-ForwardBound::ForwardBound(Case const& input) {
-  ProblemSpec const& spec = input.spec;
-  double const u = unit_roundoff(spec.value_dtype == MSDA_F64 ? MSDA_F64 : MSDA_F32);
-  bool const in_halves = spec.math_mode == MSDA_MATH_FAST &&
-                         (spec.value_dtype == MSDA_F16 || spec.value_dtype == MSDA_F8_E4M3);
-  double const v = in_halves ? 0x1p-11 : 0;
-  product_factor = u * (4.0 * static_cast<double>(spec.point_total()) + 8.0) + 12 * v;
+ForwardBound::ForwardBound(Arithmetic arithmetic, ProblemShape const& shape, double largest_value,
+                           double largest_scale) {
+  auto const K = static_cast<double>(shape.point_total());
+  double const u = arithmetic == Arithmetic::kFloat64 ? 0x1p-53 : 0x1p-24;
+  double const v = arithmetic == Arithmetic::kFloat16Sums ? 0x1p-11 : 0;
+  product_factor = u * (4 * K + 8) + 12 * v;
   slope_factor = 4 * u;
   step_factor = 8 * v;
-  constant = in_halves ? tiny_products(input) : 0;
+  // What MSDA_MATH_FAST may add for products too small for float16.
+  constant = v == 0 ? 0 : K * 0x1p-22 * largest_scale * (1 + largest_value);
 }
 
-void ForwardBound::add_to(Case const& part, std::span<double> elements) const {
-  ProblemSpec const& spec = part.spec;
+ForwardBound forward_bound(Case const& input) {
+  ProblemShape const& spec = input.spec;
+  bool const in_halves = spec.math_mode == MSDA_MATH_FAST &&
+                         (spec.value_dtype == MSDA_F16 || spec.value_dtype == MSDA_F8_E4M3);
+  if (!in_halves) {
+    return {spec.value_dtype == MSDA_F64 ? Arithmetic::kFloat64 : Arithmetic::kFloat32, spec, 0, 0};
+  }
+  Array const* const scale = input.find("value_scale");
+  return {Arithmetic::kFloat16Sums, spec, largest_magnitude(input.find("value")->decode()),
+          scale == nullptr ? 1.0 : largest_magnitude(scale->decode())};
+}
+
+void add_bound(ForwardBound const& bound, Case const& part, std::span<double> elements) {
+  ProblemShape const& spec = part.spec;
   std::vector<double> const differences = largest_differences(part);
   std::vector<double> const weights = weight_sums(part);
   auto const levels = static_cast<std::size_t>(spec.level_count());
@@ -112,15 +116,16 @@ void ForwardBound::add_to(Case const& part, std::span<double> elements) const {
   auto const item_rows = static_cast<std::size_t>(spec.query_count) * heads;
   for (std::size_t row = 0; channels > 0 && row < elements.size() / channels; ++row) {
     std::span<double> const bounds = elements.subspan(row * channels, channels);
-    for (double& bound : bounds) bound = product_factor * bound + constant;
+    for (double& element : bounds) element = bound(element, 0, 0);
     for (std::size_t l = 0; l < levels; ++l) {
-      std::int32_t const side = std::max(spec.level_hw[2 * l], spec.level_hw[2 * l + 1]);
-      double const factor = (slope_factor * side + step_factor) * weights[row * levels + l];
+      std::int32_t const side = std::max(spec.levels[l].height, spec.levels[l].width);
+      double const factor =
+          (bound.slope_factor * side + bound.step_factor) * weights[row * levels + l];
       std::size_t const first = ((row / item_rows * levels + l) * heads + row % heads) * channels;
       for (std::size_t d = 0; d < channels; ++d) bounds[d] += factor * differences[first + d];
     }
     // Where infinities are summed there is no distance either, and the result has to be the same.
-    for (double& bound : bounds) bound = std::isfinite(bound) ? bound : 0;
+    for (double& element : bounds) element = std::isfinite(element) ? element : 0;
   }
 }
 

@@ -1,24 +1,41 @@
 // How far an element of the forward result may be from the exact one, as include/msda.h has it.
 #pragma once
 
-#include "lab/problem_spec.h"
+#include "lab/case_part.h"
 
 #include <span>
 
 namespace msda::lab {
 
-// What does not depend on the element.
-struct ForwardBound {
-  explicit ForwardBound(Case const& input);
+// Of the finite ones.
+double largest_magnitude(std::span<double const> numbers);
 
-  // Makes bounds of `elements`, [B][Q][M][D], which are sum |w c v|. `part` is the case, or batch
-  // items of it, in float64. The result's own rounding to its type is not in the bounds.
-  void add_to(Case const& part, std::span<double> elements) const;
+// What a kernel computes in.
+enum class Arithmetic {
+  kFloat16Sums,  // of two points, then float32
+  kFloat32,
+  kFloat64
+};
+
+// What does not depend on the element. The result's own rounding to its type is not in the bound.
+struct ForwardBound {
+  ForwardBound(Arithmetic arithmetic, ProblemShape const& shape, double largest_value,
+               double largest_scale);
+
+  double operator()(double products, double slopes, double steps) const {
+    return product_factor * products + slope_factor * slopes + step_factor * steps + constant;
+  }
 
   double product_factor;  // of sum |w c v|
-  double slope_factor;    // of max(W, H) sum |w| dv, dv the channel's largest on the level
+  double slope_factor;    // of sum |w| max(W, H) dv, dv the channel's largest on the level
   double step_factor;     // of sum |w| dv
   double constant;
 };
+// Of the arithmetic that the problem's types and mode allow.
+ForwardBound forward_bound(Case const& input);
+
+// Makes bounds of `elements`, [B][Q][M][D], which are sum |w c v|. `part` is the case, or batch
+// items of it, in float64.
+void add_bound(ForwardBound const& bound, Case const& part, std::span<double> elements);
 
 }  // namespace msda::lab

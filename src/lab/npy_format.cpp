@@ -159,10 +159,6 @@ void parse_descr(std::string_view descr, StoredArray& array, std::string_view na
 
 }  // namespace
 
-std::string StoredArray::descr() const {
-  return fmt::format("{}{}{}", item_bytes == 1 ? '|' : '<', kind, item_bytes);
-}
-
 StoredArray parse_npy(std::vector<std::byte> file, std::string_view name) {
   Header const header = find_header(file, name);
   Description const description = parse_dictionary(header.dictionary, name);

@@ -21,14 +21,14 @@ double elapsed_us(std::chrono::steady_clock::time_point start) {
       .count();
 }
 
-Plan make_plan(Engine const& engine, ProblemSpec const& spec, std::string const& kernel_id) {
+Plan make_plan(Engine const& engine, ProblemShape const& spec, std::string const& kernel_id) {
   auto options = make<msda_plan_options>();
   if (engine.has_wisdom) options.mode = MSDA_PLAN_TUNED;
   if (!kernel_id.empty()) {
     options.mode = MSDA_PLAN_FORCED;
     options.kernel_id = kernel_id.c_str();
   }
-  return Plan(engine.handle, spec.to_c(), options);
+  return Plan(engine.handle, ProblemView(spec).c, options);
 }
 
 Handle make_handle(std::int32_t device, std::int32_t thread_count) {
@@ -43,11 +43,11 @@ Handle make_handle(std::int32_t device, std::int32_t thread_count) {
 Engine::Engine(std::int32_t device_number, std::int32_t thread_count)
     : device(device_number), handle(make_handle(device_number, thread_count)) {}
 
-std::string explain(Engine const& engine, ProblemSpec const& spec) {
-  return engine.handle.explain(spec.to_c());
+std::string explain(Engine const& engine, ProblemShape const& spec) {
+  return engine.handle.explain(ProblemView(spec).c);
 }
 
-Runner::Runner(Engine const& engine, ProblemSpec const& spec, std::string const& kernel_id)
+Runner::Runner(Engine const& engine, ProblemShape const& spec, std::string const& kernel_id)
     : plan_(make_plan(engine, spec, kernel_id)),
       info_(plan_.info()),
       device_(engine.device),
@@ -60,16 +60,13 @@ void Runner::bind(Case const& inputs, std::vector<NamedArray>& results) {
     return gpu_ ? gpu_->add(host, array.bytes.size(), is_result) : host;
   };
   tensors_ = make<msda_tensors>();
-  for (TensorRow const& row : tensor_table()) {
-    Array const* const array = inputs.find(row.name);
-    if (row.input != nullptr && array != nullptr) tensors_.*row.input = place(*array, false);
-    for (auto& [name, result] : results) {
-      if (row.result != nullptr && name == row.name) tensors_.*row.result = place(result, true);
+  for (TensorRow const& row : tensor_rows()) {
+    if (Array const* const array = inputs.find(row.name)) {
+      set_pointer(tensors_, row.id, place(*array, false));
     }
-  }
-  // The one input that has a type of its own.
-  if (Array const* const scale = inputs.find("value_scale"); scale != nullptr) {
-    tensors_.value_scale = static_cast<const float*>(place(*scale, false));
+    for (auto& [name, result] : results) {
+      if (name == row.name) set_pointer(tensors_, row.id, place(result, true));
+    }
   }
   workspace_.attach(tensors_);
   if (gpu_) tensors_.workspace = gpu_->workspace(info_.workspace_bytes);
@@ -81,11 +78,11 @@ void Runner::fetch() {
   if (gpu_) gpu_->fetch();
 }
 
-std::string Runner::tune(Engine const& engine, ProblemSpec const& spec, double budget_ms) const {
+std::string Runner::tune(Engine const& engine, ProblemShape const& spec, double budget_ms) const {
   msda_tensors sample = tensors_;
   sample.workspace = nullptr;  // the library takes what each kernel needs
   sample.workspace_bytes = 0;
-  return Plan::tune(engine.handle, spec.to_c(), make<msda_plan_options>(), sample, nullptr,
+  return Plan::tune(engine.handle, ProblemView(spec).c, make<msda_plan_options>(), sample, nullptr,
                     budget_ms)
       .info()
       .kernel_id;
@@ -104,11 +101,11 @@ double Runner::time_once(std::size_t flush_bytes) {
   return elapsed_us(start);
 }
 
-std::vector<NamedArray> make_results(ProblemSpec const& spec,
+std::vector<NamedArray> make_results(ProblemShape const& spec,
                                      std::vector<std::string> const& names) {
   std::vector<NamedArray> results;
-  for (TensorRow const& row : tensor_table()) {
-    if (row.use != Use::kResult || !row.belongs_to(spec)) continue;
+  for (TensorRow const& row : tensor_rows()) {
+    if (!row.is_result() || !row.belongs_to(spec)) continue;
     if (!names.empty() && std::find(names.begin(), names.end(), row.name) == names.end()) continue;
     Array array(tensor_type(spec, row), tensor_shape(spec, row));
     std::fill(array.bytes.begin(), array.bytes.end(), std::byte{0xFF});  // NaN in every type

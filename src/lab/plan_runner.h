@@ -2,8 +2,8 @@
 // interface.
 #pragma once
 
+#include "lab/case_part.h"
 #include "lab/gpu_call.h"
-#include "lab/problem_spec.h"
 
 #include <msda.hpp>
 
@@ -22,13 +22,13 @@ struct Engine {
   Handle handle;
   bool has_wisdom = false;  // plans take the kernel of the handle's tuning records where they can
 };
-std::string explain(Engine const& engine, ProblemSpec const& spec);
+std::string explain(Engine const& engine, ProblemShape const& spec);
 
 // A plan, the tensors it is bound to, and its workspace.
 class Runner {
  public:
   // An empty kernel id lets the library choose.
-  Runner(Engine const& engine, ProblemSpec const& spec, std::string const& kernel_id);
+  Runner(Engine const& engine, ProblemShape const& spec, std::string const& kernel_id);
 
   msda_plan_info const& info() const { return info_; }
   // Results are where fetch() brings them; on a GPU everything is copied there.
@@ -37,7 +37,7 @@ class Runner {
   void fetch();
   // The id of the kernel that is the fastest on the tensors bound, which goes into the handle's
   // tuning records.
-  std::string tune(Engine const& engine, ProblemSpec const& spec, double budget_ms) const;
+  std::string tune(Engine const& engine, ProblemShape const& spec, double budget_ms) const;
   // One execution, in microseconds, after writing `flush_bytes`.
   double time_once(std::size_t flush_bytes);
 
@@ -53,7 +53,7 @@ class Runner {
 
 // The results of the case's problem, filled with NaN so that what a kernel forgets is seen. Only
 // those named, or all if `names` is empty.
-std::vector<NamedArray> make_results(ProblemSpec const& spec,
+std::vector<NamedArray> make_results(ProblemShape const& spec,
                                      std::vector<std::string> const& names);
 
 struct Timing {

@@ -15,11 +15,11 @@ constexpr double kFusedSpread = 2;  // of offsets from uniform references
 constexpr int kDirections = 8;
 
 // Every tensor has random numbers of its own, so that leaving one out changes no other.
-RandomNumbers numbers_for(std::string_view tensor, std::uint64_t seed) {
+Rng numbers_for(std::string_view tensor, std::uint64_t seed) {
   std::uint64_t hash = 0xCBF29CE484222325u ^ seed;  // FNV-1a
   for (char const letter : tensor)
     hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001B3u;
-  return RandomNumbers(hash);
+  return Rng(hash);
 }
 
 class FloatArray {
@@ -43,13 +43,17 @@ class FloatArray {
 
 FloatArray normal_array(std::string_view tensor, Shape shape, std::uint64_t seed) {
   FloatArray array(std::move(shape));
-  RandomNumbers random = numbers_for(tensor, seed);
-  for (std::size_t i = 0; i < array.size(); ++i) array.set(i, random.normal());
+  Rng random = numbers_for(tensor, seed);
+  for (std::size_t i = 0; i < array.size(); i += 2) {
+    auto const pair = random.normal_pair();
+    array.set(i, pair[0]);
+    if (i + 1 < array.size()) array.set(i + 1, pair[1]);
+  }
   return array;
 }
 
 // softmax(N(0, 1)) over the points of each head.
-FloatArray softmax_array(ProblemSpec const& spec, Shape shape, std::uint64_t seed) {
+FloatArray softmax_array(ProblemShape const& spec, Shape shape, std::uint64_t seed) {
   FloatArray array = normal_array("weight", std::move(shape), seed);
   auto const points = static_cast<std::size_t>(spec.point_total());
   for (std::size_t row = 0; row < array.size(); row += points) {
@@ -61,13 +65,13 @@ FloatArray softmax_array(ProblemSpec const& spec, Shape shape, std::uint64_t see
 }
 
 // The border of each level holds zeros.
-void clear_border(ProblemSpec const& spec, FloatArray& value) {
+void clear_border(ProblemShape const& spec, FloatArray& value) {
   std::int64_t const row = spec.head_count * spec.head_dim;
   std::int64_t token = 0;
   for (std::int64_t b = 0; b < spec.batch; ++b) {
-    for (std::size_t l = 0; l < spec.point_counts.size(); ++l) {
-      std::int64_t const height = spec.level_hw[2 * l] + 2;
-      std::int64_t const width = spec.level_hw[2 * l + 1] + 2;
+    for (LevelShape const& level : spec.levels) {
+      std::int64_t const height = level.height + 2;
+      std::int64_t const width = level.width + 2;
       for (std::int64_t i = 0; i < height * width; ++i, ++token) {
         std::int64_t const y = i / width;
         std::int64_t const x = i % width;
@@ -88,21 +92,19 @@ struct Point {
 // Where each query looks from.
 std::vector<Point> references(Workload const& workload) {
   std::vector<Point> points;
-  if (!workload.reference_grid && workload.queries == workload.pixel_count()) {
-    for (std::size_t l = 0; l < workload.points.size(); ++l) {
-      std::int32_t const height = workload.level_hw[2 * l];
-      std::int32_t const width = workload.level_hw[2 * l + 1];
-      for (std::int32_t y = 0; y < height; ++y) {
-        for (std::int32_t x = 0; x < width; ++x)
-          points.push_back({(x + 0.5) / width, (y + 0.5) / height});
+  if (!workload.reference_grid && workload.has_query_per_pixel()) {
+    for (LevelShape const& level : workload.shape.levels) {
+      for (std::int32_t y = 0; y < level.height; ++y) {
+        for (std::int32_t x = 0; x < level.width; ++x)
+          points.push_back({(x + 0.5) / level.width, (y + 0.5) / level.height});
       }
     }
     return points;
   }
-  auto const side = static_cast<std::int64_t>(std::ceil(std::sqrt(workload.queries)));
+  auto const side = static_cast<std::int64_t>(std::ceil(std::sqrt(workload.shape.query_count)));
   auto grid = workload.reference_grid.value_or(std::array{side, side});
-  if (grid[0] * grid[1] < workload.queries) grid = {side, side};
-  for (std::int64_t q = 0; q < workload.queries; ++q) {
+  if (grid[0] * grid[1] < workload.shape.query_count) grid = {side, side};
+  for (std::int64_t q = 0; q < workload.shape.query_count; ++q) {
     auto const place = [](std::int64_t i, std::int64_t count) {
       return count > 1 ? static_cast<double>(i) / static_cast<double>(count - 1) : 0.5;
     };
@@ -114,26 +116,24 @@ std::vector<Point> references(Workload const& workload) {
 }
 
 // In pixels: a star of points a head, as the usual initialisation gives, and noise.
-Point local_offset(Workload const& workload, std::int64_t head, std::int32_t point,
-                   RandomNumbers& random) {
+Point local_offset(Workload const& workload, std::int64_t head, std::int32_t point, Rng& random) {
   double const angle =
       2 * std::numbers::pi * static_cast<double>(head % kDirections) / kDirections +
       workload.angle_step * point;
   double const radius = point % 4 + 1;
-  double const x = radius * std::cos(angle) + kNoise * random.normal();
-  double const y = radius * std::sin(angle) + kNoise * random.normal();
-  return {x, y};
+  auto const [noise_x, noise_y] = random.normal_pair();
+  return {radius * std::cos(angle) + kNoise * noise_x, radius * std::sin(angle) + kNoise * noise_y};
 }
 
 // Calls fill(index of the point in [B][Q][M][K], b * M + m, q, level, point of the level).
 template <typename Fill>
-void for_each_point(ProblemSpec const& spec, Fill fill) {
+void for_each_point(ProblemShape const& spec, Fill fill) {
   std::size_t index = 0;
   for (std::int64_t b = 0; b < spec.batch; ++b) {
     for (std::int64_t q = 0; q < spec.query_count; ++q) {
       for (std::int64_t m = 0; m < spec.head_count; ++m) {
-        for (std::size_t l = 0; l < spec.point_counts.size(); ++l) {
-          for (std::int32_t p = 0; p < spec.point_counts[l]; ++p) {
+        for (std::size_t l = 0; l < spec.levels.size(); ++l) {
+          for (std::int32_t p = 0; p < spec.levels[l].points; ++p) {
             fill(index++, b * spec.head_count + m, static_cast<std::size_t>(q), l, p);
           }
         }
@@ -142,62 +142,66 @@ void for_each_point(ProblemSpec const& spec, Fill fill) {
   }
 }
 
-FloatArray coordinates(Workload const& workload, ProblemSpec const& spec, Shape shape,
+FloatArray coordinates(Workload const& workload, ProblemShape const& spec, Shape shape,
                        std::uint64_t seed) {
   FloatArray coord(std::move(shape));
-  RandomNumbers random = numbers_for("coord", seed);
+  Rng random = numbers_for("coord", seed);
   if (!workload.local) {
-    for (std::size_t i = 0; i < coord.size(); ++i) coord.set(i, random.uniform());
+    for (std::size_t i = 0; i < coord.size(); ++i) coord.set(i, random.unit());
     return coord;
   }
   std::vector<Point> const reference = references(workload);
   for_each_point(
       spec, [&](std::size_t i, std::int64_t head, std::size_t q, std::size_t l, std::int32_t p) {
         Point const offset = local_offset(workload, head, p, random);
-        coord.set(2 * i, reference[q].x + offset.x / spec.level_hw[2 * l + 1]);
-        coord.set(2 * i + 1, reference[q].y + offset.y / spec.level_hw[2 * l]);
+        coord.set(2 * i, reference[q].x + offset.x / spec.levels[l].width);
+        coord.set(2 * i + 1, reference[q].y + offset.y / spec.levels[l].height);
       });
   return coord;
 }
 
-FloatArray offsets(Workload const& workload, ProblemSpec const& spec, Shape shape,
+FloatArray offsets(Workload const& workload, ProblemShape const& spec, Shape shape,
                    std::uint64_t seed) {
   FloatArray offset(std::move(shape));
-  RandomNumbers random = numbers_for("offset", seed);
-  for_each_point(
-      spec, [&](std::size_t i, std::int64_t head, std::size_t, std::size_t, std::int32_t p) {
-        Point const point =
-            workload.local ? local_offset(workload, head, p, random)
-                           : Point{kFusedSpread * random.normal(), kFusedSpread * random.normal()};
-        offset.set(2 * i, point.x);
-        offset.set(2 * i + 1, point.y);
-      });
+  Rng random = numbers_for("offset", seed);
+  for_each_point(spec,
+                 [&](std::size_t i, std::int64_t head, std::size_t, std::size_t, std::int32_t p) {
+                   Point point;
+                   if (workload.local) {
+                     point = local_offset(workload, head, p, random);
+                   } else {
+                     auto const [x, y] = random.normal_pair();
+                     point = {kFusedSpread * x, kFusedSpread * y};
+                   }
+                   offset.set(2 * i, point.x);
+                   offset.set(2 * i + 1, point.y);
+                 });
   return offset;
 }
 
 // [B][Q][L][2|4]: the query's place on every level, and a box of a fifth to half the map.
-FloatArray reference_array(Workload const& workload, ProblemSpec const& spec, Shape shape,
+FloatArray reference_array(Workload const& workload, ProblemShape const& spec, Shape shape,
                            std::uint64_t seed) {
   FloatArray array(std::move(shape));
-  RandomNumbers random = numbers_for("reference", seed);
+  Rng random = numbers_for("reference", seed);
   std::vector<Point> const local = workload.local ? references(workload) : std::vector<Point>();
   std::size_t i = 0;
   for (std::int64_t b = 0; b < spec.batch; ++b) {
     for (std::int64_t q = 0; q < spec.query_count; ++q) {
-      Point const place = workload.local ? local[static_cast<std::size_t>(q)]
-                                         : Point{random.uniform(), random.uniform()};
+      Point const place =
+          workload.local ? local[static_cast<std::size_t>(q)] : Point{random.unit(), random.unit()};
       for (std::int64_t l = 0; l < spec.level_count(); ++l) {
         array.set(i++, place.x);
         array.set(i++, place.y);
         for (std::int32_t r = 2; r < spec.reference_dim; ++r)
-          array.set(i++, 0.2 + 0.3 * random.uniform());
+          array.set(i++, 0.2 + 0.3 * random.unit());
       }
     }
   }
   return array;
 }
 
-FloatArray random_tensor(Workload const& workload, ProblemSpec const& spec, TensorRow const& row,
+FloatArray random_tensor(Workload const& workload, ProblemShape const& spec, TensorRow const& row,
                          std::uint64_t seed) {
   Shape const shape = tensor_shape(spec, row);
   if (row.name == "coord") return coordinates(workload, spec, shape, seed);
@@ -221,18 +225,19 @@ struct PixelPosition {
 };
 
 // `from` is the query's reference on the level, null of sampled input.
-PixelPosition pixel_position(ProblemSpec const& spec, double const* from, std::size_t level,
+PixelPosition pixel_position(ProblemShape const& spec, double const* from, std::size_t level,
                              std::size_t axis) {
-  double const size = spec.level_hw[2 * level + 1 - axis];
+  LevelShape const& map = spec.levels[level];
+  double const size = axis == 0 ? map.width : map.height;
   if (from == nullptr) return {-0.5, size};
   double const start = from[axis] * size - 0.5;
   if (spec.reference_dim == 2) return {start, 1};
-  return {start, size * from[2 + axis] / (2.0 * spec.point_counts[level])};
+  return {start, size * from[2 + axis] / (2.0 * map.points)};
 }
 
 // Moves the points that are nearer: their sampled coordinates, or their offsets.
 void leave_pixel_lines(Case& input) {
-  ProblemSpec const& spec = input.spec;
+  ProblemShape const& spec = input.spec;
   Array& stored = input.arrays.find(spec.fused() ? "offset" : "coord")->second;
   std::vector<double> numbers = stored.decode();
   std::vector<double> reference;
@@ -260,11 +265,11 @@ void leave_pixel_lines(Case& input) {
 
 }  // namespace
 
-Case random_case(Workload const& workload, ProblemSpec const& spec, std::uint64_t seed) {
+Case random_case(Workload const& workload, ProblemShape const& spec, std::uint64_t seed) {
   Case result;
   result.spec = spec;
-  for (TensorRow const& row : tensor_table()) {
-    if (row.use != Use::kInput || !row.belongs_to(spec)) continue;
+  for (TensorRow const& row : tensor_rows()) {
+    if (row.is_result() || row.is_optional() || !row.belongs_to(spec)) continue;
     Array array = random_tensor(workload, spec, row, seed).take();
     std::int64_t overflow_count = 0;  // these numbers fit every type
     result.arrays.emplace(row.name,

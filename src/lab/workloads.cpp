@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include <limits>
+
 namespace msda::lab {
 namespace {
 
@@ -12,15 +14,15 @@ Workload from_json(nlohmann::json const& json) {
   workload.name = json.at("name");
   workload.group = json.at("group");
   workload.note = json.at("note");
-  workload.batch = json.at("batch");
-  workload.heads = json.at("heads");
-  workload.channels = json.at("channels");
-  workload.queries = json.at("queries");
+  workload.shape.batch = json.at("batch");
+  workload.shape.head_count = json.at("heads");
+  workload.shape.head_dim = json.at("channels");
+  workload.shape.query_count = json.at("queries");
+  std::vector<std::int32_t> level_hw;
   for (auto const& level : json.at("levels")) {
-    workload.level_hw.push_back(level.at(0));
-    workload.level_hw.push_back(level.at(1));
+    level_hw.insert(level_hw.end(), {level.at(0), level.at(1)});
   }
-  workload.points = json.at("points").get<std::vector<std::int32_t>>();
+  workload.shape.levels = make_levels(level_hw, json.at("points").get<std::vector<std::int32_t>>());
   workload.local = json.at("pattern") == "local";
   workload.angle_step = json.value("angle_step", 0.0);
   if (json.contains("reference_grid")) {
@@ -33,8 +35,10 @@ Workload from_json(nlohmann::json const& json) {
 
 std::int64_t Workload::pixel_count() const {
   std::int64_t pixels = 0;
-  for (std::size_t l = 0; l < level_hw.size() / 2; ++l) {
-    pixels += std::int64_t{level_hw[2 * l]} * level_hw[2 * l + 1];
+  for (LevelShape const& level : shape.levels) {
+    if (__builtin_add_overflow(pixels, std::int64_t{level.height} * level.width, &pixels)) {
+      return std::numeric_limits<std::int64_t>::max();
+    }
   }
   return pixels;
 }

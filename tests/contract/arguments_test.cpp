@@ -135,7 +135,7 @@ struct PlannedCall {
     REQUIRE(execute(&c()) == MSDA_SUCCESS);
     REQUIRE(placed->finish() == "");
     for (TensorRow const& row : tensor_rows()) {
-      if (!row.is_result || !row.belongs_to(problem.shape)) continue;
+      if (!row.is_result() || !row.belongs_to(problem.shape)) continue;
       CHECK(buffers->tensor(row.id).bits() == expected.bits[static_cast<std::size_t>(row.id)]);
     }
   }
@@ -850,13 +850,13 @@ void check_overlap(PlannedCall& planned, TensorRow const& written, std::uintptr_
 
 void check_overlaps(PlannedCall& planned) {
   for (TensorRow const& written : tensor_rows()) {
-    if (!written.is_result || !written.belongs_to(planned.problem.shape)) continue;
+    if (!written.is_result() || !written.belongs_to(planned.problem.shape)) continue;
     CAPTURE(written.name);
     for (TensorRow const& other : tensor_rows()) {
       if (!other.belongs_to(planned.problem.shape) || other.id == written.id) continue;
       if (other.id == TensorId::kValueScale) continue;
       CAPTURE(other.name);
-      std::uintptr_t const begin = address_of(planned.c(), other.name);
+      std::uintptr_t const begin = address_of(planned.c(), std::string(other.name));
       std::size_t const bytes = planned.buffers->tensor(other.id).buffer().size();
       // At its begin, in its middle, at its last element.
       for (std::size_t const shift : {std::size_t{0}, bytes / 8 * 4, bytes - 4}) {

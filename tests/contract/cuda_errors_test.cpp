@@ -145,7 +145,7 @@ struct Scene {
   void check_results() {
     CHECK(call.finish() == "");
     for (TensorRow const& row : tensor_rows()) {
-      if (!row.is_result || !row.belongs_to(problem.shape)) continue;
+      if (!row.is_result() || !row.belongs_to(problem.shape)) continue;
       CHECK(buffers.tensor(row.id).bits() == expected.bits[static_cast<std::size_t>(row.id)]);
     }
   }

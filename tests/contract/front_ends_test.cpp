@@ -27,7 +27,7 @@ struct Client {
       points.push_back(level.points);
     }
     for (TensorRow const& row : tensor_rows()) {
-      if (row.is_result) results[row.id].assign(golden.results[row.id].size(), -1.0);
+      if (row.is_result()) results[row.id].assign(golden.results[row.id].size(), -1.0);
     }
   }
   const double* input(TensorId id) const { return pointer(golden.problem.inputs[id]); }
@@ -40,7 +40,7 @@ struct Client {
       RunResult const expected = run(handle, problem, "");
       REQUIRE(expected.failure == "");
       for (TensorRow const& row : tensor_rows()) {
-        if (!row.is_result || !row.belongs_to(problem.shape)) continue;
+        if (!row.is_result() || !row.belongs_to(problem.shape)) continue;
         CAPTURE(row.name);
         std::vector<double> const& actual = results[row.id];
         REQUIRE(actual.size() == expected.values[row.id].size());
@@ -96,7 +96,7 @@ void run_through_cpp(Client& client) {
     for (TensorRow const& row : tensor_rows()) {
       set_pointer(
           tensors, row.id,
-          row.is_result ? client.result(row.id) : const_cast<double*>(client.input(row.id)));
+          row.is_result() ? client.result(row.id) : const_cast<double*>(client.input(row.id)));
     }
     workspace.attach(tensors);
     plan.execute(tensors);

@@ -51,7 +51,7 @@ std::vector<Work> make_work(TestHandle const& handle) {
 
 bool as_expected(CallBuffers& buffers, Work const& work) {
   for (TensorRow const& row : tensor_rows()) {
-    if (!row.is_result || !row.belongs_to(work.problem.shape)) continue;
+    if (!row.is_result() || !row.belongs_to(work.problem.shape)) continue;
     if (buffers.tensor(row.id).bits() != work.expected.bits[static_cast<std::size_t>(row.id)])
       return false;
   }

@@ -104,7 +104,7 @@ TEST_CASE("a tuned plan keeps its promises and leaves its result in the sample")
         RunResult const expected = run_plan(plan.plan.get(), problem, 7);
         REQUIRE(expected.failure == "");
         for (TensorRow const& row : tensor_rows()) {
-          if (!row.is_result || !row.belongs_to(shape)) continue;
+          if (!row.is_result() || !row.belongs_to(shape)) continue;
           CHECK(buffers->tensor(row.id).bits() == expected.bits[static_cast<std::size_t>(row.id)]);
         }
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they slow some kernels more

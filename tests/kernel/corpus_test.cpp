@@ -40,7 +40,7 @@ class LazyProblem {
     RunResult const result = run_plan(plan, *problem_, 7);
     REQUIRE(result.failure == "");
     for (TensorRow const& row : tensor_rows()) {
-      if (!row.is_result || !row.belongs_to(shape_)) continue;
+      if (!row.is_result() || !row.belongs_to(shape_)) continue;
       CAPTURE(row.name);
       CHECK(compare((*expected_)[arithmetic][row.id], result.values[row.id]).failure == "");
     }

@@ -18,7 +18,7 @@ void check_float64(TestHandle const& handle, GoldenCase const& golden, msda_oper
   RunResult const result = run(handle, problem, "ref.cpu@1");
   REQUIRE(result.failure == "");
   for (TensorRow const& row : tensor_rows()) {
-    if (!row.is_result || !row.belongs_to(problem.shape)) continue;
+    if (!row.is_result() || !row.belongs_to(problem.shape)) continue;
     CAPTURE(row.name);
     CHECK(difference_from_file(golden.results[row.id], result.values[row.id]) == "");
   }
@@ -37,7 +37,7 @@ void check_rounded(TestHandle const& handle, GoldenCase const& golden, msda_dtyp
     REQUIRE(result.failure == "");
     Expectations const expected(problem, arithmetic_of(id));
     for (TensorRow const& row : tensor_rows()) {
-      if (!row.is_result || !row.belongs_to(problem.shape)) continue;
+      if (!row.is_result() || !row.belongs_to(problem.shape)) continue;
       CAPTURE(row.name);
       CHECK(compare(expected[row.id], result.values[row.id]).failure == "");
     }

@@ -6,10 +6,10 @@
 #include "core/build_config.h"
 
 #if MSDA_HAS_CUDA
+#include "lab/random_numbers.h"
 #include "support/gpu_memory.h"
 #include "support/gpu_tests.h"
 #include "support/pattern_compare.h"
-#include "support/rng.h"
 #include "support/runner.h"
 
 #include <cuda_runtime_api.h>

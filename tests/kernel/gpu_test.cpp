@@ -44,7 +44,7 @@ struct Scene {
   std::vector<std::vector<std::uint64_t>> bits() {
     std::vector<std::vector<std::uint64_t>> all;
     for (TensorRow const& row : tensor_rows()) {
-      if (row.is_result) all.push_back(buffers.tensor(row.id).bits());
+      if (row.is_result()) all.push_back(buffers.tensor(row.id).bits());
     }
     return all;
   }
@@ -222,13 +222,15 @@ TEST_CASE("memory of the wrong kind is refused, on the GPU" * needs_gpu()) {
     set_pointer(mixed, row.id, on_cpu.buffers.tensor(row.id).data());
     if (reads_host_memory == 0) {
       CHECK(msda_execute(on_gpu.plan.plan.get(), &mixed, nullptr) == MSDA_ERROR_INVALID_ARGUMENT);
-      CHECK(std::string(msda_last_error()).find("tensors." + row.name) != std::string::npos);
+      CHECK(std::string(msda_last_error()).find("tensors." + std::string(row.name)) !=
+            std::string::npos);
     }
     mixed = on_cpu.buffers.c();
     GpuBuffer const device(4096, nullptr);
     set_pointer(mixed, row.id, device.data());
     CHECK(msda_execute(on_cpu.plan.plan.get(), &mixed, nullptr) == MSDA_ERROR_INVALID_ARGUMENT);
-    CHECK(std::string(msda_last_error()).find("tensors." + row.name) != std::string::npos);
+    CHECK(std::string(msda_last_error()).find("tensors." + std::string(row.name)) !=
+          std::string::npos);
     CHECK(on_cpu.buffers.check_untouched() == "");
   }
   CHECK(call.finish() == "");
@@ -257,7 +259,7 @@ TEST_CASE("fewer multiprocessors change no bit, on the GPU" * needs_gpu()) {
           CallBuffers buffers(problem, part.plan.get(), 3);
           REQUIRE(execute(part.plan.get(), buffers).failure == "");
           for (TensorRow const& row : tensor_rows()) {
-            if (!row.is_result || !row.belongs_to(problem.shape)) continue;
+            if (!row.is_result() || !row.belongs_to(problem.shape)) continue;
             CHECK(buffers.tensor(row.id).bits() == whole.buffers.tensor(row.id).bits());
           }
         }

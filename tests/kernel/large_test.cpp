@@ -62,7 +62,7 @@ class SpreadTensors {
   SpreadTensors(ProblemShape const& shape, TestProblem const& near, msda_tensors const& packed)
       : shape_(shape), tensors_(packed) {
     for (TensorRow const& row : tensor_rows()) {
-      bool const has_strides = !row.is_result || row.id == TensorId::kOutput;
+      bool const has_strides = !row.is_result() || row.id == TensorId::kOutput;
       if (!has_strides || !row.belongs_to(shape) || row.id == TensorId::kValueScale) continue;
       TensorLayout const layout = layout_of(shape, row.id);
       auto const bytes = static_cast<std::int64_t>(element_bytes(layout.dtype));
@@ -105,7 +105,7 @@ void check_spread(TestHandle const& handle, ProblemShape const& shape, TestProbl
   RunResult const expected = run(handle, near, id);
   REQUIRE(expected.failure == "");
   for (TensorRow const& row : tensor_rows()) {
-    if (!row.is_result || !row.belongs_to(shape)) continue;
+    if (!row.is_result() || !row.belongs_to(shape)) continue;
     CAPTURE(row.name);
     bool const is_output = row.id == TensorId::kOutput;
     std::vector<std::uint64_t> const& packed = expected.bits[static_cast<std::size_t>(row.id)];

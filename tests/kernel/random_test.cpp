@@ -41,7 +41,7 @@ void check_kernel(TestHandle const& handle, TestProblem const& problem, std::str
   if (!result.failure.empty()) return;
   Expectations const& expected = expectations[arithmetic_of(id)];
   for (TensorRow const& row : tensor_rows()) {
-    if (!row.is_result || !row.belongs_to(problem.shape)) continue;
+    if (!row.is_result() || !row.belongs_to(problem.shape)) continue;
     CAPTURE(row.name);
     Comparison const comparison = compare(expected[row.id], result.values[row.id]);
     CHECK(comparison.failure == "");

@@ -39,7 +39,7 @@ TestProblem restrict_to(TestProblem const& problem, std::int64_t batch,
   part.shape.value_strides = part.shape.coord_strides = {0, 0, 0};
   part.shape.weight_strides = part.shape.output_strides = {0, 0, 0};
   for (TensorRow const& row : tensor_rows()) {
-    if (row.is_result || problem.inputs[row.id].empty() || row.id == TensorId::kValueScale)
+    if (row.is_result() || problem.inputs[row.id].empty() || row.id == TensorId::kValueScale)
       continue;
     std::vector<double> const& all = problem.inputs[row.id];
     if (row.id == TensorId::kValue) {
@@ -125,18 +125,18 @@ void check_partial(TestHandle const& handle) {
       RunResult const all = run_plan(plan.plan.get(), problem, 0);
       REQUIRE(all.failure == "");
       for (TensorRow const& only : tensor_rows()) {
-        if (!only.is_result || !only.belongs_to(shape)) continue;
+        if (!only.is_result() || !only.belongs_to(shape)) continue;
         CAPTURE(only.name);
         CallBuffers buffers(problem, plan.plan.get(), 5);
         for (TensorRow const& row : tensor_rows()) {
-          if (row.is_result && row.id != only.id) set_pointer(buffers.c(), row.id, nullptr);
+          if (row.is_result() && row.id != only.id) set_pointer(buffers.c(), row.id, nullptr);
         }
         Executed const executed = execute(plan.plan.get(), buffers);
         REQUIRE(executed.message == "");
         REQUIRE(executed.failure == "");
         CHECK(buffers.tensor(only.id).bits() == all.bits[static_cast<std::size_t>(only.id)]);
         for (TensorRow const& row : tensor_rows()) {
-          if (!row.is_result || row.id == only.id) continue;
+          if (!row.is_result() || row.id == only.id) continue;
           CHECK(buffers.tensor(row.id).check_untouched() == "");
         }
       }

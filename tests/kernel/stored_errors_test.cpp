@@ -35,7 +35,7 @@ ResultErrors errors_of(TestHandle const& handle, TestProblem const& problem,
   REQUIRE(result.failure == "");
   ErrorSum sum;
   for (TensorRow const& row : tensor_rows()) {
-    if (!row.is_result || !row.belongs_to(problem.shape)) continue;
+    if (!row.is_result() || !row.belongs_to(problem.shape)) continue;
     Comparison const comparison =
         compare(expected[arithmetic_of(kernel_id)][row.id], result.values[row.id]);
     REQUIRE(comparison.failure == "");

@@ -56,7 +56,7 @@ class Scene {
   std::vector<std::vector<std::uint64_t>> bits() {
     std::vector<std::vector<std::uint64_t>> all;
     for (TensorRow const& row : tensor_rows()) {
-      if (row.is_result) all.push_back(buffers_->tensor(row.id).bits());
+      if (row.is_result()) all.push_back(buffers_->tensor(row.id).bits());
     }
     return all;
   }

@@ -2,6 +2,8 @@
 
 #include "support/source_path.h"
 
+#include "lab/text_values.h"
+
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -17,53 +19,23 @@ namespace {
 
 [[noreturn]] void bad(std::string const& what) { throw std::runtime_error(what); }
 
-// "12x14,6x7" with separators "x," gives 12 14 6 7.
-std::vector<std::int64_t> numbers(std::string const& text) {
-  std::vector<std::int64_t> result;
-  std::size_t at = 0;
-  while (at < text.size()) {
-    std::size_t used = 0;
-    result.push_back(std::stoll(text.substr(at), &used));
-    at += used;
-    if (at < text.size() && text[at] != 'x' && text[at] != ',')
-      bad("'" + text + "' is no list of numbers");
-    ++at;
-  }
-  return result;
-}
-
-std::int64_t number(std::string const& text) {
-  std::vector<std::int64_t> const list = numbers(text);
-  if (list.size() != 1) bad("'" + text + "' is no number");
-  return list.front();
-}
-
-msda_dtype dtype(std::string const& text) {
-  if (auto const found = type_named(text)) return *found;
-  bad("'" + text + "' is no dtype");
-}
+std::int64_t number(std::string const& text) { return lab::parse_integer(text); }
 
 Strides3 strides(std::string const& text) {
-  std::vector<std::int64_t> const list = numbers(text);
+  std::vector<std::string> const list = lab::parse_names(text);
   if (list.size() != 3) bad("'" + text + "' is not three strides");
-  return {list[0], list[1], list[2]};
+  return {number(list[0]), number(list[1]), number(list[2])};
 }
 
 void set_data(DataKind& data, std::string const& words) {
-  std::stringstream stream(words);
-  for (std::string word; std::getline(stream, word, ',');) {
-    if (word == "lines")
-      data.on_pixel_lines = true;
-    else if (word == "odd_coords")
-      data.odd_coords = true;
-    else if (word == "odd_weights")
-      data.odd_weights = true;
-    else if (word == "odd_values")
-      data.odd_values = true;
-    else if (word == "steep_logits")
-      data.steep_logits = true;
-    else if (word == "huge_values")
-      data.huge_values = true;
+  static std::map<std::string, bool DataKind::*> const flags = {
+      {"lines", &DataKind::on_pixel_lines},      {"odd_coords", &DataKind::odd_coords},
+      {"odd_weights", &DataKind::odd_weights},   {"odd_values", &DataKind::odd_values},
+      {"steep_logits", &DataKind::steep_logits}, {"huge_values", &DataKind::huge_values}};
+  for (std::string const& word : lab::parse_names(words)) {
+    auto const flag = flags.find(word);
+    if (flag != flags.end())
+      data.*flag->second = true;
     else if (word == "inside")
       data.low = 0, data.high = 1;
     else if (word == "wide")
@@ -74,22 +46,20 @@ void set_data(DataKind& data, std::string const& words) {
 }
 
 void set_only(CorpusCase& item, std::string const& words) {
-  std::stringstream stream(words);
-  for (std::string word; std::getline(stream, word, ',');) {
-    if (word == "gpu")
-      item.only_gpu = true;
-    else if (word == "forward")
-      item.only_forward = true;
-    else if (word == "plans")
-      item.only_plans = true;
-    else
-      bad("only='" + word + "' is unknown");
+  static std::map<std::string, bool CorpusCase::*> const flags = {
+      {"gpu", &CorpusCase::only_gpu},
+      {"forward", &CorpusCase::only_forward},
+      {"plans", &CorpusCase::only_plans}};
+  for (std::string const& word : lab::parse_names(words)) {
+    auto const flag = flags.find(word);
+    if (flag == flags.end()) bad("only='" + word + "' is unknown");
+    item.*flag->second = true;
   }
 }
 
 struct Draft {
   CorpusCase result;
-  std::vector<std::int64_t> levels, points;
+  std::vector<std::int32_t> levels, points;
 };
 
 using Setter = std::function<void(Draft&, std::string const&)>;
@@ -102,17 +72,20 @@ std::map<std::string, Setter> const& setters() {
     };
   };
   static std::map<std::string, Setter> const table = {
-      {"levels", [](Draft& d, std::string const& text) { d.levels = numbers(text); }},
-      {"points", [](Draft& d, std::string const& text) { d.points = numbers(text); }},
+      {"levels",
+       [](Draft& d, std::string const& text) {
+         if (!text.empty()) d.levels = lab::parse_levels(text);
+       }},
+      {"points", [](Draft& d, std::string const& text) { d.points = lab::parse_points(text); }},
       {"value_dtype",
        [](Draft& d, std::string const& text) {
-         d.result.shape.set_dtypes(dtype(text));
+         d.result.shape.set_dtypes(lab::parse_type(text));
          d.result.gives_dtype = true;
        }},
-      {"coord_dtype", to(&ProblemShape::coord_dtype, dtype)},
-      {"weight_dtype", to(&ProblemShape::weight_dtype, dtype)},
-      {"output_dtype", to(&ProblemShape::output_dtype, dtype)},
-      {"grad_value_dtype", to(&ProblemShape::grad_value_dtype, dtype)},
+      {"coord_dtype", to(&ProblemShape::coord_dtype, lab::parse_type)},
+      {"weight_dtype", to(&ProblemShape::weight_dtype, lab::parse_type)},
+      {"output_dtype", to(&ProblemShape::output_dtype, lab::parse_type)},
+      {"grad_value_dtype", to(&ProblemShape::grad_value_dtype, lab::parse_type)},
       {"batch", to(&ProblemShape::batch, number)},
       {"queries", to(&ProblemShape::query_count, number)},
       {"heads", to(&ProblemShape::head_count, number)},
@@ -128,19 +101,12 @@ std::map<std::string, Setter> const& setters() {
       {"coord_strides", to(&ProblemShape::coord_strides, strides)},
       {"weight_strides", to(&ProblemShape::weight_strides, strides)},
       {"output_strides", to(&ProblemShape::output_strides, strides)},
-      {"query_hw",
-       [](Draft& d, std::string const& text) {
-         for (std::int64_t const n : numbers(text)) {
-           d.result.shape.query_hw.push_back(static_cast<std::int32_t>(n));
-         }
-       }},
+      {"query_hw", to(&ProblemShape::query_hw, lab::parse_levels)},
       {"data", [](Draft& d, std::string const& text) { set_data(d.result.data, text); }},
       {"only", [](Draft& d, std::string const& text) { set_only(d.result, text); }},
       {"sm_count_limit",
        [](Draft& d, std::string const& text) {
-         for (std::int64_t const n : numbers(text)) {
-           d.result.sm_count_limits.push_back(static_cast<std::int32_t>(n));
-         }
+         d.result.sm_count_limits = lab::parse_points(text);
        }},
   };
   return table;
@@ -156,17 +122,10 @@ CorpusCase parse_line(std::string const& line) {
     if (equals == std::string::npos || setter == setters().end()) bad("'" + word + "' is unknown");
     setter->second(draft, word.substr(equals + 1));
   }
-  std::size_t const count = draft.levels.size() / 2;
-  bool const one_number = draft.points.size() == 1;
-  if (draft.levels.size() % 2 != 0 || (!one_number && draft.points.size() != count)) {
+  if (draft.points.size() != 1 && 2 * draft.points.size() != draft.levels.size()) {
     bad("levels and points do not fit each other");
   }
-  for (std::size_t l = 0; l < count; ++l) {
-    auto const narrow = [](std::int64_t n) { return static_cast<std::int32_t>(n); };
-    draft.result.shape.levels.push_back({narrow(draft.levels[2 * l]),
-                                         narrow(draft.levels[2 * l + 1]),
-                                         narrow(draft.points[one_number ? 0 : l])});
-  }
+  draft.result.shape.levels = lab::make_levels(draft.levels, draft.points);
   return draft.result;
 }
 

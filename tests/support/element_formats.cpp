@@ -133,30 +133,6 @@ std::size_t element_bytes(msda_dtype dtype) {
   }
 }
 
-std::string_view type_name(msda_dtype dtype) {
-  switch (dtype) {
-    case MSDA_F64:
-      return "f64";
-    case MSDA_F32:
-      return "f32";
-    case MSDA_F16:
-      return "f16";
-    case MSDA_BF16:
-      return "bf16";
-    case MSDA_F8_E4M3:
-      return "f8_e4m3";
-    default:
-      return "none";
-  }
-}
-
-std::optional<msda_dtype> type_named(std::string_view name) {
-  for (msda_dtype const dtype : kAllDtypes) {
-    if (type_name(dtype) == name) return dtype;
-  }
-  return std::nullopt;
-}
-
 std::uint64_t raw_bits(msda_dtype dtype, const void* element) {
   std::uint64_t bits = 0;  // the hosts of this library are little-endian
   with_size(dtype, [&](auto size) { std::memcpy(&bits, element, size); });

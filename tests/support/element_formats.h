@@ -6,16 +6,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
-#include <string_view>
 
 namespace msda::test {
 
 inline constexpr msda_dtype kAllDtypes[] = {MSDA_F32, MSDA_F16, MSDA_BF16, MSDA_F8_E4M3, MSDA_F64};
 
 std::size_t element_bytes(msda_dtype dtype);
-std::string_view type_name(msda_dtype dtype);  // "f32", as the msda command spells it
-std::optional<msda_dtype> type_named(std::string_view name);
 
 double decode(msda_dtype dtype, const void* element);
 // To nearest, ties to even. Too large: infinity, or NaN in F8_E4M3, which has none.

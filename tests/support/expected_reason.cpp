@@ -23,7 +23,7 @@ std::string part_of(std::string const& kernel_id, int part) {
 // The ids say "f8" for F8_E4M3.
 msda_dtype dtype_of(std::string const& kernel_id) {
   std::string const name = part_of(kernel_id, 2);
-  if (auto const found = type_named(name == "f8" ? "f8_e4m3" : name)) return *found;
+  if (auto const found = type_from_name(name == "f8" ? "f8_e4m3" : name)) return *found;
   throw std::runtime_error("no dtype in kernel id " + kernel_id);
 }
 

@@ -5,6 +5,8 @@
 
 #include "support/runner.h"
 
+#include "lab/forward_bound.h"
+
 #include <string>
 
 namespace msda::test {
@@ -22,8 +24,7 @@ bool does_backward(std::string const& kernel_id);
 bool keeps_sm_limit(std::string const& kernel_id);
 
 // What the kernel computes its forward sums in.
-enum class Arithmetic;
-Arithmetic arithmetic_of(std::string const& kernel_id);
+lab::Arithmetic arithmetic_of(std::string const& kernel_id);
 
 // Whether the kernel keeps levels in shared memory ("s1c", "h1c"). That pays where points are
 // scattered, which no plan can know: only measurement chooses these kernels.

@@ -1,7 +1,8 @@
 #include "support/golden.h"
 
-#include "support/npz.h"
 #include "support/source_path.h"
+
+#include "lab/array_files.h"
 
 #include <fmt/format.h>
 
@@ -14,33 +15,30 @@ namespace msda::test {
 namespace {
 
 GoldenCase read_case(std::filesystem::path const& path) {
-  std::map<std::string, NpzArray> arrays = read_npz(path.string());
+  lab::NpzReader const npz(path);
+  auto const whole = [&](std::string const& name) {
+    return lab::to_sizes(lab::to_integers(npz.read(name), name), name);
+  };
   GoldenCase result;
   result.name = path.stem().string();
   ProblemShape& shape = result.problem.shape;
-  NpzArray const& level_hw = arrays.at("level_hw");
-  for (std::size_t l = 0; 2 * l < level_hw.values.size(); ++l) {
-    auto const whole = [](double number) { return static_cast<std::int32_t>(number); };
-    shape.levels.push_back({whole(level_hw.values[2 * l]), whole(level_hw.values[2 * l + 1]),
-                            whole(arrays.at("points").values.at(l))});
-  }
-  std::vector<std::int64_t> const& output = arrays.at("output").shape;  // [B][Q][M][D]
+  shape.levels = lab::make_levels(whole("level_hw"), whole("points"));
+  lab::Shape const output = npz.read("output").shape;  // [B][Q][M][D]
   shape.batch = output.at(0);
   shape.query_count = output.at(1);
   shape.head_count = output.at(2);
   shape.head_dim = output.at(3);
-  if (arrays.contains("reference")) {
-    shape.reference_dim = static_cast<std::int32_t>(arrays.at("reference").shape.at(3));
+  if (npz.has("reference")) {
+    shape.reference_dim = static_cast<std::int32_t>(npz.read("reference").shape.at(3));
   }
   shape.set_dtypes(MSDA_F64);
   for (TensorRow const& row : tensor_rows()) {
-    auto const found = arrays.find(row.name);
-    if (found == arrays.end()) continue;
-    std::int64_t const expected_count = layout_of(shape, row.id).element_count();
-    if (static_cast<std::int64_t>(found->second.values.size()) != expected_count) {
-      throw std::runtime_error(path.string() + ": " + row.name + " has the wrong size");
+    if (!npz.has(row.name)) continue;
+    lab::Array const array = lab::to_floats(npz.read(std::string(row.name)), {}, path.string());
+    if (array.element_count() != layout_of(shape, row.id).element_count()) {
+      throw std::runtime_error(fmt::format("{}: {} has the wrong size", path.string(), row.name));
     }
-    (row.is_result ? result.results : result.problem.inputs)[row.id] = found->second.values;
+    (row.is_result() ? result.results : result.problem.inputs)[row.id] = array.decode();
   }
   return result;
 }

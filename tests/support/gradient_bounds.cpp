@@ -96,7 +96,7 @@ class Model {
         points_(make_points(problem)),
         by_weight_(points_.weight.size()) {
     for (TensorRow const& row : tensor_rows()) {
-      if (!row.is_result || !row.belongs_to(s_)) continue;
+      if (!row.is_result() || !row.belongs_to(s_)) continue;
       std::size_t const count = at(layout_of(s_, row.id).element_count());
       for (Arrays* const arrays : {&result_.bound, &result_.below, &result_.above}) {
         (*arrays)[row.id].assign(count, 0.0);

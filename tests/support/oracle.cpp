@@ -13,7 +13,7 @@ namespace {
 
 void size_results(ProblemShape const& shape, OracleResult& result) {
   for (TensorRow const& row : tensor_rows()) {
-    if (!row.is_result || !row.belongs_to(shape)) continue;
+    if (!row.is_result() || !row.belongs_to(shape)) continue;
     result.values[row.id].assign(at(layout_of(shape, row.id).element_count()), 0.0);
   }
 }

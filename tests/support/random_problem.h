@@ -2,7 +2,7 @@
 // seed alone.
 #pragma once
 
-#include "support/rng.h"
+#include "lab/random_numbers.h"
 #include "support/test_problem.h"
 
 #include <cstdint>

@@ -1,9 +1,9 @@
 #include "support/runner.h"
 
+#include "lab/random_numbers.h"
 #include "support/environment.h"
 #include "support/expected_reason.h"
 #include "support/gpu_memory.h"
-#include "support/rng.h"
 
 #include <fmt/core.h>
 
@@ -109,7 +109,7 @@ CallBuffers::CallBuffers(TestProblem const& problem, msda_plan const* plan,
     if (!is_there) continue;
     HostTensor& tensor = held_[static_cast<std::size_t>(row.id)];
     tensor = HostTensor(layout_of(shape_, row.id), random_placement(rng));
-    if (!row.is_result) {
+    if (!row.is_result()) {
       tensor.set_values(values);
       tensor.buffer().set_read_only(true);
     }
@@ -126,7 +126,7 @@ CallBuffers::CallBuffers(TestProblem const& problem, msda_plan const* plan,
 
 void CallBuffers::poison() {
   for (TensorRow const& row : tensor_rows()) {
-    if (row.is_result) held_[static_cast<std::size_t>(row.id)].poison();
+    if (row.is_result()) held_[static_cast<std::size_t>(row.id)].poison();
   }
   for (std::size_t i = 0; i + 8 <= workspace_.size(); i += 8) {
     store_bits(MSDA_F64, workspace_.data() + i, poison_bits(MSDA_F64));
@@ -137,7 +137,7 @@ template <typename Check>
 std::string CallBuffers::check_results(Check check) const {
   for (TensorRow const& row : tensor_rows()) {
     HostTensor const& tensor = held_[static_cast<std::size_t>(row.id)];
-    std::string const wrong = row.is_result ? check(tensor) : "";
+    std::string const wrong = row.is_result() ? check(tensor) : "";
     if (!wrong.empty()) return fmt::format("{}: {}", row.name, wrong);
   }
   return workspace_.surroundings_intact() ? "" : "workspace: memory beside it was written";
@@ -171,7 +171,7 @@ RunResult run_plan(msda_plan const* plan, TestProblem const& problem,
   }
   result.failure = executed.failure.empty() ? buffers.check_written() : executed.failure;
   for (TensorRow const& row : tensor_rows()) {
-    if (!row.is_result || !row.belongs_to(problem.shape)) continue;
+    if (!row.is_result() || !row.belongs_to(problem.shape)) continue;
     result.values[row.id] = buffers.tensor(row.id).values();
     result.bits[static_cast<std::size_t>(row.id)] = buffers.tensor(row.id).bits();
   }

@@ -10,33 +10,6 @@
 namespace msda::test {
 namespace {
 
-// The bound of include/msda.h for an element of output, u being half the distance from 1 to the
-// next number. The last term is what the formula leaves out: products too small for the
-// arithmetic's normal numbers.
-double output_bound(double u, double smallest, double K, double products, double slopes) {
-  return u * ((4 * K + 8) * products + 4 * slopes) + (4 * K + 8) * smallest;
-}
-
-// What MSDA_MATH_FAST may add to it, as include/msda.h has it.
-std::vector<double> fast_bound(TestProblem const& problem, std::vector<double> const& products) {
-  auto const largest_of = [&](TensorId id) {
-    double largest = 0;
-    for (double const x : problem.inputs[id]) {
-      if (std::isfinite(x)) largest = std::max(largest, std::fabs(x));
-    }
-    return largest;
-  };
-  bool const scaled = !problem.inputs[TensorId::kValueScale].empty();
-  double const scale = scaled ? largest_of(TensorId::kValueScale) : 1.0;
-  double const tiny = static_cast<double>(problem.shape.point_total()) * 0x1p-22 * scale *
-                      (1 + largest_of(TensorId::kValue));
-  std::vector<double> bound = output_slopes(problem, Slope::kOfPixel);
-  for (std::size_t i = 0; i < bound.size(); ++i) {
-    bound[i] = 0x1p-11 * (12 * products[i] + 8 * bound[i]) + tiny;
-  }
-  return bound;
-}
-
 bool has_non_numbers(TestProblem const& problem) {
   for (TensorId const id : {TensorId::kValue, TensorId::kWeight, TensorId::kLogit,
                             TensorId::kValueScale, TensorId::kGradOutput}) {
@@ -85,7 +58,7 @@ Expectations::Expectations(TestProblem const& problem, Arithmetic arithmetic) {
   std::vector<OracleResult> const sides =
       may_cross ? run_oracle_beside_lines(problem) : std::vector<OracleResult>();
   for (TensorRow const& row : tensor_rows()) {
-    if (!row.is_result || !row.belongs_to(shape)) continue;
+    if (!row.is_result() || !row.belongs_to(shape)) continue;
     Expected& expected = by_id_[static_cast<std::size_t>(row.id)];
     expected.dtype = layout_of(shape, row.id).dtype;
     expected.exact = oracle.values[row.id];
@@ -102,14 +75,18 @@ Expectations::Expectations(TestProblem const& problem, Arithmetic arithmetic) {
   }
   Expected& output = by_id_[static_cast<std::size_t>(TensorId::kOutput)];
   output.bound = oracle.output_magnitudes;
-  bool const wide = arithmetic == Arithmetic::kFloat64;
-  double const u = wide ? 0x1p-53 : 0x1p-24, smallest = wide ? 0x1p-1074 : 0x1p-149;
-  auto const K = static_cast<double>(shape.point_total());
+  std::vector<double> const& scale = problem.inputs[TensorId::kValueScale];
+  lab::ForwardBound const bound(arithmetic, shape,
+                                lab::largest_magnitude(problem.inputs[TensorId::kValue]),
+                                scale.empty() ? 1.0 : lab::largest_magnitude(scale));
+  // What the formula leaves out: products too small for the arithmetic's normal numbers.
+  double const underflow =
+      (4 * static_cast<double>(shape.point_total()) + 8) * precision_of(arithmetic).smallest;
   std::vector<double> const slopes = output_slopes(problem, Slope::kOfMap);
-  std::vector<double> more(slopes.size(), 0.0);
-  if (arithmetic == Arithmetic::kFloat16Sums) more = fast_bound(problem, output.bound);
+  std::vector<double> steps(slopes.size());
+  if (bound.step_factor != 0) steps = output_slopes(problem, Slope::kOfPixel);
   for (std::size_t i = 0; i < slopes.size(); ++i) {
-    output.bound[i] = output_bound(u, smallest, K, output.bound[i], slopes[i]) + more[i];
+    output.bound[i] = bound(output.bound[i], slopes[i], steps[i]) + underflow;
   }
 }
 

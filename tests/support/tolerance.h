@@ -4,6 +4,8 @@
 #include "support/oracle.h"
 #include "support/test_problem.h"
 
+#include "lab/forward_bound.h"
+
 #include <array>
 #include <map>
 #include <string>
@@ -11,12 +13,7 @@
 
 namespace msda::test {
 
-// What a kernel computes in.
-enum class Arithmetic {
-  kFloat16Sums,  // of two points, then float32
-  kFloat32,
-  kFloat64
-};
+using lab::Arithmetic;
 
 // Of one result tensor: what is exact, and how far from it each element may be before it is rounded
 // to the storage type. A derivative at a pixel line, of which rounding chooses the side, lies

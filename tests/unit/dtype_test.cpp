@@ -2,8 +2,8 @@
 
 #include "core/dtype.h"
 
+#include "lab/random_numbers.h"
 #include "support/element_formats.h"
-#include "support/rng.h"
 
 #include <doctest/doctest.h>
 
@@ -94,7 +94,7 @@ TEST_CASE("overflow and the odd numbers") {
 }
 
 TEST_CASE("random numbers round as the test's own formats do") {
-  test::Rng rng(1);
+  lab::Rng rng(1);
   for (msda_dtype const dtype : {MSDA_F32, MSDA_F16, MSDA_BF16, MSDA_F64}) {
     int wrong = 0;
     for (int i = 0; i < 50'000; ++i) {

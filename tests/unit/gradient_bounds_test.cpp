@@ -22,7 +22,7 @@ class Float32Backward {
  public:
   explicit Float32Backward(TestProblem const& problem) : problem_(problem), s_(problem.shape) {
     for (TensorRow const& row : tensor_rows()) {
-      if (!row.is_result || !row.belongs_to(s_)) continue;
+      if (!row.is_result() || !row.belongs_to(s_)) continue;
       sums_[static_cast<std::size_t>(row.id)].assign(at(layout_of(s_, row.id).element_count()), 0);
     }
     for (std::int64_t row = 0; row < s_.batch * s_.query_count * s_.head_count; ++row) add_row(row);
@@ -31,7 +31,7 @@ class Float32Backward {
   Arrays results() const {
     Arrays results;
     for (TensorRow const& row : tensor_rows()) {
-      if (!row.is_result || !row.belongs_to(s_)) continue;
+      if (!row.is_result() || !row.belongs_to(s_)) continue;
       for (float const sum : sums_[static_cast<std::size_t>(row.id)]) {
         results[row.id].push_back(round_to(layout_of(s_, row.id).dtype, sum));
       }
@@ -221,7 +221,7 @@ TEST_CASE("gradients computed in float32 are within their bounds") {
     CAPTURE(seed);
     CAPTURE(problem.shape.describe());
     for (TensorRow const& row : tensor_rows()) {
-      if (!row.is_result || !row.belongs_to(problem.shape)) continue;
+      if (!row.is_result() || !row.belongs_to(problem.shape)) continue;
       CAPTURE(row.name);
       Comparison const comparison = compare(expected[row.id], results[row.id]);
       CHECK(comparison.failure == "");
@@ -261,7 +261,7 @@ TEST_CASE("an error that the number of queries does not excuse is seen in every 
     TestProblem const problem = fill_problem(shape, inside, rng);
     Arrays const right = Float32Backward(problem).results();
     for (TensorRow const& row : tensor_rows()) {
-      if (!row.is_result || !row.belongs_to(shape)) continue;
+      if (!row.is_result() || !row.belongs_to(shape)) continue;
       CAPTURE(row.name);
       std::vector<double> actual = right[row.id];
       CHECK(compare_gradient(problem, row.id, actual).failure == "");

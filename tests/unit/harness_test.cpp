@@ -136,7 +136,7 @@ TEST_CASE("the oracle gives the golden vectors") {
       problem.shape.operation = operation;
       OracleResult const result = run_oracle(problem);
       for (TensorRow const& row : tensor_rows()) {
-        if (!row.is_result || !row.belongs_to(problem.shape)) continue;
+        if (!row.is_result() || !row.belongs_to(problem.shape)) continue;
         CAPTURE(row.name);
         CHECK(difference_from_file(golden.results[row.id], result.values[row.id]) == "");
       }

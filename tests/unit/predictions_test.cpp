@@ -81,7 +81,7 @@ std::map<std::string, Measured> measurements(std::string const& path) {
     Measured& row = measured[fmt::format("{} {} {} {}", workload, dtype, mode, input)];
     row.shape = shapes.at(workload);
     row.shape.reference_dim = input == "sampled" ? 0 : input == "fused2" ? 2 : 4;
-    row.shape.set_dtypes(type_named(dtype).value());
+    row.shape.set_dtypes(type_from_name(dtype).value());
     row.shape.math_mode = mode == "fast" ? MSDA_MATH_FAST : MSDA_MATH_ACCURATE;
     row.times_us[cell("kernel_id")] = std::stod(cell("median_us"));
   }

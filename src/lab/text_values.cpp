@@ -1,4 +1,4 @@
-#include "cli/option_values.h"
+#include "lab/text_values.h"
 
 #include "core/numbers.h"
 #include "lab/element_type.h"
@@ -10,7 +10,7 @@
 #include <numeric>
 #include <optional>
 
-namespace msda::cli {
+namespace msda::lab {
 
 using namespace lab;
 namespace {
@@ -151,4 +151,4 @@ std::string suggestion(std::string_view word, std::vector<std::string> const& ca
   return best.empty() ? "" : fmt::format("; did you mean '{}'?", best);
 }
 
-}  // namespace msda::cli
+}  // namespace msda::lab

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-namespace msda::cli {
+namespace msda::lab {
 
 std::int64_t parse_integer(std::string const& text, std::int64_t least = 0,
                            std::int64_t most = std::numeric_limits<std::int64_t>::max());
@@ -30,4 +30,4 @@ std::string nearest(std::string_view word, std::vector<std::string> const& candi
 // "; did you mean 'batch'?", or "".
 std::string suggestion(std::string_view word, std::vector<std::string> const& candidates);
 
-}  // namespace msda::cli
+}  // namespace msda::lab

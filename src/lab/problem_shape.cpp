@@ -1,0 +1,140 @@
+#include "lab/problem_shape.h"
+
+#include "core/join.h"
+#include "lab/element_type.h"
+#include "lab/input_error.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+namespace msda::lab {
+namespace {
+
+std::string strides_word(const char* key, Strides3 const& strides) {
+  return strides == Strides3{0, 0, 0} ? "" : fmt::format(" {}={}", key, join(strides, ","));
+}
+
+}  // namespace
+
+std::string pairs_text(std::vector<std::int32_t> const& numbers) {
+  std::vector<std::string> pairs;
+  for (std::size_t i = 0; i < numbers.size(); i += 2) {
+    pairs.push_back(fmt::format("{}x{}", numbers[i], numbers[i + 1]));
+  }
+  return join(pairs, ",");
+}
+
+std::vector<LevelShape> make_levels(std::vector<std::int32_t> const& level_hw,
+                                    std::vector<std::int32_t> const& points) {
+  std::vector<LevelShape> levels;
+  for (std::size_t l = 0; l < level_hw.size() / 2; ++l) {
+    levels.push_back({level_hw[2 * l], level_hw[2 * l + 1], points.at(points.size() == 1 ? 0 : l)});
+  }
+  return levels;
+}
+
+std::int64_t ProblemShape::level_tokens(LevelShape const& level) const {
+  return (level.height + std::int64_t{2} * value_border) *
+         (level.width + std::int64_t{2} * value_border);
+}
+
+std::int64_t ProblemShape::token_count() const {
+  std::int64_t tokens = 0;
+  for (LevelShape const& level : levels) {
+    if (__builtin_add_overflow(tokens, level_tokens(level), &tokens)) {
+      bad_input("the levels have more than 2^63 tokens");
+    }
+  }
+  return tokens;
+}
+
+std::int64_t ProblemShape::point_total() const {
+  std::int64_t count = 0;
+  for (LevelShape const& level : levels) count += level.points;
+  return count;
+}
+
+std::vector<std::int32_t> ProblemShape::level_hw() const {
+  std::vector<std::int32_t> sizes;
+  for (LevelShape const& level : levels) sizes.insert(sizes.end(), {level.height, level.width});
+  return sizes;
+}
+
+std::vector<std::int32_t> ProblemShape::point_counts() const {
+  std::vector<std::int32_t> counts;
+  for (LevelShape const& level : levels) counts.push_back(level.points);
+  return counts;
+}
+
+void ProblemShape::resolve_dtypes() {
+  auto const resolve = [](msda_dtype& type, msda_dtype otherwise) {
+    if (type == MSDA_DTYPE_NONE) type = otherwise;
+  };
+  msda_dtype const like_value = value_dtype == MSDA_F8_E4M3 ? MSDA_F32 : value_dtype;
+  msda_dtype const sampling = value_dtype == MSDA_F64 ? MSDA_F64 : MSDA_F32;
+  resolve(coord_dtype, sampling);
+  resolve(weight_dtype, sampling);
+  resolve(output_dtype, like_value);
+  resolve(grad_value_dtype, like_value);
+}
+
+void ProblemShape::set_dtypes(msda_dtype value) {
+  value_dtype = value;
+  coord_dtype = weight_dtype = output_dtype = grad_value_dtype = MSDA_DTYPE_NONE;
+  resolve_dtypes();
+}
+
+std::string ProblemShape::describe() const {
+  std::string text = fmt::format(
+      "batch={} queries={} heads={} channels={} levels={} points={} value_dtype={} coord_dtype={} "
+      "weight_dtype={} output_dtype={}",
+      batch, query_count, head_count, head_dim, pairs_text(level_hw()), join(point_counts(), ","),
+      type_name(value_dtype), type_name(coord_dtype), type_name(weight_dtype),
+      type_name(output_dtype));
+  if (fused()) text += fmt::format(" fused={}", reference_dim);
+  if (value_border != 0) text += fmt::format(" value_border={}", value_border);
+  if (backward())
+    text += fmt::format(" backward=1 grad_value_dtype={}", type_name(grad_value_dtype));
+  if (math_mode == MSDA_MATH_FAST) text += " math=fast";
+  text += strides_word("value_strides", value_strides);
+  text += strides_word("coord_strides", coord_strides);
+  text += strides_word("weight_strides", weight_strides);
+  text += strides_word("output_strides", output_strides);
+  if (!query_hw.empty()) text += fmt::format(" query_hw={}", pairs_text(query_hw));
+  return text;
+}
+
+ProblemView::ProblemView(ProblemShape const& shape)
+    : c{},
+      level_hw_(shape.level_hw()),
+      point_counts_(shape.point_counts()),
+      query_hw_(shape.query_hw) {
+  c.struct_size = sizeof(c);
+  c.level_hw = level_hw_.data();
+  c.point_counts = point_counts_.data();
+  c.query_hw = query_hw_.empty() ? nullptr : query_hw_.data();
+  c.batch = shape.batch;
+  c.query_count = shape.query_count;
+  c.head_count = shape.head_count;
+  c.head_dim = shape.head_dim;
+  std::copy_n(shape.value_strides.begin(), 3, c.value_strides);
+  std::copy_n(shape.coord_strides.begin(), 3, c.coord_strides);
+  std::copy_n(shape.weight_strides.begin(), 3, c.weight_strides);
+  std::copy_n(shape.output_strides.begin(), 3, c.output_strides);
+  c.level_count = static_cast<std::int32_t>(shape.levels.size());
+  c.value_border = shape.value_border;
+  c.reference_dim = shape.reference_dim;
+  c.operation = shape.operation;
+  c.input_mode = shape.fused() ? MSDA_INPUT_FUSED : MSDA_INPUT_SAMPLED;
+  c.value_dtype = shape.value_dtype;
+  c.coord_dtype = shape.coord_dtype;
+  c.weight_dtype = shape.weight_dtype;
+  c.output_dtype = shape.output_dtype;
+  c.grad_value_dtype = shape.grad_value_dtype;
+  c.math_mode = shape.math_mode;
+  c.determinism = shape.determinism;
+  c.query_grid_count = static_cast<std::int32_t>(query_hw_.size() / 2);
+}
+
+}  // namespace msda::lab

@@ -1,0 +1,77 @@
+// What a problem is like: everything in msda_problem.
+#pragma once
+
+#include <msda.h>
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace msda::lab {
+
+struct LevelShape {
+  std::int32_t height = 0;
+  std::int32_t width = 0;
+  std::int32_t points = 0;
+};
+// From [L][2] = (H, W), and point counts: one number, or one for each level.
+std::vector<LevelShape> make_levels(std::vector<std::int32_t> const& level_hw,
+                                    std::vector<std::int32_t> const& points);
+
+// "12x14,6x7"
+std::string pairs_text(std::vector<std::int32_t> const& numbers);
+
+using Strides3 = std::array<std::int64_t, 3>;  // 0 0 0: packed
+
+struct ProblemShape {
+  std::vector<LevelShape> levels;
+  std::int64_t batch = 1;
+  std::int64_t query_count = 1;
+  std::int64_t head_count = 1;
+  std::int64_t head_dim = 1;
+  std::int32_t value_border = 0;
+  std::int32_t reference_dim = 0;  // 0: sampled; 2, 4: fused
+  msda_operation operation = MSDA_FORWARD;
+  msda_math_mode math_mode = MSDA_MATH_ACCURATE;
+  msda_determinism determinism = MSDA_DETERMINISTIC;
+  msda_dtype value_dtype = MSDA_F32;
+  msda_dtype coord_dtype = MSDA_F32;
+  msda_dtype weight_dtype = MSDA_F32;
+  msda_dtype output_dtype = MSDA_F32;
+  msda_dtype grad_value_dtype = MSDA_F32;
+  Strides3 value_strides = {0, 0, 0};
+  Strides3 coord_strides = {0, 0, 0};
+  Strides3 weight_strides = {0, 0, 0};
+  Strides3 output_strides = {0, 0, 0};
+  std::vector<std::int32_t> query_hw;  // [grids][2], or empty
+
+  bool fused() const { return reference_dim != 0; }
+  bool backward() const { return operation == MSDA_BACKWARD; }
+  std::int64_t level_count() const { return static_cast<std::int64_t>(levels.size()); }  // L
+  std::int64_t level_tokens(LevelShape const& level) const;
+  std::int64_t token_count() const;                // S
+  std::int64_t point_total() const;                // K
+  std::vector<std::int32_t> level_hw() const;      // [L][2]
+  std::vector<std::int32_t> point_counts() const;  // [L]
+
+  // Dtypes that are MSDA_DTYPE_NONE become what the library takes for them.
+  void resolve_dtypes();
+  // value_dtype, and for the others what the library takes when they are left open.
+  void set_dtypes(msda_dtype value);
+  // One line of key=value words, as the msda command and tests/cases/*.txt write a problem.
+  std::string describe() const;
+};
+
+// A msda_problem and the arrays it points to.
+class ProblemView {
+ public:
+  explicit ProblemView(ProblemShape const& shape);
+  ProblemView(ProblemView const&) = delete;
+  msda_problem c;
+
+ private:
+  std::vector<std::int32_t> level_hw_, point_counts_, query_hw_;
+};
+
+}  // namespace msda::lab
