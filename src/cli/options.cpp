@@ -21,25 +21,43 @@
 namespace msda::cli {
 
 using namespace lab;
+
 namespace {
 
 using Setter = std::function<void(Options&, std::string const&)>;
 
 struct OptionRow {
+  // The value goes to `member`, as `parse` makes it of the text.
+  template <typename Member, typename Parse>
+  OptionRow(const char* name_list, unsigned of_commands, const char* value_name,
+            const char* help_text, Member Options::* member, Parse parse)
+      : names(parse_names(name_list)),
+        commands(of_commands),
+        value(value_name),
+        help(help_text),
+        set([member, parse](Options& options, std::string const& text) {
+          options.*member = parse(text);
+        }) {}
+
   std::vector<std::string> names;  // without dashes; the first is the one messages use
-  const char* environment;         // or null
   unsigned commands;
-  const char* group;
   const char* value;  // how help shows the value; null: a switch
   const char* help;
   Setter set;
+  const char* group = nullptr;
 };
 
-// A setter that stores what `parse` makes of the text.
-template <typename Member, typename Parse>
-Setter store(Member Options::* member, Parse parse) {
-  return
-      [member, parse](Options& options, std::string const& text) { options.*member = parse(text); };
+// What the old commands read from the environment; null for the other options.
+const char* environment_of(std::string_view option) {
+  constexpr std::pair<std::string_view, const char*> kVariables[] = {
+      {"batch", "BATCH_SIZE"},
+      {"queries", "NUM_QUERY"},
+      {"channels", "CHANNELS"},
+      {"iterations", "NUM_ITERATIONS"}};
+  for (auto const& [name, variable] : kVariables) {
+    if (name == option) return variable;
+  }
+  return nullptr;
 }
 
 auto whole(std::int64_t least) {
@@ -91,390 +109,165 @@ std::int32_t parse_fused(std::string const& text) {
 
 constexpr unsigned kProblem = kRun | kExplain | kBench | kTune;
 constexpr unsigned kWorkloads = kBench | kTune;  // those that make their own data
-constexpr const char* kInputGroup = "Input";
-constexpr const char* kSizeGroup = "Sizes";
-constexpr const char* kTypeGroup = "Types (f64 f32 f16 bf16 f8_e4m3)";
-constexpr const char* kComputeGroup = "Computation";
-constexpr const char* kMeasureGroup = "Measuring and checking";
 constexpr const char* kOutputGroup = "Output";
 
 std::vector<OptionRow> input_rows() {
   return {
-      {{"dir"},
-       nullptr,
-       kRun,
-       kInputGroup,
-       "FOLDER",
+      {"dir", kRun, "FOLDER",
        "folder of raw little-endian files: value.bin, spatial_shapes.bin and\n"
        "level_start_index.bin (int64), sampling_locations.bin,\n"
        "attention_weights.bin, and grad_output.bin for --backward",
-       store(&Options::dir, as_it_is)},
-      {{"npz"},
-       nullptr,
-       kRun | kExplain,
-       kInputGroup,
-       "FILE",
-       "NumPy archive, the same as naming it without a flag",
-       store(&Options::npz, as_it_is)},
-      {{"workload", "workloads"},
-       nullptr,
-       kExplain | kWorkloads,
-       kInputGroup,
-       "NAME,..",
-       "workloads of the list, or main, or all; see `msda bench --list`",
-       store(&Options::workloads, parse_names)},
-      {{"list"},
-       nullptr,
-       kBench,
-       kInputGroup,
-       nullptr,
-       "list the workloads and stop",
-       store(&Options::list, parse_bool)},
-      {{"pattern"},
-       nullptr,
-       kWorkloads,
-       kInputGroup,
-       "NAME",
+       &Options::dir, as_it_is},
+      {"npz", kRun | kExplain, "FILE", "NumPy archive, the same as naming it without a flag",
+       &Options::npz, as_it_is},
+      {"workload,workloads", kExplain | kWorkloads, "NAME,..",
+       "workloads of the list, or main, or all; see `msda bench --list`", &Options::workloads,
+       parse_names},
+      {"list", kBench, nullptr, "list the workloads and stop", &Options::list, parse_bool},
+      {"pattern", kWorkloads, "NAME",
        "where the points of a problem given by flags land: uniform or local\n"
        "(around each query's own place); default uniform",
-       store(&Options::pattern, parse_pattern)},
-      {{"seed"},
-       nullptr,
-       kWorkloads,
-       kInputGroup,
-       "N",
-       "of the random data; default 20260",
-       store(&Options::seed, whole(0))},
+       &Options::pattern, parse_pattern},
+      {"seed", kWorkloads, "N", "of the random data; default 20260", &Options::seed, whole(0)},
   };
 }
 
 std::vector<OptionRow> size_rows() {
   return {
-      {{"batch", "batch-size"},
-       "BATCH_SIZE",
-       kProblem,
-       kSizeGroup,
-       "B",
-       "batch items",
-       store(&Options::batch, whole(0))},
-      {{"queries", "num-query", "query-count"},
-       "NUM_QUERY",
-       kProblem,
-       kSizeGroup,
-       "Q",
-       "queries",
-       store(&Options::queries, whole(0))},
-      {{"heads", "num-heads"},
-       nullptr,
-       kProblem,
-       kSizeGroup,
-       "M",
-       "heads; --dir: default 1",
-       store(&Options::heads, whole(0))},
-      {{"channels", "head-dim"},
-       "CHANNELS",
-       kProblem,
-       kSizeGroup,
-       "D",
-       "channels of one head; --dir: default 32",
-       store(&Options::channels, whole(0))},
-      {{"levels"},
-       nullptr,
-       kProblem,
-       kSizeGroup,
-       "HxW,..",
-       "height and width of each level",
-       store(&Options::levels, parse_levels)},
-      {{"points", "num-points"},
-       nullptr,
-       kProblem,
-       kSizeGroup,
-       "P,..",
-       "points of every level, or of each (3,6,3); --dir: default 8",
-       store(&Options::points, parse_points)},
-      {{"value-border"},
-       nullptr,
-       kProblem,
-       kSizeGroup,
-       "0|1",
+      {"batch,batch-size", kProblem, "B", "batch items", &Options::batch, whole(0)},
+      {"queries,num-query,query-count", kProblem, "Q", "queries", &Options::queries, whole(0)},
+      {"heads,num-heads", kProblem, "M", "heads; --dir: default 1", &Options::heads, whole(0)},
+      {"channels,head-dim", kProblem, "D", "channels of one head; --dir: default 32",
+       &Options::channels, whole(0)},
+      {"levels", kProblem, "HxW,..", "height and width of each level", &Options::levels,
+       parse_levels},
+      {"points,num-points", kProblem, "P,..",
+       "points of every level, or of each (3,6,3); --dir: default 8", &Options::points,
+       parse_points},
+      {"value-border", kProblem, "0|1",
        "1: each level is stored with a border of one zero pixel around it;\n"
        "seen from the sizes of an input where not given",
-       store(&Options::value_border, whole32(0, 1))},
-      {{"fused"},
-       nullptr,
-       kExplain | kWorkloads,
-       kSizeGroup,
-       "2|4",
-       "fused input: reference points (2) or boxes (4), offsets, logits",
-       store(&Options::fused, parse_fused)},
+       &Options::value_border, whole32(0, 1)},
+      {"fused", kExplain | kWorkloads, "2|4",
+       "fused input: reference points (2) or boxes (4), offsets, logits", &Options::fused,
+       parse_fused},
   };
 }
 
 std::vector<OptionRow> type_rows() {
   return {
-      {{"dtype"},
-       nullptr,
-       kProblem,
-       kTypeGroup,
-       "TYPE",
-       "of value; coordinates and weights become f32 (f64 with f64)",
-       store(&Options::dtype, parse_type)},
-      {{"value-dtype"},
-       nullptr,
-       kProblem,
-       kTypeGroup,
-       "TYPE",
-       "of value",
-       store(&Options::value_dtype, parse_type)},
-      {{"coord-dtype"},
-       nullptr,
-       kProblem,
-       kTypeGroup,
-       "TYPE",
-       "of sampling locations, references and offsets",
-       store(&Options::coord_dtype, parse_wide_type)},
-      {{"weight-dtype"},
-       nullptr,
-       kProblem,
-       kTypeGroup,
-       "TYPE",
-       "of attention weights and logits",
-       store(&Options::weight_dtype, parse_wide_type)},
-      {{"output-dtype"},
-       nullptr,
-       kProblem,
-       kTypeGroup,
-       "TYPE",
-       "of output and grad_output; default that of value (f8_e4m3: f32)",
-       store(&Options::output_dtype, parse_wide_type)},
-      {{"grad-value-dtype"},
-       nullptr,
-       kProblem,
-       kTypeGroup,
-       "TYPE",
-       "of grad_value; default that of value (f8_e4m3: f32)",
-       store(&Options::grad_value_dtype, parse_wide_type)},
-      {{"stored-value-dtype"},
-       nullptr,
-       kRun,
-       kTypeGroup,
-       "TYPE",
+      {"dtype", kProblem, "TYPE", "of value; coordinates and weights become f32 (f64 with f64)",
+       &Options::dtype, parse_type},
+      {"value-dtype", kProblem, "TYPE", "of value", &Options::value_dtype, parse_type},
+      {"coord-dtype", kProblem, "TYPE", "of sampling locations, references and offsets",
+       &Options::coord_dtype, parse_wide_type},
+      {"weight-dtype", kProblem, "TYPE", "of attention weights and logits", &Options::weight_dtype,
+       parse_wide_type},
+      {"output-dtype", kProblem, "TYPE",
+       "of output and grad_output; default that of value (f8_e4m3: f32)", &Options::output_dtype,
+       parse_wide_type},
+      {"grad-value-dtype", kProblem, "TYPE", "of grad_value; default that of value (f8_e4m3: f32)",
+       &Options::grad_value_dtype, parse_wide_type},
+      {"stored-value-dtype", kRun, "TYPE",
        "what a file that does not say its type holds (.bin, uint16, uint8);\n"
        "default --value-dtype, or else f16 for .bin",
-       store(&Options::stored_value_dtype, parse_type)},
-      {{"stored-coord-dtype"},
-       nullptr,
-       kRun,
-       kTypeGroup,
-       "TYPE",
+       &Options::stored_value_dtype, parse_type},
+      {"stored-coord-dtype", kRun, "TYPE",
        "the same; default --coord-dtype, or else f32 or f16 by the file's size",
-       store(&Options::stored_coord_dtype, parse_wide_type)},
-      {{"stored-weight-dtype"},
-       nullptr,
-       kRun,
-       kTypeGroup,
-       "TYPE",
+       &Options::stored_coord_dtype, parse_wide_type},
+      {"stored-weight-dtype", kRun, "TYPE",
        "the same; default --weight-dtype, or else f32 or f16 by the file's size",
-       store(&Options::stored_weight_dtype, parse_wide_type)},
+       &Options::stored_weight_dtype, parse_wide_type},
   };
 }
 
 std::vector<OptionRow> compute_rows() {
   return {
-      {{"backward"},
-       nullptr,
-       kProblem,
-       kComputeGroup,
-       nullptr,
-       "gradients of the inputs, from grad_output",
-       store(&Options::backward, parse_bool)},
-      {{"gradients"},
-       nullptr,
-       kRun,
-       kComputeGroup,
-       "NAME,..",
-       "compute only these, such as grad_value,grad_weight; default all",
-       store(&Options::gradients, parse_names)},
-      {{"math"},
-       nullptr,
-       kProblem,
-       kComputeGroup,
-       "MODE",
-       "accurate, or fast: kernels may sum in 16 bits; default accurate",
-       store(&Options::fast_math, parse_math)},
-      {{"kernel"},
-       nullptr,
-       kRun,
-       kComputeGroup,
-       "ID",
+      {"backward", kProblem, nullptr, "gradients of the inputs, from grad_output",
+       &Options::backward, parse_bool},
+      {"gradients", kRun, "NAME,..",
+       "compute only these, such as grad_value,grad_weight; default all", &Options::gradients,
+       parse_names},
+      {"math", kProblem, "MODE", "accurate, or fast: kernels may sum in 16 bits; default accurate",
+       &Options::fast_math, parse_math},
+      {"kernel", kRun, "ID",
        "use this kernel, see `msda info --kernels`; default the fastest\npredicted",
-       store(&Options::kernel, as_it_is)},
-      {{"kernels"},
-       nullptr,
-       kBench,
-       kComputeGroup,
-       "ID,..",
-       "measure these, or all that take the problem; default best",
-       store(&Options::kernels, parse_names)},
-      {{"wisdom"},
-       nullptr,
-       kRun | kBench,
-       kComputeGroup,
-       "FILE",
+       &Options::kernel, as_it_is},
+      {"kernels", kBench, "ID,..", "measure these, or all that take the problem; default best",
+       &Options::kernels, parse_names},
+      {"wisdom", kRun | kBench, "FILE",
        "take the kernel that `msda tune` found the fastest and wrote there, if\n"
        "it has the problem and nothing else names a kernel",
-       store(&Options::wisdom, as_it_is)},
-      {{"threads"},
-       nullptr,
-       kProblem,
-       kComputeGroup,
-       "N",
-       "threads on the CPU; default 0, all",
-       store(&Options::threads, whole32(0, kAnyInt32))},
-      {{"device"},
-       nullptr,
-       kProblem,
-       kComputeGroup,
-       "NAME",
-       "cpu, or the number of a GPU; default cpu",
-       store(&Options::device, parse_device)},
+       &Options::wisdom, as_it_is},
+      {"threads", kProblem, "N", "threads on the CPU; default 0, all", &Options::threads,
+       whole32(0, kAnyInt32)},
+      {"device", kProblem, "NAME", "cpu, or the number of a GPU; default cpu", &Options::device,
+       parse_device},
   };
 }
 
 std::vector<OptionRow> measure_rows() {
   return {
-      {{"iterations", "num-iterations"},
-       "NUM_ITERATIONS",
-       kRun | kWorkloads,
-       kMeasureGroup,
-       "N",
-       "timed runs; default 11",
-       store(&Options::iterations, whole(1))},
-      {{"warmup"},
-       nullptr,
-       kRun | kWorkloads,
-       kMeasureGroup,
-       "N",
-       "runs before them; default 2",
-       store(&Options::warmup, whole(0))},
-      {{"seconds"},
-       nullptr,
-       kWorkloads,
-       kMeasureGroup,
-       "S",
+      {"iterations,num-iterations", kRun | kWorkloads, "N", "timed runs; default 11",
+       &Options::iterations, whole(1)},
+      {"warmup", kRun | kWorkloads, "N", "runs before them; default 2", &Options::warmup, whole(0)},
+      {"seconds", kWorkloads, "S",
        "a kernel that takes longer stops early, after 3 runs or more;\n"
        "default 10, 0: no limit",
-       store(&Options::seconds, parse_seconds)},
-      {{"budget-ms"},
-       nullptr,
-       kTune,
-       kMeasureGroup,
-       "MS",
-       "milliseconds to spend on the choice for one workload; default 500",
-       store(&Options::budget_ms, parse_budget)},
-      {{"flush-mib"},
-       nullptr,
-       kWorkloads,
-       kMeasureGroup,
-       "N",
+       &Options::seconds, parse_seconds},
+      {"budget-ms", kTune, "MS",
+       "milliseconds to spend on the choice for one workload; default 500", &Options::budget_ms,
+       parse_budget},
+      {"flush-mib", kWorkloads, "N",
        "memory written between runs, to empty the caches; 0: none. Default\n"
        "for bench twice the last-level cache but 64 to 256, for tune 0",
-       store(&Options::flush_mib, flush_size)},
-      {{"check"},
-       nullptr,
-       kRun,
-       kMeasureGroup,
-       nullptr,
+       &Options::flush_mib, flush_size},
+      {"check", kRun, nullptr,
        "compare with the float64 reference; exit code 1 if an element is\n"
        "further from it than the documented bound",
-       store(&Options::check, parse_bool)},
-      {{"check"},
-       nullptr,
-       kBench,
-       kMeasureGroup,
-       "MODE",
+       &Options::check, parse_bool},
+      {"check", kBench, "MODE",
        "what is compared before it is timed: a sample of the queries (the\n"
        "default), all elements, or none",
-       store(&Options::check_mode, parse_check_mode)},
-      {{"check-queries"},
-       nullptr,
-       kRun | kBench,
-       kMeasureGroup,
-       "N",
+       &Options::check_mode, parse_check_mode},
+      {"check-queries", kRun | kBench, "N",
        "the sample: this many random queries of two batch items; 0: every\n"
        "one; default 0 for run, 64 for bench",
-       store(&Options::check_queries, whole(0))},
+       &Options::check_queries, whole(0)},
   };
 }
 
 std::vector<OptionRow> output_rows() {
   return {
-      {{"output"},
-       nullptr,
-       kRun,
-       kOutputGroup,
-       "FILE",
-       "write the results: .npz, or one array as .npy or raw .bin",
-       store(&Options::output, as_it_is)},
-      {{"save-inputs"},
-       nullptr,
-       kBench,
-       kOutputGroup,
-       "FILE",
-       "write the tensors of one workload as .npz and stop",
-       store(&Options::save_inputs, as_it_is)},
-      {{"wisdom"},
-       nullptr,
-       kTune,
-       kOutputGroup,
-       "FILE",
-       "add what was found out to the records in this file, or make it",
-       store(&Options::wisdom, as_it_is)},
-      {{"kernels"},
-       nullptr,
-       kInfo,
-       kOutputGroup,
-       nullptr,
-       "list every kernel, not only the families",
-       store(&Options::list_kernels, parse_bool)},
-      {{"json"},
-       nullptr,
-       kInfo,
-       kOutputGroup,
-       nullptr,
-       "print JSON",
-       store(&Options::json_to_stdout, parse_bool)},
-      {{"json"},
-       nullptr,
-       kWorkloads,
-       kOutputGroup,
-       "FILE",
-       "write the results as JSON",
-       store(&Options::json, as_it_is)},
-      {{"csv"},
-       nullptr,
-       kWorkloads,
-       kOutputGroup,
-       "FILE",
-       "write the results as CSV; those of bench in the baselines' format",
-       store(&Options::csv, as_it_is)},
-      {{"plot"},
-       nullptr,
-       kBench,
-       kOutputGroup,
-       "FILE.svg",
-       "draw the times",
-       store(&Options::plot, as_it_is)},
+      {"output", kRun, "FILE", "write the results: .npz, or one array as .npy or raw .bin",
+       &Options::output, as_it_is},
+      {"save-inputs", kBench, "FILE", "write the tensors of one workload as .npz and stop",
+       &Options::save_inputs, as_it_is},
+      {"wisdom", kTune, "FILE", "add what was found out to the records in this file, or make it",
+       &Options::wisdom, as_it_is},
+      {"kernels", kInfo, nullptr, "list every kernel, not only the families",
+       &Options::list_kernels, parse_bool},
+      {"json", kInfo, nullptr, "print JSON", &Options::json_to_stdout, parse_bool},
+      {"json", kWorkloads, "FILE", "write the results as JSON", &Options::json, as_it_is},
+      {"csv", kWorkloads, "FILE",
+       "write the results as CSV; those of bench in the baselines' format", &Options::csv,
+       as_it_is},
+      {"plot", kBench, "FILE.svg", "draw the times", &Options::plot, as_it_is},
   };
 }
 
 std::vector<OptionRow> const& options_table() {
   static const std::vector<OptionRow> kTable = [] {
     std::vector<OptionRow> table;
-    for (auto const& rows :
-         {input_rows(), size_rows(), type_rows(), compute_rows(), measure_rows(), output_rows()}) {
-      table.insert(table.end(), rows.begin(), rows.end());
-    }
+    auto const add = [&table](const char* group, std::vector<OptionRow> const& rows) {
+      for (OptionRow const& row : rows) table.emplace_back(row).group = group;
+    };
+    add("Input", input_rows());
+    add("Sizes", size_rows());
+    add("Types (f64 f32 f16 bf16 f8_e4m3)", type_rows());
+    add("Computation", compute_rows());
+    add("Measuring and checking", measure_rows());
+    add(kOutputGroup, output_rows());
     return table;
   }();
   return kTable;
@@ -566,9 +359,10 @@ void add_option(CLI::App& app, OptionRow const& row, Words const& words, Options
   std::string flags;
   for (std::string const& name : row.names) flags += (flags.empty() ? "--" : ",--") + name;
   auto const given = words.given.find(&row);
-  std::string const label = given != words.given.end()   ? given->second.first
-                            : row.environment != nullptr ? row.environment
-                                                         : "";
+  const char* const environment = environment_of(row.names.front());
+  std::string const label = given != words.given.end() ? given->second.first
+                            : environment != nullptr   ? environment
+                                                       : "";
   auto const set = [&row, &options, label](CLI::results_t const& results) {
     try {
       row.set(options, results.back());
@@ -580,7 +374,7 @@ void add_option(CLI::App& app, OptionRow const& row, Words const& words, Options
   };
   CLI::Option* const option = app.add_option(flags, set, row.help);
   option->group(row.group)->type_name(row.value == nullptr ? "" : row.value);
-  if (row.environment != nullptr) option->envname(row.environment);
+  if (environment != nullptr) option->envname(environment);
 }
 
 // CLI11's help with one empty line between groups and the key=value words in the usage.
