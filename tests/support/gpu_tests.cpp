@@ -1,5 +1,7 @@
 #include "support/gpu_tests.h"
 
+#include "support/case_listener.h"
+
 #include <msda.h>
 
 #include <fmt/core.h>
@@ -41,7 +43,7 @@ GpuSuite& two_gpus() {
 }
 
 // Sees which cases run.
-class GpuListener : public doctest::IReporter {
+class GpuListener : public CaseListener {
  public:
   explicit GpuListener(doctest::ContextOptions const&) {}
 
@@ -50,18 +52,6 @@ class GpuListener : public doctest::IReporter {
       if (std::string(test.m_test_suite) == suite->name) ++suite->ran_count;
     }
   }
-
-  void report_query(doctest::QueryData const&) override {}
-  void test_run_start() override {}
-  void test_run_end(doctest::TestRunStats const&) override {}
-  void test_case_end(doctest::CurrentTestCaseStats const&) override {}
-  void test_case_reenter(doctest::TestCaseData const&) override {}
-  void test_case_exception(doctest::TestCaseException const&) override {}
-  void test_case_skipped(doctest::TestCaseData const&) override {}
-  void subcase_start(doctest::SubcaseSignature const&) override {}
-  void subcase_end() override {}
-  void log_assert(doctest::AssertData const&) override {}
-  void log_message(doctest::MessageData const&) override {}
 };
 
 REGISTER_LISTENER("gpu", 1, GpuListener);

@@ -1,6 +1,7 @@
 #include "support/unchecked_cases.h"
 
-#include <doctest/doctest.h>
+#include "support/case_listener.h"
+
 #include <fmt/format.h>
 
 #include <string>
@@ -14,7 +15,7 @@ std::vector<std::string>& unchecked() {
   return names;
 }
 
-class UncheckedListener : public doctest::IReporter {
+class UncheckedListener : public CaseListener {
  public:
   explicit UncheckedListener(doctest::ContextOptions const&) {}
 
@@ -22,17 +23,6 @@ class UncheckedListener : public doctest::IReporter {
   void test_case_end(doctest::CurrentTestCaseStats const& stats) override {
     if (stats.numAssertsCurrentTest == 0) unchecked().push_back(name_);
   }
-
-  void report_query(doctest::QueryData const&) override {}
-  void test_run_start() override {}
-  void test_run_end(doctest::TestRunStats const&) override {}
-  void test_case_reenter(doctest::TestCaseData const&) override {}
-  void test_case_exception(doctest::TestCaseException const&) override {}
-  void test_case_skipped(doctest::TestCaseData const&) override {}
-  void subcase_start(doctest::SubcaseSignature const&) override {}
-  void subcase_end() override {}
-  void log_assert(doctest::AssertData const&) override {}
-  void log_message(doctest::MessageData const&) override {}
 
  private:
   std::string name_;
