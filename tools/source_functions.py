@@ -118,7 +118,7 @@ def declared(words: list[str]) -> list[str]:
             del words[0]
         elif words[0] == "template":
             depth = end = 0
-            for end, word in enumerate(words):
+            for end, word in enumerate(words):  # noqa: B007  used behind the loop
                 depth += (word == "<") - (word == ">")
                 if word == ">" and depth == 0:
                     break

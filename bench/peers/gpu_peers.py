@@ -4,9 +4,9 @@
 All of them run in one process on the same tensors, in turns, with L2 flushed before each call and device events
 around it. Outputs are compared with a float64 computation on the inputs as each side gets them before any time is
 taken: libmsda's have to be within its documented bound, the peers' within a tolerance of each type. A side that is
-off stays in the table, with its error, is named at the end, and makes the exit status 1. A call of a peer is its Python function under no_grad(),
-a call of libmsda is msda_execute() on a struct filled once, so that small workloads hold the peers' Python; with
---graph all of them are replays of a CUDA graph instead.
+off stays in the table, with its error, is named at the end, and makes the exit status 1. A call of a peer is its
+Python function under no_grad(), a call of libmsda is msda_execute() on a struct filled once, so that small workloads
+hold the peers' Python; with --graph all of them are replays of a CUDA graph instead.
 
     MSDA_LIBRARY=build/release/lib/libmsda.so PYTHONPATH=bindings/python \\
         python bench/peers/gpu_peers.py --json peers.json

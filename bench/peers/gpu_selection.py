@@ -31,7 +31,7 @@ from peer_data import (DTYPES, ROOT, as_fused, as_sampled, error_share_of, expec
 from selection_report import csv_rows, judged, ranked, report_lines
 
 sys.path.append(str(ROOT / "tools"))
-from measurements import write_drawn  # noqa: E402
+from measurements import write_drawn
 
 TYPES = DTYPES | {"f8_e4m3": torch.float8_e4m3fn}
 INPUTS = ("sampled", "fused2", "fused4")
@@ -74,10 +74,11 @@ def draw(rng):
     while True:
         L = rng.randint(1, 5)
         top = log_uniform(rng, 10, 130), log_uniform(rng, 10, 200)
-        levels = [[max(1, top[0] >> l), max(1, top[1] >> l)] for l in range(L)]
+        levels = [[max(1, top[0] >> level), max(1, top[1] >> level)] for level in range(L)]
         tokens = sum(h * w for h, w in levels)
         batch = rng.choice([1, 1, 2, 2, 4, 6, 8, 16, 32])
-        heads, channels = rng.choice([(8, 32), (8, 32), (8, 32), (1, 32), (4, 32), (16, 16), (8, 64), (4, 64), (8, 16), (2, 128), (4, 128), (1, 256)])
+        heads, channels = rng.choice([(8, 32), (8, 32), (8, 32), (1, 32), (4, 32), (16, 16), (8, 64), (4, 64), (8, 16),
+                                      (2, 128), (4, 128), (1, 256)])
         points = rng.choice([1, 2, 3, 4, 4, 4, 4, 6, 8, 8, 16])
         pattern = rng.choice(["uniform", "local"])
         queries = tokens if pattern == "local" else log_uniform(rng, 100, 90000)

@@ -17,6 +17,7 @@ C++ program beside this file and for `msda run --check`:
 """
 
 import argparse
+import functools
 import importlib.util
 import os
 import pathlib
@@ -229,7 +230,7 @@ def compare_speed(case):
         others.append(("torch's grid_sample", other_ways.in_torch, 3))
     texts, worst = [], 0.0
     for name, function, runs in others:
-        theirs, output = seconds(lambda: function(**inputs), runs)
+        theirs, output = seconds(functools.partial(function, **inputs), runs)
         worst = max(worst, np.abs(output - case["output"]).max())
         texts.append(f"{theirs / ours:.0f} times as fast as {name} ({theirs * 1e3:.0f} ms)")
     print(

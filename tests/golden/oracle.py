@@ -151,7 +151,7 @@ def backward(
         slope_y = (1 - fx) * (v10 - v00) + fx * (v11 - v01)
         by_px = w * (grad * slope_x).sum(axis=-1)
         by_py = w * (grad * slope_y).sum(axis=-1)
-        touched = lambda result: np.where(taps.touches, result, 0.0)
+        touched = lambda result: np.where(taps.touches, result, 0.0)  # noqa: B023  called in this round only
         grad_coord[:, :, :, level.points, 0] = touched(by_px * level.width)
         grad_coord[:, :, :, level.points, 1] = touched(by_py * level.height)
         grad_weight[:, :, :, level.points] = touched((grad * taps.sample()).sum(axis=-1))

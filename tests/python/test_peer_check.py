@@ -11,7 +11,7 @@ from conftest import ROOT
 
 sys.path.insert(0, str(ROOT / "bench" / "peers"))
 
-import peer_check  # noqa: E402
+import peer_check
 
 LEVELS, POINTS = [(6, 9), (3, 5), (1, 4)], 4
 ROUNDED = {"f32": np.float32, "f16": np.float16}

@@ -92,7 +92,8 @@ def test_no_gpu_ends_it(machine):
     [
         ("", ["tests", "sanitize"], 'msda_test_kernel has no test case of suite "gpu" that --test-case=*inside'),
         (", on the GPU", ["tests"], 'msda_test_contract has no test case of suite "gpu"\n'),
-        ("random problems backward", ["tests"], 'msda_test_kernel has no test case of suite "gpu" that --test-case=random problems backward'),
+        ("random problems backward", ["tests"],
+         'msda_test_kernel has no test case of suite "gpu" that --test-case=random problems backward'),
         ("2^31 elements", ["sanitize"], "no test case is called '*2^31 elements*', which the sanitizers leave out"),
     ],
 )

@@ -85,10 +85,10 @@ def _check(ffi: Any, lib: Any, name: str) -> None:
             f"msda: {name} has ABI version {found}, this package was written for {ABI_VERSION}; "
             "install a package and a library of the same version"
         )
-    for struct, size in STRUCT_SIZES.items():
-        if ffi.sizeof(struct) != size:
+    for struct_name, size in STRUCT_SIZES.items():
+        if ffi.sizeof(struct_name) != size:
             raise ImportError(
-                f"msda: struct {struct} has {ffi.sizeof(struct)} bytes on this machine and {size} "
+                f"msda: struct {struct_name} has {ffi.sizeof(struct_name)} bytes on this machine and {size} "
                 "in the library's interface"
             )
 
