@@ -4,7 +4,6 @@ use msda_sys as sys;
 
 use crate::element::Dtype;
 use crate::error::{Error, Result, Status};
-use crate::handle::Handle;
 use crate::problem::{Problem, Shapes};
 use crate::tensors::{Gradients, Inputs, Slice, SliceMut};
 
@@ -25,8 +24,8 @@ pub(crate) enum Memory {
 }
 
 impl Calls {
-    pub fn new(handle: &Handle, problem: &Problem) -> Self {
-        Calls { shapes: problem.shapes(), device: handle.device() }
+    pub fn new(device: i32, problem: &Problem) -> Self {
+        Calls { shapes: problem.shapes(), device }
     }
 
     pub fn forward(

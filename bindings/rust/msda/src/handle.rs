@@ -1,13 +1,9 @@
 use std::ptr::{self, NonNull};
-use std::time::Duration;
 
 use msda_sys as sys;
 
-use crate::calls::{Calls, Memory};
 use crate::error::{check, text, Error, Result, Status};
-use crate::plan::{Plan, PlanOptions};
 use crate::problem::Problem;
-use crate::tensors::{Gradients, Inputs, Slice, SliceMut};
 
 /// Version of the library that is loaded: major * 10000 + minor * 100 + patch.
 pub fn version() -> u32 {
@@ -48,7 +44,7 @@ impl Handle {
         Self::create(sys::MSDA_DEVICE_CPU, thread_count)
     }
 
-    /// The CUDA device of this ordinal. Its plans run by [`Plan::execute_raw`], on device pointers, and with
+    /// The CUDA device of this ordinal. Its plans run by [`Plan::execute_raw`](crate::Plan::execute_raw), on device pointers, and with
     /// the feature `cudarc` by `Plan::forward_on` and `Plan::backward_on`.
     pub fn cuda(ordinal: i32) -> Result<Self> {
         Self::create(ordinal, 0)
@@ -73,21 +69,6 @@ impl Handle {
         // SAFETY: both pointers are to live variables of the right types.
         check(unsafe { sys::msda_handle_create(&options, &mut raw) })?;
         Ok(Handle { raw: NonNull::new(raw).expect("set on success"), device })
-    }
-
-    /// The kernel that is predicted to be the fastest, prepared for the problem.
-    pub fn plan(&self, problem: &Problem) -> Result<Plan> {
-        self.plan_with(problem, &PlanOptions::default())
-    }
-
-    pub fn plan_with(&self, problem: &Problem, options: &PlanOptions) -> Result<Plan> {
-        Plan::create(self, problem, options)
-    }
-
-    /// The plan that [`Plan::serialize`] wrote. `problem` is its problem, against which slices are checked;
-    /// the bytes of another problem are refused.
-    pub fn deserialize(&self, blob: &[u8], problem: &Problem) -> Result<Plan> {
-        Plan::deserialize(self, blob, problem)
     }
 
     /// One line a kernel: its rank for the problem, or why it was rejected.
@@ -132,60 +113,6 @@ impl Handle {
                 sm_max: info.sm_max,
             })
         }
-    }
-
-    /// The plan with the kernel that is the fastest on these very slices, for a forward problem.
-    ///
-    /// Times the kernels predicted to be fast, as many as the budget allows, and takes the one predicted
-    /// fastest unless another was clearly faster. How long a kernel takes depends on where the points land,
-    /// so the sample should be typical. `output` holds the new plan's result afterwards. The winner is kept
-    /// in the tuning records, where [`PlanOptions::tuned`] finds it.
-    pub fn tune_forward<'a>(
-        &self,
-        problem: &Problem,
-        options: &PlanOptions,
-        inputs: &Inputs<Slice<'_>>,
-        output: impl Into<SliceMut<'a>>,
-        budget: Duration,
-    ) -> Result<Plan> {
-        let calls = Calls::new(self, problem);
-        let sample = calls.forward("tune_forward", Memory::Host, inputs, output.into())?;
-        // SAFETY: every pointer was checked against the problem and is borrowed until the call returns; a
-        // CPU handle is done by then.
-        unsafe { Plan::tune(self, problem, options, &sample, ptr::null_mut(), budget) }
-    }
-
-    /// [`tune_forward`](Self::tune_forward) for a backward problem.
-    pub fn tune_backward<'a>(
-        &self,
-        problem: &Problem,
-        options: &PlanOptions,
-        inputs: &Inputs<Slice<'_>>,
-        grad_output: impl Into<Slice<'a>>,
-        gradients: Gradients<SliceMut<'_>>,
-        budget: Duration,
-    ) -> Result<Plan> {
-        let calls = Calls::new(self, problem);
-        let sample =
-            calls.backward("tune_backward", Memory::Host, inputs, grad_output.into(), gradients)?;
-        // SAFETY: as above.
-        unsafe { Plan::tune(self, problem, options, &sample, ptr::null_mut(), budget) }
-    }
-
-    /// The same on pointers that are not checked here, for example to device memory. With a null workspace
-    /// and its size 0 the library takes what the kernels need for the time of the call.
-    ///
-    /// # Safety
-    /// Every pointer is to as much memory as `msda.h` says, on the handle's device.
-    pub unsafe fn tune_raw(
-        &self,
-        problem: &Problem,
-        options: &PlanOptions,
-        sample: &sys::msda_tensors,
-        stream: sys::msda_stream,
-        budget: Duration,
-    ) -> Result<Plan> {
-        Plan::tune(self, problem, options, sample, stream, budget)
     }
 
     /// The tuning records as text, sorted, one a line: those of tuning and those imported.

@@ -77,12 +77,80 @@ const _: () = {
     shared_by_threads::<Error>();
 };
 
-impl Plan {
-    pub(crate) fn create(
-        handle: &Handle,
+/// Plans of this handle.
+impl Handle {
+    /// The kernel that is predicted to be the fastest, prepared for the problem.
+    pub fn plan(&self, problem: &Problem) -> Result<Plan> {
+        self.plan_with(problem, &PlanOptions::default())
+    }
+
+    pub fn plan_with(&self, problem: &Problem, options: &PlanOptions) -> Result<Plan> {
+        Plan::create(self, problem, options)
+    }
+
+    /// The plan that [`Plan::serialize`] wrote. `problem` is its problem, against which slices are checked;
+    /// the bytes of another problem are refused.
+    pub fn deserialize(&self, blob: &[u8], problem: &Problem) -> Result<Plan> {
+        Plan::deserialize(self, blob, problem)
+    }
+
+    /// The plan with the kernel that is the fastest on these very slices, for a forward problem.
+    ///
+    /// Times the kernels predicted to be fast, as many as the budget allows, and takes the one predicted
+    /// fastest unless another was clearly faster. How long a kernel takes depends on where the points land,
+    /// so the sample should be typical. `output` holds the new plan's result afterwards. The winner is kept
+    /// in the tuning records, where [`PlanOptions::tuned`] finds it.
+    pub fn tune_forward<'a>(
+        &self,
         problem: &Problem,
         options: &PlanOptions,
-    ) -> Result<Self> {
+        inputs: &Inputs<Slice<'_>>,
+        output: impl Into<SliceMut<'a>>,
+        budget: Duration,
+    ) -> Result<Plan> {
+        let calls = Calls::new(self.device(), problem);
+        let sample = calls.forward("tune_forward", Memory::Host, inputs, output.into())?;
+        // SAFETY: every pointer was checked against the problem and is borrowed until the call returns; a
+        // CPU handle is done by then.
+        unsafe { Plan::tune(self, problem, options, &sample, ptr::null_mut(), budget) }
+    }
+
+    /// [`tune_forward`](Self::tune_forward) for a backward problem.
+    pub fn tune_backward<'a>(
+        &self,
+        problem: &Problem,
+        options: &PlanOptions,
+        inputs: &Inputs<Slice<'_>>,
+        grad_output: impl Into<Slice<'a>>,
+        gradients: Gradients<SliceMut<'_>>,
+        budget: Duration,
+    ) -> Result<Plan> {
+        let calls = Calls::new(self.device(), problem);
+        let sample =
+            calls.backward("tune_backward", Memory::Host, inputs, grad_output.into(), gradients)?;
+        // SAFETY: as above.
+        unsafe { Plan::tune(self, problem, options, &sample, ptr::null_mut(), budget) }
+    }
+
+    /// The same on pointers that are not checked here, for example to device memory. With a null workspace
+    /// and its size 0 the library takes what the kernels need for the time of the call.
+    ///
+    /// # Safety
+    /// Every pointer is to as much memory as `msda.h` says, on the handle's device.
+    pub unsafe fn tune_raw(
+        &self,
+        problem: &Problem,
+        options: &PlanOptions,
+        sample: &sys::msda_tensors,
+        stream: sys::msda_stream,
+        budget: Duration,
+    ) -> Result<Plan> {
+        Plan::tune(self, problem, options, sample, stream, budget)
+    }
+}
+
+impl Plan {
+    fn create(handle: &Handle, problem: &Problem, options: &PlanOptions) -> Result<Self> {
         let mut raw = ptr::null_mut();
         // SAFETY: all pointers are to live values of the right types; nothing of them is kept.
         options.with_c(|options| {
@@ -97,7 +165,7 @@ impl Plan {
     ///
     /// # Safety
     /// As [`execute_raw`](Self::execute_raw).
-    pub(crate) unsafe fn tune(
+    unsafe fn tune(
         handle: &Handle,
         problem: &Problem,
         options: &PlanOptions,
@@ -123,7 +191,7 @@ impl Plan {
         Ok(Self::adopt(handle, problem, raw))
     }
 
-    pub(crate) fn deserialize(handle: &Handle, blob: &[u8], problem: &Problem) -> Result<Self> {
+    fn deserialize(handle: &Handle, blob: &[u8], problem: &Problem) -> Result<Self> {
         let mut raw = ptr::null_mut();
         // SAFETY: pointer and length are of one slice; the library trusts no blob.
         check(unsafe {
@@ -142,7 +210,7 @@ impl Plan {
 
     fn adopt(handle: &Handle, problem: &Problem, raw: *mut sys::msda_plan) -> Self {
         let raw = NonNull::new(raw).expect("set on success");
-        Plan { raw, calls: Calls::new(handle, problem) }
+        Plan { raw, calls: Calls::new(handle.device(), problem) }
     }
 
     pub fn info(&self) -> Result<PlanInfo> {
