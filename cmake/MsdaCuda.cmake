@@ -5,7 +5,7 @@ if(NOT MSDA_CUDA MATCHES "^(AUTO|ON|OFF)$")
   message(FATAL_ERROR "MSDA_CUDA is '${MSDA_CUDA}'; allowed are AUTO, ON and OFF")
 endif()
 
-# What tools/setup installed is taken where the machine has no CUDA compiler of its own that is new enough.
+# The compiler that tools/setup installed is used where the machine has none that is new enough.
 function(msda_find_cuda_compiler)
   if(CMAKE_CUDA_COMPILER OR DEFINED ENV{CUDACXX})
     return()
@@ -31,7 +31,7 @@ else()
   include(CheckLanguage)
   check_language(CUDA)
   if(CMAKE_CUDA_COMPILER)
-    # Each kernel says what it is compiled for; this is for CMake's own checks.
+    # For CMake's own checks; each kernel has architectures of its own.
     if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
       set(CMAKE_CUDA_ARCHITECTURES 90)
     endif()

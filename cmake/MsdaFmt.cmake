@@ -1,6 +1,6 @@
-# msda_fmt: {fmt}, whose library is not needed at run time. Its functions are compiled in one file, which
-# what is linked from objects must name: msda_fmt among its libraries. GCC alone has the option that
-# keeps functions which nothing in that file calls; with others every file compiles what it uses.
+# msda_fmt: {fmt} without its run-time library. One file compiles its functions; every target that links objects
+# lists msda_fmt among its libraries. Only GCC has the option that emits functions which the file does not call;
+# with other compilers each file compiles the functions that it uses.
 find_package(fmt REQUIRED)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   add_library(msda_fmt OBJECT "${PROJECT_SOURCE_DIR}/src/fmt_functions.cpp")

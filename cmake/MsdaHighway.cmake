@@ -1,5 +1,5 @@
-# hwy::hwy: Highway as the machine has it or, where MSDA_HIGHWAY_SOURCE names its sources, compiled into
-# libmsda.so and libmsda.a, whose users then need nothing of it.
+# hwy::hwy: the installed Highway or, where MSDA_HIGHWAY_SOURCE names its sources, a Highway that is compiled into
+# libmsda.so and libmsda.a, so that their users do not need one.
 set(MSDA_HIGHWAY_SOURCE "" CACHE PATH "Sources of Highway to compile into the library; empty: the installed Highway")
 if(NOT MSDA_HIGHWAY_SOURCE)
   set(MSDA_NEEDS_HIGHWAY 1) # a user of libmsda.a does

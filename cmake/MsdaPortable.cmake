@@ -1,5 +1,5 @@
-# With MSDA_PORTABLE the shared library and the command hold the C++ library and GCC's, and need of glibc only
-# what its oldest supported versions have.
+# With MSDA_PORTABLE the shared library and the command contain the C++ and GCC run-time libraries, and need only
+# symbols of glibc's oldest supported versions.
 option(MSDA_PORTABLE "Link libstdc++ statically and use old versions of glibc's functions" OFF)
 
 function(msda_make_portable target)

@@ -1,4 +1,4 @@
-# How everything here is compiled and linked.
+# Options that every target is compiled and linked with.
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Debug, Release, RelWithDebInfo or MinSizeRel" FORCE)
 endif()
@@ -17,11 +17,11 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 add_library(msda_settings INTERFACE)
 target_compile_features(msda_settings INTERFACE c_std_99 cxx_std_20)
 # -ffp-contract=off: a result must not depend on where a compiler finds a fused multiply-add to use.
-# -ffile-prefix-map: the same objects wherever the source and the build folder lie, from a compiler cache or not.
+# -ffile-prefix-map: objects do not depend on where the source and build folders lie, nor on a compiler cache.
 set(prefix_maps "-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=" "-ffile-prefix-map=${PROJECT_BINARY_DIR}/=")
-# A compiler cache that every clone shares: paths count from the source folder, so the one of the prefix map
-# has to as well, and a compiler is known by its content. Set here and not in the environment, so that
-# whoever builds in this folder gives the same commands. A Python wheel's build counts as ours.
+# All clones share one compiler cache: paths are relative to the source folder, that of the prefix map too, and
+# compilers are identified by their content. This is set here and not in the environment, so that every build in
+# this folder runs the same commands. It holds for the build of a Python wheel as well.
 if((PROJECT_IS_TOP_LEVEL OR DEFINED SKBUILD) AND CMAKE_CXX_COMPILER_LAUNCHER STREQUAL "ccache")
   cmake_path(RELATIVE_PATH PROJECT_SOURCE_DIR BASE_DIRECTORY "${CMAKE_BINARY_DIR}"
     OUTPUT_VARIABLE source_prefix)
@@ -44,8 +44,7 @@ if(MSDA_SANITIZE)
   target_link_options(msda_settings INTERFACE -fsanitize=${MSDA_SANITIZE})
 endif()
 
-# The names that the compiler makes up for a file depend on the file's path alone, so that two builds
-# give the same bits.
+# The compiler derives names of local symbols from the file's path alone, so that two builds have the same bits.
 function(msda_seed_objects target)
   if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     return()
@@ -58,7 +57,7 @@ function(msda_seed_objects target)
   endforeach()
 endfunction()
 
-# Only what the version script names leaves the shared library, and nothing is left undefined in it.
+# The shared library exports what the version script names and has no undefined symbols.
 function(msda_restrict_exports target version_script)
   set(script "${PROJECT_SOURCE_DIR}/${version_script}")
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${script}")
