@@ -123,10 +123,11 @@ impl Calls {
             }
         }
         if let Some(scale) = inputs.value_scale {
-            if shapes.value_dtype != Dtype::F8E4M3 {
+            if shapes.value_dtype != Dtype::SCALED {
                 return Err(Error::invalid(format!(
-                    "value_scale is given with values of {:?}: only F8E4M3 has a scale",
-                    shapes.value_dtype
+                    "value_scale is given with values of {:?}: only {:?} has a scale",
+                    shapes.value_dtype,
+                    Dtype::SCALED
                 )));
             }
             tensors.value_scale = scale.checked("value_scale", shapes.value_scale)?.cast();

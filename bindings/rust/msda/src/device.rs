@@ -4,21 +4,16 @@ use std::fmt;
 use std::sync::Arc;
 
 use cudarc::driver::{
-    CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut, DeviceRepr,
-    DeviceSlice as _, DriverError, SyncOnDrop, ValidAsZeroBits,
+    CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut, DeviceSlice as _,
+    DriverError, SyncOnDrop,
 };
 use msda_sys as sys;
 
 use crate::calls::Memory;
-use crate::element::{Element, F8E4M3};
+use crate::element::Element;
 use crate::error::{Error, Result, Status};
 use crate::plan::Plan;
 use crate::tensors::{Form, Gradients, Inputs, Slice, SliceMut};
-
-// SAFETY: one byte, of which every value is valid.
-unsafe impl DeviceRepr for F8E4M3 {}
-// SAFETY: as above.
-unsafe impl ValidAsZeroBits for F8E4M3 {}
 
 trait Read {
     fn context_ordinal(&self) -> usize;

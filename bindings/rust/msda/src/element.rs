@@ -14,6 +14,9 @@ pub enum Dtype {
 }
 
 impl Dtype {
+    /// The type that is stored divided by a scale, which a call passes.
+    pub(crate) const SCALED: Dtype = Dtype::F8E4M3;
+
     /// What `NONE` stands for: the type of coordinates and weights that go with values of this one.
     pub(crate) fn default_of_points(self) -> Dtype {
         if self == Dtype::F64 {
@@ -24,7 +27,7 @@ impl Dtype {
     }
     /// What `NONE` stands for: the type of outputs and gradients that go with values of this one.
     pub(crate) fn default_of_results(self) -> Dtype {
-        if self == Dtype::F8E4M3 {
+        if self == Dtype::SCALED {
             Dtype::F32
         } else {
             self
@@ -36,6 +39,17 @@ impl Dtype {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct F8E4M3(pub u8);
+
+#[cfg(feature = "cudarc")]
+mod on_devices {
+    use super::F8E4M3;
+    use cudarc::driver::{DeviceRepr, ValidAsZeroBits};
+
+    // SAFETY: one byte, of which every value is valid.
+    unsafe impl DeviceRepr for F8E4M3 {}
+    // SAFETY: as above.
+    unsafe impl ValidAsZeroBits for F8E4M3 {}
+}
 
 mod sealed {
     pub trait Sealed {}

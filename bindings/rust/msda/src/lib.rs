@@ -56,7 +56,7 @@ mod tensors;
 pub use cudarc;
 #[cfg(feature = "cudarc")]
 pub use device::{DeviceSlice, DeviceSliceMut, DeviceWorkspace};
-pub use element::{Dtype, Element, F8E4M3};
+pub use element::*;
 pub use error::{Error, Result, Status};
 pub use half::{bf16, f16};
 pub use handle::{build_info, version, Handle, Kernel};

@@ -166,7 +166,7 @@ impl<S> Inputs<S> {
         Inputs { reference: Some(reference.into()), ..Inputs::sampled(value, offset, logit) }
     }
 
-    /// \[M\] numbers in float32: what the stored [`F8E4M3`](crate::F8E4M3) values of each head are multiplied by.
+    /// \[M\] numbers in float32: what the stored 8-bit values of each head are multiplied by.
     pub fn value_scale(mut self, scale: impl Into<S>) -> Self {
         self.value_scale = Some(scale.into());
         self
