@@ -100,8 +100,8 @@ Models all_models() {
 }
 
 msda_dtype dtype_named(std::string const& name) {
-  for (msda_dtype const dtype : {MSDA_F64, MSDA_F32, MSDA_F16, MSDA_BF16, MSDA_F8_E4M3}) {
-    if (dtype_name(dtype) == name) return dtype;
+  for (DtypeInfo const& info : kDtypes) {
+    if (info.name == name) return info.dtype;
   }
   throw std::runtime_error(fmt::format("'{}' is no dtype", name));
 }

@@ -35,14 +35,15 @@ void check_one_of(std::string_view field, std::int64_t value,
   invalid("problem.{} is {}: must be one of {}", field, value, list);
 }
 
-// The dtype, with NONE replaced by `otherwise`; both must be in `allowed`.
+// The dtype, with NONE replaced by `otherwise`.
 msda_dtype resolve_dtype(std::string_view field, msda_dtype dtype, msda_dtype otherwise,
-                         std::initializer_list<msda_dtype> allowed) {
+                         bool may_be_scaled = false) {
   msda_dtype const resolved = dtype == MSDA_DTYPE_NONE ? otherwise : dtype;
-  if (std::find(allowed.begin(), allowed.end(), resolved) != allowed.end()) return resolved;
   std::string list;
-  for (msda_dtype const choice : allowed) {
-    list += fmt::format("{}{} ({})", list.empty() ? "" : ", ", choice, dtype_name(choice));
+  for (DtypeInfo const& choice : kDtypes) {
+    if (choice.is_scaled && !may_be_scaled) continue;
+    if (choice.dtype == resolved) return resolved;
+    list += fmt::format("{}{} ({})", list.empty() ? "" : ", ", choice.dtype, choice.name);
   }
   invalid("problem.{} is {} ({}): must be one of {}", field, dtype, dtype_name(dtype), list);
 }
@@ -76,17 +77,13 @@ void read_scalars(msda_problem const& in, Problem& out) {
 }
 
 void read_dtypes(msda_problem const& in, Problem& out) {
-  std::initializer_list<msda_dtype> const all_dtypes = {MSDA_F32, MSDA_F16, MSDA_BF16, MSDA_F8_E4M3,
-                                                        MSDA_F64};
-  std::initializer_list<msda_dtype> const wide_dtypes = {MSDA_F32, MSDA_F16, MSDA_BF16, MSDA_F64};
-  out.value_dtype = resolve_dtype("value_dtype", in.value_dtype, MSDA_DTYPE_NONE, all_dtypes);
-  msda_dtype const like_value = out.value_dtype == MSDA_F8_E4M3 ? MSDA_F32 : out.value_dtype;
-  msda_dtype const sampling = out.value_dtype == MSDA_F64 ? MSDA_F64 : MSDA_F32;
-  out.coord_dtype = resolve_dtype("coord_dtype", in.coord_dtype, sampling, wide_dtypes);
-  out.weight_dtype = resolve_dtype("weight_dtype", in.weight_dtype, sampling, wide_dtypes);
-  out.output_dtype = resolve_dtype("output_dtype", in.output_dtype, like_value, wide_dtypes);
-  out.grad_value_dtype =
-      resolve_dtype("grad_value_dtype", in.grad_value_dtype, like_value, wide_dtypes);
+  out.value_dtype = resolve_dtype("value_dtype", in.value_dtype, MSDA_DTYPE_NONE, true);
+  msda_dtype const results = default_result_dtype(out.value_dtype);
+  msda_dtype const points = default_point_dtype(out.value_dtype);
+  out.coord_dtype = resolve_dtype("coord_dtype", in.coord_dtype, points);
+  out.weight_dtype = resolve_dtype("weight_dtype", in.weight_dtype, points);
+  out.output_dtype = resolve_dtype("output_dtype", in.output_dtype, results);
+  out.grad_value_dtype = resolve_dtype("grad_value_dtype", in.grad_value_dtype, results);
 }
 
 void read_levels(msda_problem const& in, Problem& out) {

@@ -94,7 +94,7 @@ CallRules::CallRules(Problem const& problem, std::size_t workspace_bytes, Device
   add_input(is_fused_, Tensor::kReference);
   add_input(is_fused_, Tensor::kOffset);
   add_input(is_fused_, Tensor::kLogit);
-  add(value_dtype_ == MSDA_F8_E4M3, Tensor::kValueScale, false, true);
+  add(is_scaled(value_dtype_), Tensor::kValueScale, false, true);
   add(is_forward, Tensor::kOutput, true, false);
   add_input(is_backward_, Tensor::kGradOutput);
   add_gradient(true, Tensor::kGradValue);
@@ -111,10 +111,13 @@ Call CallRules::check(const msda_tensors* tensors, msda_stream stream) const {
   if (on_cpu() && stream != nullptr) {
     invalid("stream is {}: must be NULL on a CPU handle", static_cast<void*>(stream));
   }
-  if (t.value_scale != nullptr && value_dtype_ != MSDA_F8_E4M3) {
-    invalid(
-        "tensors.value_scale is {}: must be NULL, value_dtype is {} and only F8_E4M3 has a scale",
-        static_cast<const void*>(t.value_scale), dtype_name(value_dtype_));
+  if (t.value_scale != nullptr && !is_scaled(value_dtype_)) {
+    std::string scaled;
+    for (DtypeInfo const& info : kDtypes) {
+      if (info.is_scaled) scaled += fmt::format("{}{}", scaled.empty() ? "" : " or ", info.name);
+    }
+    invalid("tensors.value_scale is {}: must be NULL, value_dtype is {} and only {} has a scale",
+            static_cast<const void*>(t.value_scale), dtype_name(value_dtype_), scaled);
   }
   if (is_backward_) check_gradients_asked(is_fused_, t);
 

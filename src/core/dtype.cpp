@@ -80,41 +80,6 @@ void put(void* array, std::int64_t index, T value) {
 
 }  // namespace
 
-std::int64_t dtype_bytes(msda_dtype dtype) {
-  switch (dtype) {
-    case MSDA_F64:
-      return 8;
-    case MSDA_F32:
-      return 4;
-    case MSDA_F16:
-    case MSDA_BF16:
-      return 2;
-    case MSDA_F8_E4M3:
-      return 1;
-    default:
-      return 0;
-  }
-}
-
-std::string_view dtype_name(msda_dtype dtype) {
-  switch (dtype) {
-    case MSDA_DTYPE_NONE:
-      return "NONE";
-    case MSDA_F64:
-      return "F64";
-    case MSDA_F32:
-      return "F32";
-    case MSDA_F16:
-      return "F16";
-    case MSDA_BF16:
-      return "BF16";
-    case MSDA_F8_E4M3:
-      return "F8_E4M3";
-    default:
-      return "unknown";
-  }
-}
-
 double load_element(msda_dtype dtype, const void* array, std::int64_t index) {
   switch (dtype) {
     case MSDA_F32:

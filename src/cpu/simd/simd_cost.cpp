@@ -11,7 +11,7 @@ namespace {
 
 double convert_ns(Costs const& costs, msda_dtype dtype) {
   if (dtype == MSDA_F16) return costs.convert_f16_ns;
-  return dtype == MSDA_F8_E4M3 ? costs.convert_f8_ns : 0.0;
+  return dtype_bytes(dtype) == 1 ? costs.convert_f8_ns : 0.0;
 }
 
 double line_ns(Costs const& costs, double value_bytes, bool local) {

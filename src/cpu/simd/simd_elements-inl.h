@@ -36,9 +36,6 @@ struct F16 {
 struct Bf16 {
   std::uint16_t bits;
 };
-struct F8 {
-  std::uint8_t bits;
-};
 
 // ---- loads: as many elements as D has lanes
 
@@ -80,26 +77,8 @@ HWY_INLINE hn::Vec<D> load(D d, const F16* p) {
   return promote_f16(d, hn::LoadU(hn::Rebind<std::uint16_t, D>(), &p->bits));
 }
 
-// 8-bit values go through binary16, which has one more exponent bit and seven more of mantissa:
-// shifted into place they are binary16 numbers 2^8 times too small. The sum of a row makes up for
-// it.
+// What 8-bit values are loaded in units of.
 inline constexpr float kF8Unit = 0x1p8f;
-
-template <class D>
-HWY_INLINE hn::Vec<D> load(D d, const F8* p) {
-  const hn::Rebind<std::uint8_t, D> d8;
-  const hn::Rebind<std::int16_t, D> d16;
-  auto const bits = hn::ShiftLeft<8>(hn::PromoteTo(d16, hn::LoadU(d8, &p->bits)));
-  // s m6..m0 0 0 0 0 0 0 0 0 becomes s 0 m6..m0 0 0 0 0 0 0 0: the arithmetic shift doubles the
-  // sign.
-  auto const half =
-      hn::And(hn::ShiftRight<1>(bits), hn::Set(d16, static_cast<std::int16_t>(0xBFFF)));
-  auto const all_ones = hn::Set(d16, 0x3F80);
-  auto const is_nan = hn::VecFromMask(d16, hn::Eq(hn::And(half, all_ones), all_ones));
-  auto const quiet_nan = hn::And(is_nan, hn::Set(d16, 0x7E00));
-  return promote_f16(d,
-                     hn::BitCast(hn::RebindToUnsigned<decltype(d16)>(), hn::Or(half, quiet_nan)));
-}
 
 // The first `count` lanes from memory, the others zero.
 template <class D>

@@ -70,9 +70,8 @@ struct HeadSource {
 // Locates points [first, first + count) of query q.
 Locate choose_locate(Problem const& problem);
 // Computes the rows of queries [first, last).
-Gather choose_gather_f32(Problem const& problem);
-Gather choose_gather_f16(Problem const& problem);
-Gather choose_gather_bf16(Problem const& problem);
-Gather choose_gather_f8(Problem const& problem);
+#define MSDA_VARIANT(type, dtype, revision) Gather choose_gather_##type(Problem const& problem);
+#include "cpu/simd/variants.inc"
+#undef MSDA_VARIANT
 
 }  // namespace msda::simd
