@@ -321,7 +321,7 @@ class FolderCase {
     if (row.dtype == &ProblemShape::output_dtype) {
       msda_dtype const value = wanted_value_type(options_);
       msda_dtype const type = value == MSDA_DTYPE_NONE ? case_.arrays.at("value").type : value;
-      return {type == MSDA_F8_E4M3 ? MSDA_F32 : type};
+      return {default_result_dtype(type)};
     }
     return {MSDA_F32, MSDA_F16};
   }

@@ -45,17 +45,15 @@ void apply_scale(Array& value, Array const& scale, bool divide) {
   encode_elements(MSDA_F64, numbers, value.bytes);
 }
 
-// value_scale belongs to f8_e4m3 alone: conversion from or to another type applies it.
+// value_scale belongs to scaled types alone: conversion from or to another type applies it.
 void settle_scale(Case& input, msda_dtype wanted) {
   auto const scale = input.arrays.find("value_scale");
   if (scale == input.arrays.end()) return;
   Array& value = input.arrays.at("value");
-  if (value.type == MSDA_F8_E4M3 && wanted != MSDA_F8_E4M3) {
-    apply_scale(value, scale->second, false);
-  } else if (value.type != MSDA_F8_E4M3 && wanted == MSDA_F8_E4M3) {
-    apply_scale(value, scale->second, true);
+  if (is_scaled(value.type) != is_scaled(wanted)) {
+    apply_scale(value, scale->second, is_scaled(wanted));
   }
-  if (wanted != MSDA_F8_E4M3) input.arrays.erase(scale);
+  if (!is_scaled(wanted)) input.arrays.erase(scale);
 }
 
 }  // namespace

@@ -15,6 +15,7 @@ struct Format {
   msda_dtype type;
   std::string_view name;
   int bytes;
+  bool is_numpys;
   int mantissa_bits;
   int min_exponent;  // of a normal number
   int bias;
@@ -24,11 +25,11 @@ struct Format {
 };
 
 constexpr std::array<Format, 5> kFormats = {{
-    {MSDA_F64, "f64", 8, 52, -1022, 1023, 0, 0, 0},
-    {MSDA_F32, "f32", 4, 23, -126, 127, 0, 0, 0},
-    {MSDA_F16, "f16", 2, 10, -14, 15, 0x7BFF, 0x7C00, 0x7E00},
-    {MSDA_BF16, "bf16", 2, 7, -126, 127, 0x7F7F, 0x7F80, 0x7FC0},
-    {MSDA_F8_E4M3, "f8_e4m3", 1, 3, -6, 7, 0x7E, 0x7F, 0x7F},
+    {MSDA_F64, "f64", 8, true, 52, -1022, 1023, 0, 0, 0},
+    {MSDA_F32, "f32", 4, true, 23, -126, 127, 0, 0, 0},
+    {MSDA_F16, "f16", 2, true, 10, -14, 15, 0x7BFF, 0x7C00, 0x7E00},
+    {MSDA_BF16, "bf16", 2, false, 7, -126, 127, 0x7F7F, 0x7F80, 0x7FC0},
+    {MSDA_F8_E4M3, "f8_e4m3", 1, false, 3, -6, 7, 0x7E, 0x7F, 0x7F},
 }};
 
 Format const& format_of(msda_dtype type) {
@@ -99,16 +100,26 @@ std::optional<msda_dtype> type_from_name(std::string_view name) {
   return found == kFormats.end() ? std::nullopt : std::optional(found->type);
 }
 
-std::string type_name_list() {
-  std::string list;
-  for (std::size_t i = 0; i < kFormats.size(); ++i) {
-    if (i > 0) list += i + 1 == kFormats.size() ? " or " : ", ";
-    list += kFormats[i].name;
+std::string type_name_list(bool with_scaled) {
+  std::string list, last;
+  for (Format const& format : kFormats) {
+    if (is_scaled(format.type) && !with_scaled) continue;
+    if (!last.empty()) list += (list.empty() ? "" : ", ") + last;
+    last = format.name;
   }
-  return list;
+  return list + " or " + last;
 }
 
 std::size_t type_bytes(msda_dtype type) { return static_cast<std::size_t>(format_of(type).bytes); }
+
+bool is_numpy_type(msda_dtype type) { return format_of(type).is_numpys; }
+
+msda_dtype type_of_width(std::size_t bytes, bool is_numpys) {
+  for (Format const& format : kFormats) {
+    if (type_bytes(format.type) == bytes && format.is_numpys == is_numpys) return format.type;
+  }
+  return MSDA_DTYPE_NONE;
+}
 
 double unit_roundoff(msda_dtype type) {
   return std::ldexp(1.0, -format_of(type).mantissa_bits - 1);

@@ -1,6 +1,7 @@
 // Element types as the command's user sees them: names, sizes, and conversion between them.
 #pragma once
 
+#include "core/dtype.h"
 #include "core/numbers.h"
 
 #include <msda.h>
@@ -20,10 +21,14 @@ namespace msda::lab {
 // "f64", "f32", "f16", "bf16", "f8_e4m3".
 std::string_view type_name(msda_dtype type);
 std::optional<msda_dtype> type_from_name(std::string_view name);
-// "f64, f32, f16, bf16 or f8_e4m3", for messages.
-std::string type_name_list();
+// "f64, f32, f16, bf16 or f8_e4m3", for messages; without types that value alone can have.
+std::string type_name_list(bool with_scaled = true);
 
 std::size_t type_bytes(msda_dtype type);
+// Whether it is a type of numpy's own; ml_dtypes saves its types as raw bytes.
+bool is_numpy_type(msda_dtype type);
+// The one with elements of so many bytes; NONE where there is none.
+msda_dtype type_of_width(std::size_t bytes, bool is_numpys);
 
 // The distance of 1 and the next larger number, halved: the relative error of one rounding.
 double unit_roundoff(msda_dtype type);

@@ -180,8 +180,7 @@ StoredArray parse_npy(std::vector<std::byte> file, std::string_view name) {
 }
 
 std::string npy_descr(msda_dtype type) {
-  bool const is_numpy_type = type != MSDA_BF16 && type != MSDA_F8_E4M3;
-  return fmt::format("<{}{}", is_numpy_type ? 'f' : 'V', type_bytes(type));
+  return fmt::format("<{}{}", is_numpy_type(type) ? 'f' : 'V', type_bytes(type));
 }
 
 std::string npy_header(std::string_view descr, Shape const& shape) {

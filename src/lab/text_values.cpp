@@ -92,7 +92,7 @@ msda_dtype parse_type(std::string const& text) {
 
 msda_dtype parse_wide_type(std::string const& text) {
   auto const type = type_from_name(text);
-  if (!type || *type == MSDA_F8_E4M3) bad_input("must be f64, f32, f16 or bf16");
+  if (!type || is_scaled(*type)) bad_input("must be {}", type_name_list(false));
   return *type;
 }
 

@@ -18,7 +18,7 @@ double parse_seconds(std::string const& text);
 double parse_budget(std::string const& text);  // more than 0
 bool parse_bool(std::string const& text);
 msda_dtype parse_type(std::string const& text);
-msda_dtype parse_wide_type(std::string const& text);  // all but f8_e4m3
+msda_dtype parse_wide_type(std::string const& text);  // all but scaled types
 // "92x160,46x80" to [L][2] = (H, W).
 std::vector<std::int32_t> parse_levels(std::string const& text);
 // "4" or "3,6,3".
