@@ -52,7 +52,7 @@ __device__ __forceinline__ __half2 half2_of(std::uint32_t bits) {
   return pair;
 }
 
-// Element `index` of an array whose type is known at run time; F8_E4M3 is for values alone.
+// Element `index` of an array whose type is known at run time; scaled types are values' alone.
 template <typename Real>
 __device__ __forceinline__ Real load_element(msda_dtype dtype, const void* array,
                                              std::int64_t index) {

@@ -8,23 +8,19 @@
 
 namespace msda {
 
-enum class ValueType { f64, f32, f16, bf16, f8 };
+enum class ValueType : msda_dtype {
+  f64 = MSDA_F64,
+  f32 = MSDA_F32,
+  f16 = MSDA_F16,
+  bf16 = MSDA_BF16,
+  f8 = MSDA_F8_E4M3,
+};
 
-constexpr msda_dtype dtype_of(ValueType type) {
-  switch (type) {
-    case ValueType::f64:
-      return MSDA_F64;
-    case ValueType::f32:
-      return MSDA_F32;
-    case ValueType::f16:
-      return MSDA_F16;
-    case ValueType::bf16:
-      return MSDA_BF16;
-    case ValueType::f8:
-      return MSDA_F8_E4M3;
-  }
-  return MSDA_DTYPE_NONE;
-}
+constexpr msda_dtype dtype_of(ValueType type) { return static_cast<msda_dtype>(type); }
+
+// Stored divided by value_scale, as core/dtype.h says too; device code cannot include that.
+template <ValueType kType>
+inline constexpr bool kIsScaled = kType == ValueType::f8;
 
 // The last compute capability, times ten, that code for an architecture runs on: 90 for "90a", 109
 // for "100f"; `otherwise` for "90", which runs on later ones too.

@@ -85,9 +85,9 @@ double work_ns(Costs const& costs, Entry const& entry, Problem const& problem) {
   auto const bytes = static_cast<std::int32_t>(dtype_bytes(problem.value_dtype));
   double const lanes = std::max(1.0, D / channels_of_vec(bytes));
   double const points = points_of(problem) * std::max(costs.point_ns, costs.point_lane_ns * lanes);
-  double const f8 = problem.value_dtype == MSDA_F8_E4M3 ? costs.f8_factor : 1.0;
-  return f8 * (points * (entry.points == pany ? costs.any_points_factor : 1.0) +
-               rows_of(problem) * (costs.row_ns + costs.row_lane_ns * lanes));
+  double const conversion = bytes == 1 ? costs.f8_factor : 1.0;
+  return conversion * (points * (entry.points == pany ? costs.any_points_factor : 1.0) +
+                       rows_of(problem) * (costs.row_ns + costs.row_lane_ns * lanes));
 }
 
 }  // namespace

@@ -73,7 +73,7 @@ __device__ auto forward_element(Params const& p, Row<Real> const& row, std::int6
       sum += static_cast<Sum>(row.weight(p, k)) * sample;
     }
   }
-  return kType == ValueType::f8 ? sum * p.scale_of(row.m) : sum;
+  return kIsScaled<kType> ? sum * p.scale_of(row.m) : sum;
 }
 
 template <ValueType kType, typename Real>

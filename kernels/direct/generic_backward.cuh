@@ -45,7 +45,7 @@ __device__ auto point_grad(Params const& p, Row<Real> const& row, LevelParams co
     grad.y += g * ((one - fx) * (v[2] - v[0]) + fx * (v[3] - v[1]));
     grad.weight += g * sample;
   }
-  Sum const scale = kType == ValueType::f8 ? p.scale_of(row.m) : one;
+  Sum const scale = kIsScaled<kType> ? p.scale_of(row.m) : one;
   return PointGrad<Sum>{warp_sum(grad.x) * scale, warp_sum(grad.y) * scale,
                         warp_sum(grad.weight) * scale, true};
 }
@@ -255,7 +255,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     std::int64_t const first = job % bands.count * bands.tokens;
     std::int64_t const m = job / bands.count % M;
     std::int64_t const b = job / bands.count / M;
-    Sum const scale = kType == ValueType::f8 ? p.scale_of(m) : 1.0f;
+    Sum const scale = kIsScaled<kType> ? p.scale_of(m) : 1.0f;
     for (std::int64_t base = 0; base < points; base += kWarp) {
       std::int64_t const i = base + lane_index();
       Scatter<Sum> mine{{-1, -1, -1, -1}, {}, 0};

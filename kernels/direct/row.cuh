@@ -319,7 +319,7 @@ class RowGather {
       float scaled[Config::kChannels];
 #pragma unroll
       for (int c = 0; c < Config::kChannels; ++c) {
-        scaled[c] = Config::kType == ValueType::f8 ? sum_[n][c] * p_.scale_of(slot_.m) : sum_[n][c];
+        scaled[c] = kIsScaled<Config::kType> ? sum_[n][c] * p_.scale_of(slot_.m) : sum_[n][c];
       }
       store_vec<Config>(p_.output_dtype, p_.output, first + channel, scaled, Config::kAligned);
     }

@@ -217,13 +217,13 @@ Rates rates_of(Costs const& c, Entry const& entry, Problem const& problem) {
 
 // On the work of a job.
 double factor_of(Costs const& costs, Entry const& entry, Problem const& problem) {
-  double const f8 = problem.value_dtype != MSDA_F8_E4M3 ? 1.0
-                    : has_fp16_sums(entry.spread)       ? costs.f8_fp16_sums_factor
-                                                        : costs.f8_factor;
+  double const conversion = element_bytes(problem) != 1   ? 1.0
+                            : has_fp16_sums(entry.spread) ? costs.f8_fp16_sums_factor
+                                                          : costs.f8_factor;
   double const points = entry.points == pfew   ? rates_of(costs, entry, problem).few
                         : entry.points == pany ? costs.any_points_factor
                                                : 1.0;
-  return f8 * points * (needs_exact_path(problem) ? costs.exact_factor : 1.0);
+  return conversion * points * (needs_exact_path(problem) ? costs.exact_factor : 1.0);
 }
 
 }  // namespace

@@ -110,7 +110,7 @@ class RowSums {
       float scaled[Config::kChannels];
 #pragma unroll
       for (int c = 0; c < Config::kChannels; ++c) {
-        scaled[c] = Config::kType == ValueType::f8 ? sum_[n][c] * p.scale_of(row.m) : sum_[n][c];
+        scaled[c] = kIsScaled<Config::kType> ? sum_[n][c] * p.scale_of(row.m) : sum_[n][c];
       }
       store_vec<Config>(
           p.output_dtype, p.output,

@@ -1,5 +1,7 @@
 #include "lab/forward_bound.h"
 
+#include "core/dtype.h"
+
 #include <algorithm>
 #include <cmath>
 #include <vector>

@@ -1,5 +1,6 @@
 #include "lab/problem_shape.h"
 
+#include "core/dtype.h"
 #include "core/join.h"
 #include "lab/element_type.h"
 #include "lab/input_error.h"
@@ -71,12 +72,10 @@ void ProblemShape::resolve_dtypes() {
   auto const resolve = [](msda_dtype& type, msda_dtype otherwise) {
     if (type == MSDA_DTYPE_NONE) type = otherwise;
   };
-  msda_dtype const like_value = value_dtype == MSDA_F8_E4M3 ? MSDA_F32 : value_dtype;
-  msda_dtype const sampling = value_dtype == MSDA_F64 ? MSDA_F64 : MSDA_F32;
-  resolve(coord_dtype, sampling);
-  resolve(weight_dtype, sampling);
-  resolve(output_dtype, like_value);
-  resolve(grad_value_dtype, like_value);
+  resolve(coord_dtype, default_point_dtype(value_dtype));
+  resolve(weight_dtype, default_point_dtype(value_dtype));
+  resolve(output_dtype, default_result_dtype(value_dtype));
+  resolve(grad_value_dtype, default_result_dtype(value_dtype));
 }
 
 void ProblemShape::set_dtypes(msda_dtype value) {

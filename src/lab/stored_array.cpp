@@ -1,5 +1,6 @@
 #include "lab/stored_array.h"
 
+#include "lab/element_type.h"
 #include "lab/input_error.h"
 
 #include <cstring>
@@ -23,21 +24,13 @@ std::vector<std::int64_t> widen(StoredArray const& array, std::string const& lab
   return values;
 }
 
-msda_dtype float_of_width(std::size_t bytes) {
-  return bytes == 8 ? MSDA_F64 : bytes == 4 ? MSDA_F32 : bytes == 2 ? MSDA_F16 : MSDA_DTYPE_NONE;
-}
-
 // The type of the elements, or NONE where the file does not say it and nobody else does.
 msda_dtype stored_type(StoredArray const& array, TypeWish const& wish) {
-  if (array.kind == 'f') return float_of_width(array.item_bytes);
+  if (array.kind == 'f') return type_of_width(array.item_bytes, true);
   bool const is_stated =
       wish.stored != MSDA_DTYPE_NONE && type_bytes(wish.stored) == array.item_bytes;
   // ml_dtypes saves its types as raw bytes.
-  if (array.kind == 'V' && !is_stated) {
-    return array.item_bytes == 2   ? MSDA_BF16
-           : array.item_bytes == 1 ? MSDA_F8_E4M3
-                                   : MSDA_DTYPE_NONE;
-  }
+  if (array.kind == 'V' && !is_stated) return type_of_width(array.item_bytes, false);
   bool const is_bits = array.kind == 'V' || array.kind == 'u';
   return is_bits && array.item_bytes <= 2 && is_stated ? wish.stored : MSDA_DTYPE_NONE;
 }
