@@ -41,7 +41,7 @@ struct Params {
                              // pixels, or in units of half a box over P
   const void* weight;        // [B][Q][M][K] weight_dtype; fused: logit
   const void* reference;     // fused: [B][Q][L][reference_dim] coord_dtype, 0..1 spans the map
-  const float* value_scale;  // [M] factors on F8 values, or null: 1
+  const float* value_scale;  // [M] factors on values of a scaled type, or null: 1
   void* output;              // [B][Q][M][D] output_dtype
   const void* grad_output;   // [B][Q][M][D] output_dtype
   // Gradients, each packed and of the shape and unit of its tensor, or null: not wanted.

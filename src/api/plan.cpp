@@ -5,7 +5,7 @@
 #include "api/structs.h"
 #include "core/cuda.h"
 #include "plan/blob.h"
-#include "plan/choose.h"
+#include "plan/kernel_choice.h"
 #include "plan/selector.h"
 
 #include <memory>

@@ -4,7 +4,7 @@
 #include "api/objects.h"
 #include "api/structs.h"
 #include "core/cuda.h"
-#include "plan/choose.h"
+#include "plan/kernel_choice.h"
 #include "plan/tune.h"
 
 #include <algorithm>

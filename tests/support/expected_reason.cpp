@@ -147,9 +147,7 @@ bool keeps_sm_limit(std::string const& kernel_id) {
   return family_of(kernel_id) != "direct" || part_of(kernel_id, 3) == "dany";
 }
 
-bool is_for_gpu(std::string const& kernel_id) {
-  return part_of(kernel_id, 1) != "cpu";
-}
+bool is_for_gpu(std::string const& kernel_id) { return part_of(kernel_id, 1) != "cpu"; }
 
 bool does_backward(std::string const& kernel_id) {
   std::string const family = family_of(kernel_id);

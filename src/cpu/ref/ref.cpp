@@ -13,7 +13,8 @@ constexpr double kBackwardNsPerChannel = 6.0;
 constexpr double kNsPerPoint = 40.0;
 
 const Variant kVariants[] = {
-#define MSDA_VARIANT(target, revision) {.id = "ref." #target "@" #revision, .value_dtype = MSDA_DTYPE_NONE},
+#define MSDA_VARIANT(target, revision) \
+  {.id = "ref." #target "@" #revision, .value_dtype = MSDA_DTYPE_NONE},
 #include "cpu/ref/variants.inc"
 #undef MSDA_VARIANT
 };

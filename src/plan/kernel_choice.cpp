@@ -1,4 +1,4 @@
-#include "plan/choose.h"
+#include "plan/kernel_choice.h"
 
 #include "core/join.h"
 #include "core/status.h"
