@@ -9,8 +9,8 @@ namespace msda {
 
 class Arena {
  public:
-  static constexpr std::size_t kAlignment =
-      256;  // of the workspace and of every block taken from it
+  // Of the workspace and of every block taken from it.
+  static constexpr std::size_t kAlignment = 256;
 
   Arena() = default;                                // counting mode
   explicit Arena(std::byte* base) : base_(base) {}  // over real memory

@@ -1,5 +1,5 @@
 // The list of families that this program is linked with; corpus_test.cpp, which is linked in too,
-// runs all of them.
+// runs the last of them.
 
 #include "registry.h"
 #include "support/runner.h"

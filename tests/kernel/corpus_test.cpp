@@ -1,4 +1,5 @@
 // Every kernel on every case of tests/cases: right, or refused for the reason that is expected.
+// With MSDA_TEST_FAMILY, the kernels of that family alone.
 
 #include "support/case_file.h"
 #include "support/environment.h"
@@ -11,6 +12,10 @@
 
 #include <optional>
 #include <vector>
+
+#ifndef MSDA_TEST_FAMILY
+#define MSDA_TEST_FAMILY ""
+#endif
 
 using namespace msda::test;
 
@@ -61,6 +66,7 @@ void check_case(TestHandle const& handle, CorpusCase const& item, ProblemShape c
   }
   LazyProblem problem(item, shape);
   for (std::string const& id : kernel_ids(handle)) {
+    if (!id.starts_with(MSDA_TEST_FAMILY)) continue;
     for (std::int32_t const limit : limits) {
       if (limit != 0 && !keeps_sm_limit(id)) continue;
       CAPTURE(id);
