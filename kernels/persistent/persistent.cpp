@@ -12,32 +12,18 @@
 #include "kernels/common/row_limits.h"
 #include "kernels/common/work.h"
 #include "kernels/persistent/cached_levels.h"
+#include "kernels/persistent/entry.h"
 #include "kernels/persistent/persistent_costs.h"
 #include "kernels/persistent/query_order.h"
 #include "kernels/persistent/schedule.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 
 namespace msda::persistent {
 
-Divider divider(std::uint32_t divisor) {
-  auto const shift = static_cast<std::uint32_t>(std::bit_width(divisor - 1));
-  std::uint64_t const power = std::uint64_t{1} << (31 + shift);
-  return {divisor, static_cast<std::uint32_t>((power + divisor - 1) / divisor), shift};
-}
-
 namespace {
 
-// What the id says.
-struct Entry {
-  ValueType type;
-  Channels channels;
-  Points points;
-  Spread spread;
-  Kernels (*load)(KernelOptions);
-};
 constexpr VariantTable kTable({
 #define MSDA_VARIANT(type, channels, points, spread, revision, sm, architecture, ...)           \
   VariantRow<Entry>{                                                                            \
@@ -52,38 +38,6 @@ constexpr VariantTable kTable({
 });
 
 // ---- reject
-
-std::int64_t item_bytes(Problem const& problem) {
-  return problem.token_count * problem.value.row * dtype_bytes(problem.value_dtype);
-}
-
-double value_bytes(Problem const& problem) {
-  return static_cast<double>(item_bytes(problem)) * static_cast<double>(problem.batch);
-}
-
-std::int32_t element_bytes(Problem const& problem) {
-  return static_cast<std::int32_t>(dtype_bytes(problem.value_dtype));
-}
-
-bool is_grouped(Entry const& entry, Problem const& problem) {
-  return problem.head_count % heads_of_line(entry.channels, element_bytes(problem)) == 0;
-}
-
-Layout layout_for(Entry const& entry, Problem const& problem) {
-  return layout_of(entry.channels, element_bytes(problem), entry.spread,
-                   is_grouped(entry, problem));
-}
-
-struct Jobs {
-  std::int64_t of_group;
-  std::int64_t of_item;
-};
-
-Jobs jobs_of(Entry const& entry, Problem const& problem) {
-  Layout const layout = layout_for(entry, problem);
-  std::int64_t const of_group = (problem.query_count + layout.queries - 1) / layout.queries;
-  return {of_group, of_group * (problem.head_count / layout.heads)};
-}
 
 // Tokens, the bytes of a batch item's values and from one head to the next fit 32 bits; so do jobs
 // and points of all items.
@@ -121,16 +75,6 @@ bool batches_have_one_level(Problem const& problem) {
       problem.levels, [](Level const& level) { return level.point_count % kMaxOfBatch == 0; });
 }
 
-constexpr std::int64_t kExactTokens = 1 << 24;  // that float32 counts
-
-// Levels that the fast path cannot sum.
-bool needs_exact_path(Problem const& problem) {
-  return std::ranges::any_of(problem.levels, [](Level const& level) {
-    return level.width < 1 || level.height < 1 ||
-           level.row_tokens * (level.height + 2) >= kExactTokens;
-  });
-}
-
 bool levels_are_wide(Problem const& problem) {
   return std::ranges::all_of(
       problem.levels, [](Level const& level) { return level.width > 1 && level.height > 1; });
@@ -145,11 +89,6 @@ Heads known_heads(Entry const& entry, Problem const& problem) {
   return problem.head_count == heads_1   ? heads_1
          : problem.head_count == heads_8 ? heads_8
                                          : heads_any;
-}
-
-// Bytes of a pixel's channels of the heads of a group.
-std::int64_t group_bytes(Entry const& entry, Problem const& problem) {
-  return layout_for(entry, problem).heads * problem.head_dim * element_bytes(problem);
 }
 
 // Where levels are cached.
@@ -280,102 +219,6 @@ double cost(Variant const& variant, Problem const& problem, Device const& device
 // ---- workspace, prepare, launch
 
 void workspace(Variant const&, Problem const&, Device const&, Arena&) {}
-
-// Rounds in which the jobs are dealt, where there are enough: concurrent tiles are then neighbours
-// that share L2, and cheap and dear regions spread over the SMs. Where all regions cost alike each
-// block had better keep to one. More rounds where L2 would not hold the values that one reads.
-constexpr std::int64_t kMinTileJobs = 48;       // jobs
-constexpr std::int64_t kMinLargeTileJobs = 24;  // the same, where values are
-constexpr double kUsualRounds = 6;
-constexpr double kRoundBytes = 32e6;  // of values
-constexpr double kAlikeRoundBytes = 16e6;
-
-std::int64_t rounds_of(Problem const& problem, QueryOrder const& order, std::int64_t jobs,
-                       std::int64_t blocks) {
-  double const bytes = value_bytes(problem);
-  double const round_bytes = order.mixes_grids ? kAlikeRoundBytes : kRoundBytes;
-  double const usual = order.mixes_grids ? 1 : kUsualRounds;
-  double const most = std::clamp<double>(bytes / round_bytes, usual, kMaxRounds);
-  std::int64_t const least = blocks * (bytes > kRoundBytes ? kMinLargeTileJobs : kMinTileJobs);
-  return std::clamp<std::int64_t>(jobs / std::max<std::int64_t>(least, 1), 1,
-                                  static_cast<std::int64_t>(most));
-}
-
-ScheduleParams make_schedule(Entry const& entry, Problem const& problem, QueryOrder const& order,
-                             Device const& device) {
-  Jobs const each = jobs_of(entry, problem);
-  std::int64_t const jobs = each.of_item * problem.batch;
-  std::int64_t const blocks = std::min<std::int64_t>(device.sm_count, jobs);
-  std::int64_t const rounds = rounds_of(problem, order, jobs, blocks);
-  std::int64_t const dealt = std::max<std::int64_t>(blocks * rounds, 1);
-  auto const u32 = [](std::int64_t n) { return static_cast<std::uint32_t>(n); };
-  auto const at_least_one = [&](std::int64_t n) { return u32(std::max<std::int64_t>(n, 1)); };
-  ScheduleParams schedule{};
-  schedule.jobs = u32(jobs);
-  schedule.groups = divider(at_least_one(each.of_item / std::max<std::int64_t>(each.of_group, 1)));
-  schedule.group_jobs = divider(at_least_one(each.of_group));
-  schedule.tile_jobs = divider(at_least_one((jobs + dealt - 1) / dealt));
-  schedule.blocks = at_least_one(blocks);
-  schedule.rounds = u32(rounds);
-  schedule.rotation = u32(blocks / (rounds + 1) + 1);
-  schedule.visits = u32(problem.query_count);
-  schedule.heads = u32(problem.head_count);
-  schedule.points = u32(problem.point_total);
-  schedule.head_dim = u32(problem.head_dim);
-  std::int64_t const element = element_bytes(problem);
-  schedule.item_bytes = static_cast<std::uint64_t>(problem.value.batch * element);
-  schedule.head_bytes = u32(problem.value.head * element);
-  schedule.exact_only = needs_exact_path(problem);
-  std::int64_t const pixel_bytes = problem.value.row * element;
-  schedule.pixel_stride = u32(pixel_bytes / kVecBytes);
-  for (std::size_t l = 0; l < problem.levels.size(); ++l) {
-    Level const& level = problem.levels[l];
-    schedule.places[l] = {static_cast<float>(level.width), static_cast<float>(level.height),
-                          static_cast<float>(level.row_tokens),
-                          u32(level.origin * pixel_bytes / kVecBytes)};
-    schedule.column_stride[l] = level.width > 1 ? schedule.pixel_stride : 0;
-    schedule.row_stride[l] = level.height > 1 ? u32(level.row_tokens * pixel_bytes / kVecBytes) : 0;
-  }
-  return schedule;
-}
-
-// The same where levels are cached. Every round each block has a grid range, and a tile of each
-// group in it, for which it copies the group's levels. So a round reads no more values than L2
-// holds beside what streams through it.
-constexpr double kCachedRoundBytes = 28e6;
-constexpr std::int64_t kCopyingIndices = 12;  // jobs that could be done while levels are copied
-constexpr double kMinBusy = 0.95;             // blocks, for ranges that each are of one group
-
-void cache_levels_in(ScheduleParams& schedule, Entry const& entry, Problem const& problem) {
-  std::int64_t const pixel_bytes = group_bytes(entry, problem);
-  CachedLevels const cached = choose_cached_levels(problem, pixel_bytes);
-  auto const u32 = [](std::int64_t n) { return static_cast<std::uint32_t>(n); };
-  schedule.cached_levels = cached.levels;
-  schedule.shared_bytes = u32(cached.shared_bytes());
-  for (std::size_t l = 0; l < problem.levels.size(); ++l) {
-    if ((cached.levels >> l & 1) == 0) continue;
-    schedule.cached_bytes[l] = u32(cached.bytes[l]);
-    schedule.places[l].origin = u32(cached.begin[l] / kVecBytes);
-    schedule.row_stride[l] = u32(problem.levels[l].row_tokens * pixel_bytes / kVecBytes);
-  }
-  auto const rounds = static_cast<std::int64_t>(
-      std::clamp<double>(std::round(value_bytes(problem) / kCachedRoundBytes), 1, kMaxRounds));
-  std::int64_t const jobs = schedule.group_jobs.divisor;
-  std::int64_t const groups = std::max<std::int64_t>(schedule.groups.divisor * problem.batch,
-                                                     1);  // none is launched where B is 0
-  std::int64_t const ranges = schedule.blocks * rounds;
-  std::int64_t const of_group = std::min(ranges / groups, jobs);
-  std::int64_t group_indices = jobs + std::min(kCopyingIndices, jobs / 8);
-  std::int64_t grid_range = (group_indices * groups + ranges - 1) / ranges;
-  // Blocks that copy twice are late, so a few had better have nothing.
-  if (static_cast<double>(of_group * groups) >= kMinBusy * static_cast<double>(ranges)) {
-    grid_range = (jobs + of_group - 1) / of_group;
-    group_indices = grid_range * of_group;
-  }
-  schedule.group_indices = divider(u32(group_indices));
-  schedule.index_count = u32(group_indices * groups);
-  schedule.grid_range = u32(grid_range);
-}
 
 }  // namespace
 

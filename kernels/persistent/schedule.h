@@ -9,8 +9,17 @@
 
 namespace msda::persistent {
 
-// All of ScheduleParams but what a call's buffers say, and the order itself. The variant, one of
-// this family, takes the problem.
+struct Entry;
+
+// All of ScheduleParams but what a call's buffers say, the order itself and cached levels.
+ScheduleParams make_schedule(Entry const& entry, Problem const& problem, QueryOrder const& order,
+                             Device const& device);
+
+// Changes a schedule of make_schedule() to one with cached levels.
+void cache_levels_in(ScheduleParams& schedule, Entry const& entry, Problem const& problem);
+
+// The same with cached levels where the variant has them. The variant, one of this family, takes
+// the problem.
 ScheduleParams schedule_of(Variant const& variant, Problem const& problem, QueryOrder const& order,
                            Device const& device);
 
