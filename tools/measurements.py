@@ -62,6 +62,10 @@ def write_drawn(path: pathlib.Path, about: str, rows: list[dict]) -> None:
         writer.writerows(rows)
 
 
+# What msda_problem.point_locality says of the points of a pattern.
+LOCALITIES = {"uniform": "scattered", "local": "local"}
+
+
 def workload_list() -> list[dict]:
     return json.loads((ROOT / "bench/workloads.json").read_text())["workloads"]
 
@@ -83,6 +87,7 @@ def measured_problem(row: dict[str, str], workloads: dict[str, dict]) -> dict:
         work = workloads[row["workload"]]
         sizes = {name: work[name] for name in ("batch", "heads", "channels", "levels", "points", "queries")}
         sizes["query_hw"] = query_grids(work)
+        pattern = work["pattern"]
     else:
         sizes = {name: int(row[name]) for name in ("batch", "heads", "channels", "queries")}
         sizes["levels"] = [[int(n) for n in level.split("x")] for level in row["levels"].split()]
@@ -91,9 +96,12 @@ def measured_problem(row: dict[str, str], workloads: dict[str, dict]) -> dict:
             raise Refused(f"levels are {row['levels']!r}: must be heights and widths such as 92x160 46x80")
         if len(sizes["points"]) != len(sizes["levels"]):
             raise Refused(f"points are {row['points']!r}: must be a number for each of {len(sizes['levels'])} levels")
+        pattern = row["pattern"]
+    if pattern not in LOCALITIES:
+        raise Refused(f"pattern is {pattern!r}: must be {' or '.join(LOCALITIES)}")
     reference_dims = {"sampled": 0, "fused2": 2, "fused4": 4}
     if row["input_mode"] not in reference_dims:
         raise Refused(f"input_mode is {row['input_mode']!r}: must be sampled, fused2 or fused4")
     reference_dim = reference_dims[row["input_mode"]]
-    return sizes | {"reference_dim": reference_dim, "operation": row["operation"], "math_mode": row["math_mode"],
+    return sizes | {"point_locality": LOCALITIES[pattern], "reference_dim": reference_dim, "operation": row["operation"], "math_mode": row["math_mode"],
                     "value_dtype": row["value_dtype"].upper(), "coord_dtype": row["coord_dtype"].upper()}

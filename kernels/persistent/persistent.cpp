@@ -165,6 +165,41 @@ double factor_of(Costs const& costs, Entry const& entry, Problem const& problem)
   return conversion * points * (needs_exact_path(problem) ? costs.exact_factor : 1.0);
 }
 
+// Loads of scattered points that miss L1, for an SM. A level of a group is in L1 as far as it is
+// small beside L1; those that are cached never miss.
+double misses_us(Costs const& costs, Entry const& entry, Problem const& problem,
+                 Device const& device, CachedLevels const& cached) {
+  auto const number = [](std::int64_t n) { return static_cast<double>(n); };
+  double misses = 0;  // of a row
+  for (std::size_t l = 0; l < problem.levels.size(); ++l) {
+    if ((cached.levels >> l & 1) != 0) continue;
+    Level const& level = problem.levels[l];
+    double const bytes = number(level.height * level.width * group_bytes(entry, problem));
+    misses += number(level.point_count) * bytes / (bytes + costs.l1_bytes);
+  }
+  double const rows = number(problem.query_count * problem.head_count) * number(problem.batch);
+  double const miss_ns = costs.miss_ns + costs.miss_byte_ns * number(std::int64_t{entry.channels} *
+                                                                     element_bytes(problem));
+  return 1e-3 * rows / device.sm_count * misses * miss_ns;
+}
+
+// What cached levels change for scattered points, beside the same kernel without: fewer misses,
+// which overlap with the work, and copies of the levels.
+struct CachedCost {
+  double work_us, copies_us;
+};
+
+CachedCost cached_cost(Costs const& costs, Entry const& entry, Problem const& problem,
+                       Device const& device, double work_us) {
+  CachedLevels const cached = choose_cached_levels(problem, group_bytes(entry, problem));
+  double const before = std::hypot(work_us, misses_us(costs, entry, problem, device, {}));
+  double const after = std::hypot(work_us, misses_us(costs, entry, problem, device, cached));
+  double const groups = static_cast<double>(problem.batch) *
+                        static_cast<double>(problem.head_count) / layout_for(entry, problem).heads;
+  double const copies = static_cast<double>(cached_rounds(problem)) + groups / device.sm_count;
+  return {before > 0 ? work_us * after / before : 0, copies * costs.copy_us};
+}
+
 }  // namespace
 
 double predicted_us(Costs const& costs, Variant const& variant, Problem const& problem,
@@ -206,8 +241,11 @@ double predicted_us(Costs const& costs, Variant const& variant, Problem const& p
   double const waves = std::max(std::ceil(std::ceil(of_sm) / warps), 1.0);
   double const idle = waves - std::max(of_sm / warps, 1.0);
   double const late = costs.late_waits * idle / std::max(waves - 1, 1.0);
-  return rates.launch_us + rates.wait_us * number(waits) * (1 + late) +
-         std::max(work_us, forward_bytes(problem) / costs.bytes_per_us);
+  CachedCost const cost = problem.scattered() && caches_levels(entry.spread)
+                              ? cached_cost(costs, entry, problem, device, work_us)
+                              : CachedCost{work_us, 0};
+  return rates.launch_us + rates.wait_us * number(waits) * (1 + late) + cost.copies_us +
+         std::max(cost.work_us, forward_bytes(problem) / costs.bytes_per_us);
 }
 
 namespace {

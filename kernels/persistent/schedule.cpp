@@ -84,6 +84,11 @@ ScheduleParams make_schedule(Entry const& entry, Problem const& problem, QueryOr
   return schedule;
 }
 
+std::int64_t cached_rounds(Problem const& problem) {
+  return static_cast<std::int64_t>(
+      std::clamp<double>(std::round(value_bytes(problem) / kCachedRoundBytes), 1, kMaxRounds));
+}
+
 void cache_levels_in(ScheduleParams& schedule, Entry const& entry, Problem const& problem) {
   std::int64_t const pixel_bytes = group_bytes(entry, problem);
   CachedLevels const cached = choose_cached_levels(problem, pixel_bytes);
@@ -96,8 +101,7 @@ void cache_levels_in(ScheduleParams& schedule, Entry const& entry, Problem const
     schedule.places[l].origin = u32(cached.begin[l] / kVecBytes);
     schedule.row_stride[l] = u32(problem.levels[l].row_tokens * pixel_bytes / kVecBytes);
   }
-  auto const rounds = static_cast<std::int64_t>(
-      std::clamp<double>(std::round(value_bytes(problem) / kCachedRoundBytes), 1, kMaxRounds));
+  std::int64_t const rounds = cached_rounds(problem);
   std::int64_t const jobs = schedule.group_jobs.divisor;
   std::int64_t const groups = std::max<std::int64_t>(schedule.groups.divisor * problem.batch,
                                                      1);  // none is launched where B is 0

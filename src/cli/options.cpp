@@ -85,6 +85,14 @@ std::string parse_pattern(std::string const& text) {
   return text;
 }
 
+std::string parse_told_locality(std::string const& text) {
+  constexpr std::string_view kWords[] = {"unknown", "local", "scattered", kOfPattern};
+  if (std::ranges::find(kWords, text) == std::end(kWords)) {
+    bad_input("must be unknown, local, scattered or pattern");
+  }
+  return text;
+}
+
 bool parse_math(std::string const& text) {
   if (text != "accurate" && text != "fast") bad_input("must be accurate or fast");
   return text == "fast";
@@ -190,6 +198,11 @@ std::vector<OptionRow> compute_rows() {
        parse_names},
       {"math", kProblem, "MODE", "accurate, or fast: kernels may sum in 16 bits; default accurate",
        &Options::fast_math, parse_math},
+      {"point-locality", kProblem, "WORD",
+       "where points land, which the choice of a kernel takes into account:\n"
+       "local, scattered, unknown (the default), or for a workload pattern:\n"
+       "as its points do",
+       &Options::point_locality, parse_told_locality},
       {"kernel", kRun, "ID",
        "use this kernel, see `msda info --kernels`; default the fastest\npredicted",
        &Options::kernel, as_it_is},

@@ -14,6 +14,9 @@
 
 namespace msda::cli {
 
+// --point-locality: as the points of the workload land.
+inline constexpr std::string_view kOfPattern = "pattern";
+
 enum CommandBit : unsigned { kInfo = 1, kRun = 2, kExplain = 4, kBench = 8, kTune = 16 };
 
 struct Options {
@@ -29,6 +32,7 @@ struct Options {
   std::optional<std::vector<std::int32_t>> points;  // one number, or one a level
   std::optional<std::int32_t> value_border;
   std::optional<std::int32_t> fused;
+  std::string point_locality = "unknown";  // or another of locality_name(), or kOfPattern
 
   std::optional<msda_dtype> dtype;
   std::optional<msda_dtype> value_dtype;

@@ -49,9 +49,10 @@ struct Variant {
   msda_dtype value_dtype;   // MSDA_DTYPE_NONE: any
   std::int32_t sm_min = 0;  // 0: CPU
   std::int32_t sm_max = 0;  // 0: open
-  // No plan takes it for its predicted time, only for a measured one or by its id: it is faster on
-  // some tensors and slower on others of the same problem.
-  bool only_by_tuning = false;
+  // A plan takes it for its predicted time only where the problem says that points are scattered;
+  // else for a measured time or by its id. It is faster on some tensors and slower on others of the
+  // same shapes.
+  bool for_scattered_points = false;
   // Its bits differ from run to run: it takes no problem that asks for MSDA_DETERMINISTIC.
   bool not_deterministic = false;
 

@@ -126,6 +126,7 @@ Rules problem_rules() {
       {"determinism", one_of({MSDA_DETERMINISTIC, MSDA_NOT_GUARANTEED})},
       {"query_grid_count",
        [](std::int64_t v) { return Verdict{right_if(v == 0).status, v > 0 ? "query_hw" : ""}; }},
+      {"point_locality", between(MSDA_POINTS_UNKNOWN, MSDA_POINTS_SCATTERED)},
   };
 }
 
