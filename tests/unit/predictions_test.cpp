@@ -335,6 +335,6 @@ TEST_CASE("the kernels that keep levels are those for scattered points") {
   for (std::size_t i = 0; i < kernel_count(); ++i) {
     Variant const& variant = *kernel_at(i).variant;
     CAPTURE(variant.id);
-    CHECK(variant.only_by_tuning == keeps_levels(variant.id));
+    CHECK(variant.for_scattered_points == keeps_levels(variant.id));
   }
 }

@@ -361,3 +361,17 @@ pub(crate) struct Shapes {
     pub grad_points: Shape,
     pub grad_weights: Shape,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_library_is_told_where_points_land() {
+        let told = |problem: &Problem| problem.with_c(|c| Ok(c.point_locality)).unwrap();
+        let problem = Problem::new(&[[2, 2]], Dtype::F32);
+        assert_eq!(told(&problem), 0);
+        assert_eq!(told(&problem.clone().point_locality(PointLocality::Local)), 1);
+        assert_eq!(told(&problem.point_locality(PointLocality::Scattered)), 2);
+    }
+}
