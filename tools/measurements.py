@@ -49,8 +49,7 @@ def microseconds(row: dict[str, str], column: str = "median_us") -> float:
 # What bench/peers/gpu_selection.py writes: a row for each kernel that took a problem drawn at random. Sizes are those of
 # bench/workloads.json: levels "92x160 46x80", points "8 8", a number for each level.
 DRAWN = ("problem", "batch", "heads", "channels", "levels", "points", "queries", "pattern", "operation", "kernel_id",
-         "value_dtype", "coord_dtype", "math_mode", "input_mode", "only_by_tuning", "predicted_us", "median_us", "q1_us",
-         "q3_us")
+         "value_dtype", "coord_dtype", "math_mode", "input_mode", "predicted_us", "median_us", "q1_us", "q3_us")
 
 
 def write_drawn(path: pathlib.Path, about: str, rows: list[dict]) -> None:
@@ -103,5 +102,6 @@ def measured_problem(row: dict[str, str], workloads: dict[str, dict]) -> dict:
     if row["input_mode"] not in reference_dims:
         raise Refused(f"input_mode is {row['input_mode']!r}: must be sampled, fused2 or fused4")
     reference_dim = reference_dims[row["input_mode"]]
-    return sizes | {"point_locality": LOCALITIES[pattern], "reference_dim": reference_dim, "operation": row["operation"], "math_mode": row["math_mode"],
+    return sizes | {"point_locality": LOCALITIES[pattern], "reference_dim": reference_dim,
+                    "operation": row["operation"], "math_mode": row["math_mode"],
                     "value_dtype": row["value_dtype"].upper(), "coord_dtype": row["coord_dtype"].upper()}
