@@ -169,7 +169,7 @@ def is_decoder(work):
 
 
 def first_and_last(tensor):
-    return torch.stack([tensor[0], tensor[-1]])
+    return torch.stack([tensor[0].double(), tensor[-1].double()])
 
 
 def error_shares(sides, work, dtype):
@@ -186,7 +186,7 @@ def error_shares(sides, work, dtype):
         exact, bound = exact_of[key]
         if id(side.call) not in errors:
             allowed = PEER_TOLERANCE[dtype] if side.is_peer else bound
-            output = first_and_last(side.call().reshape(work["batch"], *exact.shape[1:])).double()
+            output = first_and_last(side.call().reshape(work["batch"], *exact.shape[1:]))
             errors[id(side.call)] = error_share(output, exact, 1.0), error_share(output, exact, allowed)
     return {side: errors[id(side.call)] for side in sides}
 
