@@ -66,6 +66,7 @@ void read_scalars(msda_problem const& in, Problem& out) {
     invalid("problem.reference_dim is {}: must be 0 when input_mode is MSDA_INPUT_SAMPLED",
             in.reference_dim);
   }
+  if (in.flags != 0) invalid("problem.flags is {}: must be 0", in.flags);
   out.batch = in.batch;
   out.query_count = in.query_count;
   out.head_count = in.head_count;

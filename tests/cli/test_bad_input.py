@@ -90,6 +90,8 @@ ARGUMENTS = [
     (["run", EDGES, "--backward", "--output", "out.npy"], "run", "holds one array", "--gradients"),
     (["explain"], "explain", "--levels is missing"),
     (["explain", EDGES, "--workload", "dec"], "explain", "not both"),
+    (["run", EDGES, "--point-locality", "pattern"], "run", "--point-locality is pattern: only workloads have one"),
+    (["explain", "--levels", "4x4", "--point-locality", "far"], "explain", "must be unknown, local, scattered or pattern"),
     (["explain", "--levels", "4x4", "--fused", 3], "explain", "--fused is '3': must be 2"),
     (["explain", "--levels", "4x4,2x2", "--points", "1,2,3"], "explain", "there are 2 levels"),
     (["bench", "--workload", "encoder"], "bench", "unknown workload 'encoder'"),

@@ -116,6 +116,16 @@ def test_explain_changes_with_the_problem(msda_ok):
     assert several.count("problem  forward fused(4)") == 2
 
 
+def test_explain_says_where_points_land(msda_ok):
+    for word, said in (("unknown", None), ("local", "local"), ("scattered", "scattered")):
+        types = msda_ok("explain", "--workload", "dec", "--point-locality", word).splitlines()[1]
+        assert types.endswith(f"  points {said}" if said else "output f32")
+    both = msda_ok("explain", "--workload", "enc-local,enc-uniform", "--point-locality", "pattern")
+    types = [line for line in both.splitlines() if line.startswith("types")]
+    assert [line.split()[-1] for line in types] == ["local", "scattered"]
+    assert " points " not in msda_ok("explain", "--workload", "enc-uniform").splitlines()[1]
+
+
 def test_general_help(msda_ok):
     for words in (["--help"], ["-h"], ["help"]):
         text = msda_ok(*words)

@@ -58,14 +58,14 @@ def test_problem_describes_its_tensors(problem):
 
 
 def test_point_locality_is_a_hint(problem, tensors):
-    expected = msda.Plan(problem).execute(**tensors)
+    expected = msda.Plan(problem).execute(**tensors)["output"]
     for locality in ("unknown", "local", "scattered"):
         told = dataclasses.replace(problem, point_locality=locality)
         c_problem, _keep = told.to_c()
         assert c_problem.point_locality == ("unknown", "local", "scattered").index(locality)
         assert (told == problem) == (locality == "unknown")
         plan = msda.Plan(told)
-        assert np.array_equal(plan.execute(**tensors), expected)
+        assert np.array_equal(plan.execute(**tensors)["output"], expected)
         again = msda.Plan.deserialize(plan.serialize(), told)
         assert again.info == plan.info
     with pytest.raises(
@@ -256,7 +256,7 @@ def test_tune_refuses(problem, tensors):
         ("records", msda.InvalidArgumentError, "line 1: is cut off after 'records'"),
         (good + "version=\u00e9\n", msda.InvalidArgumentError, "line 2: byte 9 is 0xc3"),
         (good + "nonsense\n", msda.InvalidArgumentError, "line 2: has 'nonsense'"),
-        (good.replace("1", "2"), msda.StalePlanError, "this library reads format 1"),
+        (good.replace("2", "3"), msda.StalePlanError, "this library reads format 2"),
     ]:
         with pytest.raises(kind, match=words):
             handle.tuning_import(text)

@@ -83,6 +83,7 @@ typedef struct msda_problem {
   msda_determinism determinism;
   int32_t query_grid_count;
   msda_point_locality point_locality;
+  uint32_t flags;
 } msda_problem;
 typedef struct msda_plan_options {
   size_t struct_size;

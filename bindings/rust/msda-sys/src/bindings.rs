@@ -371,6 +371,8 @@ pub struct msda_problem {
     /** Where the points land. A hint for the choice of the kernel that any points are right with;
   msda_plan_tune() measures instead.*/
     pub point_locality: msda_point_locality,
+    /// No flags exist yet: 0.
+    pub flags: u32,
 }
 #[test]
 fn bindgen_test_layout_msda_problem() {
@@ -520,6 +522,11 @@ fn bindgen_test_layout_msda_problem() {
         unsafe { ::core::ptr::addr_of!((*ptr).point_locality) as usize - ptr as usize },
         216usize,
         "Offset of field: msda_problem::point_locality",
+    );
+    assert_eq!(
+        unsafe { ::core::ptr::addr_of!((*ptr).flags) as usize - ptr as usize },
+        220usize,
+        "Offset of field: msda_problem::flags",
     );
 }
 /** How a plan is made. Zeroed: the kernel predicted to be fastest, any workspace, the whole device.

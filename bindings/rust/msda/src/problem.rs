@@ -252,6 +252,7 @@ impl Problem {
             determinism: self.determinism as i32,
             query_grid_count: length(self.query_hw.len(), "query_grids")?,
             point_locality: self.point_locality as i32,
+            flags: 0,
         })
     }
 
