@@ -18,9 +18,6 @@ ScheduleParams make_schedule(Entry const& entry, Problem const& problem, QueryOr
 // Changes a schedule of make_schedule() to one with cached levels.
 void cache_levels_in(ScheduleParams& schedule, Entry const& entry, Problem const& problem);
 
-// Rounds of a schedule with cached levels, where there are enough jobs.
-std::int64_t cached_rounds(Problem const& problem);
-
 // The same with cached levels where the variant has them. The variant, one of this family, takes
 // the problem.
 ScheduleParams schedule_of(Variant const& variant, Problem const& problem, QueryOrder const& order,
