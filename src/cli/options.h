@@ -17,7 +17,14 @@ namespace msda::cli {
 // --point-locality: as the points of the workload land.
 inline constexpr std::string_view kOfPattern = "pattern";
 
-enum CommandBit : unsigned { kInfo = 1, kRun = 2, kExplain = 4, kBench = 8, kTune = 16 };
+enum CommandBit : unsigned {
+  kInfo = 1,
+  kRun = 2,
+  kExplain = 4,
+  kBench = 8,
+  kTune = 16,
+  kRoofline = 32
+};
 
 struct Options {
   std::optional<std::string> input;  // the word that is no flag: an .npz or a folder
@@ -69,6 +76,12 @@ struct Options {
   std::int64_t seed = 20260;
   bool list = false;
   std::optional<std::string> save_inputs;
+
+  std::optional<std::string> gpu;
+  std::optional<std::string> rates;
+  std::optional<std::string> calibrate;
+  std::optional<std::string> times;
+  std::optional<std::string> ncu;
 
   bool list_kernels = false;
   bool json_to_stdout = false;

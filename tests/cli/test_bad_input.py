@@ -121,6 +121,33 @@ ARGUMENTS = [
     (["tune", "--levels", "4x4", "--wisdom", EDGES], "tune", "edges.npz", "text, line 1: byte 3"),
     (["tune", "--levels", "4x4", "--threads", 99999], "tune", "thread_count is 99999"),
     (["tune", "--levels", "65536x65536", "--batch", "2147483647"], "tune", ""),
+    (["roofline", "--levels", "65536x65536", "--batch", "2147483647"], "roofline", ""),
+    (["roofline", EDGES, "--workload", "dec"], "roofline", "not both"),
+    (["roofline", "--workload", "decc"], "roofline", "did you mean 'dec'?"),
+    (["roofline", "--levels", "4x4", "--backward"], "roofline", "unknown option '--backward'"),
+    (["roofline", "--levels", "4x4", "--gpu", "b200"], "roofline", "--gpu is 'b200': must be h200"),
+    (["roofline", "--levels", "4x4", "--device", "cpu"], "roofline", "--device is 'cpu': must be"),
+    (["roofline", "--levels", "4x4", "--device", NO_DEVICE], "roofline", f"handle_options.device is {NO_DEVICE}: "),
+    (["roofline", "--levels", "4x4", "--gpu", "h200", "--device", 0], "roofline", "--gpu or --device"),
+    (["roofline", "--levels", "4x4", "--gpu", "h200", "--rates", "x"], "roofline", "--gpu or --rates"),
+    (["roofline", "--calibrate", "x", "--rates", "x", "--device", 0], "roofline", "--calibrate or --rates"),
+    (["roofline", "--levels", "4x4", "--calibrate", "x.json"], "roofline", "needs --device"),
+    (["roofline", "--levels", "4x4", "--rates", "none.json"], "roofline", "none.json does not exist"),
+    (["roofline", "--levels", "4x4", "--times", "none.csv"], "roofline", "none.csv does not exist"),
+    (["roofline", "--levels", "4x4", "--ncu", "none.csv"], "roofline", "none.csv does not exist"),
+    (["roofline", "--ncu", "none.csv"], "roofline", "--ncu is of one kernel on one problem: 6 rows"),
+    (["roofline", "--levels", "4x4", "--plot", "out.png"], "roofline", "must end in .svg"),
+    (["roofline", "--levels", "4x4", "--json", "no/o.json"], "roofline", "the folder no does not exist"),
+    (
+        ["roofline", "--levels", "4x4", "--kernels", "direct.sm75.f32.d32.p4@0"],
+        "roofline",
+        "no kernel is 'direct.sm75.f32.d32.p4@0'; did you mean 'direct.sm75.f32.d32.p4@1'?",
+    ),
+    (
+        ["roofline", "--levels", "4x4", "--kernels", "direct.sm75.f32.d32.p8@1"],
+        "roofline",
+        "custom: direct.sm75.f32.d32.p8@1 does not take these point counts (NVIDIA H200)",
+    ),
 ]
 
 

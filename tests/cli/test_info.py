@@ -8,7 +8,7 @@ import pytest
 
 from conftest import GOLDEN, ROOT, binary
 
-COMMANDS = ["info", "run", "explain", "bench", "tune"]
+COMMANDS = ["info", "run", "explain", "roofline", "bench", "tune"]
 
 
 def readelf(option):
