@@ -20,24 +20,6 @@ double divide_up(std::int64_t items, std::int64_t of_one) {
   return number((items + of_one - 1) / of_one);
 }
 
-// As RowConfig in row.cuh deals the lanes of a warp.
-struct RowLayout {
-  std::int64_t vecs;   // of a row that a lane loads
-  std::int64_t lanes;  // of a slot
-  std::int64_t slots;  // of a warp
-  std::int64_t loads;  // of a lane for a vec of a point: corners
-  std::int64_t in_flight;
-};
-
-RowLayout row_layout(Entry const& entry, Problem const& problem) {
-  auto const bytes = static_cast<std::int32_t>(dtype_bytes(problem.value_dtype));
-  std::int64_t const all_vecs = entry.channels / channels_of_vec(bytes);
-  std::int64_t const group = std::min<std::int64_t>(all_vecs, kWarp);
-  bool const split = problem.head_count % 2 == 1 && is_half_line(entry.channels, bytes);
-  std::int64_t const lanes = split ? 2 * group : group, vecs = all_vecs / group;
-  return {vecs, lanes, kWarp / lanes, split ? 2 : 4, lanes < 2 || vecs > 1 ? 1 : 2};
-}
-
 // Instructions of a warp. These were not counted in the code: they are what two counters in
 // README.md leave, fp16 with 16 and with 32 points a row, beside loads and sums.
 constexpr double kRowInstructions = 184;    // once
@@ -59,22 +41,18 @@ double lines_of(double rows, double bytes, double loaded) {
 }
 
 void count_row_kernel(Entry const& entry, Problem const& problem, Counts& counts) {
-  RowLayout const layout = row_layout(entry, problem);
+  RowWork const row = work_of_row(entry, problem);
   double const element = number(dtype_bytes(problem.value_dtype));
   double const row_bytes = number(problem.head_dim) * element;
-  double const slots = number(layout.slots);
+  double const slots = number(kWarp / row.lanes);
+  std::int64_t const loads = row.split ? 2 : 4;  // of a lane for a vec of a point: corners
   double const coord_bytes = 2 * number(dtype_bytes(problem.coord_dtype));
   double const weight_bytes = number(dtype_bytes(problem.weight_dtype));
   double const K = number(problem.point_total);
-  std::int64_t points = 0, chunks = 0;  // of a slot
-  for (std::int64_t k = 0; k < problem.point_total; k += layout.lanes, ++chunks) {
-    std::int64_t const of_chunk = std::min(layout.lanes, problem.point_total - k);
-    points += (of_chunk + layout.in_flight - 1) / layout.in_flight * layout.in_flight;
-  }
   double const warps =
-      divide_up(problem.batch * problem.query_count * problem.head_count, layout.slots);
-  double const of_chunks = warps * number(chunks), of_points = warps * number(points);
-  counts.gather_loads = of_points * number(layout.loads * layout.vecs);
+      divide_up(problem.batch * problem.query_count * problem.head_count, kWarp / row.lanes);
+  double const of_chunks = warps * number(row.chunks), of_points = warps * number(row.points);
+  counts.gather_loads = of_points * number(loads * row.vecs);
   counts.gather_wavefronts = of_points * 4 * slots * row_bytes / kWavefrontBytes;
   counts.lines_of_load = std::max(slots, 4.0);
   counts.row_bytes = row_bytes;
@@ -82,14 +60,14 @@ void count_row_kernel(Entry const& entry, Problem const& problem, Counts& counts
   // A record is written by each lane in 16 bytes; one read takes as long as four different ones. So
   // do the places of the levels, of which lanes read one each.
   counts.record_wavefronts = of_points * 4 + of_chunks * (4 + 4);
-  double const of_slot = number(layout.lanes);  // points that one load reads
+  double const of_slot = number(row.lanes);  // points that one load reads
   counts.input_wavefronts =
       of_chunks *
       (lines_of(slots, K * coord_bytes, of_slot * coord_bytes) +
        (problem.fused() ? 3 : 1) * lines_of(slots, K * weight_bytes, of_slot * weight_bytes));
   counts.instructions =
       warps * kRowInstructions + of_chunks * kChunkInstructions +
-      of_points * (kPointInstructions + number(layout.loads * layout.vecs) *
+      of_points * (kPointInstructions + number(loads * row.vecs) *
                                             (kAddressInstructions + load_instructions(entry.type)));
 }
 

@@ -50,36 +50,63 @@ namespace {
 
 // ---- cost
 
-constexpr std::int64_t kWideHead = 64;  // channels from which work and waits go together
+double number(std::int64_t n) { return static_cast<double>(n); }
 
-double work_ns(Costs const& costs, Entry const& entry, Problem const& problem) {
-  auto const D = static_cast<double>(problem.head_dim);
-  if (entry.channels == dany) {
-    return points_of(problem) * D * costs.generic_ns *
-           (problem.backward() ? costs.generic_backward_factor : 1.0);
-  }
-  auto const bytes = static_cast<std::int32_t>(dtype_bytes(problem.value_dtype));
-  double const lanes = std::max(1.0, D / channels_of_vec(bytes));
-  double const points = points_of(problem) * std::max(costs.point_ns, costs.point_lane_ns * lanes);
-  double const conversion = bytes == 1 ? costs.f8_factor : 1.0;
-  return conversion * (points * (entry.points == pany ? costs.any_points_factor : 1.0) +
-                       rows_of(problem) * (costs.row_ns + costs.row_lane_ns * lanes));
+double generic_work_ns(Costs const& costs, Problem const& problem) {
+  return points_of(problem) * number(problem.head_dim) * costs.generic_ns *
+         (problem.backward() ? costs.generic_backward_factor : 1.0);
+}
+
+double row_work_ns(Costs const& costs, Entry const& entry, Problem const& problem,
+                   RowWork const& row) {
+  double const vec_ns =
+      costs.point_vec_ns * (dtype_bytes(problem.value_dtype) == 4 ? costs.f32_factor : 1.0);
+  double const gather_ns = std::max(costs.point_ns, vec_ns * number(row.all_vecs)) *
+                           (entry.points == pany ? costs.any_points_factor : 1.0);
+  double const locate_ns = costs.locate_ns + (problem.fused() ? costs.fused_ns : 0.0);
+  return rows_of(problem) *
+         (gather_ns * number(row.points) + locate_ns * number(row.chunks * row.lanes) +
+          costs.row_vec_ns * number(row.all_vecs));
+}
+
+// Of a row: its loads, one after the other.
+double row_waits_us(Costs const& costs, Problem const& problem, RowWork const& row) {
+  return costs.wait_us * number(row.points / row.in_flight) +
+         costs.chunk_wait_us * number(row.chunks) + (problem.fused() ? costs.fused_wait_us : 0.0);
 }
 
 }  // namespace
 
+RowWork work_of_row(Entry const& entry, Problem const& problem) {
+  auto const bytes = static_cast<std::int32_t>(dtype_bytes(problem.value_dtype));
+  RowWork row;
+  row.all_vecs = entry.channels / channels_of_vec(bytes);
+  std::int64_t const group = std::min<std::int64_t>(row.all_vecs, kWarp);
+  row.split = problem.head_count % 2 == 1 && is_half_line(entry.channels, bytes);
+  row.lanes = row.split ? 2 * group : group;
+  row.vecs = row.all_vecs / group;
+  row.in_flight = row.lanes < 2 || row.vecs > 1 ? 1 : 2;
+  for (std::int64_t k = 0; k < problem.point_total; k += row.lanes, ++row.chunks) {
+    std::int64_t const of_chunk = std::min(row.lanes, problem.point_total - k);
+    row.points += (of_chunk + row.in_flight - 1) / row.in_flight * row.in_flight;
+  }
+  return row;
+}
+
 double predicted_us(Costs const& costs, Variant const& variant, Problem const& problem,
                     Device const& device) {
   Entry const& entry = kTable[variant];
-  double const work_us = 1e-3 * work_ns(costs, entry, problem) / device.sm_count;
-  double const waits = static_cast<double>(problem.point_total) *
-                       (entry.channels == dany ? costs.generic_waits : 1.0);
-  double const waits_us = costs.wait_us * waits;
-  double const busy_us = std::max(work_us, forward_bytes(problem) / costs.bytes_per_us);
-  double const both_us = entry.channels != dany && problem.head_dim >= kWideHead
-                             ? costs.work_in_waits * waits_us
-                             : 0.0;
-  return costs.launch_us + std::max(waits_us, waits_us + busy_us - both_us);
+  double work_ns = 0, waits_us = 0;
+  if (entry.channels == dany) {
+    work_ns = generic_work_ns(costs, problem);
+    waits_us = costs.generic_wait_us * number(problem.point_total);
+  } else {
+    RowWork const row = work_of_row(entry, problem);
+    work_ns = row_work_ns(costs, entry, problem, row);
+    waits_us = row_waits_us(costs, problem, row);
+  }
+  return costs.launch_us + waits_us +
+         std::max(1e-3 * work_ns / device.sm_count, forward_bytes(problem) / costs.bytes_per_us);
 }
 
 double cost(Variant const& variant, Problem const& problem, Device const& device) {

@@ -16,6 +16,19 @@ struct Entry {
   Channels channels;
   Points points;
 };
+
+// What the lanes of a slot do for a row of the row kernel, as RowConfig in row.cuh deals them.
+struct RowWork {
+  std::int64_t all_vecs = 0;   // of the row
+  std::int64_t vecs = 0;       // that a lane loads
+  std::int64_t lanes = 0;      // of the slot
+  bool split = false;          // a lane loads left or right pixels
+  std::int64_t in_flight = 0;  // points whose loads are in flight
+  std::int64_t chunks = 0;     // of points: each lane locates one
+  std::int64_t points = 0;     // that are gathered, those that fill the last pair too
+};
+RowWork work_of_row(Entry const& entry, Problem const& problem);
+
 inline constexpr VariantTable kTable({
 #define MSDA_VARIANT(type, channels, points, revision, sm, architecture, ...)                 \
   VariantRow<Entry>{{.id = "direct.sm" #sm "." #type "." #channels "." #points "@" #revision, \

@@ -151,9 +151,13 @@ struct Rates {
 
 Rates rates_of(Costs const& c, Entry const& entry, Problem const& problem) {
   if (has_fp16_sums(entry.spread)) {
-    return {c.fp16_sums_launch_us, c.fp16_sums_wait_us,
-            c.fp16_sums_job_ns,    c.fp16_sums_turn_ns,
-            c.fp16_sums_gather_ns, 1.0};  // none of them is for few points alone
+    double const factor = element_bytes(problem) == 1 ? c.f8_fp16_sums_factor : 1.0;
+    return {c.fp16_sums_launch_us,          c.fp16_sums_wait_us * factor,
+            c.fp16_sums_job_ns * factor,    c.fp16_sums_turn_ns * factor,
+            c.fp16_sums_gather_ns * factor, 1.0};  // none of them is for few points alone
+  }
+  if (element_bytes(problem) == 1) {
+    return {c.f8_launch_us, c.f8_wait_us, c.f8_job_ns, c.f8_turn_ns, c.f8_gather_ns, c.f8_few};
   }
   if (element_bytes(problem) == 4) {
     return {c.f32_launch_us, c.f32_wait_us,   c.f32_job_ns,
@@ -164,13 +168,20 @@ Rates rates_of(Costs const& c, Entry const& entry, Problem const& problem) {
 
 // On the work of a job.
 double factor_of(Costs const& costs, Entry const& entry, Problem const& problem) {
-  double const conversion = element_bytes(problem) != 1   ? 1.0
-                            : has_fp16_sums(entry.spread) ? costs.f8_fp16_sums_factor
-                                                          : costs.f8_factor;
   double const points = entry.points == pfew   ? rates_of(costs, entry, problem).few
                         : entry.points == pany ? costs.any_points_factor
                                                : 1.0;
-  return conversion * points * (needs_exact_path(problem) ? costs.exact_factor : 1.0);
+  bool const is_spread_f8 = element_bytes(problem) == 1 && entry.spread == s4;
+  return points * (is_spread_f8 ? costs.f8_spread_factor : 1.0) *
+         (needs_exact_path(problem) ? costs.exact_factor : 1.0);
+}
+
+// Reference points that a lane loads for a job. A batch of a lane has one, where its points are
+// known to be of one level.
+std::int64_t references_of(Entry const& entry, Problem const& problem, JobWork const& job) {
+  if (!problem.fused()) return 0;
+  bool const of_one_level = entry.points > 0 || job.batch == 1 || has_fp16_sums(entry.spread);
+  return of_one_level ? job.chunks : job.turns;
 }
 
 // Loads of scattered points that miss L1, for an SM. A level of a group is in L1 as far as it is
@@ -216,9 +227,12 @@ double predicted_us(Costs const& costs, Variant const& variant, Problem const& p
   Rates const rates = rates_of(costs, entry, problem);
   JobWork const job = work_of_job(entry, problem);
   std::int64_t const narrow = batches_are_whole(entry, problem) ? 0 : job.chunks * job.batch;
+  double const slots = 32.0 / layout_for(entry, problem).lanes;
+  double const gather_ns = std::max(rates.gather_ns, costs.slot_ns * slots);
   double const job_ns = rates.job_ns + rates.turn_ns * number(job.turns) +
                         costs.narrow_ns * number(narrow) +
-                        rates.gather_ns * number(job.records * job.vecs);
+                        costs.reference_ns * number(references_of(entry, problem, job)) +
+                        gather_ns * number(job.records * job.vecs);
   double const jobs = number(jobs_of(entry, problem).of_item) * number(problem.batch);
   double const work_us = 1e-3 * jobs / device.sm_count * job_ns * factor_of(costs, entry, problem);
   // Warps take a job each at a time. The last ones do not find work for all: of 1.1 jobs a warp
@@ -237,8 +251,10 @@ double predicted_us(Costs const& costs, Variant const& variant, Problem const& p
   CachedCost const cost = problem.scattered() && caches_levels(entry.spread)
                               ? cached_cost(costs, entry, problem, device, work_us)
                               : CachedCost{work_us, 0};
-  return rates.launch_us + rates.wait_us * number(job.waits) * (1 + late) + cost.copies_us +
-         std::max(cost.work_us, forward_bytes(problem) / costs.bytes_per_us);
+  double const waits_us =
+      rates.wait_us * number(job.waits) + (problem.fused() ? costs.fused_wait_us : 0.0);
+  double const busy_us = std::max(cost.work_us, forward_bytes(problem) / costs.bytes_per_us);
+  return rates.launch_us + waits_us * (1 + late) + cost.copies_us + busy_us;
 }
 
 double cost(Variant const& variant, Problem const& problem, Device const& device) {
