@@ -111,7 +111,10 @@ def test_explain_ranks_every_kernel(msda_ok, source):
 
 def test_explain_changes_with_the_problem(msda_ok):
     backward = msda_ok("explain", "--workload", "dec", "--backward")
-    assert re.search(r"^-  simd\.cpu\.f32@1  rejected: ", backward, re.MULTILINE)
+    assert backward.startswith("problem  backward sampled")
+    assert re.search(r"^1  simd\.cpu\.f32@1  predicted ", backward, re.MULTILINE)
+    wide = msda_ok("explain", "--workload", "dec", "--backward", "--dtype", "f64")
+    assert re.search(r"^-  simd\.cpu\.f32@1  rejected: ", wide, re.MULTILINE)
     several = msda_ok("explain", "--workload", "dec,rtdetr", "--fused", 4)
     assert several.count("problem  forward fused(4)") == 2
 

@@ -159,6 +159,7 @@ struct Stage {
   TestHandle handle{place.options};
   PlannedCall forward{handle, stage_shape(place, MSDA_FORWARD, 0), place.kernel_id()};
   PlannedCall backward{handle, stage_shape(place, MSDA_BACKWARD, 0), place.kernel_id()};
+  PlannedCall chosen{handle, stage_shape(place, MSDA_BACKWARD, 0), ""};  // the library's choice
   PlannedCall fused{handle, stage_shape(place, MSDA_BACKWARD, 2), place.kernel_id()};
   // As many levels as any level_count that is legal would read.
   std::vector<std::int32_t> level_hw = std::vector<std::int32_t>(2 * 65536, 1);
@@ -340,7 +341,7 @@ Scene execute_scene(const char* note, PlannedCall& planned, TensorsOf tensors) {
 }
 
 std::vector<Scene> tensor_scenes(Stage& stage) {
-  PlannedCall& backward = stage.backward;
+  PlannedCall& chosen = stage.chosen;
   return {
       execute_scene("forward", stage.forward, TensorsOf::kForward),
       execute_scene("backward", stage.backward, TensorsOf::kBackward),
@@ -353,11 +354,11 @@ std::vector<Scene> tensor_scenes(Stage& stage) {
          return stage.tune_plan(&problem, nullptr, as<msda_tensors>(structure));
        }},
       {"msda_plan_tune", "msda_tensors", "backward", MSDA_SUCCESS,
-       tensors_rules(TensorsOf::kBackward, backward.workspace_bytes(), backward.grad_value_bytes()),
-       [&backward] { return bytes_of(backward.c()); },
-       [&stage, &backward](void* structure) {
+       tensors_rules(TensorsOf::kBackward, chosen.workspace_bytes(), chosen.grad_value_bytes()),
+       [&chosen] { return bytes_of(chosen.c()); },
+       [&stage, &chosen](void* structure) {
          msda_problem const problem = stage.problem(MSDA_BACKWARD);
-         return stage.tune_plan(backward, &problem, nullptr, as<msda_tensors>(structure));
+         return stage.tune_plan(chosen, &problem, nullptr, as<msda_tensors>(structure));
        }},
   };
 }

@@ -30,9 +30,15 @@ TestProblem sample(std::string const& name, msda_operation operation = MSDA_FORW
 
 // Buffers with room for any kernel's workspace.
 std::unique_ptr<CallBuffers> roomy_buffers(TestHandle const& handle, TestProblem const& problem) {
-  PlanPtr const plan = make_plan(handle, problem.shape, "ref.cpu@1").plan;
-  REQUIRE(plan_info(plan.get()).workspace_bytes > 0);
-  return std::make_unique<CallBuffers>(problem, plan.get(), 1);
+  PlanPtr roomiest = make_plan(handle, problem.shape, "ref.cpu@1").plan;
+  REQUIRE(plan_info(roomiest.get()).workspace_bytes > 0);
+  for (std::string const& id : accepting_kernels(handle, problem.shape)) {
+    PlanPtr plan = make_plan(handle, problem.shape, id).plan;
+    if (plan_info(plan.get()).workspace_bytes > plan_info(roomiest.get()).workspace_bytes) {
+      roomiest = std::move(plan);
+    }
+  }
+  return std::make_unique<CallBuffers>(problem, roomiest.get(), 1);
 }
 
 // Tunes with the library's own workspace. The plan, and the one record in the handle.

@@ -28,7 +28,6 @@ msda_dtype dtype_of(std::string const& kernel_id) {
 }
 
 std::string simd_reason(std::string const& kernel_id, ProblemShape const& shape) {
-  if (shape.backward()) return "does not do this operation";
   if (shape.value_dtype != dtype_of(kernel_id)) return "does not take this value_dtype";
   return "";
 }
@@ -151,7 +150,7 @@ bool is_for_gpu(std::string const& kernel_id) { return part_of(kernel_id, 1) != 
 
 bool does_backward(std::string const& kernel_id) {
   std::string const family = family_of(kernel_id);
-  if (family == "simd" || family == "persistent") return false;
+  if (family == "persistent") return false;
   return family != "direct" || part_of(kernel_id, 3) == "dany";
 }
 

@@ -1,7 +1,7 @@
-// The SIMD family: forward on the CPU, a head's channels in the lanes of vectors. README.md here
-// says how.
+// The SIMD family: a head's channels in the lanes of vectors. README.md here says how.
 
 #include "core/family.h"
+#include "cpu/simd/simd_backward.h"
 #include "cpu/simd/simd_cost.h"
 #include "cpu/simd/simd_kernel.h"
 #include "cpu/simd/simd_tables.h"
@@ -37,7 +37,6 @@ constexpr std::int64_t kChunksPerThread = 16;
 Reason reject(Variant const& variant, Problem const& problem, Device const& device) {
   if (!device.is_cpu()) return Reason::kDeviceIsCuda;
   if (!simd_usable()) return Reason::kVectorUnit;
-  if (problem.backward()) return Reason::kOperation;
   if (problem.value_dtype != variant.value_dtype) return Reason::kValueDtype;
   for (Level const& level : problem.levels) {
     if (level.height > kLargestSide || level.width > kLargestSide) return Reason::kLevels;
@@ -49,10 +48,13 @@ double cost(Variant const&, Problem const& problem, Device const& device) {
   return predicted_us(Costs{}, problem, device);
 }
 
-void workspace(Variant const&, Problem const&, Device const&, Arena&) {}
+void workspace(Variant const&, Problem const& problem, Device const& device, Arena& arena) {
+  if (problem.backward()) take_backward(problem, device, arena);
+}
 
 PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const&,
                     std::pmr::memory_resource* memory) {
+  if (problem.backward()) return make_prepared<BackwardTables>(memory, problem, memory);
   return make_prepared<Tables>(memory, problem, kTable[variant](problem), memory);
 }
 
@@ -64,7 +66,7 @@ std::int64_t run_length(Problem const& problem, std::int64_t thread_count) {
   return std::clamp(even, kShortestRun, kLongestRun);
 }
 
-void launch(Variant const&, Launch const& launch) {
+void run_forward(Launch const& launch) {
   Problem const& problem = launch.problem;
   std::int64_t const Q = problem.query_count;
   std::int64_t const M = problem.head_count;
@@ -78,6 +80,14 @@ void launch(Variant const&, Launch const& launch) {
     tables.gather(source, first, std::min(first + run, Q));
   };
   launch.device.pool->run(problem.batch * runs * M, chunk);
+}
+
+void launch(Variant const&, Launch const& launch) {
+  if (launch.problem.backward()) {
+    run_backward(launch);
+  } else {
+    run_forward(launch);
+  }
 }
 
 }  // namespace

@@ -22,23 +22,45 @@ double line_ns(Costs const& costs, double value_bytes, bool local) {
          share * (costs.far_line_ns - costs.near_line_ns) * (local ? costs.local_share : 1.0);
 }
 
-}  // namespace
+double number(std::int64_t n) { return static_cast<double>(n); }
 
-double predicted_us(Costs const& costs, Problem const& problem, Device const& device) {
-  auto const number = [](std::int64_t n) { return static_cast<double>(n); };
-  double const rows =
-      number(problem.batch) * number(problem.query_count) * number(problem.head_count);
+double vectors_of(Problem const& problem) { return std::ceil(number(problem.head_dim) / 16.0); }
+
+double forward_row_ns(Costs const& costs, Problem const& problem) {
   double const row_bytes = number(problem.head_dim * dtype_bytes(problem.value_dtype));
   double const value_bytes = number(problem.token_count) * number(problem.head_count) * row_bytes;
   double const lines = std::ceil(row_bytes / 64.0);
-  double const vectors = std::ceil(number(problem.head_dim) / 16.0);
   bool const local = !problem.query_grids.empty();
-  double const corner_ns = vectors * (costs.vector_ns + convert_ns(costs, problem.value_dtype)) +
-                           lines * line_ns(costs, value_bytes, local);
-  double const row_ns = costs.row_ns + (problem.fused() ? costs.fused_row_ns : 0.0) +
-                        number(problem.point_total) * (costs.point_ns + 4.0 * corner_ns);
+  double const corner_ns =
+      vectors_of(problem) * (costs.vector_ns + convert_ns(costs, problem.value_dtype)) +
+      lines * line_ns(costs, value_bytes, local);
+  return costs.row_ns + (problem.fused() ? costs.fused_row_ns : 0.0) +
+         number(problem.point_total) * (costs.point_ns + 4.0 * corner_ns);
+}
+
+double backward_row_ns(Costs const& costs, Problem const& problem) {
+  double const point_ns = costs.backward_point_ns + vectors_of(problem) * costs.backward_vector_ns +
+                          (problem.fused() ? costs.backward_fused_ns : 0.0);
+  return costs.row_ns + number(problem.point_total) * point_ns;
+}
+
+double backward_value_us(Costs const& costs, Problem const& problem) {
+  double const values = number(problem.batch) * number(problem.token_count) *
+                        number(problem.head_count) * 16.0 * vectors_of(problem);
+  return values * costs.backward_value_ns * 1e-3;
+}
+
+}  // namespace
+
+double predicted_us(Costs const& costs, Problem const& problem, Device const& device) {
+  double const rows =
+      number(problem.batch) * number(problem.query_count) * number(problem.head_count);
+  double const row_ns =
+      problem.backward() ? backward_row_ns(costs, problem) : forward_row_ns(costs, problem);
+  double const value_us = problem.backward() ? backward_value_us(costs, problem) : 0.0;
   double const threads = std::min(number(device.thread_count), std::max(rows / 64.0, 1.0));
-  return costs.call_us + (threads > 1 ? costs.wake_us : 0.0) + rows * row_ns * 1e-3 / threads;
+  return costs.call_us + (threads > 1 ? costs.wake_us : 0.0) +
+         (rows * row_ns * 1e-3 + value_us) / threads;
 }
 
 }  // namespace msda::simd

@@ -36,6 +36,9 @@ struct F16 {
 struct Bf16 {
   std::uint16_t bits;
 };
+struct F8 {
+  std::uint8_t bits;
+};
 
 // ---- loads: as many elements as D has lanes
 
@@ -80,6 +83,25 @@ HWY_INLINE hn::Vec<D> load(D d, const F16* p) {
 // What 8-bit values are loaded in units of.
 inline constexpr float kF8Unit = 0x1p8f;
 
+// 8-bit values go through binary16, which has one more exponent bit and seven more of mantissa:
+// shifted into place they are binary16 numbers 2^8 times too small. The sum of a row makes up for
+// it.
+template <class D>
+HWY_INLINE hn::Vec<D> load(D d, const F8* p) {
+  const hn::Rebind<std::uint8_t, D> d8;
+  const hn::Rebind<std::int16_t, D> d16;
+  auto const bits = hn::ShiftLeft<8>(hn::PromoteTo(d16, hn::LoadU(d8, &p->bits)));
+  // s m6..m0 0 0 0 0 0 0 0 0 becomes s 0 m6..m0 0 0 0 0 0 0 0: the arithmetic shift doubles the
+  // sign.
+  auto const half =
+      hn::And(hn::ShiftRight<1>(bits), hn::Set(d16, static_cast<std::int16_t>(0xBFFF)));
+  auto const all_ones = hn::Set(d16, 0x3F80);
+  auto const is_nan = hn::VecFromMask(d16, hn::Eq(hn::And(half, all_ones), all_ones));
+  auto const quiet_nan = hn::And(is_nan, hn::Set(d16, 0x7E00));
+  return promote_f16(d,
+                     hn::BitCast(hn::RebindToUnsigned<decltype(d16)>(), hn::Or(half, quiet_nan)));
+}
+
 // The first `count` lanes from memory, the others zero.
 template <class D>
 HWY_INLINE hn::Vec<D> load_first(D d, const float* p, std::int64_t count) {
@@ -104,6 +126,26 @@ HWY_INLINE void to_floats(const T* from, std::int64_t count, float* to) {
   std::int64_t i = 0;
   for (; i + lanes <= count; i += lanes) hn::StoreU(load(d, from + i), d, to + i);
   for (; i < count; ++i) hn::StoreU(load(one, from + i), one, to + i);
+}
+
+// The same behind an address, of any type. float64 is rounded, 8-bit values get their unit back.
+HWY_INLINE void to_floats(msda_dtype dtype, std::uintptr_t address, std::int64_t count, float* to) {
+  switch (dtype) {
+    case MSDA_F32:
+      return to_floats(reinterpret_cast<const float*>(address), count, to);
+    case MSDA_F16:
+      return to_floats(reinterpret_cast<const F16*>(address), count, to);
+    case MSDA_BF16:
+      return to_floats(reinterpret_cast<const Bf16*>(address), count, to);
+    case MSDA_F8_E4M3:
+      to_floats(reinterpret_cast<const F8*>(address), count, to);
+      for (std::int64_t i = 0; i < count; ++i) to[i] *= kF8Unit;
+      return;
+    default:
+      for (std::int64_t i = 0; i < count; ++i) {
+        to[i] = static_cast<float>(reinterpret_cast<const double*>(address)[i]);
+      }
+  }
 }
 
 // ---- stores: one rounding, to nearest even; overflow becomes infinity
@@ -175,6 +217,24 @@ HWY_INLINE void store(D d, hn::Vec<D> v, msda_dtype dtype, void* array, std::int
     default:
       return store_f64(d, v, static_cast<double*>(array) + index);
   }
+}
+
+// `count` floats into elements from `index` on; past the caches where `may_stream` and they are
+// whole lines.
+HWY_INLINE void store_row(const float* from, std::int64_t count, msda_dtype dtype, void* array,
+                          std::int64_t index, bool may_stream = false) {
+  const hn::ScalableTag<float> d;
+  const hn::CappedTag<float, 1> one;
+  auto const lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  std::int64_t i = 0;
+  float* const floats = static_cast<float*>(array) + index;
+  if (may_stream && dtype == MSDA_F32 && count % 16 == 0 &&
+      reinterpret_cast<std::uintptr_t>(floats) % 64 == 0) {
+    for (; i < count; i += lanes) hn::Stream(hn::LoadU(d, from + i), d, floats + i);
+    return;
+  }
+  for (; i + lanes <= count; i += lanes) store(d, hn::LoadU(d, from + i), dtype, array, index + i);
+  for (; i < count; ++i) store(one, hn::LoadU(one, from + i), dtype, array, index + i);
 }
 
 }  // namespace msda::simd::HWY_NAMESPACE

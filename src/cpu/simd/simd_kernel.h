@@ -1,6 +1,6 @@
-// What the parts of the family that are compiled once an instruction set share: the located points
-// of one row, and the two functions that make and use them. A row is the points of one (batch,
-// query, head).
+// What the parts of the family that are compiled once an instruction set share: the points of one
+// row, read and located, and the functions that make and use them. A row is the points of one
+// (batch, query, head).
 #pragma once
 
 #include "core/call.h"
@@ -14,13 +14,28 @@
 
 namespace msda::simd {
 
+// What the blocks of a row's points share, fused only: made with the first block that is read, used
+// by the others.
+struct RowSoftmax {
+  std::int64_t query = -1;  // whose row it is; -1: of none yet
+  double largest_logit = 0;
+  float exp_sum = 0;
+};
+
+// A block of points: where they lie in pixels, and their attention weights. A point that
+// contributes nothing lies left of and above every map, with weight 0. What stands behind the last
+// point of a block is not looked at.
+struct Points {
+  alignas(64) float x[kPointBlock];
+  alignas(64) float y[kPointBlock];
+  alignas(64) float weight[kPointBlock];
+};
+
 // The corners of up to kPointBlock points: (y0, x0), (y0, x0 + 1), (y0 + 1, x0), (y0 + 1, x0 + 1).
 struct Corners {
   alignas(64) std::int64_t offset[4][kPointBlock];  // bytes from the plan's row of zeros
   alignas(64) float weight[4][kPointBlock];         // attention weight times bilinear weight
-  // Of the whole row, fused only: made with its first block of points, used by the others.
-  double largest_logit = 0;
-  float exp_sum = 0;
+  RowSoftmax softmax;
 };
 
 // One head of one batch item: where the inputs of its rows lie.
@@ -31,20 +46,27 @@ struct HeadSource {
   // Asks for the lines of query q's row: its coordinates, weights and output. Has to be inlined: a
   // call of a function that only prefetches is dropped by GCC as one without effect.
   HWY_INLINE void prefetch(std::int64_t q) const {
+    prefetch_inputs(q);
+    prefetch_row(output_row, q);
+  }
+  HWY_INLINE void prefetch_inputs(std::int64_t q) const {
     prefetch_row(coord_row, q);
     prefetch_row(weight_row, q);
-    prefetch_row(output_row, q);
   }
 
   Problem const& problem;
   Call const& call;
   Tables const& tables;
-  std::int64_t coord;      // element of query 0 in coord or offset
-  std::int64_t weight;     // element of query 0 in weight or logit
-  std::int64_t reference;  // element of query 0 in reference
-  std::int64_t output;     // element of query 0 in output
-  std::int64_t value;      // bytes from the plan's row of zeros to channel 0 of token 0
-  float scale;             // of 8-bit values
+  std::int64_t coord;       // element of query 0 in coord or offset
+  std::int64_t weight;      // element of query 0 in weight or logit
+  std::int64_t reference;   // element of query 0 in reference
+  std::int64_t output;      // element of query 0 in output or grad_output
+  std::int64_t value;       // bytes from the plan's row of zeros to channel 0 of token 0
+  float scale;              // of 8-bit values
+  std::int64_t packed_row;  // of query 0 among the [B][Q][M] rows of a packed tensor
+  std::int64_t grad_value;  // element of token 0 in grad_value
+  bool streams_value;       // grad_value is stored past the caches
+  bool streams_points;      // so are the gradients of points
 
  private:
   // A query's elements of one tensor, as bytes.
@@ -67,7 +89,11 @@ struct HeadSource {
   Rows output_row;
 };
 
-// Locates points [first, first + count) of query q.
+// Reads points [first, first + count) of query q; `first` is a multiple of kPointBlock.
+ReadPoints choose_read_points(Problem const& problem);
+// Reads their weights alone, fused input only: those of all points, whatever their coordinates.
+ReadPoints choose_read_softmax(Problem const& problem);
+// Locates them.
 Locate choose_locate(Problem const& problem);
 // Computes the rows of queries [first, last).
 #define MSDA_VARIANT(type, dtype, revision) Gather choose_gather_##type(Problem const& problem);

@@ -21,7 +21,9 @@ HWY_BEFORE_NAMESPACE();
 namespace msda::simd::HWY_NAMESPACE {
 
 #if HWY_TARGET == HWY_SCALAR
-Locate choose(Problem const&) { return nullptr; }
+ReadPoints reader_of(Problem const&) { return nullptr; }
+Locate locator(Problem const&) { return nullptr; }
+ReadPoints softmax_reader(Problem const&) { return nullptr; }
 #else
 namespace hn = hwy::HWY_NAMESPACE;
 
@@ -29,14 +31,6 @@ using Floats = hn::ScalableTag<float>;
 constexpr std::int64_t kLanes = hn::MaxLanes(Floats());
 // Left of and above every map: all four corners of such a point are outside.
 constexpr float kOutside = -2.0f;
-
-// A block of points: where they lie in pixels, and their attention weights. What stands behind the
-// last point is not looked at.
-struct Points {
-  HWY_ALIGN float x[kPointBlock];
-  HWY_ALIGN float y[kPointBlock];
-  HWY_ALIGN float weight[kPointBlock];
-};
 
 HWY_INLINE PointLevels const& levels_at(HeadSource const& source, std::int64_t first) {
   return source.tables.levels[static_cast<std::size_t>(first / kPointBlock)];
@@ -138,41 +132,41 @@ HWY_INLINE V exponentials(const T* logit, std::int64_t count, double largest, fl
   return sum;
 }
 
-// Weights of points [first, first + count) of a row of K logits. The first block of a row finds the
-// largest logit and the sum; the others take them from `corners`.
+// Weights of points [first, first + count) of a row of K logits. The first block that is read of a
+// row finds the largest logit and the sum; the others take them from `known`.
 template <typename T>
-HWY_INLINE void softmax(const T* row, std::int64_t K, std::int64_t first, std::int64_t count,
-                        Corners& corners, float* to) {
+HWY_INLINE void softmax(const T* row, std::int64_t q, std::int64_t K, std::int64_t first,
+                        std::int64_t count, RowSoftmax& known, float* to) {
   const Floats d;
-  if (first == 0) {
+  if (known.query != q || K <= kPointBlock) {
     double const largest = largest_of(row, K);
     auto sum = hn::Zero(d);
     for (std::int64_t k = 0; k < K; k += kPointBlock) {
       sum = exponentials(row + k, std::min(K - k, kPointBlock), largest, to, sum);
     }
-    corners.largest_logit = largest;
-    corners.exp_sum = hn::GetLane(hn::SumOfLanes(d, sum));
+    known = {q, largest, hn::GetLane(hn::SumOfLanes(d, sum))};
   }
-  if (K > kPointBlock) exponentials(row + first, count, corners.largest_logit, to, hn::Zero(d));
-  auto const sum = hn::Set(d, corners.exp_sum);
+  if (K > kPointBlock) exponentials(row + first, count, known.largest_logit, to, hn::Zero(d));
+  auto const sum = hn::Set(d, known.exp_sum);
   for (std::int64_t i = 0; i < count; i += kLanes) {
     hn::Store(hn::Div(hn::Load(d, to + i), sum), d, to + i);
   }
 }
 
-HWY_INLINE void read_softmax(HeadSource const& source, std::int64_t row, std::int64_t first,
-                             std::int64_t count, Corners& corners, float* to) {
+HWY_INLINE void read_softmax(HeadSource const& source, std::int64_t q, std::int64_t first,
+                             std::int64_t count, RowSoftmax& known, float* to) {
   const void* const array = source.call[Tensor::kLogit];
   std::int64_t const K = source.problem.point_total;
+  std::int64_t const row = source.weight + q * source.problem.weight.row;
   switch (source.problem.weight_dtype) {
     case MSDA_F32:
-      return softmax(static_cast<const float*>(array) + row, K, first, count, corners, to);
+      return softmax(static_cast<const float*>(array) + row, q, K, first, count, known, to);
     case MSDA_F16:
-      return softmax(static_cast<const F16*>(array) + row, K, first, count, corners, to);
+      return softmax(static_cast<const F16*>(array) + row, q, K, first, count, known, to);
     case MSDA_BF16:
-      return softmax(static_cast<const Bf16*>(array) + row, K, first, count, corners, to);
+      return softmax(static_cast<const Bf16*>(array) + row, q, K, first, count, known, to);
     default:
-      return softmax(static_cast<const double*>(array) + row, K, first, count, corners, to);
+      return softmax(static_cast<const double*>(array) + row, q, K, first, count, known, to);
   }
 }
 
@@ -395,46 +389,58 @@ HWY_INLINE void find_corners(HeadSource const& source, std::int64_t first, std::
   }
 }
 
-// ---- the function of a plan
+// ---- the functions of a plan
 
 template <int kReference, typename T>
-void locate(HeadSource const& source, std::int64_t q, std::int64_t first, std::int64_t count,
-            Corners& corners) {
+void read_points(HeadSource const& source, std::int64_t q, std::int64_t first, std::int64_t count,
+                 RowSoftmax& known, Points& points) {
   Problem const& problem = source.problem;
-  Call const& call = source.call;
-  Points points;
-  std::int64_t const weight_row = source.weight + q * problem.weight.row;
   if constexpr (kReference == 0) {
-    read_weights(source, weight_row + first, count, points.weight);
+    read_weights(source, source.weight + q * problem.weight.row + first, count, points.weight);
   } else {
-    read_softmax(source, weight_row, first, count, corners, points.weight);
+    read_softmax(source, q, first, count, known, points.weight);
   }
   const T* const coord =
-      static_cast<const T*>(call[kReference == 0 ? Tensor::kCoord : Tensor::kOffset]) +
+      static_cast<const T*>(source.call[kReference == 0 ? Tensor::kCoord : Tensor::kOffset]) +
       source.coord + q * problem.coord.row + 2 * first;
   read_coords<kReference>(source, q, coord, first, count, points);
-  find_corners(source, first, count, points, corners);
 }
 
 template <int kReference>
-Locate choose_by_dtype(msda_dtype coord_dtype) {
+ReadPoints reader_by_dtype(msda_dtype coord_dtype) {
   switch (coord_dtype) {
     case MSDA_F32:
-      return locate<kReference, float>;
+      return read_points<kReference, float>;
     case MSDA_F16:
-      return locate<kReference, F16>;
+      return read_points<kReference, F16>;
     case MSDA_BF16:
-      return locate<kReference, Bf16>;
+      return read_points<kReference, Bf16>;
     default:
-      return locate<kReference, double>;
+      return read_points<kReference, double>;
   }
 }
 
-Locate choose(Problem const& problem) {
-  if (!problem.fused()) return choose_by_dtype<0>(problem.coord_dtype);
-  if (problem.reference_dim == 2) return choose_by_dtype<2>(problem.coord_dtype);
-  return choose_by_dtype<4>(problem.coord_dtype);
+ReadPoints reader_of(Problem const& problem) {
+  if (!problem.fused()) return reader_by_dtype<0>(problem.coord_dtype);
+  if (problem.reference_dim == 2) return reader_by_dtype<2>(problem.coord_dtype);
+  return reader_by_dtype<4>(problem.coord_dtype);
 }
+
+void locate(HeadSource const& source, std::int64_t q, std::int64_t first, std::int64_t count,
+            Corners& corners) {
+  Points points;
+  source.tables.read_points(source, q, first, count, corners.softmax, points);
+  find_corners(source, first, count, points, corners);
+}
+
+Locate locator(Problem const&) { return locate; }
+
+void softmax_weights(HeadSource const& source, std::int64_t q, std::int64_t first,
+                     std::int64_t count, RowSoftmax& known, Points& points) {
+  read_softmax(source, q, first, count, known, points.weight);
+}
+
+ReadPoints softmax_reader(Problem const&) { return softmax_weights; }
 #endif  // HWY_TARGET
 
 }  // namespace msda::simd::HWY_NAMESPACE
@@ -443,8 +449,16 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace msda::simd {
 
-HWY_EXPORT(choose);
-Locate choose_locate(Problem const& problem) { return HWY_DYNAMIC_DISPATCH(choose)(problem); }
+HWY_EXPORT(reader_of);
+HWY_EXPORT(locator);
+HWY_EXPORT(softmax_reader);
+ReadPoints choose_read_points(Problem const& problem) {
+  return HWY_DYNAMIC_DISPATCH(reader_of)(problem);
+}
+ReadPoints choose_read_softmax(Problem const& problem) {
+  return HWY_DYNAMIC_DISPATCH(softmax_reader)(problem);
+}
+Locate choose_locate(Problem const& problem) { return HWY_DYNAMIC_DISPATCH(locator)(problem); }
 
 }  // namespace msda::simd
 #endif

@@ -2,6 +2,13 @@
 #include "cpu/simd/simd_kernel.h"
 
 namespace msda::simd {
+namespace {
+
+// Gradients larger than this are stored past the caches: they would not stay there, and memory that
+// is written in whole lines need not be read first.
+constexpr std::int64_t kStreamBytes = 4 << 20;
+
+}  // namespace
 
 HeadSource::HeadSource(Problem const& problem_of_all, Call const& call_of_all,
                        Tables const& tables_of_all, std::int64_t b, std::int64_t m)
@@ -15,6 +22,14 @@ HeadSource::HeadSource(Problem const& problem_of_all, Call const& call_of_all,
       output(b * problem.output.batch + m * problem.output.head),
       value(0),
       scale(call.scale_of(m)),
+      packed_row(b * problem.query_count * problem.head_count + m),
+      grad_value((b * problem.token_count * problem.head_count + m) * problem.head_dim),
+      streams_value(problem.batch * problem.token_count * problem.head_count * problem.head_dim *
+                        dtype_bytes(problem.grad_value_dtype) >
+                    kStreamBytes),
+      streams_points(problem.batch * problem.query_count * problem.head_count *
+                         problem.point_total * 2 * dtype_bytes(problem.coord_dtype) >
+                     kStreamBytes),
       coord_row(rows_of(call[problem.fused() ? Tensor::kOffset : Tensor::kCoord], coord,
                         problem.coord, 2 * problem.point_total, problem.coord_dtype)),
       weight_row(rows_of(call[problem.fused() ? Tensor::kLogit : Tensor::kWeight], weight,

@@ -24,7 +24,12 @@ constexpr std::int64_t kNearBytes = 128 * 1024;
 }  // namespace
 
 Tables::Tables(Problem const& problem, Gather gather_rows, std::pmr::memory_resource* memory)
-    : levels(memory), zeros(memory), locate(choose_locate(problem)), gather(gather_rows) {
+    : levels(memory),
+      zeros(memory),
+      read_points(choose_read_points(problem)),
+      read_softmax(choose_read_softmax(problem)),
+      locate(choose_locate(problem)),
+      gather(gather_rows) {
   // Never empty: the first block is looked up even where there are no points.
   levels.resize(static_cast<std::size_t>(problem.point_total / kPointBlock + 1));
   zeros.resize(static_cast<std::size_t>(problem.head_dim * dtype_bytes(problem.value_dtype)));

@@ -17,6 +17,10 @@ inline constexpr std::int64_t kPointBlock = 64;
 
 struct Corners;
 struct HeadSource;
+struct Points;
+struct RowSoftmax;
+using ReadPoints = void (*)(HeadSource const&, std::int64_t q, std::int64_t first,
+                            std::int64_t count, RowSoftmax&, Points&);
 using Locate = void (*)(HeadSource const&, std::int64_t q, std::int64_t first, std::int64_t count,
                         Corners&);
 using Gather = void (*)(HeadSource const&, std::int64_t first, std::int64_t last);
@@ -43,6 +47,8 @@ struct Tables final : Prepared {
 
   std::pmr::vector<std::byte> zeros;  // one pixel of a head
 
+  ReadPoints read_points = nullptr;
+  ReadPoints read_softmax = nullptr;  // weights alone; fused input only
   Locate locate = nullptr;
   Gather gather = nullptr;
 };

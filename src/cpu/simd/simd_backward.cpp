@@ -1,0 +1,297 @@
+#include "cpu/simd/simd_backward.h"
+
+#include "core/dtype.h"
+#include "core/tensor_sizes.h"
+#include "cpu/thread_pool.h"
+
+#include <hwy/cache_control.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstring>
+
+namespace msda::simd {
+namespace {
+
+// Heads of one batch item lie in the same pages of memory, so several are worked on together; but
+// only so many that their records stay in a cache, and so many that all threads have work between
+// two barriers.
+constexpr std::int64_t kPointsTogether = 1 << 20;
+constexpr std::int64_t kHeadsPerThread = 2;
+
+std::int64_t heads_in_flight(Problem const& problem, std::int64_t thread_count) {
+  std::int64_t const unit = problem.fused() ? problem.head_count : 1;  // references: all heads
+  std::int64_t const points = std::max(problem.query_count * problem.point_total, std::int64_t{1});
+  std::int64_t count = std::max(kPointsTogether / points, std::int64_t{1});
+  if (thread_count > 1) count = std::max(count, kHeadsPerThread * thread_count);
+  count = (count + unit - 1) / std::max(unit, std::int64_t{1}) * unit;
+  return std::min(count, problem.batch * problem.head_count);
+}
+
+// Rows of grad_output are read once a point, from anywhere: a copy of a head's rows has them in few
+// pages. It has to pay, and with all else to keep to 24 bytes a point and 8 a value.
+constexpr std::int64_t kPointsThatPay = 4;
+constexpr std::int64_t kRowsOfPart = 512;
+constexpr std::int64_t kBytesOfPoint = 24, kBytesOfValue = 8;
+
+template <typename T>
+constexpr std::int64_t bytes_of(std::int64_t count) {
+  return count * static_cast<std::int64_t>(sizeof(T));
+}
+
+std::int64_t ends_of(Windows const& windows) {
+  return windows.chunk_count * (windows.window_count + 1);
+}
+
+bool packs_rows(Problem const& problem, Windows const& windows) {
+  std::int64_t const allowed =
+      kBytesOfPoint * windows.records + kBytesOfValue * problem.token_count * problem.head_dim;
+  std::int64_t const needed = bytes_of<Record>(windows.records) +
+                              bytes_of<std::uint16_t>(ends_of(windows)) +
+                              bytes_of<float>(2 * windows.edge_pixels * problem.head_dim) +
+                              bytes_of<float>(problem.query_count * windows.padded_dim);
+  return problem.point_total >= kPointsThatPay && needed <= allowed;
+}
+
+struct Scratch {
+  Scratch(Problem const& problem, Windows const& windows_of_plan, Device const& device,
+          Arena& arena)
+      : windows(windows_of_plan),
+        heads(heads_in_flight(problem, device.thread_count)),
+        sums(std::min<std::int64_t>(device.thread_count, heads * windows.band_count)),
+        edge_floats(2 * windows.edge_pixels * problem.head_dim),
+        pixel_floats(2 * windows.window_pixels * windows.padded_dim),
+        row_floats(packs_rows(problem, windows) ? problem.query_count * windows.padded_dim : 0),
+        records(take<Record>(arena, heads * windows.records)),
+        ends(take<std::uint16_t>(arena, heads * ends_of(windows))),
+        edges(take<float>(arena, heads * edge_floats)),
+        grad_output(take<float>(arena, heads * row_floats)),
+        rows(take<float>(arena, sums * windows.padded_dim)),
+        pixels(take<float>(arena, sums * pixel_floats)),
+        is_loaded(take<unsigned char>(arena, sums * windows.window_pixels)) {}
+
+  // Of the head at this place among those in flight.
+  HeadScratch head(std::int64_t i) const {
+    return {records + i * windows.records, ends + i * ends_of(windows), edges + i * edge_floats,
+            row_floats == 0 ? nullptr : grad_output + i * row_floats};
+  }
+  WindowScratch window(std::int64_t i) const {
+    return {rows + i * windows.padded_dim, pixels + i * pixel_floats,
+            is_loaded + i * windows.window_pixels};
+  }
+
+  template <typename T>
+  static T* take(Arena& arena, std::int64_t count) {
+    return arena.take<T>(static_cast<std::size_t>(count));
+  }
+
+  Windows const& windows;
+  std::int64_t heads;  // in flight
+  std::int64_t sums;   // of bands, that run at the same time
+  std::int64_t edge_floats;
+  std::int64_t pixel_floats;
+  std::int64_t row_floats;
+  Record* records;
+  std::uint16_t* ends;
+  float* edges;
+  float* grad_output;
+  float* rows;
+  float* pixels;
+  unsigned char* is_loaded;
+};
+
+// Some heads of one call, from the first to the last pass.
+class Heads {
+ public:
+  Heads(Launch const& launch, Scratch const& scratch, std::int64_t first, std::int64_t count)
+      : launch_(launch),
+        problem_(launch.problem),
+        call_(launch.call),
+        tables_(static_cast<BackwardTables const&>(*launch.prepared)),
+        windows_(tables_.windows),
+        scratch_(scratch),
+        first_(first),
+        count_(count) {}
+
+  void run() const {
+    each(count_ * windows_.chunk_count, [this](std::int64_t i) {
+      std::int64_t const head = i / windows_.chunk_count;
+      tables_.bin(source(head), windows_, i % windows_.chunk_count, scratch_.head(head));
+    });
+    if (scratch_.row_floats > 0) pack_rows();
+    sum_bands();
+    if (call_[Tensor::kGradValue] != nullptr) {
+      each(count_ * windows_.band_count, [this](std::int64_t i) {
+        std::int64_t const head = i / windows_.band_count;
+        tables_.band.join_edge(source(head), windows_, i % windows_.band_count,
+                               scratch_.head(head));
+      });
+    }
+    if (wants_points(call_)) store_points();
+  }
+
+ private:
+  template <typename Item>
+  void each(std::int64_t count, Item item) const {
+    launch_.device.pool->run(count, item);
+  }
+
+  HeadSource source(std::int64_t head) const {
+    std::int64_t const i = first_ + head, M = problem_.head_count;
+    return {problem_, call_, tables_.points, i / M, i % M};
+  }
+
+  void pack_rows() const {
+    std::int64_t const Q = problem_.query_count;
+    std::int64_t const parts = (Q + kRowsOfPart - 1) / kRowsOfPart;
+    each(count_ * parts, [this, Q, parts](std::int64_t i) {
+      std::int64_t const head = i / parts, first = i % parts * kRowsOfPart;
+      tables_.band.pack(source(head), first, std::min(first + kRowsOfPart, Q), windows_,
+                        scratch_.head(head));
+    });
+  }
+
+  // Bands from the last on: those of the coarse levels have the most points.
+  void sum_bands() const {
+    std::int64_t const items = count_ * windows_.band_count;
+    std::atomic<std::int64_t> next{0};
+    each(scratch_.sums, [&](std::int64_t sum) {
+      WindowScratch const window = scratch_.window(sum);
+      std::fill_n(window.pixels, scratch_.pixel_floats, 0.0f);
+      for (;;) {
+        std::int64_t const i = next.fetch_add(1, std::memory_order_relaxed);
+        if (i >= items) return;
+        std::int64_t const head = i % count_, band = windows_.band_count - 1 - i / count_;
+        tables_.band.sum(source(head), windows_, band, scratch_.head(head), window);
+      }
+    });
+  }
+
+  void store_points() const {
+    std::int64_t const groups = windows_.chunk_count / windows_.chunks_of_row;
+    std::int64_t const together = problem_.fused() ? problem_.head_count : 1;
+    each(count_ / together * groups, [&](std::int64_t i) {
+      store_group(i / groups * together, together, i % groups * windows_.chunks_of_row);
+    });
+  }
+
+  // Rows of the chunks from `chunk` on, of `together` heads.
+  void store_group(std::int64_t head, std::int64_t together, std::int64_t chunk) const {
+    for (std::int64_t h = head; h < head + together; ++h) {
+      for (std::int64_t c = 0; c < windows_.chunks_of_row; ++c) unbin(h, chunk + c);
+    }
+    Chunk const rows = windows_.chunk(problem_, chunk);
+    std::int64_t const last = rows.first_row + rows.row_count;
+    for (std::int64_t h = head; h < head + together; ++h) {
+      HeadSource const head_source = source(h);
+      for (std::int64_t q = rows.first_row; q < last; ++q) {
+        tables_.point_grads.store(head_source, q, row_of(h, q));
+      }
+    }
+    hwy::FlushStream();
+    if (call_[Tensor::kGradReference] == nullptr || !problem_.fused()) return;
+    HeadSource const first_source = source(head);
+    for (std::int64_t q = rows.first_row; q < last; ++q) {
+      tables_.point_grads.store_reference(first_source, q, row_of(head, q), windows_.records);
+    }
+  }
+
+  const Record* row_of(std::int64_t head, std::int64_t q) const {
+    return scratch_.head(head).records + q * problem_.point_total;
+  }
+
+  // Puts the points of a chunk back into the order of rows.
+  void unbin(std::int64_t head, std::int64_t index) const {
+    Chunk const chunk = windows_.chunk(problem_, index);
+    Record* const records = scratch_.head(head).records + chunk.first_record;
+    Record rows[kChunkPoints];
+    std::int64_t const count = chunk.record_count();
+    for (std::int64_t i = 0; i < count; ++i) rows[records[i].place] = records[i];
+    std::memcpy(records, rows, static_cast<std::size_t>(count) * sizeof(Record));
+  }
+
+  Launch const& launch_;
+  Problem const& problem_;
+  Call const& call_;
+  BackwardTables const& tables_;
+  Windows const& windows_;
+  Scratch const& scratch_;
+  std::int64_t first_;
+  std::int64_t count_;
+};
+
+// Without points, or heads: all gradients there are.
+void zero_gradients(Problem const& problem, Call const& call) {
+  for (Tensor const tensor : {Tensor::kGradValue, Tensor::kGradCoord, Tensor::kGradWeight,
+                              Tensor::kGradReference, Tensor::kGradOffset, Tensor::kGradLogit}) {
+    auto const bytes = static_cast<std::size_t>(tensor_span_bytes(tensor_shape(problem, tensor)));
+    if (call[tensor] != nullptr && bytes > 0) std::memset(call[tensor], 0, bytes);
+  }
+}
+
+// The gradients of one batch item's tokens that are no pixels of a window: borders, and levels
+// without points.
+void zero_tokens(Problem const& problem, Windows const& windows, std::byte* item) {
+  auto const bytes = static_cast<std::size_t>(problem.head_count * problem.head_dim *
+                                              dtype_bytes(problem.grad_value_dtype));
+  auto const zero = [&](std::int64_t first, std::int64_t count) {
+    std::memset(item + static_cast<std::size_t>(first) * bytes, 0,
+                static_cast<std::size_t>(count) * bytes);
+  };
+  std::size_t next = 0;
+  std::int64_t const border = problem.value_border;
+  for (std::size_t l = 0; l < problem.levels.size(); ++l) {
+    Level const& level = problem.levels[l];
+    bool const summed =
+        next < windows.levels.size() && windows.levels[next].level == static_cast<std::int64_t>(l);
+    if (!summed) {
+      zero(level.token_start, level.row_tokens * (level.height + 2 * border));
+      continue;
+    }
+    ++next;
+    if (border == 0) continue;
+    zero(level.token_start, level.row_tokens);
+    for (std::int64_t y = 1; y <= level.height; ++y) {
+      std::int64_t const row = level.token_start + y * level.row_tokens;
+      zero(row, 1);
+      zero(row + level.row_tokens - 1, 1);
+    }
+    zero(level.token_start + (level.height + 1) * level.row_tokens, level.row_tokens);
+  }
+}
+
+}  // namespace
+
+BackwardTables::BackwardTables(Problem const& problem, std::pmr::memory_resource* memory)
+    : points(problem, nullptr, memory),
+      bin(choose_bin()),
+      band(choose_band(problem)),
+      point_grads(choose_point_grads(problem)),
+      windows(problem, band.lanes, memory) {}
+
+void take_backward(Problem const& problem, Device const& device, Arena& arena) {
+  Windows const windows(problem, choose_band(problem).lanes, std::pmr::get_default_resource());
+  Scratch const scratch(problem, windows, device, arena);
+}
+
+void run_backward(Launch const& launch) {
+  Problem const& problem = launch.problem;
+  auto const& windows = static_cast<BackwardTables const&>(*launch.prepared).windows;
+  std::int64_t const heads = problem.batch * problem.head_count;
+  if (heads == 0 || windows.records == 0) return zero_gradients(problem, launch.call);
+  if (auto* const grad_value = static_cast<std::byte*>(launch.call[Tensor::kGradValue])) {
+    std::int64_t const item = problem.token_count * problem.head_count * problem.head_dim *
+                              dtype_bytes(problem.grad_value_dtype);
+    for (std::int64_t b = 0; b < problem.batch; ++b) {
+      zero_tokens(problem, windows, grad_value + b * item);
+    }
+  }
+  Arena arena(launch.call.workspace);
+  Scratch const scratch(problem, windows, launch.device, arena);
+  for (std::int64_t first = 0; first < heads; first += scratch.heads) {
+    Heads(launch, scratch, first, std::min(scratch.heads, heads - first)).run();
+  }
+}
+
+}  // namespace msda::simd

@@ -1,0 +1,86 @@
+// The backward computation: what its passes hand to one another.
+#pragma once
+
+#include "core/arena.h"
+#include "core/family.h"
+#include "cpu/simd/simd_kernel.h"
+#include "cpu/simd/simd_tables.h"
+#include "cpu/simd/simd_windows.h"
+
+#include <cstdint>
+#include <memory_resource>
+
+namespace msda::simd {
+
+// Of one head in flight.
+struct HeadScratch {
+  Record* records;  // [points of the head]; of a chunk in the order of windows or of rows
+  std::uint16_t*
+      ends;            // [chunk][window_count + 1]: behind the records of each window, of no window
+  float* edges;        // [edge_pixels][2][D]: what the band above and the band below add
+  float* grad_output;  // [Q][padded_dim]: a copy, or null
+};
+
+// Puts the points of a chunk into the order of their windows.
+using BinChunk = void (*)(HeadSource const&, Windows const&, std::int64_t chunk,
+                          HeadScratch const&);
+// Copies a head's rows [first, last) of grad_output to where the sums find them near each other.
+using PackRows = void (*)(HeadSource const&, std::int64_t first, std::int64_t last, Windows const&,
+                          HeadScratch const&);
+
+// What a thread needs to sum a window.
+struct WindowScratch {
+  float* row;                // [padded_dim]: channels of grad_output
+  float* pixels;             // [window_pixels][value and gradient][padded_dim]
+  unsigned char* is_loaded;  // [window_pixels]
+};
+
+// Sums the points of a band. Gradients in `pixels` are zero before, and again afterwards.
+using SumBand = void (*)(HeadSource const&, Windows const&, std::int64_t band, HeadScratch const&,
+                         WindowScratch const&);
+// Adds what two bands have for the first row of pixels of the lower one.
+using JoinEdge = void (*)(HeadSource const&, Windows const&, std::int64_t band, HeadScratch const&);
+// Stores the gradients of the points of a row.
+using StorePoints = void (*)(HeadSource const&, std::int64_t q, const Record* row);
+// Stores the gradients of a query's references. `row` is that of the first head, the one of the
+// next is head_records behind it.
+using StoreReference = void (*)(HeadSource const& first_head, std::int64_t q, const Record* row,
+                                std::int64_t head_records);
+
+struct BandKernels {
+  std::int64_t lanes;  // floats of a vector
+  PackRows pack;
+  SumBand sum;
+  JoinEdge join_edge;
+};
+struct PointKernels {
+  StorePoints store;
+  StoreReference store_reference;
+};
+BinChunk choose_bin();
+BandKernels choose_band(Problem const& problem);
+PointKernels choose_point_grads(Problem const& problem);
+
+// Whether the gradients of any point are asked for.
+inline bool wants_points(Call const& call) {
+  for (Tensor const tensor : {Tensor::kGradCoord, Tensor::kGradWeight, Tensor::kGradReference,
+                              Tensor::kGradOffset, Tensor::kGradLogit}) {
+    if (call[tensor] != nullptr) return true;
+  }
+  return false;
+}
+
+struct BackwardTables final : Prepared {
+  BackwardTables(Problem const& problem, std::pmr::memory_resource* memory);
+
+  Tables points;
+  BinChunk bin;
+  BandKernels band;
+  PointKernels point_grads;
+  Windows windows;
+};
+
+void take_backward(Problem const& problem, Device const& device, Arena& arena);
+void run_backward(Launch const& launch);
+
+}  // namespace msda::simd

@@ -1,0 +1,606 @@
+// The sums of the backward computation, a window at a time: its values and their gradients lie
+// together in float32, a head's channels in the lanes. Compiled once a target.
+
+#include "cpu/simd/simd_backward.h"
+
+#define HWY_DISABLED_TARGETS MSDA_SIMD_DISABLED_TARGETS
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu/simd/simd_band.cpp"
+#include <hwy/foreach_target.h>
+// After foreach_target:
+#include "cpu/simd/simd_elements-inl.h"
+
+#include "core/dtype.h"
+
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+HWY_BEFORE_NAMESPACE();
+namespace msda::simd::HWY_NAMESPACE {
+
+#if HWY_TARGET == HWY_SCALAR
+BandKernels band_kernels(Problem const&) { return {}; }
+#else
+namespace hn = hwy::HWY_NAMESPACE;
+
+using Floats = hn::ScalableTag<float>;
+using V = hn::Vec<Floats>;
+constexpr std::int64_t kLanes = hn::MaxLanes(Floats());
+
+// As many records of one window as a vector has lanes, or fewer at its end.
+struct Batch {
+  std::int64_t count = 0;
+  HWY_ALIGN Record records[kLanes] = {};
+  Record* from[kLanes];            // where they lie
+  std::int64_t first_row[kLanes];  // query, of the record's chunk
+  HWY_ALIGN float x[kLanes];       // fractions
+  HWY_ALIGN float y[kLanes];
+  HWY_ALIGN float weight[kLanes];
+  HWY_ALIGN float place[kLanes];  // its bits
+  HWY_ALIGN float corner_weight[4][kLanes];
+  HWY_ALIGN std::int32_t row[kLanes];  // of the upper left pixel, in the window
+  HWY_ALIGN std::int32_t column[kLanes];
+  HWY_ALIGN std::int32_t pixel[kLanes];  // the same as a number
+  std::uintptr_t grad_output[kLanes];    // address of the query's channels
+  // Pixels whose values have to be read before these sums.
+  std::int64_t missing_count = 0;
+  std::int64_t missing[4 * kLanes];
+  std::uintptr_t missing_from[4 * kLanes];
+};
+
+// Adds the blocks of four lanes of a vector.
+template <class D>
+HWY_INLINE void store_sum_of_blocks(D d, hn::Vec<D> v, float* to) {
+  if constexpr (hn::MaxLanes(D()) == 4) {
+    hn::StoreU(v, d, to);
+  } else {
+    const hn::Half<D> half;
+    store_sum_of_blocks(half, hn::Add(hn::LowerHalf(half, v), hn::UpperHalf(half, v)), to);
+  }
+}
+
+// The sums of the lanes of four vectors, one behind the other.
+HWY_INLINE void store_sums(V a, V b, V c, V e, float* to) {
+  const Floats d;
+  const hn::Repartition<double, Floats> pairs;
+  auto const ab = hn::Add(hn::InterleaveLower(d, a, b), hn::InterleaveUpper(d, a, b));
+  auto const ce = hn::Add(hn::InterleaveLower(d, c, e), hn::InterleaveUpper(d, c, e));
+  auto const lower = hn::InterleaveLower(pairs, hn::BitCast(pairs, ab), hn::BitCast(pairs, ce));
+  auto const upper = hn::InterleaveUpper(pairs, hn::BitCast(pairs, ab), hn::BitCast(pairs, ce));
+  auto const blocks = hn::Add(hn::BitCast(d, lower), hn::BitCast(d, upper));
+  store_sum_of_blocks(d, blocks, to);
+}
+
+HWY_INLINE void store_grad_value(HeadSource const& source, std::int64_t token, float* sum) {
+  Problem const& problem = source.problem;
+  if (source.scale != 1.0f) {
+    // What no point has added to stays zero, even times infinity.
+    for (std::int64_t i = 0; i < problem.head_dim; ++i) {
+      if (sum[i] != 0) sum[i] *= source.scale;
+    }
+  }
+  store_row(sum, problem.head_dim, problem.grad_value_dtype, source.call[Tensor::kGradValue],
+            source.grad_value + token * problem.head_count * problem.head_dim);
+}
+
+// Of query 0.
+std::uintptr_t grad_output_of(HeadSource const& source) {
+  return reinterpret_cast<std::uintptr_t>(source.call[Tensor::kGradOutput]) +
+         static_cast<std::uintptr_t>(source.output * dtype_bytes(source.problem.output_dtype));
+}
+
+void pack_rows(HeadSource const& source, std::int64_t first, std::int64_t last,
+               Windows const& windows, HeadScratch const& scratch) {
+  Problem const& problem = source.problem;
+  std::int64_t const D = problem.head_dim, padded = windows.padded_dim;
+  std::int64_t const row_bytes = problem.output.row * dtype_bytes(problem.output_dtype);
+  for (std::int64_t q = first; q < last; ++q) {
+    float* const to = scratch.grad_output + q * padded;
+    to_floats(problem.output_dtype,
+              grad_output_of(source) + static_cast<std::uintptr_t>(q * row_bytes), D, to);
+    std::fill_n(to + D, padded - D, 0.0f);
+  }
+}
+
+// One band of a head. kVectors: of the channels; 0: any number.
+template <int kVectors, bool kOfValue, bool kOfPoints>
+class BandSum {
+ public:
+  BandSum(HeadSource const& source, Windows const& windows, LevelWindows const& level,
+          std::int64_t band, HeadScratch const& scratch, WindowScratch const& window)
+      : source_(source),
+        problem_(source.problem),
+        windows_(windows),
+        place_(level),
+        level_(problem_.levels[static_cast<std::size_t>(level.level)]),
+        scratch_(scratch),
+        row_buffer_(window.row),
+        is_loaded_(window.is_loaded),
+        window_(window.pixels),
+        D_(problem_.head_dim),
+        padded_(windows.padded_dim),
+        grad_at_(kOfPoints ? padded_ : 0),
+        pixel_floats_(kOfValue ? grad_at_ + padded_ : padded_),
+        first_row_((band - level.first_band) * windows.side),
+        rows_(std::min(windows.side, level_.height + 1 - first_row_)),
+        pitch_(std::min(windows.side, level_.width + 1) + 1),
+        per_row_(1.0f / static_cast<float>(problem_.point_total)),
+        grad_bytes_(scratch.grad_output == nullptr ? dtype_bytes(problem_.output_dtype)
+                                                   : static_cast<std::int64_t>(sizeof(float))),
+        grad_row_bytes_(grad_bytes_ *
+                        (scratch.grad_output == nullptr ? problem_.output.row : padded_)),
+        takes_rows_(scratch.grad_output != nullptr ||
+                    (problem_.output_dtype == MSDA_F32 && D_ == padded_)),
+        takes_values_(problem_.value_dtype == MSDA_F32 && D_ == padded_),
+        grad_row_(problem_.head_count * D_),
+        streams_(problem_.grad_value_dtype == MSDA_F32 && D_ * 4 % 64 == 0 &&
+                 source.scale == 1.0f && source.streams_value &&
+                 reinterpret_cast<std::uintptr_t>(source.call[Tensor::kGradValue]) % 64 == 0),
+        value_bytes_(dtype_bytes(problem_.value_dtype)),
+        value_row_bytes_(problem_.value.row * value_bytes_) {
+    values_ = reinterpret_cast<std::uintptr_t>(source.tables.zeros.data()) +
+              static_cast<std::uintptr_t>(source.value);
+    grad_output_ = scratch.grad_output == nullptr
+                       ? grad_output_of(source)
+                       : reinterpret_cast<std::uintptr_t>(scratch.grad_output);
+  }
+
+  void run() {
+    std::int64_t const first_window =
+        place_.first_window + first_row_ / windows_.side * place_.across;
+    for (std::int64_t i = 0; i < place_.across; ++i) {
+      first_column_ = i * windows_.side;
+      columns_ = std::min(windows_.side, level_.width + 1 - first_column_);
+      sum_window(first_window + i);
+      if (kOfPoints && i + 1 < place_.across) prefetch_window(first_window + i + 1);
+      if constexpr (kOfValue) {
+        store_window();
+        carry_column();
+      }
+    }
+    if constexpr (kOfValue) {
+      for (std::int64_t r = 0; r <= rows_; ++r) zero(pixel_at(r, 0) + grad_at_);
+      hwy::FlushStream();
+    }
+  }
+
+ private:
+  float* pixel_at(std::int64_t row, std::int64_t column) const {
+    return window_ + (row * pitch_ + column) * pixel_floats_;
+  }
+
+  // ---- values in, gradients out
+
+  bool is_inside(std::int64_t row, std::int64_t column) const {
+    return row >= 1 && row <= level_.height && column >= 1 && column <= level_.width;
+  }
+  // Token of a pixel of the map with its border.
+  std::int64_t token(std::int64_t row, std::int64_t column) const {
+    return level_.origin + (row - 1) * level_.row_tokens + column - 1;
+  }
+  std::uintptr_t value_at(std::int64_t row, std::int64_t column) const {
+    return values_ + static_cast<std::uintptr_t>(token(row, column) * value_row_bytes_);
+  }
+
+  // Into the second level: rows of pixels and of queries lie far apart and share a few sets of the
+  // first.
+  static HWY_INLINE void prefetch(std::uintptr_t address, std::int64_t bytes) {
+    for (std::int64_t byte = 0; byte < bytes; byte += 64) {
+      __builtin_prefetch(reinterpret_cast<const void*>(address + static_cast<std::uintptr_t>(byte)),
+                         0, 2);
+    }
+  }
+  HWY_INLINE void prefetch_pixel(std::int64_t row, std::int64_t column) const {
+    if (is_inside(row, column)) prefetch(value_at(row, column), D_ * value_bytes_);
+  }
+
+  // Asks for the values of the window on the right: of all pixels, or where points are few of
+  // theirs. Inlined, for GCC drops a call of what only prefetches.
+  HWY_INLINE void prefetch_window(std::int64_t window) const {
+    std::int64_t const first = first_column_ + windows_.side;
+    std::int64_t const columns = std::min(windows_.side, level_.width + 1 - first);
+    std::int64_t count = 0;
+    each_segment(window, [&](Record* begin, Record* end, std::int64_t) { count += end - begin; });
+    if (count >= (rows_ + 1) * (columns + 1) / 2) {
+      for (std::int64_t r = 0; r <= rows_; ++r) {
+        for (std::int64_t c = 1; c <= columns; ++c) prefetch_pixel(first_row_ + r, first + c);
+      }
+      return;
+    }
+    each_segment(window, [&](Record* begin, Record* end, std::int64_t) {
+      for (Record* record = begin; record < end; ++record) {
+        auto const column = static_cast<std::int64_t>(record->x + 1.0f);
+        auto const row = static_cast<std::int64_t>(record->y + 1.0f);
+        prefetch_pixel(row, column);
+        prefetch_pixel(row, column + 1);
+        prefetch_pixel(row + 1, column);
+        prefetch_pixel(row + 1, column + 1);
+      }
+    });
+  }
+
+  // Notes that the values of the four pixels of a cell are needed, and asks for their lines.
+  HWY_INLINE void require(std::int64_t record, Batch& batch) {
+    std::int64_t const pixel = batch.pixel[record];
+    std::int64_t const corner[4] = {pixel, pixel + 1, pixel + pitch_, pixel + pitch_ + 1};
+    if (HWY_LIKELY((is_loaded_[corner[0]] & is_loaded_[corner[1]] & is_loaded_[corner[2]] &
+                    is_loaded_[corner[3]]) != 0)) {
+      return;
+    }
+    std::int64_t const r = batch.row[record], c = batch.column[record];
+    for (int i = 0; i < 4; ++i) {
+      if (is_loaded_[corner[i]] != 0) continue;
+      is_loaded_[corner[i]] = 1;
+      std::int64_t const row = first_row_ + r + i / 2, column = first_column_ + c + i % 2;
+      if (!is_inside(row, column)) {
+        std::fill_n(window_ + corner[i] * pixel_floats_, padded_, 0.0f);
+        continue;
+      }
+      std::uintptr_t const from = value_at(row, column);
+      prefetch(from, D_ * value_bytes_);
+      batch.missing[batch.missing_count] = corner[i];
+      batch.missing_from[batch.missing_count++] = from;
+    }
+  }
+
+  HWY_INLINE void load_missing(Batch& batch) {
+    const Floats d;
+    for (std::int64_t i = 0; i < batch.missing_count; ++i) {
+      float* const to = window_ + batch.missing[i] * pixel_floats_;
+      if (HWY_LIKELY(takes_values_)) {
+        auto const* const from = reinterpret_cast<const float*>(batch.missing_from[i]);
+        for (std::int64_t v = 0; v < vectors(); ++v) {
+          hn::Store(hn::LoadU(d, from + v * kLanes), d, to + v * kLanes);
+        }
+      } else {
+        to_floats(problem_.value_dtype, batch.missing_from[i], D_, to);
+        std::fill_n(to + D_, padded_ - D_, 0.0f);
+      }
+    }
+    batch.missing_count = 0;
+  }
+
+  HWY_INLINE std::int64_t vectors() const { return kVectors == 0 ? padded_ / kLanes : kVectors; }
+  HWY_INLINE void zero(float* to) const {
+    const Floats d;
+    for (std::int64_t v = 0; v < vectors(); ++v) hn::Store(hn::Zero(d), d, to + v * kLanes);
+  }
+
+  // The pixels right of a window are the first column of the next, which adds to them.
+  void carry_column() {
+    const Floats d;
+    for (std::int64_t r = 0; r <= rows_; ++r) {
+      float* const to = pixel_at(r, 0) + grad_at_;
+      float* const from = pixel_at(r, columns_) + grad_at_;
+      for (std::int64_t v = 0; v < vectors(); ++v) {
+        hn::Store(hn::Load(d, from + v * kLanes), d, to + v * kLanes);
+      }
+      zero(from);
+    }
+  }
+
+  float* edge_at(std::int64_t row, std::int64_t column, int half) const {
+    std::int64_t const edge =
+        place_.first_edge + (row / windows_.side - 1) * level_.width + column - 1;
+    return scratch_.edges + (2 * edge + half) * D_;
+  }
+
+  // All pixels but the last column, and zeros in their place.
+  void store_window() {
+    std::int64_t const first = first_column_ == 0 ? 1 : 0;
+    for (std::int64_t r = 0; r <= rows_; ++r) {
+      if (first == 1) zero(pixel_at(r, 0) + grad_at_);
+      float* const sums = pixel_at(r, first) + grad_at_;
+      std::int64_t const row = first_row_ + r, column = first_column_ + first;
+      if (row == 0 || row > level_.height) {
+        for (std::int64_t c = 0; c < columns_ - first; ++c) zero(sums + c * pixel_floats_);
+      } else if (r == 0 || r == rows_) {
+        store_edge(edge_at(row, column, r == 0 ? 1 : 0), columns_ - first, sums);
+      } else if (HWY_LIKELY(streams_)) {
+        stream_row(token(row, column), columns_ - first, sums);
+      } else {
+        store_pixels(token(row, column), columns_ - first, sums);
+      }
+    }
+  }
+
+  void store_edge(float* to, std::int64_t count, float* sums) const {
+    for (std::int64_t c = 0; c < count; ++c, sums += pixel_floats_, to += 2 * D_) {
+      std::memcpy(to, sums, static_cast<std::size_t>(D_) * sizeof(float));
+      zero(sums);
+    }
+  }
+
+  HWY_INLINE void stream_row(std::int64_t first, std::int64_t count, float* sums) const {
+    const Floats d;
+    std::int64_t const vector_count = vectors(), from_pixel = pixel_floats_, to_token = grad_row_;
+    float* to = static_cast<float*>(source_.call[Tensor::kGradValue]) + source_.grad_value +
+                first * grad_row_;
+    for (std::int64_t c = 0; c < count; ++c, sums += from_pixel, to += to_token) {
+      for (std::int64_t v = 0; v < vector_count; ++v) {
+        hn::Stream(hn::Load(d, sums + v * kLanes), d, to + v * kLanes);
+        hn::Store(hn::Zero(d), d, sums + v * kLanes);
+      }
+    }
+  }
+
+  void store_pixels(std::int64_t first, std::int64_t count, float* sums) const {
+    for (std::int64_t c = 0; c < count; ++c, sums += pixel_floats_) {
+      store_grad_value(source_, first + c, sums);
+      zero(sums);
+    }
+  }
+
+  // ---- records
+
+  // Calls fn(first record, behind the last, first query of the chunk) for each chunk's points of a
+  // window.
+  template <class Fn>
+  HWY_INLINE void each_segment(std::int64_t window, Fn fn) const {
+    std::int64_t const K = problem_.point_total, bins = windows_.window_count + 1;
+    const std::uint16_t* ends = scratch_.ends + window;
+    for (std::int64_t row = 0; row < problem_.query_count; row += windows_.rows_of_chunk) {
+      for (std::int64_t part = 0; part < windows_.chunks_of_row; ++part, ends += bins) {
+        Record* const records = scratch_.records + row * K + part * kChunkPoints;
+        fn(records + (window == 0 ? 0 : ends[-1]), records + *ends, row);
+      }
+    }
+  }
+
+  void sum_window(std::int64_t window) {
+    if constexpr (kOfPoints) {
+      std::memset(is_loaded_, 0, static_cast<std::size_t>((rows_ + 1) * pitch_));
+    }
+    Batch batches[2];
+    Batch *now = &batches[0], *before = &batches[1];
+    each_segment(window, [&](Record* begin, Record* end, std::int64_t first_row) {
+      for (Record* record = begin; record < end; ++record) {
+        now->records[now->count] = *record;
+        now->from[now->count] = record;
+        now->first_row[now->count++] = first_row;
+        if (now->count < kLanes) continue;
+        prepare(*now);
+        if (before->count > 0) sum_batch(*before);
+        std::swap(now, before);
+      }
+    });
+    if (now->count > 0) prepare(*now);
+    if (before->count > 0) sum_batch(*before);
+    if (now->count > 0) sum_batch(*now);
+  }
+
+  HWY_NOINLINE void prepare(Batch& batch) {
+    const Floats d;
+    const hn::RebindToSigned<Floats> di;
+    V x, y, weight, bits;
+    hn::LoadInterleaved4(d, reinterpret_cast<const float*>(batch.records), x, y, weight, bits);
+    auto const floor_x = hn::Floor(x), floor_y = hn::Floor(y);
+    auto const fx = hn::Sub(x, floor_x), fy = hn::Sub(y, floor_y);
+    auto const one = hn::Set(d, 1.0f);
+    auto const gx = hn::Sub(one, fx), gy = hn::Sub(one, fy);
+    auto const upper = hn::Mul(weight, gy), lower = hn::Mul(weight, fy);
+    hn::Store(hn::Mul(upper, gx), d, batch.corner_weight[0]);
+    hn::Store(hn::Mul(upper, fx), d, batch.corner_weight[1]);
+    hn::Store(hn::Mul(lower, gx), d, batch.corner_weight[2]);
+    hn::Store(hn::Mul(lower, fx), d, batch.corner_weight[3]);
+    hn::Store(fx, d, batch.x);
+    hn::Store(fy, d, batch.y);
+    hn::Store(weight, d, batch.weight);
+    hn::Store(bits, d, batch.place);
+    auto const column = hn::Sub(hn::ConvertTo(di, floor_x),
+                                hn::Set(di, static_cast<std::int32_t>(first_column_ - 1)));
+    auto const row =
+        hn::Sub(hn::ConvertTo(di, floor_y), hn::Set(di, static_cast<std::int32_t>(first_row_ - 1)));
+    hn::Store(row, di, batch.row);
+    hn::Store(column, di, batch.column);
+    hn::Store(hn::Add(hn::Mul(row, hn::Set(di, static_cast<std::int32_t>(pitch_))), column), di,
+              batch.pixel);
+    // Exact: places are below 2^12, and half a point is far more than the error of the quotient.
+    auto const place = hn::ConvertTo(d, hn::BitCast(di, bits));
+    auto const query = hn::Mul(hn::Add(place, hn::Set(d, 0.5f)), hn::Set(d, per_row_));
+    HWY_ALIGN std::int32_t row_of_chunk[kLanes];
+    hn::Store(hn::ConvertTo(di, query), di, row_of_chunk);
+    for (std::int64_t i = 0; i < batch.count; ++i) {
+      std::int64_t const q = batch.first_row[i] + row_of_chunk[i];
+      batch.grad_output[i] = grad_output_ + static_cast<std::uintptr_t>(q * grad_row_bytes_);
+      for (std::int64_t byte = 0; byte < D_ * grad_bytes_; byte += 64) {
+        __builtin_prefetch(reinterpret_cast<const void*>(batch.grad_output[i] +
+                                                         static_cast<std::uintptr_t>(byte)));
+      }
+      if constexpr (kOfPoints) require(i, batch);
+    }
+  }
+
+  HWY_INLINE const float* channels(std::uintptr_t address) const {
+    if (HWY_LIKELY(takes_rows_)) return reinterpret_cast<const float*>(address);
+    to_floats(problem_.output_dtype, address, D_, row_buffer_);
+    return row_buffer_;
+  }
+
+  HWY_NOINLINE void sum_batch(Batch& batch) {
+    const Floats d;
+    if constexpr (kOfPoints) load_missing(batch);
+    // In variables, for a vector that is stored might be a member.
+    float* const window = window_;
+    std::int64_t const right = pixel_floats_, down = pitch_ * pixel_floats_, grad_at = grad_at_;
+    std::int64_t const vector_count = vectors(), count = batch.count;
+    HWY_ALIGN float dots[4 * kLanes] = {};
+    for (std::int64_t i = 0; i < count; ++i) {
+      const float* const grad = channels(batch.grad_output[i]);
+      float* const upper = window + batch.pixel[i] * right;
+      float* const corner[4] = {upper, upper + right, upper + down, upper + down + right};
+      V dot[4] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
+      V const weight[4] = {
+          hn::Set(d, batch.corner_weight[0][i]), hn::Set(d, batch.corner_weight[1][i]),
+          hn::Set(d, batch.corner_weight[2][i]), hn::Set(d, batch.corner_weight[3][i])};
+      for (std::int64_t v = 0; v < vector_count; ++v) {
+        auto const g = hn::LoadU(d, grad + v * kLanes);
+        for (int c = 0; c < 4; ++c) {
+          float* const at = corner[c] + v * kLanes;
+          if constexpr (kOfPoints) dot[c] = hn::MulAdd(g, hn::Load(d, at), dot[c]);
+          if constexpr (kOfValue) {
+            hn::Store(hn::MulAdd(g, weight[c], hn::Load(d, at + grad_at)), d, at + grad_at);
+          }
+        }
+      }
+      if constexpr (kOfPoints) store_sums(dot[0], dot[1], dot[2], dot[3], dots + 4 * i);
+    }
+    if constexpr (kOfPoints) finish_points(batch, dots);
+    batch.count = 0;
+  }
+
+  // ---- gradients of the points
+
+  HWY_INLINE void finish_points(Batch& batch, const float* dots) {
+    const Floats d;
+    V dot[4];
+    hn::LoadInterleaved4(d, dots, dot[0], dot[1], dot[2], dot[3]);
+    auto const fx = hn::Load(d, batch.x), fy = hn::Load(d, batch.y);
+    auto const one = hn::Set(d, 1.0f);
+    auto const gx = hn::Sub(one, fx), gy = hn::Sub(one, fy);
+    auto const mix = [](V a, V wa, V b, V wb)
+                         HWY_ATTR { return hn::MulAdd(a, wa, hn::Mul(b, wb)); };
+    HWY_ALIGN float by[3][kLanes];
+    hn::Store(mix(hn::Sub(dot[1], dot[0]), gy, hn::Sub(dot[3], dot[2]), fy), d, by[0]);
+    hn::Store(mix(hn::Sub(dot[2], dot[0]), gx, hn::Sub(dot[3], dot[1]), fx), d, by[1]);
+    hn::Store(mix(mix(dot[0], gx, dot[1], fx), gy, mix(dot[2], gx, dot[3], fx), fy), d, by[2]);
+    auto const all = hn::Add(hn::Add(dot[0], dot[1]), hn::Add(dot[2], dot[3]));
+    auto const zero_if_number = hn::Sub(all, all);
+    if (HWY_UNLIKELY(!hn::AllTrue(d, hn::Eq(zero_if_number, hn::Zero(d))))) {
+      for (std::int64_t i = 0; i < batch.count; ++i) literal_sums(batch, i, by);
+    }
+    auto const scale = hn::Set(d, source_.scale);
+    auto const weight = hn::Mul(hn::Load(d, batch.weight), scale);
+    auto const width = hn::Set(d, static_cast<float>(level_.width));
+    auto const height = hn::Set(d, static_cast<float>(level_.height));
+    auto const by_x = hn::Mul(hn::Load(d, by[0]), hn::Mul(weight, width));
+    auto const by_y = hn::Mul(hn::Load(d, by[1]), hn::Mul(weight, height));
+    auto const by_weight = hn::Mul(hn::Load(d, by[2]), scale);
+    HWY_ALIGN Record results[kLanes];
+    hn::StoreInterleaved4(by_x, by_y, by_weight, hn::Load(d, batch.place), d,
+                          reinterpret_cast<float*>(results));
+    for (std::int64_t i = 0; i < batch.count; ++i) *batch.from[i] = results[i];
+  }
+
+  // Sums of products with infinities cannot be taken apart, nor sums that overflow: these are the
+  // formula's own.
+  HWY_NOINLINE void literal_sums(Batch const& batch, std::int64_t i, float (&by)[3][kLanes]) const {
+    const float* const grad = channels(batch.grad_output[i]);
+    std::int64_t const row = batch.row[i], column = batch.column[i];
+    double const fx = batch.x[i], fy = batch.y[i];
+    double by_x = 0, by_y = 0, by_weight = 0;
+    for (std::int64_t d = 0; d < D_; ++d) {
+      double v[4] = {}, sample = 0;
+      for (int c = 0; c < 4; ++c) {
+        std::int64_t const r = row + c / 2, k = column + c % 2;
+        if (!is_inside(first_row_ + r, first_column_ + k)) continue;
+        v[c] = pixel_at(r, k)[d];
+        sample += (c % 2 == 0 ? 1 - fx : fx) * (c / 2 == 0 ? 1 - fy : fy) * v[c];
+      }
+      double const g = grad[d];
+      by_x += g * ((1 - fy) * (v[1] - v[0]) + fy * (v[3] - v[2]));
+      by_y += g * ((1 - fx) * (v[2] - v[0]) + fx * (v[3] - v[1]));
+      by_weight += g * sample;
+    }
+    by[0][i] = static_cast<float>(by_x);
+    by[1][i] = static_cast<float>(by_y);
+    by[2][i] = static_cast<float>(by_weight);
+  }
+
+  HeadSource const& source_;
+  Problem const& problem_;
+  Windows const& windows_;
+  LevelWindows const& place_;
+  Level const& level_;
+  HeadScratch const& scratch_;
+  float* row_buffer_;  // [padded_]
+  unsigned char* is_loaded_;
+  float* window_;  // [rows_ + 1][pitch_][value and gradient][padded_]
+  std::int64_t D_;
+  std::int64_t padded_;
+  std::int64_t grad_at_;  // of a pixel's floats: behind its values, where they are
+  std::int64_t pixel_floats_;
+  std::int64_t first_row_;  // of the band, with border
+  std::int64_t rows_;       // of cells
+  std::int64_t pitch_;      // pixels from a row to the next
+  float per_row_;           // 1 / K
+  std::int64_t grad_bytes_;
+  std::int64_t grad_row_bytes_;
+  bool takes_rows_;        // of grad_output as they are
+  bool takes_values_;      // as they are
+  std::int64_t grad_row_;  // elements from a token of grad_value to the next
+  bool streams_;           // grad_value past the caches: whole lines of it
+  std::int64_t value_bytes_;
+  std::int64_t value_row_bytes_;
+  std::uintptr_t values_;
+  std::uintptr_t grad_output_;
+  std::int64_t first_column_ = 0;  // of the window, with border
+  std::int64_t columns_ = 0;       // of cells
+};
+
+LevelWindows const& level_of(Windows const& windows, std::int64_t band) {
+  auto const next = std::upper_bound(
+      windows.levels.begin(), windows.levels.end(), band,
+      [](std::int64_t b, LevelWindows const& level) { return b < level.first_band; });
+  return *(next - 1);
+}
+
+template <int kVectors>
+void sum_band(HeadSource const& source, Windows const& windows, std::int64_t band,
+              HeadScratch const& scratch, WindowScratch const& window) {
+  LevelWindows const& level = level_of(windows, band);
+  std::fill_n(window.row, windows.padded_dim, 0.0f);
+  if (source.call[Tensor::kGradValue] == nullptr) {
+    BandSum<kVectors, false, true>(source, windows, level, band, scratch, window).run();
+  } else if (!wants_points(source.call)) {
+    BandSum<kVectors, true, false>(source, windows, level, band, scratch, window).run();
+  } else {
+    BandSum<kVectors, true, true>(source, windows, level, band, scratch, window).run();
+  }
+}
+
+void join_edge(HeadSource const& source, Windows const& windows, std::int64_t band,
+               HeadScratch const& scratch) {
+  LevelWindows const& place = level_of(windows, band);
+  Level const& level = source.problem.levels[static_cast<std::size_t>(place.level)];
+  std::int64_t const D = source.problem.head_dim, index = band - place.first_band;
+  if (index == 0) return;
+  std::int64_t const row = index * windows.side - 1;
+  for (std::int64_t x = 0; x < level.width; ++x) {
+    float* const above = scratch.edges + 2 * (place.first_edge + (index - 1) * level.width + x) * D;
+    for (std::int64_t d = 0; d < D; ++d) above[d] += above[D + d];
+    store_grad_value(source, level.origin + row * level.row_tokens + x, above);
+  }
+}
+
+BandKernels band_kernels(Problem const& problem) {
+  switch ((problem.head_dim + kLanes - 1) / kLanes) {
+    case 1:
+      return {kLanes, pack_rows, sum_band<1>, join_edge};
+    case 2:
+      return {kLanes, pack_rows, sum_band<2>, join_edge};
+    case 4:
+      return {kLanes, pack_rows, sum_band<4>, join_edge};
+    default:
+      return {kLanes, pack_rows, sum_band<0>, join_edge};
+  }
+}
+#endif  // HWY_TARGET
+
+}  // namespace msda::simd::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace msda::simd {
+
+HWY_EXPORT(band_kernels);
+BandKernels choose_band(Problem const& problem) {
+  return HWY_DYNAMIC_DISPATCH(band_kernels)(problem);
+}
+
+}  // namespace msda::simd
+#endif

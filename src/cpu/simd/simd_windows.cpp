@@ -1,0 +1,91 @@
+#include "cpu/simd/simd_windows.h"
+
+#include "cpu/simd/simd_tables.h"
+
+#include <algorithm>
+
+namespace msda::simd {
+namespace {
+
+// Values and gradients of a window are to stay in the second level of cache, and there are to be so
+// few windows that counting them costs nothing beside the points.
+constexpr std::int64_t kNearBytes = 384 * 1024;
+constexpr int kLargestNearShift = 5;
+constexpr std::int64_t kMaxWindows = 4096;
+
+std::int64_t parts(std::int64_t count, std::int64_t size) { return (count + size - 1) / size; }
+
+bool has_windows(Level const& level) {
+  return level.point_count > 0 && level.height > 0 && level.width > 0;
+}
+
+std::int64_t bytes_of_window(std::int64_t side, std::int64_t padded_dim) {
+  return (side + 1) * (side + 1) * 2 * padded_dim * static_cast<std::int64_t>(sizeof(float));
+}
+
+std::int64_t windows_of(Problem const& problem, std::int64_t side) {
+  std::int64_t count = 0;
+  for (Level const& level : problem.levels) {
+    if (has_windows(level)) count += parts(level.height + 1, side) * parts(level.width + 1, side);
+  }
+  return count;
+}
+
+int choose_shift(Problem const& problem, std::int64_t padded_dim) {
+  int shift = kLargestNearShift;
+  auto const bytes = [&] { return bytes_of_window(std::int64_t{1} << shift, padded_dim); };
+  while (shift > 0 && bytes() > kNearBytes) --shift;
+  auto const level_count = static_cast<std::int64_t>(problem.levels.size());
+  while (windows_of(problem, std::int64_t{1} << shift) > kMaxWindows + level_count) ++shift;
+  return shift;
+}
+
+}  // namespace
+
+Windows::Windows(Problem const& problem, std::int64_t lanes, std::pmr::memory_resource* memory)
+    : levels(memory), points(memory), padded_dim(parts(problem.head_dim, lanes) * lanes) {
+  std::int64_t const K = problem.point_total;
+  shift = choose_shift(problem, padded_dim);
+  side = std::int64_t{1} << shift;
+  points.resize(static_cast<std::size_t>(K / kPointBlock + 1));
+  for (std::size_t l = 0; l < problem.levels.size(); ++l) {
+    Level const& level = problem.levels[l];
+    std::int64_t const across = parts(level.width + 1, side);
+    for (std::int64_t k = level.point_start; k < level.point_start + level.point_count; ++k) {
+      PointWindows& block = points[static_cast<std::size_t>(k / kPointBlock)];
+      std::int64_t const i = k % kPointBlock;
+      bool const any = has_windows(level);
+      block.columns[i] = any ? static_cast<std::int32_t>(level.width + 1) : 0;
+      block.rows[i] = any ? static_cast<std::int32_t>(level.height + 1) : 0;
+      block.first_window[i] = static_cast<std::int32_t>(window_count);
+      block.across[i] = static_cast<std::int32_t>(across);
+    }
+    if (!has_windows(level)) continue;
+    std::int64_t const bands = parts(level.height + 1, side);
+    levels.push_back(
+        {static_cast<std::int64_t>(l), window_count, across, band_count, bands, edge_pixels});
+    window_count += across * bands;
+    band_count += bands;
+    edge_pixels += (bands - 1) * level.width;
+    std::int64_t const pixels =
+        (std::min(side, level.height + 1) + 1) * (std::min(side, level.width + 1) + 1);
+    window_pixels = std::max(window_pixels, pixels);
+  }
+  rows_of_chunk = K == 0 ? 1 : std::max(kChunkPoints / K, std::int64_t{1});
+  chunks_of_row = K == 0 ? 1 : parts(K, kChunkPoints);
+  chunk_count = parts(problem.query_count, rows_of_chunk) * chunks_of_row;
+  records = problem.query_count * K;
+}
+
+Chunk Windows::chunk(Problem const& problem, std::int64_t index) const {
+  std::int64_t const K = problem.point_total;
+  Chunk chunk;
+  chunk.first_row = index / chunks_of_row * rows_of_chunk;
+  chunk.row_count = std::min(rows_of_chunk, problem.query_count - chunk.first_row);
+  chunk.first_point = index % chunks_of_row * kChunkPoints;
+  chunk.point_count = std::min(kChunkPoints, K - chunk.first_point);
+  chunk.first_record = chunk.first_row * K + chunk.first_point;
+  return chunk;
+}
+
+}  // namespace msda::simd
