@@ -1,5 +1,6 @@
 // The backward computation of `ref` against its own forward one: central differences in float64,
-// one-sided ones on the pixel lines, and the adjoint identity.
+// one-sided ones on the pixel lines, and the adjoint identity. That of `simd` against the same
+// differences.
 
 #include "support/random_problem.h"
 #include "support/runner.h"
@@ -79,6 +80,23 @@ std::vector<std::size_t> elements_to_check(std::size_t count) {
   return elements;
 }
 
+TensorId input_of(TensorId gradient) {
+  switch (gradient) {
+    case TensorId::kGradCoord:
+      return TensorId::kCoord;
+    case TensorId::kGradWeight:
+      return TensorId::kWeight;
+    case TensorId::kGradReference:
+      return TensorId::kReference;
+    case TensorId::kGradOffset:
+      return TensorId::kOffset;
+    case TensorId::kGradLogit:
+      return TensorId::kLogit;
+    default:
+      return TensorId::kValue;
+  }
+}
+
 void check_gradient(Forward& forward, TensorId input, std::vector<double> const& gradient,
                     double step, double tolerance) {
   double largest = 0;
@@ -146,6 +164,32 @@ TEST_CASE("fused gradients are the central differences of the output") {
       check(TensorId::kOffset, TensorId::kGradOffset);
       check(TensorId::kLogit, TensorId::kGradLogit);
       check_gradient(forward, TensorId::kValue, gradients.values[TensorId::kGradValue], 0.5, 1e-11);
+    }
+  }
+}
+
+TEST_CASE("float32 gradients are the central differences of the output") {
+  TestHandle const handle(2);
+  for (std::int32_t const reference_dim : {0, 2, 4}) {
+    for (std::int64_t const head_dim : kHeadDims) {
+      CAPTURE(reference_dim);
+      CAPTURE(head_dim);
+      // Rounded to float32, then the same numbers in float64.
+      TestProblem problem = gradient_problem(head_dim, reference_dim);
+      if (reference_dim == 0) clear_lines(problem);
+      problem.shape.set_dtypes(MSDA_F32);
+      problem.settle();
+      RunResult const gradients = run(handle, problem, "simd.cpu.f32@1");
+      REQUIRE(gradients.failure == "");
+      problem.shape.set_dtypes(MSDA_F64);
+      Forward forward(handle, problem);
+      for (TensorRow const& row : tensor_rows()) {
+        if (!row.is_result() || !row.belongs_to(problem.shape)) continue;
+        CAPTURE(row.name);
+        TensorId const input = input_of(row.id);
+        double const step = row.id == TensorId::kGradValue ? 0.5 : 1e-6;
+        check_gradient(forward, input, gradients.values[row.id], step, 1e-5);
+      }
     }
   }
 }

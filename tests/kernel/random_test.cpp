@@ -128,18 +128,20 @@ TEST_CASE("random problems on every instruction set of the machine") {
     std::string const name = hwy::TargetName(target);
     CAPTURE(name);
     OnlyTarget const only(target);
-    Record record;
-    for (std::uint64_t seed = range.first; seed < range.first + range.count; ++seed) {
-      TestProblem const problem = random_problem(seed);
-      ExpectationsByArithmetic expectations(problem);
-      for (std::string const& id : kernel_ids(handle)) {
-        if (id.starts_with("simd.") && expected_reason(handle, id, problem.shape).empty()) {
-          check_kernel(handle, problem, id, seed, expectations, record[id]);
+    for (msda_operation const operation : {MSDA_FORWARD, MSDA_BACKWARD}) {
+      Record record;
+      for (std::uint64_t seed = range.first; seed < range.first + range.count; ++seed) {
+        TestProblem const problem = random_problem(seed, operation);
+        ExpectationsByArithmetic expectations(problem);
+        for (std::string const& id : kernel_ids(handle)) {
+          if (id.starts_with("simd.") && expected_reason(handle, id, problem.shape).empty()) {
+            check_kernel(handle, problem, id, seed, expectations, record[id]);
+          }
         }
       }
+      print((name + (operation == MSDA_FORWARD ? " forward" : " backward")).c_str(), record);
+      CHECK(!record.empty());
     }
-    print(name.c_str(), record);
-    CHECK(!record.empty());
   }
 }
 
