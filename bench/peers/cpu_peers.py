@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Forward on the CPU: libmsda against torch's grid_sample composition and torch-ms-deform-attn's C++ op.
+"""Forward or backward on the CPU: libmsda against torch's grid_sample composition and torch-ms-deform-attn's C++ op.
 
 All of them run in one process on the same tensors, in turns: a round gives each side some milliseconds of calls
 that are not timed and then a few that are, so that each finds the caches as its own calls before left them and
 the threads of the side before it have stopped spinning. Outputs are compared with a float64 computation before any
 time is taken, libmsda's by its documented bound, and the script ends where one is wrong. Thread counts get a process
-each, because the thread pools of torch are made once.
+each, because the thread pools of torch are made once. With --backward the gradients by value, coordinates and weights are
+computed, from a grad_output and, by autograd of grid_sample, a graph that is made once; that is not timed.
 
     MSDA_LIBRARY=build/release/lib/libmsda.so PYTHONPATH=bindings/python \\
         python bench/peers/cpu_peers.py --json peers.json
@@ -21,8 +22,8 @@ import subprocess
 import sys
 import time
 
-from peer_check import PEER_TOLERANCE, complaint
-from peer_data import (DTYPES, error_share_of, expected, grid_sample, level_starts, make_tensors, msda_call,
+from peer_check import PEER_TOLERANCE, complaint, gradient_share
+from peer_data import (DTYPES, error_share_of, expected, expected_gradients, grid_sample, level_starts, make_tensors, msda_call,
                        require_known, workload_list)
 
 # Name in bench/workloads.json, and what is changed: the targets are stated for one image.
@@ -30,6 +31,7 @@ WORKLOADS = {"enc-uniform": {"batch": 1}, "enc-local": {"batch": 1}, "dec": {}, 
 VALUE_DTYPES = ("f32", "f16", "bf16")
 WARM_SECONDS = 0.02  # longer than OpenMP's threads spin after their work
 PEERS = ("grid_sample", "ms_deform_attn")
+CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 
 
 def parse_arguments():
@@ -40,8 +42,11 @@ def parse_arguments():
                         help="names in bench/workloads.json (default %(default)s)")
     parser.add_argument("--value-dtypes", default=",".join(VALUE_DTYPES),
                         help="of libmsda; the peers run in float32 (default %(default)s)")
+    parser.add_argument("--backward", action="store_true", help="time the gradients, not the outputs")
     parser.add_argument("--rounds", type=int, default=6, help="turns of each side (default 6)")
     parser.add_argument("--calls", type=int, default=2, help="timed calls a turn (default 2)")
+    parser.add_argument("--clock", choices=CLOCKS, default="wall",
+                        help="cpu: processor time of all threads, which other work on the machine disturbs less")
     parser.add_argument("--json", type=pathlib.Path, help="write the results here")
     parser.add_argument("--csv", type=pathlib.Path, help="write the results here")
     parser.add_argument("--child", type=int, help=argparse.SUPPRESS)  # thread count of this process
@@ -86,6 +91,56 @@ def make_sides(tensors, dtypes, threads):
     return sides
 
 
+def grid_sample_backward(value, level_hw, coord, weight, grad_output):
+    import torch
+
+    inputs = [tensor.detach().requires_grad_() for tensor in (value, coord, weight)]
+    with torch.enable_grad():
+        output = grid_sample(inputs[0], level_hw, *inputs[1:])
+    return lambda: torch.autograd.grad(output, inputs, grad_output, retain_graph=True)
+
+
+def ms_deform_attn_backward(value, level_hw, coord, weight, grad_output):
+    try:
+        from torch_ms_deform_attn._ops import backward as function
+    except ImportError:
+        return None
+    start = level_starts(level_hw)
+    return lambda: function(value, level_hw, start, coord, weight, grad_output, value.shape[0])
+
+
+def make_backward_sides(tensors, grad_output, dtypes, threads):
+    """As make_sides; the calls return the gradients by value, coord and weight."""
+    import msda
+
+    value, *rest = tensors
+    handle = msda.Handle(threads=threads)
+    sides = {"grid_sample": (grid_sample_backward(*tensors, grad_output), "torch", "f32")}
+    op = ms_deform_attn_backward(*tensors, grad_output)
+    if op is not None:
+        sides["ms_deform_attn"] = (op, "torch-ms-deform-attn", "f32")
+    for dtype in dtypes:
+        grad = grad_output.to(DTYPES[dtype])
+        call, plan = msda_call(value.to(DTYPES[dtype]), *rest, handle, grad_output=grad)
+        sides[f"msda {dtype}"] = call, plan.info.kernel_id, dtype
+    return sides
+
+
+def gradient_errors(sides, tensors, grad_output):
+    """Name to (largest error of gradients by value relative to the largest, error over what is allowed)."""
+    value, *rest = tensors
+    errors = {}
+    for dtype in {dtype for _, _, dtype in sides.values()}:
+        exact = expected_gradients(value.to(DTYPES[dtype]), *rest, grad_output.to(DTYPES[dtype]))
+        for name, (call, _, side_dtype) in sides.items():
+            if side_dtype != dtype:
+                continue
+            found = [gradient.double() for gradient in call()]
+            error = float((found[0] - exact[0]).abs().max() / exact[0].abs().max())
+            errors[name] = error, gradient_share(found, exact, PEER_TOLERANCE[dtype])
+    return errors
+
+
 def error_shares(sides, tensors):
     """Name to (largest error against float64 on the same rounded values, the same over what is allowed): the documented
     bound for libmsda, a tolerance for the peers."""
@@ -100,7 +155,7 @@ def error_shares(sides, tensors):
     return errors
 
 
-def measure(sides, rounds, calls):
+def measure(sides, rounds, calls, clock):
     times = {name: [] for name in sides}
     for _ in range(rounds):
         for name, (call, _, _) in sides.items():
@@ -109,9 +164,9 @@ def measure(sides, rounds, calls):
             while time.perf_counter() < warm:
                 call()
             for _ in range(calls):
-                start = time.perf_counter()
+                start = clock()
                 call()
-                times[name].append((time.perf_counter() - start) * 1e3)
+                times[name].append((clock() - start) * 1e3)
     return times
 
 
@@ -123,18 +178,26 @@ def run_child(arguments):
     with torch.no_grad():
         for name in arguments.workloads.split(","):
             tensors = make_tensors(workload(name))
-            sides = make_sides(tensors, arguments.value_dtypes.split(","), arguments.child)
-            errors = error_shares(sides, tensors)
+            dtypes = arguments.value_dtypes.split(",")
+            if arguments.backward:
+                grad_output = torch.randn(*tensors[2].shape[:2], tensors[0][0, 0].numel())
+                sides = make_backward_sides(tensors, grad_output, dtypes, arguments.child)
+                errors = gradient_errors(sides, tensors, grad_output)
+            else:
+                sides = make_sides(tensors, dtypes, arguments.child)
+                errors = error_shares(sides, tensors)
             wrong = [complaint(f"{name}: {side}", share) for side, (_, share) in errors.items()]
             if any(wrong):
                 sys.exit("\n".join(filter(None, wrong)))
             small = tensors[2].numel() < 1 << 21  # short calls are repeated more
-            times = measure(sides, arguments.rounds * (4 if small else 1), arguments.calls)
+            times = measure(sides, arguments.rounds * (4 if small else 1), arguments.calls,
+                            CLOCKS[arguments.clock])
             for side, milliseconds in times.items():
                 low, *_, high = statistics.quantiles(milliseconds, n=10, method="inclusive")
                 print(json.dumps({
                     "workload": name, "threads": arguments.child, "side": side,
-                    "kernel": sides[side][1], "median_ms": statistics.median(milliseconds),
+                    "kernel": sides[side][1], "clock": arguments.clock, "min_ms": min(milliseconds),
+                    "median_ms": statistics.median(milliseconds),
                     "p10_ms": low, "p90_ms": high, "samples": len(milliseconds),
                     "max_error": errors[side][0], "error_share": errors[side][1]}), flush=True)
 
@@ -150,12 +213,12 @@ def add_ratios(rows):
 
 
 def print_table(rows):
-    print(f"{'workload':12} {'thr':>3}  {'side':15} {'median ms':>10} {'p10 .. p90':>19} {'max error':>9}"
+    print(f"{'workload':12} {'thr':>3}  {'side':15} {'min ms':>9} {'median ms':>10} {'p10 .. p90':>19} {'max error':>9}"
           f" {'x grid_sample':>14} {'x ms_deform_attn':>17}")
     for r in rows:
         ratios = [f"{r[f'{peer}_ratio']:.1f}" if f"{peer}_ratio" in r else "" for peer in PEERS]
         spread = f"{r['p10_ms']:.3f} .. {r['p90_ms']:.3f}"
-        print(f"{r['workload']:12} {r['threads']:>3}  {r['side']:15} {r['median_ms']:>10.3f} {spread:>19}"
+        print(f"{r['workload']:12} {r['threads']:>3}  {r['side']:15} {r['min_ms']:>9.3f} {r['median_ms']:>10.3f} {spread:>19}"
               f" {r['max_error']:>9.1e} {ratios[0]:>14} {ratios[1]:>17}")
 
 

@@ -8,6 +8,8 @@ SMALLEST = {"f32": 2.0**-149, "f16": 2.0**-25, "bf16": 2.0**-134}
 # Of peers, whose arithmetic nobody documents: the largest error allowed for outputs of magnitude 1, computed from the
 # same rounded inputs.
 PEER_TOLERANCE = {"f32": 1e-4, "f16": 1e-2, "bf16": 8e-2}
+# Of the points that rounding may take to the other side of a pixel line, one in so many.
+LINES = 200
 
 
 def largest(array, axes):
@@ -42,6 +44,20 @@ def error_share(output, exact, allowed):
         return 0.0
     share = float((abs(output - exact) / allowed).max())
     return math.inf if math.isnan(share) else share
+
+
+def gradient_share(gradients, exact, tolerance):
+    """As error_share, of gradients by value, coord and weight; errors are relative to the largest element. One in LINES of
+    those by coord may be off: the derivative jumps at a pixel line, and rounding chooses the side."""
+    shares = []
+    for found, wanted, is_coord in zip(gradients, exact, (False, True, False)):
+        errors = (abs(found - wanted) / (abs(wanted).max() * tolerance)).reshape(-1)
+        if is_coord:
+            off = int((~(errors <= 1)).sum())  # what is no number too
+            shares.append(off * LINES / len(errors))
+        else:
+            shares.append(float(errors.max()))
+    return math.inf if any(math.isnan(share) for share in shares) else max(shares)
 
 
 def complaint(side, share):

@@ -192,22 +192,41 @@ def tuned_plan(problem, handle, tensors, budget_ms, on_gpu):
     return msda.Plan(problem, handle=handle, tuned=True)
 
 
+def expected_gradients(value, level_hw, coord, weight, grad_output):
+    """Gradients by value, coord and weight in float64, from autograd, a batch item at a time."""
+    parts = []
+    for b in range(value.shape[0]):
+        item = [tensor[b : b + 1].double().requires_grad_() for tensor in (value, coord, weight)]
+        with torch.enable_grad():
+            output = grid_sample(item[0], level_hw, *item[1:])
+        parts.append(torch.autograd.grad(output, item, grad_output[b : b + 1].double()))
+    return [torch.cat(gradients) for gradients in zip(*parts)]
+
+
 def msda_call(value, level_hw, coord, weight, handle, kernel=None, tuning_ms=0, reference=None, points=None,
-              **problem_options):
-    """(call that returns the output, plan): the C function itself on a struct filled once, as a C program would.
-    kernel is the id of one, or None for the library's choice, or with tuning_ms for the one that is found to be the
-    fastest on these very tensors in that time; with reference the input is fused, coord are offsets and weight logits;
-    points of each level, where not all have P; problem_options are further fields of msda.Problem."""
+              grad_output=None, **problem_options):
+    """(call that returns the output, or with grad_output the gradients by value, coord and weight, plan): the C function
+    itself on a struct filled once, as a C program would. kernel is the id of one, or None for the library's choice, or
+    with tuning_ms for the one that is found to be the fastest on these very tensors in that time; with reference the input
+    is fused, coord are offsets and weight logits; points of each level, where not all have P; problem_options are further
+    fields of msda.Problem."""
     import msda
     from msda._library import ffi, lib
 
     B, _, M, D = value.shape
     _, Q, _, L, P, _ = coord.shape
     output_dtype = torch.float32 if value.dtype == torch.float8_e4m3fn else value.dtype
-    output = torch.full((B, Q, M, D), float("nan"), dtype=output_dtype, device=value.device)
     if points is not None and len(set(points)) > 1:
         present = present_points(points).to(coord.device)
         coord, weight = coord[:, :, :, present].contiguous(), weight[:, :, :, present].contiguous()
+    options = {"dtype": output_dtype, "device": value.device}
+    if grad_output is None:
+        output = torch.full((B, Q, M, D), float("nan"), **options)
+        results = {"output": output}
+    else:
+        output = torch.empty(value.shape, **options), torch.empty_like(coord), torch.empty_like(weight)
+        results = {"grad_output": grad_output} | dict(zip(("grad_value", "grad_coord", "grad_weight"), output))
+        problem_options |= {"operation": "backward"}
     given = {"coord": coord, "weight": weight}
     if reference is not None:
         given = {"reference": reference, "offset": coord, "logit": weight}
@@ -218,7 +237,7 @@ def msda_call(value, level_hw, coord, weight, handle, kernel=None, tuning_ms=0, 
         **problem_options)
     tensors = ffi.new("msda_tensors*")
     tensors.struct_size = ffi.sizeof("msda_tensors")
-    for name, tensor in {"value": value, "output": output, **given}.items():
+    for name, tensor in {"value": value, **results, **given}.items():
         setattr(tensors, name, ffi.cast("void*", tensor.data_ptr()))
     on_gpu = value.device.type == "cuda"
     if tuning_ms:
@@ -229,7 +248,7 @@ def msda_call(value, level_hw, coord, weight, handle, kernel=None, tuning_ms=0, 
     tensors.workspace = ffi.cast("void*", (workspace.data_ptr() + 255) // 256 * 256)
     tensors.workspace_bytes = plan.info.workspace_bytes
 
-    def call(keep=(value, given, workspace)):
+    def call(keep=(value, given, results, workspace)):
         if lib.msda_execute(plan._c, tensors, ffi.cast("msda_stream", current_stream(on_gpu))) != lib.MSDA_SUCCESS:
             sys.exit(ffi.string(lib.msda_last_error()).decode())
         return output

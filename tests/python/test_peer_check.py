@@ -111,3 +111,29 @@ def test_peers_have_a_tolerance():
     assert peer_check.error_share(output, problem.exact, peer_check.PEER_TOLERANCE["f16"]) == pytest.approx(0.5)
     output[1, 1, 1, 1] = np.nan
     assert peer_check.error_share(output, problem.exact, peer_check.PEER_TOLERANCE["f16"]) == math.inf
+
+
+def some_gradients():
+    rng = np.random.default_rng(4)
+    return [rng.standard_normal(shape) for shape in ((2, 30, 3, 8), (2, 11, 3, 12, 2), (2, 11, 3, 12))]
+
+
+def test_gradients_that_are_right():
+    exact = some_gradients()
+    found = [gradient + 0.5e-4 * abs(gradient).max() for gradient in exact]
+    assert 0.4 < peer_check.gradient_share(found, exact, 1e-4) <= 1
+
+
+@pytest.mark.parametrize("which", range(3))
+def test_a_wrong_gradient_is_seen(which):
+    exact, found = some_gradients(), some_gradients()
+    found[which].flat[:20] += 1e-3 * abs(exact[which]).max()
+    assert peer_check.gradient_share(found, exact, 1e-4) > 1
+    found[which].flat[:20] = math.nan
+    assert peer_check.gradient_share(found, exact, 1e-4) > 1
+
+
+def test_a_few_points_may_be_on_the_other_side_of_a_line():
+    exact, found = some_gradients(), some_gradients()
+    found[1].flat[:3] += 1
+    assert peer_check.gradient_share(found, exact, 1e-4) <= 1
