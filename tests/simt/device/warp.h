@@ -141,6 +141,8 @@ T __reduce_min_sync(unsigned mask, T value, simt::Where where = simt::Where::cur
                       [](T a, T b) { return b < a ? b : a; });
 }
 
+inline void __nanosleep(unsigned) { simt::pause(); }
+
 [[noreturn]] inline void __trap(simt::Where where = simt::Where::current()) {
   simt::fail(where, "__trap()");
 }

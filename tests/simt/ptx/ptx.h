@@ -2,5 +2,9 @@
 // wrapper without one does not compile there, and the error has its name.
 #pragma once
 
+#include "ptx/async.h"
+#include "ptx/barrier.h"
+#include "ptx/cluster.h"
+#include "ptx/matrix.h"
 #include "ptx/memory.h"
 #include "ptx/numbers.h"

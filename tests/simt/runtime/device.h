@@ -38,6 +38,7 @@ std::uint32_t to_shared(const void* generic, Where where);
 void* from_shared(std::uint32_t address, std::size_t bytes, std::size_t alignment, Where where);
 // The same of an address that must be in the thread's own block.
 void* from_own_shared(std::uint32_t address, std::size_t bytes, std::size_t alignment, Where where);
+std::uint32_t cluster_blocks();
 std::uint32_t map_shared_rank(std::uint32_t address, std::uint32_t rank, Where where);
 // Device memory, aligned.
 void check_global(const void* at, std::size_t bytes, std::size_t alignment, Where where);
@@ -118,6 +119,9 @@ void fence_async_proxy();
 // Before an atomic operation; a thread that does many without a pause lets others go on.
 void before_atomic(const void* at);
 void after_atomic(const void* at);
+
+// Lets others go on; a thread that keeps polling gives way to what it may wait for.
+void pause();
 
 // ---- programmatic dependent launch
 

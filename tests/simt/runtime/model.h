@@ -151,8 +151,6 @@ std::string text_of(Where where);
 void wait(const char* what, std::uint32_t of, Where where);
 void make_ready(Thread& thread);
 void make_ready(Waiters& waiters);
-// Lets others go on; a thread that keeps polling gives way to what it may wait for.
-void pause();
 
 // What the end of a thread completes or leaves behind.
 void leave_warp(Thread& thread);

@@ -244,6 +244,7 @@ void pause() {
 std::optional<Failure> run_kernels(std::span<const Launch> chain) {
   Run here;
   run = &here;
+  name_thread_in_sanitizer_reports();
   become_fiber(here.host);
   begin_own_work();
   create_shadow(here.copier, "asynchronous copies");
