@@ -7,7 +7,7 @@
 #include <fmt/core.h>
 
 #if MSDA_TEST_SIMULATED
-#include "runtime/schedule.h"
+#include "runtime/thread_schedule.h"
 #endif
 
 int main(int argc, char** argv) {

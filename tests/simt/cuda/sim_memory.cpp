@@ -3,7 +3,7 @@
 #include "cuda/sim_arena.h"
 #include "cuda/sim_sanitizers.h"
 #include "cuda/sim_state.h"
-#include "runtime/launch.h"
+#include "runtime/kernel_launch.h"
 
 #include <algorithm>
 #include <atomic>

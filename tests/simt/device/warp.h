@@ -1,7 +1,7 @@
 // Barriers, and what the lanes of a warp do together.
 #pragma once
 
-#include "runtime/device.h"
+#include "runtime/device_calls.h"
 
 #include <cstring>
 #include <type_traits>

@@ -2,13 +2,13 @@
 // of the host.
 #pragma once
 
-#include "runtime/device.h"
+#include "runtime/device_calls.h"
 #include "runtime/engine.h"
 #include "runtime/fiber.h"
-#include "runtime/launch.h"
+#include "runtime/kernel_launch.h"
 #include "runtime/mbarrier.h"
 #include "runtime/sanitizers.h"
-#include "runtime/schedule.h"
+#include "runtime/thread_schedule.h"
 
 #include <cstdint>
 #include <deque>

@@ -1,7 +1,7 @@
 // Words for what went wrong.
 #pragma once
 
-#include "runtime/launch.h"
+#include "runtime/kernel_launch.h"
 
 namespace simt {
 

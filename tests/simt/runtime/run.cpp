@@ -6,12 +6,12 @@
 
 #include <algorithm>
 
-__thread uint3 threadIdx, blockIdx, blockDim, gridDim;
+MSDA_SIMT_TLS uint3 threadIdx, blockIdx, blockDim, gridDim;
 
 namespace simt {
 
 thread_local Run* run = nullptr;
-__thread Site* self = nullptr;
+MSDA_SIMT_TLS Site* self = nullptr;
 
 namespace {
 

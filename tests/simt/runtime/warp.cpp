@@ -26,7 +26,8 @@ void complete(LaneGroup& group) {
 
 void check_same(LaneGroup const& group, const char* what, Where where) {
   if (group.arrived == 0) return;
-  if (is_same_place(group.where, where) && std::strcmp(group.what, what) == 0) return;
+  bool const is_same = group.what == what || std::strcmp(group.what, what) == 0;
+  if (is_same && is_same_place(group.where, where)) return;
   fail(where, "lanes of a warp meet in different places: %s at %s:%u, and %s here", group.what,
        group.where.file_name(), group.where.line(), what);
 }

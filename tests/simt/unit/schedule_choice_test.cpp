@@ -1,5 +1,5 @@
 // Schedules and their names.
-#include "runtime/schedule.h"
+#include "runtime/thread_schedule.h"
 
 #include <doctest/doctest.h>
 

@@ -9,8 +9,11 @@
 #include <cstddef>
 #include <cstdint>
 
+// Of the library that a program is linked with: found without a call.
+#define MSDA_SIMT_TLS __thread __attribute__((tls_model("initial-exec")))
+
 // Of the running thread.
-extern __thread uint3 threadIdx, blockIdx, blockDim, gridDim;
+extern MSDA_SIMT_TLS uint3 threadIdx, blockIdx, blockDim, gridDim;
 
 namespace simt {
 
@@ -22,7 +25,7 @@ struct Site {
   std::uint32_t capability = 0;
 };
 // Of the running thread; null outside kernels. No fiber changes its thread of the host.
-extern __thread Site* self;
+extern MSDA_SIMT_TLS Site* self;
 
 // Ends the kernel with a report that names it, the block, the thread, and the place.
 [[noreturn]] void fail(Where where, const char* format, ...) __attribute__((format(printf, 2, 3)));

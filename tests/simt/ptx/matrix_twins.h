@@ -2,7 +2,7 @@
 // fragment layout" have them: lane = 4 * group + member.
 #pragma once
 
-#include "runtime/device.h"
+#include "runtime/device_calls.h"
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>

@@ -1,7 +1,7 @@
 // Twins of kernels/common/ptx_async.cuh.
 #pragma once
 
-#include "runtime/device.h"
+#include "runtime/device_calls.h"
 
 namespace msda::ptx {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "device/atomics.h"
-#include "ptx/memory.h"
+#include "ptx/memory_twins.h"
 
 namespace msda::ptx {
 
