@@ -11,7 +11,7 @@ check_cxx_compiler_flag(-mfma MSDA_HAS_MFMA)
 
 set(MSDA_SIMULATED_OPTIONS -x c++ -include "${PROJECT_SOURCE_DIR}/tests/simt/device/simulated.h"
   -fno-strict-aliasing -Wno-unknown-pragmas -Wno-class-memaccess -Wno-unused-variable
-  -Wno-unused-parameter $<$<BOOL:${MSDA_HAS_MFMA}>:-mfma>)
+  -Wno-unused-parameter -Wno-psabi $<$<BOOL:${MSDA_HAS_MFMA}>:-mfma>)
 # Of undefined behaviour what costs kernels little: with all of it they take 1.7 times as long to compile. Alignment
 # is looked at where there are few kernels.
 if(MSDA_SANITIZE MATCHES "undefined")
