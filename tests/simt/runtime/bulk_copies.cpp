@@ -145,6 +145,10 @@ char* in_tile(Tile const& tile, std::uint32_t begin, std::uint32_t offset, Where
 
 std::vector<Piece> tile_pieces(Tile const& tile, const std::int32_t* at, std::uint32_t shared,
                                bool is_load, Where where) {
+  // No manual says so; an H200 ends the kernel with cudaErrorIllegalInstruction.
+  if (at[0] * std::int64_t{tile.map.element_bytes} % 16 != 0) {
+    fail(where, "coordinate %d of the fastest dimension is no multiple of 16 bytes", at[0]);
+  }
   from_shared(shared, tile.bytes, 128, where);
   std::vector<Piece> pieces;
   for_each_element(tile, at, [&](char* global, std::uint32_t offset) {
