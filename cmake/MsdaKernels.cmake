@@ -14,6 +14,11 @@
 # a file has, the fewer cores a build can use.
 set(MSDA_ROWS_PER_FILE 6)
 
+if(MSDA_KERNEL_ROWS) # neither ninja nor a compiler cache sees that a list has come before the whole one
+  string(MD5 hash "${MSDA_KERNEL_ROWS}")
+  target_compile_definitions(msda_settings INTERFACE MSDA_KERNEL_ROWS_${hash})
+endif()
+
 function(msda_add_families target list)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/${list}")
   file(STRINGS "${PROJECT_SOURCE_DIR}/${list}" rows REGEX "^MSDA_(CPU_)?FAMILY\\(")
@@ -84,6 +89,7 @@ ${kernels}")
     set(architectures "${architecture}-virtual")
   endif()
   add_library(msda_${unit} OBJECT "${file}")
+  msda_simulate_cuda_files(msda_${unit})
   target_include_directories(msda_${unit} PRIVATE "${PROJECT_SOURCE_DIR}"
     "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src" "${PROJECT_BINARY_DIR}/gen")
   target_link_libraries(msda_${unit} PRIVATE
@@ -97,12 +103,31 @@ ${kernels}")
   target_sources(${target} INTERFACE $<TARGET_OBJECTS:msda_${unit}>)
 endfunction()
 
+# Keeps those of a family's rows that MSDA_KERNEL_ROWS is for. The family's own sources then find a list of these
+# rows before the whole one.
+function(msda_choose_rows result folder)
+  set(chosen_list "${PROJECT_BINARY_DIR}/gen/${folder}/variants.inc")
+  if(NOT MSDA_KERNEL_ROWS)
+    file(REMOVE "${chosen_list}")
+    return()
+  endif()
+  set(chosen "${${result}}")
+  list(FILTER chosen INCLUDE REGEX "${MSDA_KERNEL_ROWS}")
+  if(NOT chosen)
+    message(FATAL_ERROR "MSDA_KERNEL_ROWS is '${MSDA_KERNEL_ROWS}'; no row of ${folder}/variants.inc is like that")
+  endif()
+  list(JOIN chosen "\n" text)
+  file(CONFIGURE OUTPUT "${chosen_list}" @ONLY CONTENT "${text}\n")
+  set(${result} "${chosen}" PARENT_SCOPE)
+endfunction()
+
 function(msda_add_cuda_family target folder)
   set(list "${PROJECT_SOURCE_DIR}/${folder}/variants.inc")
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${list}")
   file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/${folder}/*.cpp")
   target_sources(${target} PRIVATE ${sources})
   file(STRINGS "${list}" rows REGEX "^MSDA_VARIANT\\(")
+  msda_choose_rows(rows ${folder})
   set(all_architectures "")
   foreach(row IN LISTS rows)
     if(NOT row MATCHES "^MSDA_VARIANT\\((.+, *([0-9]+)), *(([0-9]+)[af]?)(, *[a-z_]+)?\\)")

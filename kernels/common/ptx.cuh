@@ -2,6 +2,8 @@
 // PTX ISA 9.0 manual, chapter "Instruction Set", that it is from.
 #pragma once
 
+#ifndef MSDA_SIMULATED  // tests/simt/ptx has a twin of each function
+
 #include <cstdint>
 
 namespace msda::ptx {
@@ -71,7 +73,7 @@ __device__ __forceinline__ void wait_for_copies() {
 
 // ---- Data Movement and Conversion Instructions: cvt
 
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 890  // what the compiler of the host sees, too
 // Four F8_E4M3 as two pairs of float16, exactly.
 __device__ __forceinline__ void convert_f8(std::uint32_t word, std::uint32_t& lower,
                                            std::uint32_t& upper) {
@@ -120,3 +122,5 @@ __device__ __forceinline__ void pin(std::uint32_t& value) { asm volatile("" : "+
 __device__ __forceinline__ void pin(const char*& pointer) { asm volatile("" : "+l"(pointer)); }
 
 }  // namespace msda::ptx
+
+#endif

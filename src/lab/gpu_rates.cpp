@@ -95,7 +95,7 @@ std::string rates_json(GpuRates const& rates, std::string const& source) {
   return json.dump(2) + "\n";
 }
 
-#if !MSDA_HAS_CUDA  // else in calibration.cu
+#if !MSDA_HAS_CUDA || MSDA_CUDA_IS_SIMULATED  // else in calibration.cu
 GpuRates measure_rates(std::int32_t) {
   throw std::runtime_error("this command was built without CUDA");
 }
