@@ -1,8 +1,9 @@
 # Decides whether CUDA kernels are built and words it for msda_build_info():
-# MSDA_HAS_CUDA (0 or 1) and MSDA_BUILD_CUDA (text).
+# MSDA_HAS_CUDA (0 or 1) and MSDA_BUILD_CUDA (text). MSDA_CUDA=SIMULATED is for tests: the compiler of the host
+# compiles the kernels, and tests/simt runs them.
 set(MSDA_HAS_CUDA 0)
-if(NOT MSDA_CUDA MATCHES "^(AUTO|ON|OFF)$")
-  message(FATAL_ERROR "MSDA_CUDA is '${MSDA_CUDA}'; allowed are AUTO, ON and OFF")
+if(NOT MSDA_CUDA MATCHES "^(AUTO|ON|OFF|SIMULATED)$")
+  message(FATAL_ERROR "MSDA_CUDA is '${MSDA_CUDA}'; allowed are AUTO, ON, OFF and SIMULATED")
 endif()
 
 # The compiler that tools/setup installed is used where the machine has none that is new enough.
@@ -24,8 +25,17 @@ function(msda_find_cuda_compiler)
   endif()
 endfunction()
 
+# Has the compiler of the host compile a target's CUDA files where the GPU is simulated.
+function(msda_simulate_cuda_files target)
+endfunction()
+
 if(MSDA_CUDA STREQUAL "OFF")
   set(MSDA_BUILD_CUDA "none (switched off by MSDA_CUDA=OFF)")
+elseif(MSDA_CUDA STREQUAL "SIMULATED")
+  msda_find_cuda_compiler() # for the headers beside it
+  include(MsdaSimulated)
+  set(MSDA_HAS_CUDA 1)
+  set(MSDA_BUILD_CUDA "simulated on the CPU, for tests only")
 else()
   msda_find_cuda_compiler()
   include(CheckLanguage)

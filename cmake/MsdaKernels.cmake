@@ -84,6 +84,7 @@ ${kernels}")
     set(architectures "${architecture}-virtual")
   endif()
   add_library(msda_${unit} OBJECT "${file}")
+  msda_simulate_cuda_files(msda_${unit})
   target_include_directories(msda_${unit} PRIVATE "${PROJECT_SOURCE_DIR}"
     "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src" "${PROJECT_BINARY_DIR}/gen")
   target_link_libraries(msda_${unit} PRIVATE

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/cuda.h"
+#include "kernels/common/kernel_entry.h"
 
 #include <cuda_runtime_api.h>
 
@@ -22,7 +23,7 @@ struct Kernel {
 // `shared_bytes`: the most of dynamic shared memory that a launch will ask for.
 template <typename... Parameters>
 Kernel<Parameters...> load_kernel(void (*kernel)(Parameters...), std::int64_t shared_bytes = 0) {
-  auto const* const entry = reinterpret_cast<const void*>(kernel);
+  auto const* const entry = kernel_entry(kernel);
   cudaFuncAttributes attributes{};
   cuda::check(cudaFuncGetAttributes(&attributes, entry), "loading the kernel");
   if (shared_bytes > 0) {

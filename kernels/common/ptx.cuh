@@ -2,6 +2,8 @@
 // PTX ISA 9.0 manual, chapter "Instruction Set", that it is from.
 #pragma once
 
+#ifndef MSDA_SIMULATED  // tests/simt/ptx has a twin of each function
+
 #include <cstdint>
 
 namespace msda::ptx {
@@ -120,3 +122,5 @@ __device__ __forceinline__ void pin(std::uint32_t& value) { asm volatile("" : "+
 __device__ __forceinline__ void pin(const char*& pointer) { asm volatile("" : "+l"(pointer)); }
 
 }  // namespace msda::ptx
+
+#endif

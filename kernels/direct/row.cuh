@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/common/sampling.cuh"
+#include "kernels/common/shared.cuh"
 #include "kernels/common/vecs.cuh"
 #include "kernels/direct/config.h"
 
@@ -357,9 +358,9 @@ template <class Config>
 __global__ void __launch_bounds__(Config::kThreads, Config::kBlocksPerSm)
     forward_rows(const __grid_constant__ Params p) {
   constexpr int kPlaces = Config::kPoints > 0 ? kInlineLevels : kMaxPoints;
-  __shared__ PlaceParams places[kPlaces];
-  __shared__ std::uint8_t level_of[kPlaces];
-  __shared__ Record records[2 * Config::kThreads];
+  MSDA_SHARED(PlaceParams, places, [kPlaces]);
+  MSDA_SHARED(std::uint8_t, level_of, [kPlaces]);
+  MSDA_SHARED(Record, records, [2 * Config::kThreads]);
   fill_places<Config>(p, places, level_of);
   __syncthreads();
   RowGather<Config>(p, places, level_of, records).run();

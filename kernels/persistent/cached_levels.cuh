@@ -1,6 +1,7 @@
 // Levels in shared memory: copied for each batch item and group of heads, and read there.
 #pragma once
 
+#include "kernels/common/shared.cuh"
 #include "kernels/common/vecs.cuh"
 #include "kernels/persistent/lane.cuh"
 
@@ -8,7 +9,7 @@ namespace msda::persistent {
 
 // Where they begin: at a whole line, so that rows meet the banks that they are meant to.
 __device__ __forceinline__ std::uint32_t cache_begin() {
-  extern __shared__ char cache[];
+  MSDA_DYNAMIC_SHARED(cache);
   auto const begin = static_cast<std::uint32_t>(__cvta_generic_to_shared(cache));
   return (begin + kLineBytes - 1) / kLineBytes * kLineBytes;
 }

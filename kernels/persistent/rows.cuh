@@ -1,6 +1,7 @@
 // The kernel of the persistent family: sums of rows. README.md here has the schedule and its count.
 #pragma once
 
+#include "kernels/common/shared.cuh"
 #include "kernels/persistent/exact.cuh"
 
 namespace msda::persistent {
@@ -239,7 +240,7 @@ __global__ void __launch_bounds__(Config::kThreads, 1)
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
   __trap();  // kLastSm: reject() keeps these devices away
 #else
-  __shared__ Shared<Config> shared;
+  MSDA_SHARED(Shared<Config>, shared);
   fill_places<Config>(p, schedule, shared);
   if constexpr (!Config::kCachesLevels) fill_tiles<Config>(schedule, shared);
   if (threadIdx.x < 2) shared.fetched[threadIdx.x] = 0;

@@ -1,10 +1,15 @@
 // Bugs that the GPU sanitizers have to find, so that their silence about the kernels says
 // something: planted_gpu_bugs memcheck|racecheck|initcheck|synccheck.
 
+#include "kernels/common/shared.cuh"
+#include "support/launch.cuh"
+
 #include <cuda_runtime.h>
 
 #include <cstdio>
 #include <cstring>
+
+using msda::test::launch;
 
 namespace {
 
@@ -13,7 +18,7 @@ __global__ void read_out_of_bounds(const int* from, int* to) {
 }
 
 __global__ void race(int* to) {
-  __shared__ int shared[64];
+  MSDA_SHARED(int, shared, [64]);
   shared[threadIdx.x] = static_cast<int>(threadIdx.x);
   // __syncthreads() is missing here.
   to[threadIdx.x] = shared[63 - threadIdx.x];
@@ -40,13 +45,13 @@ int main(int argc, char** argv) {
     return 2;
   }
   if (std::strcmp(tool, "memcheck") == 0) {
-    read_out_of_bounds<<<1, 64>>>(from, to);
+    launch(read_out_of_bounds, 1, 64, nullptr, from, to);
   } else if (std::strcmp(tool, "racecheck") == 0) {
-    race<<<1, 64>>>(to);
+    launch(race, 1, 64, nullptr, to);
   } else if (std::strcmp(tool, "initcheck") == 0) {
-    read_uninitialised<<<1, 64>>>(from, to);
+    launch(read_uninitialised, 1, 64, nullptr, from, to);
   } else if (std::strcmp(tool, "synccheck") == 0) {
-    divergent_barrier<<<1, 64>>>(to);
+    launch(divergent_barrier, 1, 64, nullptr, to);
   } else {
     std::fprintf(stderr, "usage: planted_gpu_bugs memcheck|racecheck|initcheck|synccheck\n");
     return 2;

@@ -1,5 +1,7 @@
 #include "support/empty_kernel.h"
 
+#include "support/launch.cuh"
+
 #include <cuda_runtime.h>
 
 namespace msda::test {
@@ -16,8 +18,7 @@ __global__ void empty(const __grid_constant__ Parameters) {}
 
 bool launch_empty_kernel(void* stream) {
   static Parameters const parameters{};
-  empty<<<1, 32, 0, static_cast<cudaStream_t>(stream)>>>(parameters);
-  return cudaGetLastError() == cudaSuccess;
+  return launch(empty, 1, 32, static_cast<cudaStream_t>(stream), parameters) == cudaSuccess;
 }
 
 }  // namespace msda::test

@@ -1,5 +1,7 @@
 #include "support/pattern_compare.h"
 
+#include "support/launch.cuh"
+
 #include <cuda_runtime.h>
 
 #include <stdexcept>
@@ -7,6 +9,8 @@
 
 namespace msda::test {
 namespace {
+
+constexpr unsigned kBlocks = 4096, kThreads = 256;
 
 // As atomics take them.
 struct Counters {
@@ -43,13 +47,14 @@ PatternDifferences compare_with_pattern(const void* data, std::size_t elements, 
   cudaError_t error = cudaMemcpy(counters, &result, sizeof(result), cudaMemcpyHostToDevice);
   if (error == cudaSuccess) {
     if (element_bytes == 2) {
-      compare<<<4096, 256>>>(static_cast<const unsigned short*>(data), elements,
-                             static_cast<const unsigned short*>(pattern), period, counters);
+      error = launch(compare<unsigned short>, kBlocks, kThreads, nullptr,
+                     static_cast<const unsigned short*>(data), elements,
+                     static_cast<const unsigned short*>(pattern), period, counters);
     } else {
-      compare<<<4096, 256>>>(static_cast<const unsigned*>(data), elements,
-                             static_cast<const unsigned*>(pattern), period, counters);
+      error =
+          launch(compare<unsigned>, kBlocks, kThreads, nullptr, static_cast<const unsigned*>(data),
+                 elements, static_cast<const unsigned*>(pattern), period, counters);
     }
-    error = cudaGetLastError();
   }
   if (error == cudaSuccess) {
     error = cudaMemcpy(&result, counters, sizeof(result), cudaMemcpyDeviceToHost);

@@ -1,5 +1,7 @@
 #include "support/result_hash.h"
 
+#include "support/launch.cuh"
+
 #include <cuda_runtime.h>
 
 namespace msda::test {
@@ -33,10 +35,9 @@ bool launch_result_hash(const void* data, std::size_t bytes, std::uint64_t salt,
   if (bytes == 0) return true;
   std::size_t const wanted = (bytes + kThreads - 1) / kThreads;
   auto const blocks = static_cast<unsigned>(wanted < kMaxBlocks ? wanted : kMaxBlocks);
-  add_hash<<<blocks, kThreads, 0, static_cast<cudaStream_t>(stream)>>>(
-      static_cast<const unsigned char*>(data), bytes, salt,
-      reinterpret_cast<unsigned long long*>(sum));
-  return cudaGetLastError() == cudaSuccess;
+  return launch(add_hash, blocks, kThreads, static_cast<cudaStream_t>(stream),
+                static_cast<const unsigned char*>(data), bytes, salt,
+                reinterpret_cast<unsigned long long*>(sum)) == cudaSuccess;
 }
 
 }  // namespace msda::test

@@ -1,0 +1,28 @@
+# MSDA_CUDA=SIMULATED: CUDA files are compiled by the C++ compiler, with tests/simt/device/simulated.h in front
+# of each and NVIDIA's headers. CUDA::cudart_static is the simulated device (tests/simt/CMakeLists.txt).
+cmake_path(GET CMAKE_CUDA_COMPILER PARENT_PATH cuda_bin)
+find_path(MSDA_CUDA_HEADERS cuda_runtime.h NO_DEFAULT_PATH REQUIRED
+  PATHS "${cuda_bin}/../include" DOC "Folder of NVIDIA's headers")
+set(MSDA_CUDA_ARCHITECTURES "75-virtual" CACHE STRING "Every simulated GPU runs every kernel" FORCE)
+
+# FMA is an instruction of every GPU; in software it takes most of a kernel's time.
+include(CheckCXXCompilerFlag)
+check_cxx_compiler_flag(-mfma MSDA_HAS_MFMA)
+
+# Null pointers and objects that are too small are found by the address sanitizer, and for less code.
+set(MSDA_SIMULATED_OPTIONS -x c++ -include "${PROJECT_SOURCE_DIR}/tests/simt/device/simulated.h"
+  -fno-strict-aliasing -Wno-unknown-pragmas -Wno-class-memaccess -Wno-unused-variable
+  -Wno-unused-parameter $<$<BOOL:${MSDA_HAS_MFMA}>:-mfma>)
+if(MSDA_SANITIZE MATCHES "undefined")
+  list(APPEND MSDA_SIMULATED_OPTIONS -fno-sanitize=null,object-size,vptr,return,nonnull-attribute)
+endif()
+
+# Of the files *.cu among the target's sources.
+function(msda_simulate_cuda_files target)
+  get_target_property(sources ${target} SOURCES)
+  list(FILTER sources INCLUDE REGEX "\\.cu$")
+  set_source_files_properties(${sources} PROPERTIES LANGUAGE CXX
+    OBJECT_DEPENDS "${PROJECT_SOURCE_DIR}/tests/simt/device/simulated.h")
+  set_property(SOURCE ${sources} APPEND PROPERTY COMPILE_OPTIONS ${MSDA_SIMULATED_OPTIONS})
+  set_property(SOURCE ${sources} APPEND PROPERTY INCLUDE_DIRECTORIES "${PROJECT_SOURCE_DIR}/tests/simt")
+endfunction()

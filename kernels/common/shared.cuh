@@ -1,0 +1,13 @@
+// How kernels declare shared memory: nvcc's words, which the simulated device (tests/simt) has its
+// own for.
+#pragma once
+
+#ifndef MSDA_SIMULATED
+
+// MSDA_SHARED(type, name[, extents]): one variable for each block.
+#define MSDA_SHARED(type, name, ...) __shared__ type name __VA_ARGS__
+
+// Bytes that the launch asks for.
+#define MSDA_DYNAMIC_SHARED(name) extern __shared__ char name[]
+
+#endif

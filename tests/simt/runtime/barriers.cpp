@@ -1,0 +1,155 @@
+// Barriers of a block and of a cluster.
+#include "runtime/model.h"
+
+namespace simt {
+namespace {
+
+void complete(BlockBarrier& barrier) {
+  barrier.arrived = 0;
+  ++barrier.phase;
+  make_ready(barrier.waiters);
+}
+
+// Counts the thread; true where it was the last one.
+bool arrive(BlockBarrier& barrier, std::uint32_t expected, Where where) {
+  if (barrier.arrived != 0 && barrier.expected != expected) {
+    fail(where, "a barrier of %u threads here, of %u at %s", expected, barrier.expected,
+         text_of(barrier.where).c_str());
+  }
+  barrier.expected = expected;
+  barrier.where = where;
+  if (++barrier.arrived < expected) return false;
+  complete(barrier);
+  return true;
+}
+
+void meet_at(BlockBarrier& barrier, std::uint32_t number, std::uint32_t expected, const char* what,
+             Where where) {
+  std::uint64_t const phase = barrier.phase;
+  release(barrier.sync.at(phase));
+  {
+    OwnWork const work;
+    if (!arrive(barrier, expected, where)) {
+      barrier.waiters.push_back(&running_thread());
+      wait(what, number, where);
+    }
+  }
+  acquire(barrier.sync.at(phase));
+}
+
+BlockBarrier& named_barrier(std::uint32_t number, std::uint32_t thread_count, Where where) {
+  if (number >= kNamedBarriers) fail(where, "barrier %u; there are 16", number);
+  Block& block = *running_thread(where).own_block;
+  if (thread_count % 32 != 0 || thread_count == 0 || thread_count > block.thread_count) {
+    fail(where, "a barrier of %u threads in a block of %u; whole warps are allowed", thread_count,
+         block.thread_count);
+  }
+  return block.barriers[number];
+}
+
+void complete_if_all_are_here(Cluster& cluster) {
+  if (cluster.arrived == 0 || cluster.arrived != cluster.alive) return;
+  cluster.arrived = 0;
+  ++cluster.phase;
+  make_ready(cluster.waiters);
+}
+
+}  // namespace
+
+void sync_block(Where where) {
+  Block& block = *running_thread(where).own_block;
+  BlockBarrier& barrier = block.barriers[0];
+  if (block.alive != block.thread_count) {
+    fail(where, "__syncthreads() of which %u threads of the block have exited",
+         block.thread_count - block.alive);
+  }
+  if (barrier.arrived != 0 &&
+      (barrier.where.line() != where.line() || text_of(barrier.where) != text_of(where))) {
+    fail(where, "threads of a block meet at different barriers: %s and %s",
+         text_of(barrier.where).c_str(), text_of(where).c_str());
+  }
+  meet_at(barrier, 0, block.thread_count, "__syncthreads", where);
+}
+
+void sync_named(std::uint32_t number, std::uint32_t thread_count, Where where) {
+  BlockBarrier& barrier = named_barrier(number, thread_count, where);
+  meet_at(barrier, number, thread_count, "bar.sync", where);
+}
+
+void arrive_named(std::uint32_t number, std::uint32_t thread_count, Where where) {
+  BlockBarrier& barrier = named_barrier(number, thread_count, where);
+  release(barrier.sync.at(barrier.phase));
+  OwnWork const work;
+  arrive(barrier, thread_count, where);
+}
+
+void arrive_cluster(bool releases, Where where) {
+  Thread& thread = running_thread(where);
+  Cluster& cluster = *thread.own_block->cluster;
+  if (thread.arrived_at_cluster) {
+    fail(where, "a second barrier.cluster.arrive without barrier.cluster.wait");
+  }
+  thread.arrived_at_cluster = true;
+  thread.cluster_phase = cluster.phase;
+  if (releases) release(cluster.sync.at(cluster.phase));
+  OwnWork const work;
+  ++cluster.arrived;
+  complete_if_all_are_here(cluster);
+}
+
+void wait_cluster(bool acquires, Where where) {
+  Thread& thread = running_thread(where);
+  Cluster& cluster = *thread.own_block->cluster;
+  if (!thread.arrived_at_cluster) {
+    fail(where, "barrier.cluster.wait without barrier.cluster.arrive");
+  }
+  thread.arrived_at_cluster = false;
+  if (cluster.phase == thread.cluster_phase) {
+    OwnWork const work;
+    cluster.waiters.push_back(&thread);
+    wait("barrier.cluster.wait", 0, where);
+  }
+  if (acquires) acquire(cluster.sync.at(thread.cluster_phase));
+}
+
+void leave_block(Thread& thread) {
+  Block& block = *thread.own_block;
+  BlockBarrier const& barrier = block.barriers[0];
+  if (barrier.arrived != 0) {
+    fail(barrier.where, "%s exits while %u threads of its block wait at __syncthreads() at %s",
+         name_of(thread).c_str(), barrier.arrived, text_of(barrier.where).c_str());
+  }
+  if (--block.alive != 0) return;
+  if (!block.lets_dependents_go) --block.cluster->grid->ungranting_blocks;
+  for (auto const& [offset, mbarrier] : block.mbarriers) {
+    if (mbarrier.bytes == 0) continue;
+    fail(thread.where,
+         "the block ends while copies of %lld bytes for its mbarrier %#x are under way",
+         static_cast<long long>(mbarrier.bytes), offset);
+  }
+}
+
+// A thread that exits counts as one that arrives.
+void leave_cluster(Thread& thread) {
+  Cluster& cluster = *thread.own_block->cluster;
+  --cluster.alive;
+  complete_if_all_are_here(cluster);
+}
+
+void check_nothing_pending(Thread const& thread) {
+  if (thread.arrived_at_cluster) {
+    fail(thread.where, "%s exits between barrier.cluster.arrive and barrier.cluster.wait",
+         name_of(thread).c_str());
+  }
+  if (!thread.copies.empty()) {
+    fail(thread.copies.front().where, "%s exits before its asynchronous copy is waited for",
+         name_of(thread).c_str());
+  }
+  for (BulkGroups::Counts const& group : thread.bulk.groups) {
+    if (group.unread == 0) continue;
+    fail(thread.where, "%s exits while its bulk stores still read shared memory",
+         name_of(thread).c_str());
+  }
+}
+
+}  // namespace simt
