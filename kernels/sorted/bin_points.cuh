@@ -8,6 +8,7 @@
 #pragma once
 
 #include "kernels/common/sampling.cuh"
+#include "kernels/common/shared.cuh"
 #include "kernels/sorted/sorted.h"
 #include "kernels/sorted/warps.cuh"
 
@@ -81,7 +82,7 @@ struct Chunk {
 
 static __global__ void __launch_bounds__(kBinThreads, 2)
     count_points(const __grid_constant__ Params p, const __grid_constant__ ValueParams s) {
-  extern __shared__ __align__(16) char shared[];
+  MSDA_DYNAMIC_SHARED(shared);
   auto* const counts = reinterpret_cast<std::uint32_t*>(shared);  // [tiles of the window]
   Chunk const chunk(p, s);
   for (int i = static_cast<int>(threadIdx.x); i < chunk.tiles; i += kBinThreads) counts[i] = 0;
@@ -107,7 +108,7 @@ static __global__ void __launch_bounds__(kBinThreads, 2)
 // A block a head: places in order of (tile, chunk), then the pieces of tiles that have several.
 static __global__ void __launch_bounds__(kScanThreads, 1)
     scan_counts(const __grid_constant__ ValueParams s) {
-  __shared__ std::uint32_t sums[kWarp + 1];
+  MSDA_SHARED(std::uint32_t, sums, [kWarp + 1]);
   std::int64_t const count = static_cast<std::int64_t>(s.tiles) * s.chunks;
   std::uint32_t* const places = s.places + static_cast<std::int64_t>(blockIdx.x) * (count + 1);
   std::uint32_t before = 0;
@@ -140,19 +141,21 @@ static __global__ void __launch_bounds__(kScanThreads, 1)
 struct Staged {
   Record* records;          // [kChunkPoints]
   std::int32_t* tiles;      // [kChunkPoints] of the window
+  std::uint32_t* sums;      // [kWarp + 1]
   std::uint32_t* to;        // [tiles] where in the head's list, less where among the staged
-  std::uint16_t* counters;  // [kBinWarps][tiles], even so that clearing can be by words
+  std::uint16_t* counters;  // [kBinWarps][tiles]
 
   __device__ Staged(char* shared, ValueParams const& s)
       : records(reinterpret_cast<Record*>(shared)),
         tiles(reinterpret_cast<std::int32_t*>(records + kChunkPoints)),
-        to(reinterpret_cast<std::uint32_t*>(tiles + kChunkPoints)),
+        sums(reinterpret_cast<std::uint32_t*>(tiles + kChunkPoints)),
+        to(sums + kWarp + 1),
         counters(reinterpret_cast<std::uint16_t*>(to + s.window_tiles)) {}
 };
 
 // Counts of (tile, warp) to places among the staged records; the number of these.
 __device__ __forceinline__ std::uint32_t order_tiles(ValueParams const& s, Chunk const& chunk,
-                                                     Staged const& staged, std::uint32_t* sums) {
+                                                     Staged const& staged) {
   const std::uint32_t* const places = chunk.places(s);
   std::uint32_t before = 0;
   for (int base = 0; base < chunk.tiles; base += kBinThreads) {
@@ -161,7 +164,7 @@ __device__ __forceinline__ std::uint32_t order_tiles(ValueParams const& s, Chunk
     if (tile < chunk.tiles) {
       for (int w = 0; w < kBinWarps; ++w) n += staged.counters[w * s.window_tiles + tile];
     }
-    std::uint32_t at = before + sum_before(n, sums);
+    std::uint32_t at = before + sum_before(n, staged.sums);
     if (tile < chunk.tiles) {
       staged.to[tile] =
           places[static_cast<std::int64_t>(chunk.first_tile + tile) * s.chunks + chunk.chunk] - at;
@@ -172,7 +175,7 @@ __device__ __forceinline__ std::uint32_t order_tiles(ValueParams const& s, Chunk
         at += of_warp;
       }
     }
-    before += sums[kWarp];
+    before += staged.sums[kWarp];
     __syncthreads();
   }
   return before;
@@ -186,8 +189,7 @@ __device__ __forceinline__ float weight_of(Params const& p, ValueParams const& s
 
 static __global__ void __launch_bounds__(kBinThreads, 2)
     place_points(const __grid_constant__ Params p, const __grid_constant__ ValueParams s) {
-  extern __shared__ __align__(16) char shared[];
-  __shared__ std::uint32_t sums[kWarp + 1];
+  MSDA_DYNAMIC_SHARED(shared);
   Staged const staged(shared, s);
   Chunk const chunk(p, s);
   auto* const words = reinterpret_cast<std::uint32_t*>(staged.counters);
@@ -217,7 +219,7 @@ static __global__ void __launch_bounds__(kBinThreads, 2)
     ranks[j] = tile < 0 ? ~0u : key << 16 | rank;
   }
   __syncthreads();
-  std::uint32_t const count = order_tiles(s, chunk, staged, sums);
+  std::uint32_t const count = order_tiles(s, chunk, staged);
 #pragma unroll
   for (int j = 0; j < kPointsOfThread; ++j) {
     if (ranks[j] == ~0u) continue;

@@ -15,8 +15,9 @@ inline constexpr std::int32_t kPointsOfThread = 8;
 inline constexpr std::int32_t kChunkPoints = kBinThreads * kPointsOfThread;
 inline constexpr std::int32_t kMaxWindowTiles = 1024;  // that a block tells apart
 inline constexpr std::int32_t kScanThreads = 1024;
-// Bytes of shared memory: of a point's record and its tile, and of a tile's counters and place.
-inline constexpr std::int32_t kStagedBytes = 16 + 4;
+// Bytes of shared memory: of points' records and their tiles with the sums of warps, and of a tile's
+// counters and place.
+inline constexpr std::int32_t kStagedBytes = kChunkPoints * (16 + 4) + (kWarp + 1) * 4;
 inline constexpr std::int32_t kTileBytes = kBinWarps * 2 + 4;
 static_assert(kChunkPoints <= 0xffff, "a rank in a chunk fits 16 bits");
 
@@ -41,8 +42,14 @@ inline constexpr std::int32_t kPieceRecords = 8192;
 // ---- gradients of the points
 inline constexpr std::int32_t kPointThreads = 256;
 inline constexpr std::int32_t kMaxHeadDim = kWarp * kChannelsOfLane;
+inline constexpr std::int64_t kBlocksOfSm = 12;       // that are wanted, before blocks take more rows
+inline constexpr std::int64_t kMaxRoundsOfBlock = 8;  // of as many rows as its slots
 inline constexpr std::int32_t kTogether = 4;  // points of a row whose products are reduced at once
 
 inline constexpr std::int32_t kSmallThreads = 256;  // of the kernels that take little time
+inline constexpr std::int32_t kSoftmaxLanes = 8;    // of a row
+
+// Of shared memory, without which no block can work: binning needs it for 256 tiles, sums less.
+inline constexpr std::int64_t kLeastSharedBytes = kStagedBytes + 256 * kTileBytes;
 
 }  // namespace msda::sorted

@@ -8,8 +8,6 @@
 
 namespace msda::sorted {
 
-inline constexpr int kSoftmaxLanes = 8;  // of a row
-
 __device__ __forceinline__ float largest_of_lanes(float x, int lanes) {
   for (int distance = lanes / 2; distance > 0; distance /= 2) {
     x = fmaxf(x, __shfl_xor_sync(kAllLanes, x, distance));

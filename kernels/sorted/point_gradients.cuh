@@ -18,6 +18,7 @@ namespace msda::sorted {
 template <ValueType kValueType, bool kIsVectors, int kSlotLanes>
 struct PointConfig {
   static constexpr ValueType kType = kValueType;
+  static constexpr msda_dtype kDtype = dtype_of(kValueType);
   static constexpr bool kVectors = kIsVectors;
   static constexpr int kLanes = kSlotLanes;
   static constexpr int kSlots = kPointThreads / kLanes;
@@ -99,7 +100,7 @@ __device__ __forceinline__ void multiply_corners(Params const& p, std::int64_t v
     std::int64_t const at =
         first + ((corner & 1) != 0 ? beside : 0) + ((corner & 2) != 0 ? below : 0);
     rows[corner] =
-        has_channels ? Row::load(dtype_of(Config::kType), p.value, at) : Row::zeros();
+        has_channels ? Row::load(Config::kDtype, p.value, at) : Row::zeros();
   }
 #pragma unroll
   for (int corner = 0; corner < 4; ++corner) {
@@ -223,7 +224,7 @@ __device__ __forceinline__ void point_gradients_of_row(Params const& p, PointPar
 
 // A block takes neighbouring rows: their points lie near each other, and meet in L1.
 template <class Config>
-static __global__ void __launch_bounds__(kPointThreads, Config::kVectors ? 3 : 1)
+static __global__ void __launch_bounds__(kPointThreads, Config::kVectors ? 2 : 1)
     point_gradients(const __grid_constant__ Params p, const __grid_constant__ PointParams s) {
   std::int64_t const first = static_cast<std::int64_t>(blockIdx.x) * s.rows_of_block;
   std::int64_t const slot = threadIdx.x / Config::kLanes;

@@ -21,15 +21,11 @@ struct TileLevel {
   std::uint32_t by_height;
   std::int32_t tiles_across;
   std::int32_t first_tile;    // of all levels of a head
-  std::int64_t first_border;  // pixel on the border of a tile
+  std::int32_t border_pixels;  // of a tile
+  std::int64_t first_border;   // of the first tile, among those of a head
   std::int64_t origin;        // token of pixel (0, 0)
   std::int64_t row_tokens;
 };
-
-// Pixels on the border of a tile of this many cells.
-constexpr std::int32_t border_pixels(std::int32_t width, std::int32_t height) {
-  return 2 * (width + height);
-}
 
 // One point in a tile's list. The fractions are exact: positions near a map are multiples of 2^-24.
 struct alignas(16) Record {

@@ -16,6 +16,7 @@
 // once; those that tiles share, and sums of pieces, go to the workspace for join_edges.cuh.
 #pragma once
 
+#include "kernels/common/shared.cuh"
 #include "kernels/sorted/channels.cuh"
 #include "kernels/sorted/sorted.h"
 #include "kernels/sorted/warps.cuh"
@@ -323,7 +324,7 @@ __device__ __forceinline__ int border_index(TileLevel const& level, int x, int y
 __device__ __forceinline__ float* border_of(Params const& p, ValueParams const& s,
                                             TileLevel const& level, std::int64_t head,
                                             std::int32_t tile, int x, int y) {
-  std::int64_t const of_tile = border_pixels(level.tile_width, level.tile_height);
+  std::int64_t const of_tile = level.border_pixels;
   std::int64_t const pixel = head * s.border_pixels + level.first_border +
                              (tile - level.first_tile) * of_tile + border_index(level, x, y);
   return s.borders + pixel * p.head_dim;
@@ -391,9 +392,9 @@ __device__ __forceinline__ GradRows grad_rows(Params const& p, ValueParams const
 }
 
 template <class Config>
-static __global__ void __launch_bounds__(kSumThreads, Config::kVectors ? 3 : 1)
+static __global__ void __launch_bounds__(kSumThreads, Config::kVectors ? 2 : 1)
     sum_tiles(const __grid_constant__ Params p, const __grid_constant__ ValueParams s) {
-  extern __shared__ __align__(16) char storage[];
+  MSDA_DYNAMIC_SHARED(storage);
   auto& shared = *reinterpret_cast<SumStorage<Config>*>(storage);
   Piece const piece(s);
   if (!piece.is_there) return;

@@ -50,6 +50,7 @@ Tiling make_tiling(Problem const& problem) {
     tile_level.by_width = multiplier(size.width);
     tile_level.by_height = multiplier(size.height);
     tile_level.first_tile = static_cast<std::int32_t>(tiling.tiles);
+    tile_level.border_pixels = 2 * (size.width + size.height);
     tile_level.first_border = tiling.border_pixels;
     tile_level.origin = level.origin;
     tile_level.row_tokens = level.row_tokens;
@@ -58,7 +59,7 @@ Tiling make_tiling(Problem const& problem) {
       std::int64_t const tiles = across * divide_up(level.height + 1, size.height);
       tile_level.tiles_across = static_cast<std::int32_t>(across);
       tiling.tiles += tiles;
-      tiling.border_pixels += tiles * border_pixels(size.width, size.height);
+      tiling.border_pixels += tiles * tile_level.border_pixels;
     }
     auto const l = static_cast<std::int32_t>(tiling.levels.size());
     tiling.level_of_point.insert(tiling.level_of_point.end(),
@@ -72,11 +73,11 @@ Bins make_bins(Problem const& problem, Tiling const& tiling, Device const& devic
   Bins bins{};
   bins.points = problem.query_count * problem.point_total;
   bins.chunks = divide_up(bins.points, kChunkPoints);
-  std::int64_t const room = device.shared_bytes_per_block - kChunkPoints * kStagedBytes;
+  std::int64_t const room = device.shared_bytes_per_block - kStagedBytes;
   std::int64_t const most = std::clamp<std::int64_t>(room / kTileBytes, 1, kMaxWindowTiles);
   bins.windows = divide_up(tiling.tiles, most);
   bins.window_tiles = bins.windows == 0 ? 0 : divide_up(tiling.tiles, bins.windows);
-  bins.shared_bytes = kChunkPoints * kStagedBytes + bins.window_tiles * kTileBytes;
+  bins.shared_bytes = kStagedBytes + bins.window_tiles * kTileBytes;
   bins.piece_records = kPieceRecords * divide_up(problem.head_dim, kMaxSlice);
   bins.max_pieces = 2 * bins.points / bins.piece_records;
   return bins;
