@@ -1,6 +1,6 @@
 #include "cuda/sim_arena.h"
 
-#include "runtime/sanitizers.h"
+#include "cuda/sim_sanitizers.h"
 
 #include <sys/mman.h>
 
@@ -38,9 +38,12 @@ void device_fill(void* to, int byte, std::size_t bytes) {
 #endif
 }
 
+std::size_t Arena::page_bytes(std::size_t bytes) {
+  return (kMargin + bytes + kMargin + kPage - 1) / kPage * kPage;
+}
+
 Arena::Pages Arena::pages_of(std::byte* at, std::size_t bytes) {
-  std::size_t const used = kMargin + bytes + kMargin;
-  return {at - kMargin, (used + kPage - 1) / kPage * kPage};
+  return {at - kMargin, page_bytes(bytes)};
 }
 
 bool Arena::reserve() {
@@ -55,7 +58,7 @@ bool Arena::reserve() {
 
 std::byte* Arena::allocate(std::size_t bytes) {
   if (bytes > kReserved || !reserve()) return nullptr;
-  std::size_t const wanted = pages_of(nullptr, bytes).bytes;
+  std::size_t const wanted = page_bytes(bytes);
   std::byte* pages = nullptr;
   for (auto it = free_.begin(); it != free_.end(); ++it) {
     if (it->second < wanted + kPage) continue;

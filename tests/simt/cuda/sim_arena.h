@@ -27,6 +27,7 @@ class Arena {
     std::byte* begin;
     std::size_t bytes;
   };
+  static std::size_t page_bytes(std::size_t bytes);
   static Pages pages_of(std::byte* at, std::size_t bytes);
   bool reserve();
   void release_oldest();

@@ -5,9 +5,9 @@
 #include "cuda/sim_call.h"
 #include "cuda/sim_capture.h"
 #include "cuda/sim_memory.h"
+#include "cuda/sim_sanitizers.h"
 #include "cuda/sim_stream.h"
 #include "runtime/launch.h"
-#include "runtime/sanitizers.h"
 
 #include <cstdio>
 

@@ -1,9 +1,9 @@
 #include "cuda/sim_memory.h"
 
 #include "cuda/sim_arena.h"
+#include "cuda/sim_sanitizers.h"
 #include "cuda/sim_state.h"
 #include "runtime/launch.h"
-#include "runtime/sanitizers.h"
 
 #include <algorithm>
 #include <atomic>

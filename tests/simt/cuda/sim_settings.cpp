@@ -12,7 +12,8 @@ namespace {
 
 [[noreturn]] void refuse(const char* name, const char* text, const char* allowed) {
   std::fprintf(stderr, "%s is '%s'; allowed is %s\n", name, text, allowed);
-  std::exit(2);
+  std::fflush(nullptr);
+  std::_Exit(2);  // what runs at a normal exit may need the settings
 }
 
 struct NumberSetting {
