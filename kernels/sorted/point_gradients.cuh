@@ -24,6 +24,8 @@ struct PointConfig {
   static constexpr int kSlots = kPointThreads / kLanes;
   static constexpr int kPoints = kLanes < kTogether ? kLanes : kTogether;  // located at once
   using Row = Channels<kType, kVectors>;
+  // Corners of a point that are loaded before the first is multiplied.
+  static constexpr int kCorners = Row::kNarrow ? 4 : 2;
   static_assert(kLanes <= kWarp && (kLanes & (kLanes - 1)) == 0);
 };
 
@@ -94,20 +96,22 @@ __device__ __forceinline__ void multiply_corners(Params const& p, std::int64_t v
   std::int64_t const beside = (steps & 1) != 0 ? stride : 0;
   std::int64_t const below = static_cast<std::int64_t>(steps >> 1) * stride;
   std::int64_t const first = value + token * stride;
-  Row rows[4];
 #pragma unroll
-  for (int corner = 0; corner < 4; ++corner) {
-    std::int64_t const at =
-        first + ((corner & 1) != 0 ? beside : 0) + ((corner & 2) != 0 ? below : 0);
-    rows[corner] =
-        has_channels ? Row::load(Config::kDtype, p.value, at) : Row::zeros();
-  }
+  for (int base = 0; base < 4; base += Config::kCorners) {
+    Row rows[Config::kCorners];
 #pragma unroll
-  for (int corner = 0; corner < 4; ++corner) {
-    products[corner] = 0.0f;
+    for (int i = 0; i < Config::kCorners; ++i) {
+      int const corner = base + i;
+      std::int64_t const at =
+          first + ((corner & 1) != 0 ? beside : 0) + ((corner & 2) != 0 ? below : 0);
+      rows[i] = has_channels ? Row::load(Config::kDtype, p.value, at) : Row::zeros();
+    }
 #pragma unroll
-    for (int c = 0; c < kChannelsOfLane; ++c) {
-      products[corner] = fmaf(rows[corner][c], grad[c], products[corner]);
+    for (int i = 0; i < Config::kCorners; ++i) {
+      float sum = 0.0f;
+#pragma unroll
+      for (int c = 0; c < kChannelsOfLane; ++c) sum = fmaf(rows[i][c], grad[c], sum);
+      products[base + i] = sum;
     }
   }
 }
@@ -224,7 +228,7 @@ __device__ __forceinline__ void point_gradients_of_row(Params const& p, PointPar
 
 // A block takes neighbouring rows: their points lie near each other, and meet in L1.
 template <class Config>
-static __global__ void __launch_bounds__(kPointThreads, Config::kVectors ? 2 : 1)
+static __global__ void __launch_bounds__(kPointThreads, Config::Row::kNarrow ? 2 : 1)
     point_gradients(const __grid_constant__ Params p, const __grid_constant__ PointParams s) {
   std::int64_t const first = static_cast<std::int64_t>(blockIdx.x) * s.rows_of_block;
   std::int64_t const slot = threadIdx.x / Config::kLanes;

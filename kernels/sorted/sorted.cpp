@@ -69,10 +69,8 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
   if (problem.coord_dtype == MSDA_F64) return Reason::kCoordDtype;
   if (problem.weight_dtype == MSDA_F64) return Reason::kWeightDtype;
   if (device.sm_count_limit != 0) return Reason::kSmLimit;
-  if (!head_dim_fits(problem.head_dim, kMaxHeadDim, kChannelsOfLane) &&
-      !head_dim_fits(problem.head_dim, kMaxHeadDim / 2, kChannelsOfLane)) {
-    return Reason::kHeadDim;
-  }
+  std::int64_t const D = problem.head_dim;
+  if (D == 0 || D > kMaxHeadDim || D % kChannelsOfLane != 0) return Reason::kHeadDim;
   if (!levels_fit(problem)) return Reason::kLevels;
   if (!sizes_fit(problem)) return Reason::kTooLarge;
   return device.shared_bytes_per_block < kLeastSharedBytes ? Reason::kSharedMemory : Reason::kNone;
