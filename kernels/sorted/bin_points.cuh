@@ -61,14 +61,19 @@ struct Chunk {
   std::int32_t tiles;
 
   __device__ Chunk(Params const& p, ValueParams const& s) {
-    std::int64_t const i = blockIdx.x;
-    chunk = static_cast<std::int32_t>(i % s.chunks);
-    std::int64_t const rest = i / s.chunks;
-    first_tile = static_cast<std::int32_t>(rest % s.windows) * s.window_tiles;
+    auto const chunks = static_cast<std::uint32_t>(s.chunks);
+    auto const windows = static_cast<std::uint32_t>(s.windows);
+    chunk = static_cast<std::int32_t>(blockIdx.x % chunks);
+    std::uint32_t const rest = blockIdx.x / chunks;
+    first_tile = static_cast<std::int32_t>(rest % windows) * s.window_tiles;
     tiles = min(s.window_tiles, s.tiles - first_tile);
-    head = rest / s.windows;
-    b = (s.first_head + head) / p.head_count;
-    m = (s.first_head + head) % p.head_count;
+    head = rest / windows;
+    HeadIndex const index(p, s, head);
+    b = index.b;
+    m = index.m;
+  }
+  __device__ std::uint32_t first_point() const {
+    return static_cast<std::uint32_t>(chunk) * kChunkPoints;
   }
   // The tile within the window, or -1.
   __device__ std::int32_t in_window(std::int32_t tile) const {
@@ -89,10 +94,8 @@ static __global__ void __launch_bounds__(kBinThreads, 2)
   __syncthreads();
 #pragma unroll 2
   for (int j = 0; j < kPointsOfThread; ++j) {
-    std::int64_t const i = static_cast<std::int64_t>(chunk.chunk) * kChunkPoints +
-                           j * kBinThreads + static_cast<int>(threadIdx.x);
-    if (i >= s.points) break;
-    auto const point = static_cast<std::uint32_t>(i);
+    std::uint32_t const point = chunk.first_point() + j * kBinThreads + threadIdx.x;
+    if (point >= static_cast<std::uint32_t>(s.points)) break;
     auto const K = static_cast<std::uint32_t>(p.point_total);
     Place const place = place_of(p, s, chunk.b, point / K, chunk.m, point % K);
     std::int32_t const tile = chunk.in_window(place.tile);
@@ -197,22 +200,25 @@ static __global__ void __launch_bounds__(kBinThreads, 2)
   for (int i = static_cast<int>(threadIdx.x); i < word_count; i += kBinThreads) words[i] = 0;
   __syncthreads();
   std::uint16_t* const mine = staged.counters + warp_of() * s.window_tiles;
-  Record records[kPointsOfThread];
+  std::uint32_t x[kPointsOfThread], y[kPointsOfThread];  // of Record
+  float weights[kPointsOfThread];
   std::uint32_t ranks[kPointsOfThread];  // tile << 16 | rank in the warp; all ones: not here
+  auto const K = static_cast<std::uint32_t>(p.point_total);
+  // A warp's points are neighbours, so that the order of ranks is that of points.
+  std::uint32_t const first =
+      chunk.first_point() + warp_of() * (kPointsOfThread * kWarp) + lane_of();
 #pragma unroll
   for (int j = 0; j < kPointsOfThread; ++j) {
-    // A warp's points are neighbours, so that the order of ranks is that of points.
-    std::int64_t const i = static_cast<std::int64_t>(chunk.chunk) * kChunkPoints +
-                           (warp_of() * kPointsOfThread + j) * kWarp + lane_of();
+    std::uint32_t const point = first + j * kWarp;
     std::int32_t tile = -1;
-    if (i < s.points) {
-      auto const point = static_cast<std::uint32_t>(i);
-      auto const K = static_cast<std::uint32_t>(p.point_total);
+    if (point < static_cast<std::uint32_t>(s.points)) {
       std::uint32_t const q = point / K;
       std::uint32_t const k = point % K;
       Place const place = place_of(p, s, chunk.b, q, chunk.m, k);
       tile = chunk.in_window(place.tile);
-      records[j] = {place.x, place.y, tile < 0 ? 0.0f : weight_of(p, s, chunk, q, k), q};
+      x[j] = place.x;
+      y[j] = place.y;
+      weights[j] = tile < 0 ? 0.0f : weight_of(p, s, chunk, q, k);
     }
     auto const key = static_cast<std::uint32_t>(tile);
     std::uint32_t const rank = rank_in_warp(mine, tile >= 0, key, s.tile_bits);
@@ -225,7 +231,8 @@ static __global__ void __launch_bounds__(kBinThreads, 2)
     if (ranks[j] == ~0u) continue;
     std::uint32_t const tile = ranks[j] >> 16;
     std::uint32_t const at = mine[tile] + (ranks[j] & 0xffffu);
-    staged.records[at] = records[j];
+    // The query once more: kept, it would take registers that there are not.
+    staged.records[at] = {x[j], y[j], weights[j], (first + j * kWarp) / K};
     staged.tiles[at] = static_cast<std::int32_t>(tile);
   }
   __syncthreads();

@@ -24,9 +24,9 @@ static_assert(kChunkPoints <= 0xffff, "a rank in a chunk fits 16 bits");
 // ---- sums: a block adds up a tile's records, as many at a time as fit shared memory
 inline constexpr std::int32_t kSumThreads = 256;
 inline constexpr std::int32_t kSumWarps = kSumThreads / kWarp;
-inline constexpr std::int32_t kMaxCells = 40;  // of a tile
-inline constexpr std::int32_t kMaxTilePixels = 54;
-inline constexpr std::int32_t kRoundOfThread = 3;
+inline constexpr std::int32_t kMaxCells = 64;  // of a tile
+inline constexpr std::int32_t kMaxTilePixels = 81;
+inline constexpr std::int32_t kRoundOfThread = 4;
 inline constexpr std::int32_t kRound = kRoundOfThread * kSumThreads;  // records
 // A slot of lanes adds up a list: records of one cell, at most kListRecords of them.
 inline constexpr std::int32_t kListRecords = 16;

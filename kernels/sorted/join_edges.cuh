@@ -25,8 +25,9 @@ __device__ __forceinline__ float4 part_of_tile(Params const& p, ValueParams cons
 
 static __global__ void __launch_bounds__(kSmallThreads, 4)
     join_edges(const __grid_constant__ Params p, const __grid_constant__ ValueParams s) {
-  auto const tile = static_cast<std::int32_t>(blockIdx.x % s.tiles);
-  std::int64_t const head = blockIdx.x / s.tiles;
+  auto const tiles = static_cast<std::uint32_t>(s.tiles);
+  auto const tile = static_cast<std::int32_t>(blockIdx.x % tiles);
+  std::int64_t const head = blockIdx.x / tiles;
   TileLevel const& level = level_of_tile(s, tile);
   const std::uint32_t* const pieces = s.pieces + head * (s.tiles + 1) + tile;
   bool const all = pieces[0] != pieces[1];

@@ -39,10 +39,14 @@ struct PointGradRow {
     std::int64_t const rows = s.queries * p.head_count;
     is_there = i < rows;
     index = is_there ? i : rows - 1;
-    m = index % p.head_count;
-    std::int64_t const query = s.first_query + index / p.head_count;
-    b = query / p.query_count;
-    q = query % p.query_count;
+    // B Q and the rows of a run fit 32 bits.
+    auto const heads = static_cast<std::uint32_t>(p.head_count);
+    auto const queries = static_cast<std::uint32_t>(p.query_count);
+    auto const row = static_cast<std::uint32_t>(index);
+    auto const query = static_cast<std::uint32_t>(s.first_query) + row / heads;
+    m = row % heads;
+    b = query / queries;
+    q = query % queries;
   }
 };
 

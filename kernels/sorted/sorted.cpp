@@ -52,7 +52,8 @@ bool sizes_fit(Problem const& problem) {
   for (Level const& level : problem.levels) {
     cells += static_cast<double>(level.width + 1) * static_cast<double>(level.height + 1);
   }
-  return cells < static_cast<double>(kMaxTiles) && problem.batch * problem.head_count < kMaxIndex;
+  return cells < static_cast<double>(kMaxTiles) && problem.batch * problem.head_count < kMaxIndex &&
+         problem.batch * problem.query_count < kMaxIndex;
 }
 
 bool levels_fit(Problem const& problem) {

@@ -19,6 +19,7 @@ struct TileLevel {
   std::int32_t tile_height;
   std::uint32_t by_width;  // ceil(2^32 / tile_width): the upper half of a product is the quotient
   std::uint32_t by_height;
+  std::uint32_t by_pixels;  // the same of tile_width + 1
   std::int32_t tiles_across;
   std::int32_t first_tile;    // of all levels of a head
   std::int32_t border_pixels;  // of a tile

@@ -65,10 +65,11 @@ struct Piece {
   bool is_there;
 
   __device__ Piece(ValueParams const& s) {
-    std::int64_t const units = static_cast<std::int64_t>(s.tiles) + s.max_pieces;
+    auto const units = static_cast<std::uint32_t>(s.tiles + s.max_pieces);
+    auto const slices = static_cast<std::uint32_t>(s.slices);
     auto const unit = static_cast<std::int32_t>(blockIdx.x % units);
-    slice = static_cast<std::int32_t>(blockIdx.x / units % s.slices);
-    head = blockIdx.x / units / s.slices;
+    slice = static_cast<std::int32_t>(blockIdx.x / units % slices);
+    head = blockIdx.x / units / slices;
     const std::uint32_t* const pieces = s.pieces + head * (s.tiles + 1);
     extra = unit - s.tiles;
     is_there = extra < static_cast<std::int64_t>(pieces[s.tiles]);
@@ -283,15 +284,26 @@ __device__ __forceinline__ int channel_of_quad(int i) {
   return i % Config::kLanes * kChannelsOfLane + i / Config::kLanes * 4;
 }
 
+// A pixel of a tile, and four of its channels.
+template <class Config>
+struct PixelQuad {
+  int quad, pixel, x, y;
+
+  __device__ __forceinline__ PixelQuad(TileLevel const& level, int i)
+      : quad(i % Config::kQuads), pixel(i / Config::kQuads) {
+    y = static_cast<int>(__umulhi(static_cast<std::uint32_t>(pixel), level.by_pixels));
+    x = pixel - y * (level.tile_width + 1);
+  }
+  __device__ __forceinline__ static int count(TileLevel const& level) {
+    return (level.tile_width + 1) * (level.tile_height + 1) * Config::kQuads;
+  }
+};
+
 template <class Config>
 __device__ __forceinline__ void add_to_pixels(SumStorage<Config>& shared, TileLevel const& level) {
-  int const across = level.tile_width + 1;
-  int const items = across * (level.tile_height + 1) * Config::kQuads;
+  int const items = PixelQuad<Config>::count(level);
   for (int i = static_cast<int>(threadIdx.x); i < items; i += kSumThreads) {
-    int const quad = i % Config::kQuads;
-    int const pixel = i / Config::kQuads;
-    int const x = pixel % across;
-    int const y = pixel / across;
+    auto const [quad, pixel, x, y] = PixelQuad<Config>(level, i);
     float4 sum = shared.pixels[pixel][quad];
     // The pixel is the last corner of the first of its cells.
 #pragma unroll
@@ -342,10 +354,9 @@ __device__ __forceinline__ float* piece_pixel(Params const& p, ValueParams const
 __device__ __forceinline__ std::int64_t value_element(Params const& p, ValueParams const& s,
                                                       TileLevel const& level, std::int64_t head,
                                                       std::int32_t x, std::int32_t y) {
-  std::int64_t const b = (s.first_head + head) / p.head_count;
-  std::int64_t const m = (s.first_head + head) % p.head_count;
+  HeadIndex const index(p, s, head);
   std::int64_t const token = level.origin + y * level.row_tokens + x;
-  return ((b * p.token_count + token) * p.head_count + m) * p.head_dim;
+  return ((index.b * p.token_count + token) * p.head_count + index.m) * p.head_dim;
 }
 
 template <class Config>
@@ -355,13 +366,9 @@ __device__ __forceinline__ void store_pixels(Params const& p, ValueParams const&
   std::int32_t const in_level = piece.tile - level.first_tile;
   std::int32_t const left = in_level % level.tiles_across * level.tile_width - 1;
   std::int32_t const top = in_level / level.tiles_across * level.tile_height - 1;
-  int const across = level.tile_width + 1;
-  int const items = across * (level.tile_height + 1) * Config::kQuads;
+  int const items = PixelQuad<Config>::count(level);
   for (int i = static_cast<int>(threadIdx.x); i < items; i += kSumThreads) {
-    int const quad = i % Config::kQuads;
-    int const pixel = i / Config::kQuads;
-    int const x = pixel % across;
-    int const y = pixel / across;
+    auto const [quad, pixel, x, y] = PixelQuad<Config>(level, i);
     bool const is_on_map = left + x >= 0 && top + y >= 0 && left + x < level.width &&
                            top + y < level.height;
     std::int64_t const d = piece.slice * kMaxSlice + channel_of_quad<Config>(quad);
@@ -383,11 +390,10 @@ __device__ __forceinline__ void store_pixels(Params const& p, ValueParams const&
 template <class Config>
 __device__ __forceinline__ GradRows grad_rows(Params const& p, ValueParams const& s,
                                               Piece const& piece) {
-  std::int64_t const b = (s.first_head + piece.head) / p.head_count;
-  std::int64_t const m = (s.first_head + piece.head) % p.head_count;
+  HeadIndex const index(p, s, piece.head);
   std::int64_t const d =
       piece.slice * kMaxSlice + threadIdx.x % Config::kLanes * kChannelsOfLane;
-  return {p.grad_output, p.output_dtype, p.output_strides.at(b, 0, m) + d, p.output_strides.row,
+  return {p.grad_output, p.output_dtype, p.output_strides.at(index.b, 0, index.m) + d, p.output_strides.row,
           d < p.head_dim};
 }
 

@@ -2,7 +2,7 @@
 // same.
 #pragma once
 
-#include "kernels/sorted/config.h"
+#include "kernels/sorted/sorted.h"
 
 #include <cstdint>
 
@@ -12,6 +12,19 @@ inline constexpr unsigned kAllLanes = 0xffffffffu;
 
 __device__ __forceinline__ int lane_of() { return static_cast<int>(threadIdx.x % kWarp); }
 __device__ __forceinline__ int warp_of() { return static_cast<int>(threadIdx.x / kWarp); }
+
+// A head of the run, as which batch item's which. B M fits 32 bits, and divisions of 64 take a
+// hundred instructions.
+struct HeadIndex {
+  std::int64_t b, m;
+
+  __device__ HeadIndex(Params const& p, ValueParams const& s, std::int64_t head) {
+    auto const index = static_cast<std::uint32_t>(s.first_head + head);
+    auto const heads = static_cast<std::uint32_t>(p.head_count);
+    b = index / heads;
+    m = index % heads;
+  }
+};
 
 // Lanes among `lanes` that have the same lowest bits of `key`. By ballots, 4 instructions a bit:
 // match.any takes two cycles for each key that differs.

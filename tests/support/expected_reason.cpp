@@ -93,7 +93,8 @@ std::string sorted_reason(std::string const& kernel_id, ProblemShape const& shap
       static_cast<double>(shape.query_count) * static_cast<double>(shape.point_total());
   bool const fits = tokens <= INT32_MAX && shape.query_count <= INT32_MAX &&
                     points <= INT32_MAX && cells < 1 << 26 &&
-                    shape.batch * shape.head_count < INT32_MAX;
+                    shape.batch * shape.head_count < INT32_MAX &&
+                    shape.batch * shape.query_count < INT32_MAX;
   return fits ? "" : "a tensor is too large for its index type";
 }
 
