@@ -3,7 +3,7 @@
 
 namespace msda {
 
-#ifdef MSDA_SIMULATED  // tests/simt/runtime/launch.h
+#ifdef MSDA_SIMULATED  // tests/simt/runtime/kernel_launch.h
 using simt::kernel_entry;
 #else
 template <typename... Parameters>

@@ -6,6 +6,10 @@
 
 #include <fmt/core.h>
 
+#if MSDA_TEST_SIMULATED
+#include "runtime/thread_schedule.h"
+#endif
+
 int main(int argc, char** argv) {
   using namespace msda::test;
   if (std::string const wrong = check_environment(); !wrong.empty()) {
@@ -26,5 +30,10 @@ int main(int argc, char** argv) {
     fmt::print("[shard  ] {} of {} (MSDA_TEST_SHARD)\n", shard.number, shard.count);
   }
   report_gpu_tests();
+#if MSDA_TEST_SIMULATED
+  fmt::print("[simt   ] schedule {} (MSDA_SIMT_SCHEDULE)\n",
+             simt::text_of(simt::chosen_schedule()));
+  if (result != 0) fmt::print("[simt   ] to repeat it: {}\n", simt::repeat_command());
+#endif
   return report_unchecked_cases() ? result : 1;
 }

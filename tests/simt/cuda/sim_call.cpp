@@ -10,6 +10,7 @@ namespace {
 
 thread_local int t_device = 0;
 thread_local cudaError_t t_last_error = cudaSuccess;
+thread_local bool t_in_host_function = false;
 
 cudaError_t injected_error(const char* name) {
   for (Injection& injection : state().injections) {
@@ -44,7 +45,11 @@ State& state() {
 int current_device() { return t_device; }
 void set_current_device(int device) { t_device = device; }
 
+InHostFunction::InHostFunction() { t_in_host_function = true; }
+InHostFunction::~InHostFunction() { t_in_host_function = false; }
+
 cudaError_t before_call(const char* name, Needs needs) {
+  if (t_in_host_function) return cudaErrorNotPermitted;
   if (cudaError_t const error = injected_error(name); error != cudaSuccess) return error;
   if (needs == Needs::kNothing) return cudaSuccess;
   if (t_device >= state().settings.device_count) return cudaErrorNoDevice;

@@ -12,6 +12,16 @@ enum class Needs {
   kUnsafe,   // also where a capture forbids what may not be recorded (cudaThreadExchangeStream...)
 };
 
+// While one exists, the thread runs a function of the host that a stream was given: calls of the
+// library are refused.
+class InHostFunction {
+ public:
+  InHostFunction();
+  ~InHostFunction();
+  InHostFunction(InHostFunction const&) = delete;
+  InHostFunction& operator=(InHostFunction const&) = delete;
+};
+
 // cudaSuccess: the call may go on.
 cudaError_t before_call(const char* name, Needs needs);
 // What the call returns: the thread's last error from here on.

@@ -7,7 +7,7 @@
 #include "cuda/sim_memory.h"
 #include "cuda/sim_sanitizers.h"
 #include "cuda/sim_stream.h"
-#include "runtime/launch.h"
+#include "runtime/kernel_launch.h"
 
 #include <cstdio>
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cuda/sim_state.h"
-#include "runtime/launch.h"
+#include "runtime/kernel_launch.h"
 
 // What a cudaKernel_t points to.
 struct CUkern_st {

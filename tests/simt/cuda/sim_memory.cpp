@@ -3,7 +3,7 @@
 #include "cuda/sim_arena.h"
 #include "cuda/sim_sanitizers.h"
 #include "cuda/sim_state.h"
-#include "runtime/launch.h"
+#include "runtime/kernel_launch.h"
 
 #include <algorithm>
 #include <atomic>
@@ -210,9 +210,8 @@ bool is_device_memory(const void* at, std::size_t bytes) {
   }
   std::shared_lock const lock(memory().mutex);
   const Allocation* const a = find_locked(at);
-  if (a == nullptr || begin + bytes > reinterpret_cast<std::uintptr_t>(a->begin) + a->bytes) {
-    return false;
-  }
+  if (a == nullptr) return state().settings.reads_host_memory;
+  if (begin + bytes > reinterpret_cast<std::uintptr_t>(a->begin) + a->bytes) return false;
   if (a->kind == MemoryKind::kDevice && t_open_devices != nullptr &&
       std::find(t_open_devices->begin(), t_open_devices->end(), a->device) ==
           t_open_devices->end()) {

@@ -1,6 +1,6 @@
 #include "cuda/sim_settings.h"
 
-#include "runtime/schedule.h"
+#include "runtime/thread_schedule.h"
 
 #include <cerrno>
 #include <cstdio>

@@ -15,7 +15,7 @@
 // fail: also exit with status 86                           |
 //
 // What else may be one way or another, such as what fresh memory holds and the order of independent
-// work, follows the seed of the runtime's MSDA_SIMT_SCHEDULE (runtime/schedule.h).
+// work, follows the seed of the runtime's MSDA_SIMT_SCHEDULE (runtime/thread_schedule.h).
 #pragma once
 
 #include <cstddef>

@@ -78,6 +78,7 @@ struct State {
   std::set<std::shared_ptr<Capture>> captures;  // not ended
   std::vector<Injection> injections;
   std::vector<Injection> kernel_failures;
+  std::vector<Task> abandoned;  // in which something failed
   unsigned long long next_id = 1;
 };
 

@@ -250,6 +250,7 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t function, void*
     task.device = stream->device;
     task.node_type = cudaGraphNodeTypeHost;
     task.run = [function, data] {
+      InHostFunction const here;
       function(data);
       return cudaSuccess;
     };

@@ -76,6 +76,8 @@ void run_batch(Lock& lock, std::span<const WorkPtr> batch) {
     work->state = WorkState::kDone;
     work->after.clear();
     work->task.run = nullptr;
+    // Threads of a grid that failed stand where they are: what they refer to stays.
+    if (error != cudaSuccess) state().abandoned.push_back(work->task);
     work->task.kernel = nullptr;
   }
   state().progress.notify_all();

@@ -1,7 +1,7 @@
 // Atomic operations and fences. Atomics order nothing by themselves, as on a GPU.
 #pragma once
 
-#include "runtime/device.h"
+#include "runtime/device_calls.h"
 
 #include <bit>
 #include <cstdint>

@@ -1,7 +1,7 @@
 // Arithmetic and memory intrinsics that NVIDIA's headers have no path of the host for.
 #pragma once
 
-#include "runtime/device.h"
+#include "runtime/device_calls.h"
 
 #include <cuda_fp16.h>
 

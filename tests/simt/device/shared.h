@@ -1,7 +1,7 @@
 // __shared__ variables, as kernels/common/shared.cuh declares them for nvcc.
 #pragma once
 
-#include "runtime/device.h"
+#include "runtime/device_calls.h"
 
 // MSDA_SHARED(type, name[, extents]): one variable for each block.
 #define MSDA_SHARED(type, name, ...)                                      \

@@ -21,8 +21,8 @@
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
 
-#include "runtime/device.h"
-#include "runtime/launch.h"
+#include "runtime/device_calls.h"
+#include "runtime/kernel_launch.h"
 
 // What kernels' own headers hide from compilers of the host is for this one.
 #define __CUDACC__ 1
@@ -49,4 +49,4 @@ inline constexpr int warpSize = 32;
 #include "device/atomics.h"
 #include "device/math.h"
 #include "device/warp.h"
-#include "ptx/ptx.h"
+#include "ptx/twins.h"

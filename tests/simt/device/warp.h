@@ -1,7 +1,7 @@
 // Barriers, and what the lanes of a warp do together.
 #pragma once
 
-#include "runtime/device.h"
+#include "runtime/device_calls.h"
 
 #include <cstring>
 #include <type_traits>
@@ -140,6 +140,8 @@ T __reduce_min_sync(unsigned mask, T value, simt::Where where = simt::Where::cur
   return simt::reduce(mask, value, "__reduce_min_sync", where,
                       [](T a, T b) { return b < a ? b : a; });
 }
+
+inline void __nanosleep(unsigned) { simt::pause(); }
 
 [[noreturn]] inline void __trap(simt::Where where = simt::Where::current()) {
   simt::fail(where, "__trap()");

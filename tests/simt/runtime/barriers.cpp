@@ -13,8 +13,8 @@ void complete(BlockBarrier& barrier) {
 // Counts the thread; true where it was the last one.
 bool arrive(BlockBarrier& barrier, std::uint32_t expected, Where where) {
   if (barrier.arrived != 0 && barrier.expected != expected) {
-    fail(where, "a barrier of %u threads here, of %u at %s", expected, barrier.expected,
-         text_of(barrier.where).c_str());
+    fail(where, "a barrier of %u threads here, of %u at %s:%u", expected, barrier.expected,
+         barrier.where.file_name(), barrier.where.line());
   }
   barrier.expected = expected;
   barrier.where = where;
@@ -63,10 +63,9 @@ void sync_block(Where where) {
     fail(where, "__syncthreads() of which %u threads of the block have exited",
          block.thread_count - block.alive);
   }
-  if (barrier.arrived != 0 &&
-      (barrier.where.line() != where.line() || text_of(barrier.where) != text_of(where))) {
-    fail(where, "threads of a block meet at different barriers: %s and %s",
-         text_of(barrier.where).c_str(), text_of(where).c_str());
+  if (barrier.arrived != 0 && !is_same_place(barrier.where, where)) {
+    fail(where, "threads of a block meet at different barriers: here and at %s:%u",
+         barrier.where.file_name(), barrier.where.line());
   }
   meet_at(barrier, 0, block.thread_count, "__syncthreads", where);
 }
@@ -90,6 +89,7 @@ void arrive_cluster(bool releases, Where where) {
     fail(where, "a second barrier.cluster.arrive without barrier.cluster.wait");
   }
   thread.arrived_at_cluster = true;
+  thread.where = where;
   thread.cluster_phase = cluster.phase;
   if (releases) release(cluster.sync.at(cluster.phase));
   OwnWork const work;
@@ -116,8 +116,8 @@ void leave_block(Thread& thread) {
   Block& block = *thread.own_block;
   BlockBarrier const& barrier = block.barriers[0];
   if (barrier.arrived != 0) {
-    fail(barrier.where, "%s exits while %u threads of its block wait at __syncthreads() at %s",
-         name_of(thread).c_str(), barrier.arrived, text_of(barrier.where).c_str());
+    fail(barrier.where, "a thread exits while %u of its block wait at this __syncthreads()",
+         barrier.arrived);
   }
   if (--block.alive != 0) return;
   if (!block.lets_dependents_go) --block.cluster->grid->ungranting_blocks;
@@ -138,17 +138,14 @@ void leave_cluster(Thread& thread) {
 
 void check_nothing_pending(Thread const& thread) {
   if (thread.arrived_at_cluster) {
-    fail(thread.where, "%s exits between barrier.cluster.arrive and barrier.cluster.wait",
-         name_of(thread).c_str());
+    fail(thread.where, "a thread exits between barrier.cluster.arrive and barrier.cluster.wait");
   }
   if (!thread.copies.empty()) {
-    fail(thread.copies.front().where, "%s exits before its asynchronous copy is waited for",
-         name_of(thread).c_str());
+    fail(thread.copies.front().where, "a thread exits before its asynchronous copy is waited for");
   }
   for (BulkGroups::Counts const& group : thread.bulk.groups) {
     if (group.unread == 0) continue;
-    fail(thread.where, "%s exits while its bulk stores still read shared memory",
-         name_of(thread).c_str());
+    fail(thread.where, "a thread exits while its bulk stores still read shared memory");
   }
 }
 

@@ -156,8 +156,9 @@ std::vector<Piece> tile_pieces(Tile const& tile, const std::int32_t* at, std::ui
 }
 
 // The two halves of a store: what is read is kept until it is written.
-void give_store(std::vector<Piece> pieces) {
+void give_store(std::vector<Piece> pieces, Where where) {
   Thread& thread = running_thread();
+  thread.where = where;  // for a report of its end
   Grid& grid = *thread.own_block->cluster->grid;
   BulkGroups& bulk = thread.bulk;
   BulkGroups::Counts& counts = bulk.open();
@@ -242,7 +243,7 @@ void bulk_store(void* to, std::uint32_t from, std::uint32_t bytes, Where where) 
   check_bulk(to, from, bytes, where);
   const void* const begin = from_own_shared(from, bytes, 16, where);
   OwnWork const work;
-  give_store({{to, begin, bytes}});
+  give_store({{to, begin, bytes}}, where);
 }
 
 void tensor_load(std::uint32_t to, const void* map, const std::int32_t* at, std::uint32_t rank,
@@ -263,7 +264,7 @@ void tensor_store(const void* map, const std::int32_t* at, std::uint32_t rank, s
   Tile const tile = tile_of(map, rank, where);
   from_own_shared(from, tile.bytes, 128, where);
   OwnWork const work;
-  give_store(tile_pieces(tile, at, from, false, where));
+  give_store(tile_pieces(tile, at, from, false, where), where);
 }
 
 void commit_bulk_stores(Where where) {

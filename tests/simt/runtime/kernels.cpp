@@ -1,6 +1,6 @@
 #include "runtime/kernels.h"
 
-#include "runtime/launch.h"
+#include "runtime/kernel_launch.h"
 #include "runtime/sanitizers.h"
 
 #include <cstdio>

@@ -2,13 +2,13 @@
 // of the host.
 #pragma once
 
-#include "runtime/device.h"
+#include "runtime/device_calls.h"
 #include "runtime/engine.h"
 #include "runtime/fiber.h"
-#include "runtime/launch.h"
+#include "runtime/kernel_launch.h"
 #include "runtime/mbarrier.h"
 #include "runtime/sanitizers.h"
-#include "runtime/schedule.h"
+#include "runtime/thread_schedule.h"
 
 #include <cstdint>
 #include <deque>
@@ -151,8 +151,6 @@ std::string text_of(Where where);
 void wait(const char* what, std::uint32_t of, Where where);
 void make_ready(Thread& thread);
 void make_ready(Waiters& waiters);
-// Lets others go on; a thread that keeps polling gives way to what it may wait for.
-void pause();
 
 // What the end of a thread completes or leaves behind.
 void leave_warp(Thread& thread);

@@ -14,15 +14,9 @@ namespace {
 
 std::atomic<bool> returns_failures{false};
 
-std::string text_of(uint3 index) {
+std::string index_text(uint3 index) {
   return "(" + std::to_string(index.x) + ", " + std::to_string(index.y) + ", " +
          std::to_string(index.z) + ")";
-}
-
-std::string format_text(const char* format, std::va_list arguments) {
-  char text[1024];
-  std::vsnprintf(text, sizeof(text), format, arguments);
-  return text;
 }
 
 std::string kernel_of(Thread const& thread) {
@@ -33,13 +27,11 @@ std::string kernel_of(Thread const& thread) {
 struct WaitingPlace {
   Thread const* first;
   std::size_t count;
-  std::size_t blocks;
 };
 
 bool is_same_wait(Thread const& a, Thread const& b) {
   return a.waits_on == b.waits_on && a.state == b.state &&
-         std::string_view(a.waits_for) == b.waits_for && a.where.line() == b.where.line() &&
-         std::string_view(a.where.file_name()) == b.where.file_name();
+         std::string_view(a.waits_for) == b.waits_for && is_same_place(a.where, b.where);
 }
 
 std::vector<WaitingPlace> waiting_places() {
@@ -51,7 +43,7 @@ std::vector<WaitingPlace> waiting_places() {
         auto const place = std::ranges::find_if(
             places, [&](WaitingPlace const& other) { return is_same_wait(*other.first, thread); });
         if (place == places.end()) {
-          places.push_back({&thread, 1, 1});
+          places.push_back({&thread, 1});
         } else {
           ++place->count;
         }
@@ -68,7 +60,7 @@ std::string text_of(Where where) {
 }
 
 std::string name_of(Thread const& thread) {
-  return "block " + text_of(thread.block) + " thread " + text_of(thread.thread);
+  return "block " + index_text(thread.block) + " thread " + index_text(thread.thread);
 }
 
 void return_failures(bool on) { returns_failures = on; }
@@ -81,13 +73,14 @@ Failure report_failure(std::string report) {
   return {std::move(report), nullptr};
 }
 
-void fail(Where where, const char* format, ...) {
-  begin_own_work();
-  std::va_list arguments;
-  va_start(arguments, format);
-  std::string report = format_text(format, arguments);
-  va_end(arguments);
-  report += "\n  at " + text_of(where) + ", " + where.function_name();
+namespace {
+
+// Apart from fail(), whose frame is left and never returns.
+void record_failure(Where where, const char* format, std::va_list arguments) {
+  char text[1024];
+  std::vsnprintf(text, sizeof(text), format, arguments);
+  std::string report =
+      std::string(text) + "\n  at " + text_of(where) + ", " + where.function_name();
   if (run == nullptr || self == nullptr) {
     report_failure(report + "\n  outside a kernel");
     std::abort();
@@ -96,6 +89,17 @@ void fail(Where where, const char* format, ...) {
   report += "\n  in " + name_of(thread) + " of " + kernel_of(thread);
   run->failure = report_failure(report);
   run->failure->kernel = thread.own_block->cluster->grid->launch.kernel;
+}
+
+}  // namespace
+
+void fail(Where where, const char* format, ...) {
+  begin_own_work();
+  std::va_list arguments;
+  va_start(arguments, format);
+  record_failure(where, format, arguments);
+  va_end(arguments);
+  Thread& thread = running_thread();
   self = nullptr;
   switch_fiber(thread.fiber, run->host);
   std::abort();
@@ -126,15 +130,26 @@ Thread& running_thread(Where where) {
   return *static_cast<Thread*>(self);
 }
 
-}  // namespace simt
+namespace {
 
 // What a sanitizer reports is a thread's of a kernel.
-extern "C" {
-void __asan_on_error() {
-  if (simt::run == nullptr || simt::self == nullptr) return;
-  simt::Thread const& thread = simt::running_thread();
+void name_running_thread() {
+  if (run == nullptr || self == nullptr) return;
+  Thread const& thread = running_thread();
   std::fprintf(stderr, "simulated device: in %s of %s\n  to repeat it: %s\n",
-               simt::name_of(thread).c_str(), simt::kernel_of(thread).c_str(),
-               simt::repeat_command().c_str());
+               name_of(thread).c_str(), kernel_of(thread).c_str(), repeat_command().c_str());
 }
+
+}  // namespace
+
+void name_thread_in_sanitizer_reports() {
+#if MSDA_SIMT_ASAN || MSDA_SIMT_TSAN
+  static bool const is_set = [] {
+    __sanitizer_set_death_callback(name_running_thread);
+    return true;
+  }();
+  static_cast<void>(is_set);
+#endif
 }
+
+}  // namespace simt

@@ -1,11 +1,15 @@
 // Words for what went wrong.
 #pragma once
 
-#include "runtime/launch.h"
+#include "runtime/kernel_launch.h"
 
 namespace simt {
 
 // Of a run whose threads all wait: who waits where.
 Failure report_deadlock();
+
+// When a sanitizer ends the process, the thread that runs then and the command that repeats it are
+// printed behind its report.
+void name_thread_in_sanitizer_reports();
 
 }  // namespace simt

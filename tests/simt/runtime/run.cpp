@@ -6,12 +6,12 @@
 
 #include <algorithm>
 
-__thread uint3 threadIdx, blockIdx, blockDim, gridDim;
+MSDA_SIMT_TLS uint3 threadIdx, blockIdx, blockDim, gridDim;
 
 namespace simt {
 
 thread_local Run* run = nullptr;
-__thread Site* self = nullptr;
+MSDA_SIMT_TLS Site* self = nullptr;
 
 namespace {
 
@@ -244,6 +244,7 @@ void pause() {
 std::optional<Failure> run_kernels(std::span<const Launch> chain) {
   Run here;
   run = &here;
+  name_thread_in_sanitizer_reports();
   become_fiber(here.host);
   begin_own_work();
   create_shadow(here.copier, "asynchronous copies");

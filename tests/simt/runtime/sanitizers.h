@@ -7,6 +7,8 @@
 
 #if MSDA_SIMT_ASAN
 #include <sanitizer/asan_interface.h>
+#endif
+#if MSDA_SIMT_ASAN || MSDA_SIMT_TSAN
 #include <sanitizer/common_interface_defs.h>
 #endif
 

@@ -19,9 +19,18 @@ constexpr std::size_t kArenaBytes = 320 << 10;
 // results); as an index beyond any tensor.
 constexpr int kGarbage = 0x4b;
 
-#if !MSDA_SIMT_TSAN
-thread_local std::vector<char*> spare_arenas;
-#endif
+// Those of ended blocks.
+struct SpareArenas {
+  ~SpareArenas() {
+    for (char* const arena : all) free_arena(arena);
+  }
+  static void free_arena(char* arena) {
+    unpoison(arena, kArenaBytes);
+    std::free(arena);
+  }
+  std::vector<char*> all;
+};
+thread_local SpareArenas spare_arenas;
 
 std::uint32_t round_up(std::size_t x, std::size_t to) {
   return static_cast<std::uint32_t>((x + to - 1) / to * to);
@@ -39,15 +48,12 @@ std::uint32_t first_variable(Launch const& launch) {
 }  // namespace
 
 void open_arena(Block& block) {
-#if MSDA_SIMT_TSAN
-  block.arena = static_cast<char*>(std::aligned_alloc(1024, kArenaBytes));
-#else
-  if (spare_arenas.empty()) {
-    spare_arenas.push_back(static_cast<char*>(std::aligned_alloc(1024, kArenaBytes)));
+  if (spare_arenas.all.empty()) {
+    block.arena = static_cast<char*>(std::aligned_alloc(1024, kArenaBytes));
+  } else {
+    block.arena = spare_arenas.all.back();
+    spare_arenas.all.pop_back();
   }
-  block.arena = spare_arenas.back();
-  spare_arenas.pop_back();
-#endif
   poison(block.arena, kArenaBytes);
   std::size_t const dynamic = block.cluster->grid->launch.dynamic_shared_bytes;
   if (dynamic > 0) open_variable(block, kDynamicBegin, dynamic);
@@ -55,9 +61,9 @@ void open_arena(Block& block) {
 
 void close_arena(Block& block) {
 #if MSDA_SIMT_TSAN
-  std::free(block.arena);
+  SpareArenas::free_arena(block.arena);  // new memory has no history
 #else
-  spare_arenas.push_back(block.arena);
+  spare_arenas.all.push_back(block.arena);
 #endif
   block.arena = nullptr;
 }
@@ -132,6 +138,10 @@ void* from_own_shared(std::uint32_t address, std::size_t bytes, std::size_t alig
          rank);
   }
   return from_shared(address, bytes, alignment, where);
+}
+
+std::uint32_t cluster_blocks() {
+  return static_cast<std::uint32_t>(running_thread().own_block->cluster->blocks.size());
 }
 
 std::uint32_t map_shared_rank(std::uint32_t address, std::uint32_t rank, Where where) {

@@ -1,6 +1,6 @@
 #include "runtime/tensor_map.h"
 
-#include "runtime/device.h"
+#include "runtime/device_calls.h"
 
 #include <cstring>
 

@@ -26,9 +26,10 @@ void complete(LaneGroup& group) {
 
 void check_same(LaneGroup const& group, const char* what, Where where) {
   if (group.arrived == 0) return;
-  if (group.where.line() == where.line() && std::strcmp(group.what, what) == 0) return;
-  fail(where, "lanes of a warp meet in different places: %s at %s, and %s at %s", group.what,
-       text_of(group.where).c_str(), what, text_of(where).c_str());
+  bool const is_same = group.what == what || std::strcmp(group.what, what) == 0;
+  if (is_same && is_same_place(group.where, where)) return;
+  fail(where, "lanes of a warp meet in different places: %s at %s:%u, and %s here", group.what,
+       group.where.file_name(), group.where.line(), what);
 }
 
 }  // namespace

@@ -22,13 +22,30 @@ int attribute(cudaDeviceAttr which) {
   return value;
 }
 
-// The exit status of a process in which the variable has this value, and which allocates.
+// The exit status of a process in which the variable has this value.
 int status_with(const char* variable, const char* value) {
   pid_t const child = fork();
   if (child == 0) {
     setenv(variable, value, 1);
     static_cast<void>(simt::cuda::settings_of_environment());
     _exit(0);
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+// The exit status of a process that gives back, or does not, what it allocates.
+int status_of_leaving(bool gives_back) {
+  pid_t const child = fork();
+  if (child == 0) {
+    Settings s = simt::cuda::settings();
+    s.leaks = simt::cuda::LeakPolicy::kFail;
+    simt::cuda::set_settings(s);
+    void* p = nullptr;
+    static_cast<void>(cudaMalloc(&p, 8));
+    if (gives_back) static_cast<void>(cudaFree(p));
+    std::exit(0);
   }
   int status = 0;
   REQUIRE(waitpid(child, &status, 0) == child);
@@ -165,6 +182,11 @@ TEST_CASE("a setting that is not allowed ends the process") {
   CHECK(status_with("MSDA_SIMT_WORK", "early") == 0);
   CHECK(status_with("MSDA_SIMT_WORK", "soon") == 2);
   CHECK(status_with("MSDA_SIMT_LEAKS", "fail") == 0);
+}
+
+TEST_CASE("what a process leaves behind") {
+  CHECK(status_of_leaving(false) == 86);
+  CHECK(status_of_leaving(true) != 86);
 }
 
 TEST_CASE("what is held") {

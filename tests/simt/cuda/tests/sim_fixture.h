@@ -2,8 +2,8 @@
 #pragma once
 
 #include "cuda/sim_control.h"
-#include "runtime/device.h"
-#include "runtime/launch.h"
+#include "runtime/device_calls.h"
+#include "runtime/kernel_launch.h"
 
 #include <cuda_runtime_api.h>
 #include <doctest/doctest.h>

@@ -160,6 +160,34 @@ TEST_CASE("functions of the host run in their place") {
   CHECK(a.now() == all(5));
 }
 
+TEST_CASE("functions of the host may not call CUDA") {
+  TestStream s;
+  cudaError_t error = cudaSuccess;
+  auto const call = [](void* p) { *static_cast<cudaError_t*>(p) = cudaDeviceSynchronize(); };
+  REQUIRE(cudaLaunchHostFunc(s, call, &error) == cudaSuccess);
+  CHECK(cudaStreamSynchronize(s) == cudaSuccess);
+  CHECK(error == cudaErrorNotPermitted);
+  CHECK(cudaDeviceSynchronize() == cudaSuccess);
+  cudaGetLastError();
+}
+
+TEST_CASE("with MSDA_SIMT_WORK=mixed some work runs when it is given") {
+  simt::cuda::Settings mixed = simt::cuda::settings();
+  mixed.work_time = simt::cuda::WorkTime::kMixed;
+  simt::cuda::ScopedSettings const scope(mixed);
+  Ints a;
+  TestStream s;
+  int at_once = 0;
+  for (int i = 0; i < 40; ++i) {
+    REQUIRE(cudaMemsetAsync(a.data, i, 4, s) == cudaSuccess);
+    at_once += a.now()[0] == i * 0x01010101;
+  }
+  CHECK(at_once > 0);
+  CHECK(at_once < 40);
+  CHECK(cudaStreamSynchronize(s) == cudaSuccess);
+  CHECK(a.now()[0] == 39 * 0x01010101);
+}
+
 TEST_CASE("streams of another device, and what is no stream") {
   Ints a;
   cudaStream_t second = nullptr;

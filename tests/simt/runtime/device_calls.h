@@ -9,8 +9,11 @@
 #include <cstddef>
 #include <cstdint>
 
+// Of the library that a program is linked with: found without a call.
+#define MSDA_SIMT_TLS __thread __attribute__((tls_model("initial-exec")))
+
 // Of the running thread.
-extern __thread uint3 threadIdx, blockIdx, blockDim, gridDim;
+extern MSDA_SIMT_TLS uint3 threadIdx, blockIdx, blockDim, gridDim;
 
 namespace simt {
 
@@ -22,7 +25,7 @@ struct Site {
   std::uint32_t capability = 0;
 };
 // Of the running thread; null outside kernels. No fiber changes its thread of the host.
-extern __thread Site* self;
+extern MSDA_SIMT_TLS Site* self;
 
 // Ends the kernel with a report that names it, the block, the thread, and the place.
 [[noreturn]] void fail(Where where, const char* format, ...) __attribute__((format(printf, 2, 3)));
@@ -38,6 +41,7 @@ std::uint32_t to_shared(const void* generic, Where where);
 void* from_shared(std::uint32_t address, std::size_t bytes, std::size_t alignment, Where where);
 // The same of an address that must be in the thread's own block.
 void* from_own_shared(std::uint32_t address, std::size_t bytes, std::size_t alignment, Where where);
+std::uint32_t cluster_blocks();
 std::uint32_t map_shared_rank(std::uint32_t address, std::uint32_t rank, Where where);
 // Device memory, aligned.
 void check_global(const void* at, std::size_t bytes, std::size_t alignment, Where where);
@@ -118,6 +122,9 @@ void fence_async_proxy();
 // Before an atomic operation; a thread that does many without a pause lets others go on.
 void before_atomic(const void* at);
 void after_atomic(const void* at);
+
+// Lets others go on; a thread that keeps polling gives way to what it may wait for.
+void pause();
 
 // ---- programmatic dependent launch
 

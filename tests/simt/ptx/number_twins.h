@@ -1,7 +1,7 @@
 // Twins of conversions and approximations.
 #pragma once
 
-#include "runtime/device.h"
+#include "runtime/device_calls.h"
 
 #include <cuda_fp8.h>
 

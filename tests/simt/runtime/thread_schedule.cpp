@@ -1,4 +1,4 @@
-#include "runtime/schedule.h"
+#include "runtime/thread_schedule.h"
 
 #include "runtime/model.h"
 

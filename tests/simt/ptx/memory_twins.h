@@ -1,7 +1,7 @@
 // Twins of loads, stores and asynchronous copies.
 #pragma once
 
-#include "runtime/device.h"
+#include "runtime/device_calls.h"
 
 #include <cstdint>
 #include <cstring>

@@ -1,0 +1,134 @@
+// The wrappers of kernels/common/ptx_matrix.cuh, against products in float64. Elements are small
+// integers, so that every order of summation is exact.
+#include "kernels/common/ptx_matrix.cuh"
+#include "ptx/ptx_run.cuh"
+#include "support/gpu_tests.h"
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+namespace msda::test {
+namespace {
+
+// Four matrices of 8 x 8 halves, counted.
+template <int kCount, bool kTransposed>
+__global__ void load(std::uint32_t* to) {
+  struct alignas(16) Row {
+    std::uint16_t halves[8];
+  };
+  MSDA_SHARED(Row, rows, [32]);
+  std::uint32_t const lane = threadIdx.x;
+  for (std::uint32_t j = 0; j < 8; ++j) {
+    rows[lane].halves[j] = static_cast<std::uint16_t>(8 * lane + j);
+  }
+  __syncwarp();
+  std::uint32_t words[kCount];
+  std::uint32_t const row = shared_address(&rows[lane]);
+  if constexpr (kTransposed) {
+    ptx::load_transposed(row, words);
+  } else {
+    ptx::load_matrices(row, words);
+  }
+  for (int i = 0; i < kCount; ++i) to[kCount * lane + static_cast<std::uint32_t>(i)] = words[i];
+}
+
+enum class Type { f16, bf16, tf32 };
+
+// A fragment's elements in words: of 16 x K (A) or 8 columns of K (B), both K-major.
+template <Type kType>
+__device__ std::uint32_t word_of(const float* matrix, std::uint32_t row, std::uint32_t k,
+                                 std::uint32_t columns) {
+  const float* const at = matrix + row * columns + k;
+  if constexpr (kType == Type::tf32) {
+    return __float_as_uint(at[0]);
+  } else if constexpr (kType == Type::f16) {
+    return __half_as_ushort(__float2half_rn(at[0])) |
+           static_cast<std::uint32_t>(__half_as_ushort(__float2half_rn(at[1]))) << 16;
+  } else {
+    return __float_as_uint(at[0]) >> 16 | (__float_as_uint(at[1]) & 0xffff0000u);
+  }
+}
+
+template <Type kType>
+__global__ void multiply(const float* a, const float* b, float* sums) {
+  constexpr std::uint32_t kHalf = kType == Type::tf32 ? 4 : 8, kStep = kHalf / 4, kK = 2 * kHalf;
+  std::uint32_t const group = threadIdx.x / 4, member = threadIdx.x % 4;
+  std::uint32_t a_words[4], b_words[2];
+  for (std::uint32_t i = 0; i < 4; ++i) {
+    a_words[i] = word_of<kType>(a, group + 8 * (i % 2), kStep * member + kHalf * (i / 2), kK);
+  }
+  for (std::uint32_t i = 0; i < 2; ++i) {
+    b_words[i] = word_of<kType>(b, group, kStep * member + kHalf * i, kK);
+  }
+  float own[4];
+  for (std::uint32_t i = 0; i < 4; ++i)
+    own[i] = sums[(group + 8 * (i / 2)) * 8 + 2 * member + i % 2];
+  if constexpr (kType == Type::f16) {
+    ptx::multiply_f16_k16(own, a_words, b_words);
+  } else if constexpr (kType == Type::bf16) {
+    ptx::multiply_bf16_k16(own, a_words, b_words);
+  } else {
+    ptx::multiply_tf32_k8(own, a_words, b_words);
+  }
+  for (std::uint32_t i = 0; i < 4; ++i)
+    sums[(group + 8 * (i / 2)) * 8 + 2 * member + i % 2] = own[i];
+}
+
+template <int kCount, bool kTransposed>
+void check_load() {
+  CAPTURE(kCount);
+  DeviceVector<std::uint32_t> const to(32 * kCount);
+  run(load<kCount, kTransposed>, {.blocks = 1, .threads = 32}, to.data());
+  std::vector<std::uint32_t> const values = to.values();
+  for (std::uint32_t lane = 0; lane < 32; ++lane) {
+    for (std::uint32_t matrix = 0; matrix < kCount; ++matrix) {
+      std::uint32_t const i = lane / 4, j = 2 * (lane % 4), first = 64 * matrix;
+      std::uint32_t const low = first + (kTransposed ? 8 * j + i : 8 * i + j);
+      std::uint32_t const high = first + (kTransposed ? 8 * (j + 1) + i : 8 * i + j + 1);
+      CHECK(values[kCount * lane + matrix] == (low | high << 16));
+    }
+  }
+}
+
+template <Type kType>
+void check_multiply() {
+  constexpr std::size_t kK = kType == Type::tf32 ? 8 : 16;
+  std::vector<float> a(16 * kK), b(8 * kK), sums(16 * 8);
+  for (std::size_t i = 0; i < a.size(); ++i) a[i] = static_cast<float>((7 * i + 3) % 23) - 11;
+  for (std::size_t i = 0; i < b.size(); ++i) b[i] = static_cast<float>((5 * i + 1) % 19) - 9;
+  for (std::size_t i = 0; i < sums.size(); ++i) sums[i] = static_cast<float>(i) - 50;
+  DeviceVector<float> const a_there(a), b_there(b), sums_there(sums);
+  run(multiply<kType>, {.blocks = 1, .threads = 32}, a_there.data(), b_there.data(),
+      sums_there.data());
+  std::vector<float> const values = sums_there.values();
+  for (std::size_t row = 0; row < 16; ++row) {
+    for (std::size_t column = 0; column < 8; ++column) {
+      double sum = static_cast<double>(sums[8 * row + column]);
+      for (std::size_t k = 0; k < kK; ++k) {
+        sum += static_cast<double>(a[kK * row + k]) * static_cast<double>(b[kK * column + k]);
+      }
+      CHECK(static_cast<double>(values[8 * row + column]) == sum);
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("ptx: ldmatrix deals rows to lanes" * needs_gpu()) {
+  check_load<1, false>();
+  check_load<2, false>();
+  check_load<4, false>();
+}
+
+TEST_CASE("ptx: ldmatrix deals columns to lanes" * needs_gpu()) {
+  check_load<2, true>();
+  check_load<4, true>();
+}
+
+TEST_CASE("ptx: mma multiplies matrices" * needs_gpu()) {
+  SUBCASE("f16") { check_multiply<Type::f16>(); }
+  SUBCASE("bf16") { check_multiply<Type::bf16>(); }
+  SUBCASE("tf32") { check_multiply<Type::tf32>(); }
+}
+
+}  // namespace msda::test
