@@ -10,6 +10,7 @@
 
 #include "kernels/common/sampling.cuh"
 #include "kernels/sorted/channels.cuh"
+#include "kernels/sorted/corner_products.cuh"
 #include "kernels/sorted/sorted.h"
 #include "kernels/sorted/warps.cuh"
 
@@ -27,6 +28,10 @@ struct PointConfig {
   // Corners of a point that are loaded before the first is multiplied.
   static constexpr int kCorners = Row::kNarrow ? 4 : 2;
   static_assert(kLanes <= kWarp && (kLanes & (kLanes - 1)) == 0);
+  using Products = std::conditional_t<Row::kNarrow && kPoints == 4, MatrixProducts<PointConfig>,
+                                      ScalarProducts<PointConfig>>;
+  // Points whose corners are loaded before the first are multiplied.
+  static constexpr int kInFlight = Products::kByLane ? 2 : kPoints;
 };
 
 // A row of the run, and where its tensors' elements begin.
@@ -86,16 +91,14 @@ __device__ __forceinline__ LocatedPoint locate_point(Params const& p, PointParam
   return located;
 }
 
-// The products of each corner of a point with grad_output, over the lane's channels.
-template <class Config>
+// Loads the corners of point `j` of those that the lanes have located, and multiplies them.
+template <class Config, class Products>
 __device__ __forceinline__ void multiply_corners(Params const& p, std::int64_t value,
-                                                 bool has_channels, LocatedPoint const& mine,
-                                                 int source,
-                                                 float const (&grad)[kChannelsOfLane],
-                                                 float (&products)[4]) {
+                                                 bool has_channels, LocatedPoint const& mine, int j,
+                                                 Products& products) {
   using Row = typename Config::Row;
-  std::int64_t const token = __shfl_sync(kAllLanes, mine.token, source, Config::kPoints);
-  std::uint32_t const steps = __shfl_sync(kAllLanes, mine.steps, source, Config::kPoints);
+  std::int64_t const token = __shfl_sync(kAllLanes, mine.token, j, Config::kPoints);
+  std::uint32_t const steps = __shfl_sync(kAllLanes, mine.steps, j, Config::kPoints);
   std::int64_t const stride = p.value_strides.row;
   std::int64_t const beside = (steps & 1) != 0 ? stride : 0;
   std::int64_t const below = static_cast<std::int64_t>(steps >> 1) * stride;
@@ -111,40 +114,7 @@ __device__ __forceinline__ void multiply_corners(Params const& p, std::int64_t v
       rows[i] = has_channels ? Row::load(Config::kDtype, p.value, at) : Row::zeros();
     }
 #pragma unroll
-    for (int i = 0; i < Config::kCorners; ++i) {
-      float sum = 0.0f;
-#pragma unroll
-      for (int c = 0; c < kChannelsOfLane; ++c) sum = fmaf(rows[i][c], grad[c], sum);
-      products[base + i] = sum;
-    }
-  }
-}
-
-// Sums over the lanes of a slot. Each lane gets those of the point that it located.
-template <class Config>
-__device__ __forceinline__ void sum_products(float (&products)[Config::kPoints][4],
-                                             float (&sums)[4]) {
-  int const lane = lane_of();
-#pragma unroll
-  for (int half = Config::kPoints / 2; half > 0; half /= 2) {
-    bool const upper = (lane & half) != 0;
-#pragma unroll
-    for (int i = 0; i < half; ++i) {
-#pragma unroll
-      for (int corner = 0; corner < 4; ++corner) {
-        float const kept = upper ? products[i + half][corner] : products[i][corner];
-        float const given = upper ? products[i][corner] : products[i + half][corner];
-        products[i][corner] = kept + __shfl_xor_sync(kAllLanes, given, half);
-      }
-    }
-  }
-#pragma unroll
-  for (int corner = 0; corner < 4; ++corner) {
-    sums[corner] = products[0][corner];
-#pragma unroll
-    for (int distance = Config::kPoints; distance < Config::kLanes; distance *= 2) {
-      sums[corner] += __shfl_xor_sync(kAllLanes, sums[corner], distance);
-    }
+    for (int i = 0; i < Config::kCorners; ++i) products.multiply(j, base + i, rows[i]);
   }
 }
 
@@ -200,28 +170,23 @@ __device__ __forceinline__ void point_gradients_of_row(Params const& p, PointPar
   int const d = static_cast<int>(threadIdx.x % Config::kLanes) * kChannelsOfLane;
   bool const has_channels = d < p.head_dim;
   std::int64_t const value = row.b * p.value_strides.batch + row.m * p.value_strides.head + d;
-  float grad[kChannelsOfLane];
-  {
-    std::int64_t const at = p.output_strides.at(row.b, row.q, row.m) + d;
-    Row const channels =
-        has_channels ? Row::load(p.output_dtype, p.grad_output, at) : Row::zeros();
-#pragma unroll
-    for (int c = 0; c < kChannelsOfLane; ++c) grad[c] = channels[c];
-  }
+  std::int64_t const grad = p.output_strides.at(row.b, row.q, row.m) + d;
+  typename Config::Products products(
+      has_channels ? Row::load(p.output_dtype, p.grad_output, grad) : Row::zeros());
   PointRow const at(p, row.b, row.q, row.m);
   int const own = lane_of() % Config::kPoints;
   bool const stores =
       row.is_there && static_cast<int>(threadIdx.x % Config::kLanes) < Config::kPoints;
+#pragma unroll 1
   for (std::int64_t first = 0; first < p.point_total; first += Config::kPoints) {
     std::int64_t const k = first + own;
     LocatedPoint const mine = locate_point(p, s, at, k);
-    float products[Config::kPoints][4];
-#pragma unroll
+#pragma unroll Config::kInFlight
     for (int j = 0; j < Config::kPoints; ++j) {
-      multiply_corners<Config>(p, value, has_channels, mine, j, grad, products[j]);
+      multiply_corners<Config>(p, value, has_channels, mine, j, products);
     }
     float sums[4];
-    sum_products<Config>(products, sums);
+    products.sum(sums);
     if (!stores || k >= p.point_total) continue;
     float const weight = s.weights != nullptr
                              ? s.weights[row.index * p.point_total + k]
