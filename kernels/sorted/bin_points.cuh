@@ -115,11 +115,20 @@ static __global__ void __launch_bounds__(kScanThreads, 1)
   std::int64_t const count = static_cast<std::int64_t>(s.tiles) * s.chunks;
   std::uint32_t* const places = s.places + static_cast<std::int64_t>(blockIdx.x) * (count + 1);
   std::uint32_t before = 0;
-  for (std::int64_t base = 0; base <= count; base += kScanThreads) {
-    std::int64_t const i = base + static_cast<int>(threadIdx.x);
-    std::uint32_t const n = i < count ? places[i] : 0;
-    std::uint32_t const first = before + sum_before(n, sums);
-    if (i <= count) places[i] = first;
+  for (std::int64_t base = 0; base <= count; base += kScanThreads * kCountsOfThread) {
+    std::int64_t const i = base + static_cast<int>(threadIdx.x) * kCountsOfThread;
+    std::uint32_t counts[kCountsOfThread];
+    std::uint32_t sum = 0;
+#pragma unroll
+    for (int j = 0; j < kCountsOfThread; ++j) counts[j] = i + j < count ? places[i + j] : 0;
+#pragma unroll
+    for (int j = 0; j < kCountsOfThread; ++j) sum += counts[j];
+    std::uint32_t first = before + sum_before(sum, sums);
+#pragma unroll
+    for (int j = 0; j < kCountsOfThread; ++j) {
+      if (i + j <= count) places[i + j] = first;
+      first += counts[j];
+    }
     before += sums[kWarp];
     __syncthreads();
   }

@@ -1,5 +1,5 @@
 // Pixels that several blocks have summed a part of: those that tiles share, and all of a tile that
-// was summed in pieces. A block a tile adds the parts, tiles in their order, pieces in theirs.
+// was summed in pieces. A warp a tile adds the parts, tiles in their order, pieces in theirs.
 #pragma once
 
 #include "kernels/sorted/sum_tiles.cuh"
@@ -26,21 +26,27 @@ __device__ __forceinline__ float4 part_of_tile(Params const& p, ValueParams cons
 static __global__ void __launch_bounds__(kSmallThreads, 4)
     join_edges(const __grid_constant__ Params p, const __grid_constant__ ValueParams s) {
   auto const tiles = static_cast<std::uint32_t>(s.tiles);
-  auto const tile = static_cast<std::int32_t>(blockIdx.x % tiles);
-  std::int64_t const head = blockIdx.x / tiles;
+  std::uint32_t const unit = blockIdx.x * (kSmallThreads / kWarp) + warp_of();
+  if (unit >= tiles * static_cast<std::uint32_t>(s.heads)) return;
+  auto const tile = static_cast<std::int32_t>(unit % tiles);
+  std::int64_t const head = unit / tiles;
   TileLevel const& level = level_of_tile(s, tile);
   const std::uint32_t* const pieces = s.pieces + head * (s.tiles + 1) + tile;
   bool const all = pieces[0] != pieces[1];
   std::int32_t const tile_x = (tile - level.first_tile) % level.tiles_across;
   std::int32_t const tile_y = (tile - level.first_tile) / level.tiles_across;
-  auto const quads = static_cast<int>(p.head_dim / 4);
-  // Of its pixels a tile has those that no tile right of it or below has.
-  int const items = level.tile_width * level.tile_height * quads;
-  for (int i = static_cast<int>(threadIdx.x); i < items; i += kSmallThreads) {
-    int const d = i % quads * 4;
-    int const x = i / quads % level.tile_width;
-    int const y = i / quads / level.tile_width;
-    if (!all && x != 0 && y != 0) continue;
+  auto const quads = static_cast<std::uint32_t>(p.head_dim / 4);
+  auto const width = static_cast<std::uint32_t>(level.tile_width);
+  auto const height = static_cast<std::uint32_t>(level.tile_height);
+  // Of its pixels a tile has those that no tile right of it or below has: its first row and column,
+  // or all.
+  std::uint32_t const items = (all ? width * height : width + height - 1) * quads;
+  for (std::uint32_t i = lane_of(); i < items; i += kWarp) {
+    std::uint32_t const pixel = i / quads;
+    auto const d = static_cast<int>((i - pixel * quads) * 4);
+    std::uint32_t const row = all ? pixel / width : pixel < width ? 0 : pixel - width + 1;
+    auto const y = static_cast<int>(row);
+    auto const x = static_cast<int>(all ? pixel - row * width : pixel < width ? pixel : 0);
     std::int32_t const map_x = tile_x * level.tile_width + x - 1;
     std::int32_t const map_y = tile_y * level.tile_height + y - 1;
     if (map_x < 0 || map_y < 0 || map_x >= level.width || map_y >= level.height) continue;

@@ -225,7 +225,9 @@ void sum_run(CallOfPlan const& call, ValueParams const& value) {
                  .shared_bytes = static_cast<std::size_t>(kernels.sum_shared_bytes)},
                 call.stream, call.params, value);
   launch_kernel(kernels.join,
-                {.blocks = std::int64_t{value.heads} * value.tiles, .threads = kSmallThreads},
+                {.blocks = divide_up(std::int64_t{value.heads} * value.tiles,
+                                     kSmallThreads / kWarp),
+                 .threads = kSmallThreads},
                 call.stream, call.params, value);
 }
 

@@ -129,15 +129,20 @@ __device__ __forceinline__ void rank_records(SumStorage<Config>& shared, const R
                                              Ranked (&ranked)[kRoundOfThread]) {
   constexpr int kCellBits = 6;
   static_assert(kMaxCells <= 1 << kCellBits);
+  // Of a round that is not full every warp has as many.
+  int const of_thread = (count + kSumThreads - 1) / kSumThreads;
+  int const first = warp_of() * of_thread * kWarp + lane_of();
 #pragma unroll
   for (int j = 0; j < kRoundOfThread; ++j) {
-    int const i = (warp_of() * kRoundOfThread + j) * kWarp + lane_of();
-    if (i < count) ranked[j].record = records[i];
+    int const i = first + j * kWarp;
+    if (j < of_thread && i < count) ranked[j].record = records[i];
   }
 #pragma unroll
   for (int j = 0; j < kRoundOfThread; ++j) {
-    int const i = (warp_of() * kRoundOfThread + j) * kWarp + lane_of();
+    int const i = first + j * kWarp;
     Ranked& mine = ranked[j];
+    mine.rank = ~0u;
+    if (j >= of_thread) continue;
     mine.cell = 0;
     if (i < count) {
       mine.cell = (mine.record.y >> 24) * static_cast<std::uint32_t>(tile_width) +
