@@ -32,8 +32,7 @@ __device__ __forceinline__ Place place_of(Params const& p, ValueParams const& s,
                                           std::int64_t q, std::int64_t m, std::int64_t k) {
   std::int32_t const l = s.level_of_point[k];
   TileLevel const& level = s.levels[l];
-  Point<float> const point =
-      point_at<float>(p, PointRow(p, b, q, m), p.level(l), l, k);
+  Point<float> const point = point_at<float>(p, PointRow(p, b, q, m), p.level(l), l, k);
   bool const near = point.is_number && point.x >= -1.0f && point.y >= -1.0f &&
                     point.x < static_cast<float>(level.width) &&
                     point.y < static_cast<float>(level.height);

@@ -4,7 +4,7 @@
 #include "kernels/common/elements.cuh"
 #include "kernels/common/ptx.cuh"
 #include "kernels/common/vecs.cuh"
-#include "kernels/sorted/config.h"
+#include "kernels/sorted/sorted_config.h"
 
 namespace msda::sorted {
 

@@ -88,8 +88,7 @@ struct FusedParts {
   float offset[2];
 };
 __device__ __forceinline__ FusedParts fused_parts(Params const& p, FusedQuery const& query,
-                                                  std::int32_t l, std::int64_t m,
-                                                  std::int64_t k) {
+                                                  std::int32_t l, std::int64_t m, std::int64_t k) {
   LevelParams const level = p.level(l);
   const float* const raw = query.raw + (m * p.point_total + k) * 3;
   float const size[2] = {static_cast<float>(level.width), static_cast<float>(level.height)};

@@ -2,7 +2,8 @@
 // was summed in pieces. A warp a tile adds the parts, tiles in their order, pieces in theirs.
 #pragma once
 
-#include "kernels/sorted/sum_tiles.cuh"
+#include "kernels/sorted/channels.cuh"
+#include "kernels/sorted/tile_pixels.cuh"
 
 namespace msda::sorted {
 

@@ -2,10 +2,10 @@
 // the row of grad_output.
 //
 // A slot of lanes owns one row, a (batch, query, head); a lane has 8 of its channels of grad_output
-// in registers. Four points at a time: each lane of four locates one, all lanes load four corners of
-// each and multiply, and the products are summed so that each lane ends with those of its own
-// point: 12 shuffles for four points instead of 32. For 8 points of D = 32 a warp issues 4 loads, 64
-// conversions and multiply-adds, 12 instructions for addresses and 13 for the sums.
+// in registers. Four points at a time: each lane of four locates one, all lanes load four corners
+// of each and multiply, and the products are summed so that each lane ends with those of its own
+// point: 12 shuffles for four points instead of 32. For 8 points of D = 32 a warp issues 4 loads,
+// 64 conversions and multiply-adds, 12 instructions for addresses and 13 for the sums.
 #pragma once
 
 #include "kernels/common/sampling.cuh"
@@ -57,7 +57,7 @@ struct PointGradRow {
 
 // A point as the lane that located it has it.
 struct LocatedPoint {
-  std::int32_t token;  // of the first corner, moved onto the map; 0 where there is none
+  std::int32_t token;   // of the first corner, moved onto the map; 0 where there is none
   std::uint32_t steps;  // from it to the corner below << 1 | to the one beside it: of the map
   float fx, fy;
   float width, height;
@@ -171,8 +171,8 @@ __device__ __forceinline__ void point_gradients_of_row(Params const& p, PointPar
   bool const has_channels = d < p.head_dim;
   std::int64_t const value = row.b * p.value_strides.batch + row.m * p.value_strides.head + d;
   std::int64_t const grad = p.output_strides.at(row.b, row.q, row.m) + d;
-  typename Config::Products products(
-      has_channels ? Row::load(p.output_dtype, p.grad_output, grad) : Row::zeros());
+  typename Config::Products products(has_channels ? Row::load(p.output_dtype, p.grad_output, grad)
+                                                  : Row::zeros());
   PointRow const at(p, row.b, row.q, row.m);
   int const own = lane_of() % Config::kPoints;
   bool const stores =

@@ -51,8 +51,8 @@ ValueParams value_params(Problem const& problem, Tiling const& tiling, Bins cons
   params.chunks = static_cast<std::int32_t>(bins.chunks);
   params.windows = static_cast<std::int32_t>(bins.windows);
   params.window_tiles = static_cast<std::int32_t>(bins.window_tiles);
-  params.tile_bits = std::bit_width(static_cast<std::uint32_t>(
-      std::max<std::int64_t>(bins.window_tiles - 1, 0)));
+  params.tile_bits =
+      std::bit_width(static_cast<std::uint32_t>(std::max<std::int64_t>(bins.window_tiles - 1, 0)));
   params.slices = static_cast<std::int32_t>((problem.head_dim + kMaxSlice - 1) / kMaxSlice);
   params.piece_records = static_cast<std::int32_t>(bins.piece_records);
   params.max_pieces = static_cast<std::int32_t>(bins.max_pieces);
@@ -81,24 +81,23 @@ void take_arrays(PointParams& params, Problem const& problem, Arena& arena) {
 Runs make_runs(Problem const& problem, Tiling const& tiling, Bins const& bins,
                Device const& device) {
   std::size_t const limit = device.workspace_limit_bytes;
-  std::int64_t const blocks =
-      std::max({std::int64_t{1}, bins.chunks * bins.windows,
-                (tiling.tiles + bins.max_pieces) * ((problem.head_dim + kMaxSlice - 1) / kMaxSlice)});
-  std::int64_t const heads = std::min(problem.batch * problem.head_count,
-                                      std::max<std::int64_t>(kMaxBlocks / blocks, 1));
+  std::int64_t const blocks = std::max(
+      {std::int64_t{1}, bins.chunks * bins.windows,
+       (tiling.tiles + bins.max_pieces) * ((problem.head_dim + kMaxSlice - 1) / kMaxSlice)});
+  std::int64_t const heads =
+      std::min(problem.batch * problem.head_count, std::max<std::int64_t>(kMaxBlocks / blocks, 1));
   std::int64_t const rows = std::max<std::int64_t>(problem.head_count, 1);
-  std::int64_t const queries = std::min(problem.batch * problem.query_count,
-                                        std::max<std::int64_t>(kMaxBlocks / rows, 1));
+  std::int64_t const queries =
+      std::min(problem.batch * problem.query_count, std::max<std::int64_t>(kMaxBlocks / rows, 1));
   return {most_that_fit(heads, limit,
                         [&](std::int64_t n) { return value_bytes(problem, tiling, bins, n); }),
-          most_that_fit(queries, limit,
-                        [&](std::int64_t n) { return point_bytes(problem, n); })};
+          most_that_fit(queries, limit, [&](std::int64_t n) { return point_bytes(problem, n); })};
 }
 
 std::byte* take_workspace(Problem const& problem, Tiling const& tiling, Bins const& bins,
                           Runs const& runs, Arena& arena) {
-  return arena.take<std::byte>(std::max(value_bytes(problem, tiling, bins, runs.heads),
-                                        point_bytes(problem, runs.queries)));
+  return arena.take<std::byte>(
+      std::max(value_bytes(problem, tiling, bins, runs.heads), point_bytes(problem, runs.queries)));
 }
 
 }  // namespace msda::sorted

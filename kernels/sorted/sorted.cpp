@@ -27,10 +27,10 @@ struct Entry {
   Kernels (*load)(KernelOptions);
 };
 constexpr VariantTable kTable({
-#define MSDA_VARIANT(type, revision, sm, architecture, ...)               \
-  VariantRow<Entry>{{.id = "sorted.sm" #sm "." #type "@" #revision,       \
-                     .value_dtype = dtype_of(ValueType::type),            \
-                     .sm_min = sm,                                        \
+#define MSDA_VARIANT(type, revision, sm, architecture, ...)                                  \
+  VariantRow<Entry>{{.id = "sorted.sm" #sm "." #type "@" #revision,                          \
+                     .value_dtype = dtype_of(ValueType::type),                               \
+                     .sm_min = sm,                                                           \
                      .sm_max = last_sm(#architecture, 0) __VA_OPT__(, .__VA_ARGS__ = true)}, \
                     {load_kernels<ValueType::type>}},
 #include "kernels/sorted/variants.inc"
@@ -142,9 +142,8 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
                     std::pmr::memory_resource* memory) {
   PreparedPtr prepared = make_prepared<SortedPlan>(memory, problem, device);
   auto& plan = static_cast<SortedPlan&>(*prepared);
-  plan.kernels =
-      kTable[variant].load({.head_dim = static_cast<std::int32_t>(problem.head_dim),
-                            .bin_shared_bytes = plan.planned.bins.shared_bytes});
+  plan.kernels = kTable[variant].load({.head_dim = static_cast<std::int32_t>(problem.head_dim),
+                                       .bin_shared_bytes = plan.planned.bins.shared_bytes});
   plan.has_other_tokens = has_other_tokens(problem);
   plan.has_output_vectors = problem.output_dtype == problem.value_dtype &&
                             strides_are_vectors(problem.output, problem.output_dtype);
@@ -156,8 +155,8 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
       divide_up(problem.batch * problem.head_count, std::max<std::int64_t>(runs.heads, 1));
   std::int64_t const point_runs =
       divide_up(problem.batch * problem.query_count, std::max<std::int64_t>(runs.queries, 1));
-  plan.launch_count = static_cast<std::int32_t>(
-      value_runs * (problem.fused() ? 6 : 5) + point_runs * (problem.fused() ? 3 : 1));
+  plan.launch_count = static_cast<std::int32_t>(value_runs * (problem.fused() ? 6 : 5) +
+                                                point_runs * (problem.fused() ? 3 : 1));
   return prepared;
 }
 
@@ -190,10 +189,10 @@ struct CallOfPlan {
   }
   void compute_weights(float* weights, std::int64_t first, std::int64_t rows, bool by_head) const {
     if (weights == nullptr) return;
-    launch_kernel(plan.kernels.softmax,
-                  {.blocks = divide_up(rows, kSmallThreads / kSoftmaxLanes),
-                   .threads = kSmallThreads},
-                  stream, params, SoftmaxParams{weights, first, rows, by_head});
+    launch_kernel(
+        plan.kernels.softmax,
+        {.blocks = divide_up(rows, kSmallThreads / kSoftmaxLanes), .threads = kSmallThreads},
+        stream, params, SoftmaxParams{weights, first, rows, by_head});
   }
 };
 
@@ -209,26 +208,26 @@ void sum_run(CallOfPlan const& call, ValueParams const& value) {
   call.compute_weights(const_cast<float*>(value.weights), value.first_head,
                        value.heads * call.problem.query_count, true);
   launch_kernel(kernels.count,
-                {.blocks = bin_blocks, .threads = kBinThreads,
+                {.blocks = bin_blocks,
+                 .threads = kBinThreads,
                  .shared_bytes = static_cast<std::size_t>(bins.window_tiles) * 4},
                 call.stream, call.params, value);
   launch_kernel(kernels.scan, {.blocks = value.heads, .threads = kScanThreads}, call.stream, value);
   launch_kernel(kernels.place,
                 {.blocks = bin_blocks, .threads = kBinThreads, .shared_bytes = shared_bytes},
                 call.stream, call.params, value);
-  bool const vectors =
-      call.plan.has_output_vectors && is_aligned(call.params.grad_output, 16);
-  launch_kernel(kernels.sum[vectors],
-                {.blocks = value.heads * (std::int64_t{value.tiles} + value.max_pieces) *
-                           value.slices,
-                 .threads = kSumThreads,
-                 .shared_bytes = static_cast<std::size_t>(kernels.sum_shared_bytes)},
-                call.stream, call.params, value);
-  launch_kernel(kernels.join,
-                {.blocks = divide_up(std::int64_t{value.heads} * value.tiles,
-                                     kSmallThreads / kWarp),
-                 .threads = kSmallThreads},
-                call.stream, call.params, value);
+  bool const vectors = call.plan.has_output_vectors && is_aligned(call.params.grad_output, 16);
+  launch_kernel(
+      kernels.sum[vectors],
+      {.blocks = value.heads * (std::int64_t{value.tiles} + value.max_pieces) * value.slices,
+       .threads = kSumThreads,
+       .shared_bytes = static_cast<std::size_t>(kernels.sum_shared_bytes)},
+      call.stream, call.params, value);
+  launch_kernel(
+      kernels.join,
+      {.blocks = divide_up(std::int64_t{value.heads} * value.tiles, kSmallThreads / kWarp),
+       .threads = kSmallThreads},
+      call.stream, call.params, value);
 }
 
 void launch_value_gradient(CallOfPlan const& call) {
@@ -246,8 +245,8 @@ void launch_value_gradient(CallOfPlan const& call) {
     ValueParams value = call.plan.value;
     value.first_head = first;
     value.heads = static_cast<std::int32_t>(std::min(planned.runs.heads, heads - first));
-    value.aligned_result = is_aligned(
-        p.grad_value, 4 * static_cast<std::uintptr_t>(dtype_bytes(p.grad_value_dtype)));
+    value.aligned_result =
+        is_aligned(p.grad_value, 4 * static_cast<std::uintptr_t>(dtype_bytes(p.grad_value_dtype)));
     Arena arena(call.workspace);
     take_arrays(value, call.problem, planned.bins, arena);
     sum_run(call, value);
@@ -269,8 +268,8 @@ void launch_point_run(CallOfPlan const& call, PointParams& points) {
   call.compute_weights(points.weights, points.first_query, rows, false);
   // Neighbouring rows to one block, as long as there are blocks enough for all SMs.
   std::int64_t const blocks = divide_up(rows, kernels.point_rows);
-  std::int64_t const rounds = std::clamp<std::int64_t>(
-      blocks / (kBlocksOfSm * call.plan.sm_count), 1, kMaxRoundsOfBlock);
+  std::int64_t const rounds =
+      std::clamp<std::int64_t>(blocks / (kBlocksOfSm * call.plan.sm_count), 1, kMaxRoundsOfBlock);
   points.rows_of_block = rounds * kernels.point_rows;
   bool const vectors = call.plan.has_value_vectors && is_aligned(call.params.value, 16) &&
                        is_aligned(call.params.grad_output, 16);
@@ -278,10 +277,10 @@ void launch_point_run(CallOfPlan const& call, PointParams& points) {
                 {.blocks = divide_up(rows, points.rows_of_block), .threads = kPointThreads},
                 call.stream, call.params, points);
   if (points.raw == nullptr) return;
-  launch_kernel(kernels.finish,
-                {.blocks = divide_up(points.queries, kSmallThreads / kWarp),
-                 .threads = kSmallThreads},
-                call.stream, call.params, points);
+  launch_kernel(
+      kernels.finish,
+      {.blocks = divide_up(points.queries, kSmallThreads / kWarp), .threads = kSmallThreads},
+      call.stream, call.params, points);
 }
 
 void launch_point_gradients(CallOfPlan const& call) {

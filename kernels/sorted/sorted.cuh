@@ -49,6 +49,5 @@ Kernels load_kernels(KernelOptions options) {
 
 }  // namespace msda::sorted
 
-#define MSDA_INSTANTIATE(type, revision, sm)                                            \
-  template msda::sorted::Kernels msda::sorted::load_kernels<msda::ValueType::type>( \
-      KernelOptions);
+#define MSDA_INSTANTIATE(type, revision, sm) \
+  template msda::sorted::Kernels msda::sorted::load_kernels<msda::ValueType::type>(KernelOptions);

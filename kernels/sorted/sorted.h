@@ -5,7 +5,7 @@
 #include "kernels/common/elements.h"
 #include "kernels/common/launch.h"
 #include "kernels/common/params.h"
-#include "kernels/sorted/config.h"
+#include "kernels/sorted/sorted_config.h"
 
 #include <cstdint>
 
@@ -21,10 +21,10 @@ struct TileLevel {
   std::uint32_t by_height;
   std::uint32_t by_pixels;  // the same of tile_width + 1
   std::int32_t tiles_across;
-  std::int32_t first_tile;    // of all levels of a head
+  std::int32_t first_tile;     // of all levels of a head
   std::int32_t border_pixels;  // of a tile
   std::int64_t first_border;   // of the first tile, among those of a head
-  std::int64_t origin;        // token of pixel (0, 0)
+  std::int64_t origin;         // token of pixel (0, 0)
   std::int64_t row_tokens;
 };
 
@@ -38,14 +38,14 @@ struct alignas(16) Record {
 
 // A head is a (batch item, head) pair; a call works on a run of them at a time.
 struct ValueParams {
-  const TileLevel* levels;              // [L]
-  const std::int32_t* level_of_point;   // [K]
-  const float* weights;                 // fused: [heads][Q][K], by softmax; else null
-  std::uint32_t* places;                // [heads][tiles * chunks + 1] counts, then first records
-  std::uint32_t* pieces;                // [heads][tiles + 1] first piece of a tile that has several
-  Record* records;                      // [heads][Q K], those of one tile after the other
-  float* borders;                       // [heads][border_pixels][D] sums of a tile that is one piece
-  float* piece_sums;                    // [heads][max_pieces][kMaxTilePixels][D]
+  const TileLevel* levels;             // [L]
+  const std::int32_t* level_of_point;  // [K]
+  const float* weights;                // fused: [heads][Q][K], by softmax; else null
+  std::uint32_t* places;               // [heads][tiles * chunks + 1] counts, then first records
+  std::uint32_t* pieces;               // [heads][tiles + 1] first piece of a tile that has several
+  Record* records;                     // [heads][Q K], those of one tile after the other
+  float* borders;                      // [heads][border_pixels][D] sums of a tile that is one piece
+  float* piece_sums;                   // [heads][max_pieces][kMaxTilePixels][D]
   std::int64_t first_head;
   std::int64_t border_pixels;  // of a head
   std::int32_t heads;          // of this run

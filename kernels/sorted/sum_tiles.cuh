@@ -18,7 +18,7 @@
 
 #include "kernels/common/shared.cuh"
 #include "kernels/sorted/channels.cuh"
-#include "kernels/sorted/sorted.h"
+#include "kernels/sorted/tile_pixels.cuh"
 #include "kernels/sorted/warps.cuh"
 
 namespace msda::sorted {
@@ -48,9 +48,9 @@ struct SumStorage {
   std::uint32_t queries[kRound];
   List lists[kMaxLists];
   std::uint32_t list_count;
-  std::uint32_t of_length[kListRecords + 1];    // lists, then where the next of them goes
-  std::uint16_t order[kMaxLists];               // of lists, longest first
-  std::uint16_t first_list[kMaxCells + 1];      // of each cell
+  std::uint32_t of_length[kListRecords + 1];     // lists, then where the next of them goes
+  std::uint16_t order[kMaxLists];                // of lists, longest first
+  std::uint16_t first_list[kMaxCells + 1];       // of each cell
   std::uint16_t counters[kSumWarps][kMaxCells];  // records, then where the next of them goes
 };
 
@@ -107,13 +107,6 @@ struct Piece {
   }
 };
 
-__device__ __forceinline__ TileLevel const& level_of_tile(ValueParams const& s,
-                                                          std::int32_t tile) {
-  std::int32_t l = s.level_count - 1;
-  while (s.levels[l].first_tile > tile || s.levels[l].tiles_across == 0) --l;
-  return s.levels[l];
-}
-
 // ---- one round
 
 // Records of the round that a thread ranks, a warp's one behind the other.
@@ -145,8 +138,8 @@ __device__ __forceinline__ void rank_records(SumStorage<Config>& shared, const R
     if (j >= of_thread) continue;
     mine.cell = 0;
     if (i < count) {
-      mine.cell = (mine.record.y >> 24) * static_cast<std::uint32_t>(tile_width) +
-                  (mine.record.x >> 24);
+      mine.cell =
+          (mine.record.y >> 24) * static_cast<std::uint32_t>(tile_width) + (mine.record.x >> 24);
     }
     mine.rank = rank_in_warp(shared.counters[warp_of()], i < count, mine.cell, kCellBits);
     if (i >= count) mine.rank = ~0u;
@@ -231,8 +224,7 @@ struct GradRows {
 };
 
 template <class Config>
-__device__ __forceinline__ void add_record(float (&sums)[4][kChannelsOfLane],
-                                           float4 const& weights,
+__device__ __forceinline__ void add_record(float (&sums)[4][kChannelsOfLane], float4 const& weights,
                                            Channels<Config::kType, Config::kVectors> const& row) {
 #pragma unroll
   for (int c = 0; c < kChannelsOfLane; ++c) {
@@ -328,42 +320,6 @@ __device__ __forceinline__ void add_to_pixels(SumStorage<Config>& shared, TileLe
   }
 }
 
-// ---- where sums go
-
-// The index of a pixel on the border of a tile among those of the tile.
-__device__ __forceinline__ int border_index(TileLevel const& level, int x, int y) {
-  int const across = level.tile_width + 1;
-  if (y == 0) return x;
-  if (y == level.tile_height) return across + x;
-  return 2 * across + (y - 1) * 2 + (x != 0 ? 1 : 0);
-}
-
-__device__ __forceinline__ float* border_of(Params const& p, ValueParams const& s,
-                                            TileLevel const& level, std::int64_t head,
-                                            std::int32_t tile, int x, int y) {
-  std::int64_t const of_tile = level.border_pixels;
-  std::int64_t const pixel = head * s.border_pixels + level.first_border +
-                             (tile - level.first_tile) * of_tile + border_index(level, x, y);
-  return s.borders + pixel * p.head_dim;
-}
-
-__device__ __forceinline__ float* piece_pixel(Params const& p, ValueParams const& s,
-                                              TileLevel const& level, std::int64_t head,
-                                              std::int64_t piece, int x, int y) {
-  std::int64_t const pixel =
-      (head * s.max_pieces + piece) * kMaxTilePixels + y * (level.tile_width + 1) + x;
-  return s.piece_sums + pixel * p.head_dim;
-}
-
-// Element of grad_value where the channels of a pixel begin.
-__device__ __forceinline__ std::int64_t value_element(Params const& p, ValueParams const& s,
-                                                      TileLevel const& level, std::int64_t head,
-                                                      std::int32_t x, std::int32_t y) {
-  HeadIndex const index(p, s, head);
-  std::int64_t const token = level.origin + y * level.row_tokens + x;
-  return ((index.b * p.token_count + token) * p.head_count + index.m) * p.head_dim;
-}
-
 template <class Config>
 __device__ __forceinline__ void store_pixels(Params const& p, ValueParams const& s,
                                              SumStorage<Config>& shared, Piece const& piece,
@@ -374,8 +330,8 @@ __device__ __forceinline__ void store_pixels(Params const& p, ValueParams const&
   int const items = PixelQuad<Config>::count(level);
   for (int i = static_cast<int>(threadIdx.x); i < items; i += kSumThreads) {
     auto const [quad, pixel, x, y] = PixelQuad<Config>(level, i);
-    bool const is_on_map = left + x >= 0 && top + y >= 0 && left + x < level.width &&
-                           top + y < level.height;
+    bool const is_on_map =
+        left + x >= 0 && top + y >= 0 && left + x < level.width && top + y < level.height;
     std::int64_t const d = piece.slice * kMaxSlice + channel_of_quad<Config>(quad);
     if (!is_on_map || d >= p.head_dim) continue;
     float4 const sum = shared.pixels[pixel][quad];
@@ -396,10 +352,9 @@ template <class Config>
 __device__ __forceinline__ GradRows grad_rows(Params const& p, ValueParams const& s,
                                               Piece const& piece) {
   HeadIndex const index(p, s, piece.head);
-  std::int64_t const d =
-      piece.slice * kMaxSlice + threadIdx.x % Config::kLanes * kChannelsOfLane;
-  return {p.grad_output, p.output_dtype, p.output_strides.at(index.b, 0, index.m) + d, p.output_strides.row,
-          d < p.head_dim};
+  std::int64_t const d = piece.slice * kMaxSlice + threadIdx.x % Config::kLanes * kChannelsOfLane;
+  return {p.grad_output, p.output_dtype, p.output_strides.at(index.b, 0, index.m) + d,
+          p.output_strides.row, d < p.head_dim};
 }
 
 template <class Config>
@@ -426,8 +381,8 @@ static __global__ void __launch_bounds__(kSumThreads, Config::kVectors ? 2 : 1)
     if (threadIdx.x <= kListRecords) shared.of_length[threadIdx.x] = 0;
     __syncthreads();
     Ranked ranked[kRoundOfThread];
-    rank_records<Config>(shared, s.records + piece.head * s.points + base, count,
-                         level.tile_width, ranked);
+    rank_records<Config>(shared, s.records + piece.head * s.points + base, count, level.tile_width,
+                         ranked);
     __syncthreads();
     if (warp_of() == 0) make_lists<Config>(shared, cells);
     __syncthreads();

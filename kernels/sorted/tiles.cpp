@@ -10,8 +10,8 @@ struct TileSize {
   std::int32_t height;
 };
 // Largest first. What a tile shares with its neighbours is least where it is a square.
-constexpr TileSize kTileSizes[] = {{8, 8}, {8, 7}, {7, 7}, {7, 6}, {6, 6}, {6, 5},
-                                   {5, 5}, {5, 4}, {4, 4}, {4, 3}, {3, 3}, {3, 2}, {2, 2}};
+constexpr TileSize kTileSizes[] = {{8, 8}, {8, 7}, {7, 7}, {7, 6}, {6, 6}, {6, 5}, {5, 5},
+                                   {5, 4}, {4, 4}, {4, 3}, {3, 3}, {3, 2}, {2, 2}};
 static_assert(kTileSizes[0].width * kTileSizes[0].height == kMaxCells &&
               (kTileSizes[0].width + 1) * (kTileSizes[0].height + 1) == kMaxTilePixels);
 

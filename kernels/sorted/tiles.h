@@ -1,8 +1,8 @@
 // How the maps of a head are cut into tiles of cells, and what binning the points by tile takes.
 //
 // A cell is where points with the same four corners lie: cell (x, y) has the pixels x - 1 and x,
-// y - 1 and y; a map of W x H pixels has W + 1 by H + 1 of them. A tile is a rectangle of cells; its
-// pixels are those of its cells, so that neighbouring tiles share pixels.
+// y - 1 and y; a map of W x H pixels has W + 1 by H + 1 of them. A tile is a rectangle of cells;
+// its pixels are those of its cells, so that neighbouring tiles share pixels.
 #pragma once
 
 #include "core/device.h"
@@ -24,7 +24,7 @@ Tiling make_tiling(Problem const& problem);
 
 // Of one head, for the kernels; `shared_bytes` of a block that bins.
 struct Bins {
-  std::int64_t points;   // Q K
+  std::int64_t points;  // Q K
   std::int64_t chunks;
   std::int64_t windows;  // binning passes over the points, for as many tiles each
   std::int64_t window_tiles;

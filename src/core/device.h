@@ -11,14 +11,14 @@ namespace msda {
 class ThreadPool;
 
 struct Device {
-  std::int32_t ordinal = -1;        // CUDA ordinal, or MSDA_DEVICE_CPU
-  std::int32_t sm = 0;              // compute capability times ten; 0: CPU
-  std::int32_t sm_count = 0;        // 0: CPU
-  std::int32_t sm_count_limit = 0;  // a plan's: what it was told to keep to; 0: no limit
+  std::int32_t ordinal = -1;              // CUDA ordinal, or MSDA_DEVICE_CPU
+  std::int32_t sm = 0;                    // compute capability times ten; 0: CPU
+  std::int32_t sm_count = 0;              // 0: CPU
+  std::int32_t sm_count_limit = 0;        // a plan's: what it was told to keep to; 0: no limit
   std::size_t workspace_limit_bytes = 0;  // a plan's, as well
-  std::int32_t thread_count = 1;    // CPU: threads that work on one call, the caller's included
-  ThreadPool* pool = nullptr;       // CPU: never null there
-  std::string_view vector_unit;     // CPU: the instruction set that its SIMD kernels use, "AVX3"
+  std::int32_t thread_count = 1;  // CPU: threads that work on one call, the caller's included
+  ThreadPool* pool = nullptr;     // CPU: never null there
+  std::string_view vector_unit;   // CPU: the instruction set that its SIMD kernels use, "AVX3"
   std::pmr::memory_resource* memory = nullptr;  // CUDA: what plans keep on the device
   bool reads_host_memory = false;               // a GPU that shares the host's page tables
   std::int64_t shared_bytes_per_block = 0;      // CUDA: of shared memory, for kernels that ask

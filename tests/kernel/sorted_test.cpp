@@ -1,5 +1,6 @@
-// What the sorted backward has to keep to beside what every kernel is tested for: long lists, ends of
-// chunks and rounds, many tiles, rows that are no numbers, and runs of heads under a workspace limit.
+// What the sorted backward has to keep to beside what every kernel is tested for: long lists, ends
+// of chunks and rounds, many tiles, rows that are no numbers, and runs of heads under a workspace
+// limit.
 
 #include "support/expected_reason.h"
 #include "support/gpu_tests.h"
@@ -115,8 +116,8 @@ TEST_CASE("sorted backward: a hundred thousand points on one pixel" * needs_gpu(
 TEST_CASE("sorted backward: chunks, rounds and lists that are just full" * needs_gpu()) {
   TestHandle const handle(gpu_options());
   for (std::int64_t const queries : {1023, 1024, 1025, 2050}) {
-    check_against_oracle(
-        handle, problem_of(backward_shape({{{5, 9, 4}}, 1, queries, 1, 8}, MSDA_F32), 21));
+    check_against_oracle(handle,
+                         problem_of(backward_shape({{{5, 9, 4}}, 1, queries, 1, 8}, MSDA_F32), 21));
   }
   // One tile, of as many records as a round has, and one less and more.
   for (std::int64_t const queries : {767, 768, 769, 1536}) {
@@ -160,8 +161,8 @@ TEST_CASE("sorted backward: a row that is no number reaches its points' pixels a
     std::string const id = sorted_kernels(handle, shape).front();
     RunResult const result = run(handle, problem, id);
     std::vector<double> const& value = result.values[TensorId::kGradValue];
-    auto const odd = std::count_if(value.begin(), value.end(),
-                                   [](double x) { return !std::isfinite(x); });
+    auto const odd =
+        std::count_if(value.begin(), value.end(), [](double x) { return !std::isfinite(x); });
     // Of each row and head 3 points with 4 corners of 32 channels, at most.
     CHECK(odd > 0);
     CHECK(odd <= 2 * 2 * 3 * 4 * 32);

@@ -91,9 +91,8 @@ std::string sorted_reason(std::string const& kernel_id, ProblemShape const& shap
   auto const tokens = layout_of(shape, TensorId::kValue).dims[1];
   double const points =
       static_cast<double>(shape.query_count) * static_cast<double>(shape.point_total());
-  bool const fits = tokens <= INT32_MAX && shape.query_count <= INT32_MAX &&
-                    points <= INT32_MAX && cells < 1 << 26 &&
-                    shape.batch * shape.head_count < INT32_MAX &&
+  bool const fits = tokens <= INT32_MAX && shape.query_count <= INT32_MAX && points <= INT32_MAX &&
+                    cells < 1 << 26 && shape.batch * shape.head_count < INT32_MAX &&
                     shape.batch * shape.query_count < INT32_MAX;
   return fits ? "" : "a tensor is too large for its index type";
 }

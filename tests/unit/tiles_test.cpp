@@ -97,13 +97,12 @@ TEST_CASE("the workspace of sorted is 24 bytes a point and 8 a value element at 
   std::vector<LevelShape> const encoder = {{100, 167, 4}, {50, 84, 4}, {25, 42, 4}, {13, 21, 4}};
   std::vector<LevelShape> const birds_eye = {{92, 160, 8}, {46, 80, 8}, {23, 40, 8}, {12, 20, 8}};
   for (std::int32_t const reference_dim : {0, 2}) {
-    for (ProblemShape const& shape :
-         {backward(encoder, 2, 8, 32, 22223, reference_dim),
-          backward(encoder, 2, 8, 32, 900, reference_dim),
-          backward(birds_eye, 6, 8, 32, 15422, reference_dim),
-          backward(encoder, 1, 8, 256, 22223, reference_dim),
-          backward({{200, 200, 4}}, 2, 8, 32, 40000, reference_dim),
-          backward({{40, 40, 2}}, 1, 16, 16, 300, reference_dim)}) {
+    for (ProblemShape const& shape : {backward(encoder, 2, 8, 32, 22223, reference_dim),
+                                      backward(encoder, 2, 8, 32, 900, reference_dim),
+                                      backward(birds_eye, 6, 8, 32, 15422, reference_dim),
+                                      backward(encoder, 1, 8, 256, 22223, reference_dim),
+                                      backward({{200, 200, 4}}, 2, 8, 32, 40000, reference_dim),
+                                      backward({{40, 40, 2}}, 1, 16, 16, 300, reference_dim)}) {
       CAPTURE(shape.describe());
       Problem const problem = problem_of(shape);
       auto const points = static_cast<double>(shape.batch * shape.head_count * shape.query_count *
@@ -116,8 +115,7 @@ TEST_CASE("the workspace of sorted is 24 bytes a point and 8 a value element at 
 }
 
 TEST_CASE("a workspace limit is kept to where one head fits") {
-  Problem const problem =
-      problem_of(backward({{100, 167, 4}, {50, 84, 4}}, 2, 8, 32, 22223, 2));
+  Problem const problem = problem_of(backward({{100, 167, 4}, {50, 84, 4}}, 2, 8, 32, 22223, 2));
   std::size_t const whole = workspace_of(problem, h200());
   for (std::size_t const limit : {whole, whole - 1, whole / 2, whole / 15}) {
     CHECK(workspace_of(problem, h200().limited_to(0, limit)) <= limit);

@@ -16,8 +16,8 @@ inline constexpr std::int32_t kChunkPoints = kBinThreads * kPointsOfThread;
 inline constexpr std::int32_t kMaxWindowTiles = 1024;  // that a block tells apart
 inline constexpr std::int32_t kScanThreads = 1024;
 inline constexpr std::int32_t kCountsOfThread = 8;  // at a time
-// Bytes of shared memory: of points' records and their tiles with the sums of warps, and of a tile's
-// counters and place.
+// Bytes of shared memory: of points' records and their tiles with the sums of warps, and of a
+// tile's counters and place.
 inline constexpr std::int32_t kStagedBytes = kChunkPoints * (16 + 4) + (kWarp + 1) * 4;
 inline constexpr std::int32_t kTileBytes = kBinWarps * 2 + 4;
 static_assert(kChunkPoints <= 0xffff, "a rank in a chunk fits 16 bits");
@@ -43,7 +43,7 @@ inline constexpr std::int32_t kPieceRecords = 8192;
 // ---- gradients of the points
 inline constexpr std::int32_t kPointThreads = 256;
 inline constexpr std::int32_t kMaxHeadDim = kWarp * kChannelsOfLane;
-inline constexpr std::int64_t kBlocksOfSm = 12;       // that are wanted, before blocks take more rows
+inline constexpr std::int64_t kBlocksOfSm = 12;  // that are wanted, before blocks take more rows
 inline constexpr std::int64_t kMaxRoundsOfBlock = 8;  // of as many rows as its slots
 inline constexpr std::int32_t kTogether = 4;  // points of a row whose products are reduced at once
 
