@@ -50,7 +50,9 @@ inline constexpr std::int32_t kTogether = 4;  // points of a row whose products 
 inline constexpr std::int32_t kSmallThreads = 256;  // of the kernels that take little time
 inline constexpr std::int32_t kSoftmaxLanes = 8;    // of a row
 
-// Of shared memory, without which no block can work: binning needs it for 256 tiles, sums less.
-inline constexpr std::int64_t kLeastSharedBytes = kStagedBytes + 256 * kTileBytes;
+// Of shared memory, without which no block can work: sums need most of it (sum_tiles.cuh), binning
+// less for 256 tiles.
+inline constexpr std::int64_t kLeastSharedBytes = 97 << 10;
+static_assert(kStagedBytes + 256 * kTileBytes <= kLeastSharedBytes);
 
 }  // namespace msda::sorted

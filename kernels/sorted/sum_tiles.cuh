@@ -10,10 +10,10 @@
 //             registers; then to shared memory
 //   pixels    each sums its lists in the order of cells and records
 //
-// A slot's step is one record: LDS.128 and LDS for weights and query, a vec of 16 bytes of
-// grad_output, 8 conversions and 32 multiply-adds: 46 instructions for 8 records of D = 32. Only
-// corners that a point has are touched, so NaN reaches them alone. Pixels inside a tile are written
-// once; those that tiles share, and sums of pieces, go to the workspace for join_edges.cuh.
+// A step adds a record: LDS.128 and LDS for weights and query, 16 bytes of grad_output, 8
+// conversions and 32 multiply-adds: 57 instructions for 8 records of D = 32. NaN reaches a point's
+// corners alone. Pixels that tiles share, and sums of pieces, go to the workspace for
+// join_edges.cuh.
 #pragma once
 
 #include "kernels/common/shared.cuh"
@@ -53,6 +53,8 @@ struct SumStorage {
   std::uint16_t first_list[kMaxCells + 1];       // of each cell
   std::uint16_t counters[kSumWarps][kMaxCells];  // records, then where the next of them goes
 };
+static_assert(sizeof(SumStorage<SumConfig<ValueType::f32, true, kMaxSliceLanes>>) <=
+              kLeastSharedBytes);
 
 // What a block sums.
 struct Piece {
