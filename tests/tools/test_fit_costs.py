@@ -60,7 +60,7 @@ def drawn_rows(count, kernels=("a.fast@1", "a.plain@1"), seed=1):
         sizes = {"problem": problem, "batch": rng.choice([1, 2, 8]), "heads": 8, "channels": 32,
                  "levels": "40x60 20x30", "points": "4 4", "queries": round(10 ** rng.uniform(2, 4.5)),
                  "pattern": "local", "operation": "forward", "value_dtype": dtype, "coord_dtype": "f32",
-                 "math_mode": "accurate", "input_mode": rng.choice(["sampled", "fused2"]), "only_by_tuning": 0,
+                 "math_mode": "accurate", "input_mode": rng.choice(["sampled", "fused2"]),
                  "predicted_us": 0, "q1_us": 0, "q3_us": 0}
         yield from (sizes | {"kernel_id": kernel} for kernel in kernels)
 
@@ -185,7 +185,7 @@ def library_rows(known, count):
                "points": " ".join([str(rng.choice([1, 2, 3, 4, 8, 16]))] * len(levels)),
                "queries": round(10 ** rng.uniform(2, 4.5)), "pattern": "uniform", "operation": "forward",
                "value_dtype": rng.choice(["f32", "f16", "bf16"]), "coord_dtype": "f32", "math_mode": "accurate",
-               "input_mode": "sampled", "only_by_tuning": 0, "predicted_us": 0, "median_us": 1, "q1_us": 1, "q3_us": 1}
+               "input_mode": "sampled", "predicted_us": 0, "median_us": 1, "q1_us": 1, "q3_us": 1}
         yield from (row | {"kernel_id": kernel} for kernel in kernels_of(row, known))
 
 
