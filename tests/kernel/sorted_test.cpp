@@ -43,6 +43,15 @@ TestProblem problem_of(ProblemShape const& shape, std::uint64_t seed) {
   return fill_problem(shape, DataKind{}, rng);
 }
 
+// All points on the map, so that each is a record.
+TestProblem full_problem(ProblemShape const& shape, std::uint64_t seed) {
+  DataKind kind;
+  kind.low = 0.001;
+  kind.high = 0.999;
+  Rng rng(seed);
+  return fill_problem(shape, kind, rng);
+}
+
 std::vector<std::string> sorted_kernels(TestHandle const& handle, ProblemShape const& shape) {
   std::vector<std::string> ids = accepting_kernels(handle, shape);
   std::erase_if(ids, [](std::string const& id) { return !id.starts_with("sorted."); });
