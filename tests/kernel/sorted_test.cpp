@@ -125,13 +125,13 @@ TEST_CASE("sorted backward: a hundred thousand points on one pixel" * needs_gpu(
 TEST_CASE("sorted backward: chunks, rounds and lists that are just full" * needs_gpu()) {
   TestHandle const handle(gpu_options());
   for (std::int64_t const queries : {1023, 1024, 1025, 2050}) {
-    check_against_oracle(handle,
-                         problem_of(backward_shape({{{5, 9, 4}}, 1, queries, 1, 8}, MSDA_F32), 21));
+    check_against_oracle(
+        handle, full_problem(backward_shape({{{5, 9, 4}}, 1, queries, 1, 8}, MSDA_F32), 21));
   }
   // One tile, of as many records as a round has, and one less and more.
-  for (std::int64_t const queries : {767, 768, 769, 1536}) {
+  for (std::int64_t const queries : {1023, 1024, 1025, 2048}) {
     check_against_oracle(
-        handle, problem_of(backward_shape({{{1, 1, 1}}, 1, queries, 1, 16}, MSDA_F16), 22));
+        handle, full_problem(backward_shape({{{1, 1, 1}}, 1, queries, 1, 16}, MSDA_F16), 22));
   }
 }
 
