@@ -8,12 +8,14 @@
 
 namespace msda::sorted {
 
-// kVectors: the rows are of kType and lie at multiples of 16 bytes; else of any type, element by
-// element.
-template <ValueType kType, bool kVectors>
+// How rows are loaded: at multiples of 16 bytes, in vectors; at any address, element by element, to
+// the same words; or of any type, whatever kType is, element by element as float32.
+enum class Loads { vectors, elements, any };
+
+template <ValueType kType, Loads kLoads>
 struct Channels {
-  static constexpr bool kNarrow =
-      kVectors && sizeof(typename ValueTraits<kType>::Element) == 2;  // two in a word
+  static constexpr int kBytes = sizeof(typename ValueTraits<kType>::Element);
+  static constexpr bool kNarrow = kLoads != Loads::any && kBytes == 2;  // two in a word
   static constexpr int kWords = kNarrow ? kChannelsOfLane / 2 : kChannelsOfLane;
   std::uint32_t word[kWords];
 
@@ -23,8 +25,7 @@ struct Channels {
   __device__ __forceinline__ static Channels load(msda_dtype dtype, const void* array,
                                                   std::int64_t index) {
     Channels channels;
-    if constexpr (kVectors) {
-      constexpr int kBytes = sizeof(typename ValueTraits<kType>::Element);
+    if constexpr (kLoads == Loads::vectors) {
       const char* const at = static_cast<const char*>(array) + index * kBytes;
 #pragma unroll
       for (int i = 0; i < kWords; i += 4) {
@@ -32,6 +33,12 @@ struct Channels {
         ptx::load_global(at + 4 * i, words);
 #pragma unroll
         for (int j = 0; j < 4; ++j) channels.word[i + j] = words[j];
+      }
+    } else if constexpr (kNarrow) {
+      auto const* const halves = static_cast<const std::uint16_t*>(array) + index;
+#pragma unroll
+      for (int i = 0; i < kWords; ++i) {
+        channels.word[i] = halves[2 * i] | static_cast<std::uint32_t>(halves[2 * i + 1]) << 16;
       }
     } else {
 #pragma unroll

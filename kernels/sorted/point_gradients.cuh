@@ -16,15 +16,15 @@
 
 namespace msda::sorted {
 
-template <ValueType kValueType, bool kIsVectors, int kSlotLanes>
+template <ValueType kValueType, Loads kLoads, int kSlotLanes>
 struct PointConfig {
   static constexpr ValueType kType = kValueType;
   static constexpr msda_dtype kDtype = dtype_of(kValueType);
-  static constexpr bool kVectors = kIsVectors;
+  static constexpr bool kVectors = kLoads == Loads::vectors;
   static constexpr int kLanes = kSlotLanes;
   static constexpr int kSlots = kPointThreads / kLanes;
   static constexpr int kPoints = kLanes < kTogether ? kLanes : kTogether;  // located at once
-  using Row = Channels<kType, kVectors>;
+  using Row = Channels<kType, kLoads>;
   // Corners of a point that are loaded before the first is multiplied.
   static constexpr int kCorners = Row::kNarrow ? 4 : 2;
   static_assert(kLanes <= kWarp && (kLanes & (kLanes - 1)) == 0);
@@ -197,7 +197,8 @@ __device__ __forceinline__ void point_gradients_of_row(Params const& p, PointPar
 
 // A block takes neighbouring rows: their points lie near each other, and meet in L1.
 template <class Config>
-static __global__ void __launch_bounds__(kPointThreads, Config::Row::kNarrow ? 2 : 1)
+static __global__ void __launch_bounds__(kPointThreads,
+                                         Config::kVectors&& Config::Row::kNarrow ? 2 : 1)
     point_gradients(const __grid_constant__ Params p, const __grid_constant__ PointParams s) {
   std::int64_t const first = static_cast<std::int64_t>(blockIdx.x) * s.rows_of_block;
   std::int64_t const slot = threadIdx.x / Config::kLanes;

@@ -27,9 +27,9 @@ template <ValueType kType>
 Kernels load_kernels(KernelOptions options) {
   Kernels kernels;
   kernels.softmax = load_kernel(softmax_rows);
-  kernels.count = load_kernel(count_points, options.bin_shared_bytes);
+  kernels.count = load_kernel(count_points);
   kernels.scan = load_kernel(scan_counts);
-  kernels.place = load_kernel(place_points, options.bin_shared_bytes);
+  kernels.place = load_kernel(place_points, options.max_bin_shared_bytes);
   kernels.join = load_kernel(join_edges);
   kernels.finish = load_kernel(finish_fused);
   with_bools([&](auto vectors) {
@@ -38,11 +38,17 @@ Kernels load_kernels(KernelOptions options) {
       kernels.sum_shared_bytes = sizeof(SumStorage<Config>);
       kernels.sum[vectors] = load_kernel(sum_tiles<Config>, kernels.sum_shared_bytes);
     });
-    with_lanes<kWarp>(options.head_dim, [&](auto lanes) {
-      using Config = PointConfig<kType, vectors, lanes>;
-      kernels.points[vectors] = load_kernel(point_gradients<Config>);
-      kernels.point_rows = Config::kSlots;
-    });
+  });
+  // Bits do not depend on addresses: of types that are multiplied by matrix instructions there, the
+  // rows at any address are, too.
+  with_lanes<kWarp>(options.head_dim, [&](auto lanes) {
+    using Config = PointConfig<kType, Loads::vectors, lanes>;
+    kernels.points[1] = load_kernel(point_gradients<Config>);
+    kernels.points[0] =
+        options.same_types
+            ? load_kernel(point_gradients<PointConfig<kType, Loads::elements, lanes>>)
+            : load_kernel(point_gradients<PointConfig<kType, Loads::any, lanes>>);
+    kernels.point_rows = Config::kSlots;
   });
   return kernels;
 }

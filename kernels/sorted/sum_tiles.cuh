@@ -31,7 +31,8 @@ struct SumConfig {
   static constexpr int kSlots = kSumThreads / kLanes;
   static constexpr int kQuads = kLanes * kChannelsOfLane / 4;
   // Rows of grad_output that a slot has in flight.
-  static constexpr int kInFlight = Channels<kType, kVectors>::kNarrow ? 4 : 2;
+  using Row = Channels<kType, kVectors ? Loads::vectors : Loads::any>;
+  static constexpr int kInFlight = Row::kNarrow ? 4 : 2;
   static_assert(kLanes <= kMaxSliceLanes && (kLanes & (kLanes - 1)) == 0);
 };
 
@@ -227,7 +228,7 @@ struct GradRows {
 
 template <class Config>
 __device__ __forceinline__ void add_record(float (&sums)[4][kChannelsOfLane], float4 const& weights,
-                                           Channels<Config::kType, Config::kVectors> const& row) {
+                                           typename Config::Row const& row) {
 #pragma unroll
   for (int c = 0; c < kChannelsOfLane; ++c) {
     float const g = row[c];
@@ -240,7 +241,7 @@ __device__ __forceinline__ void add_record(float (&sums)[4][kChannelsOfLane], fl
 
 template <class Config>
 __device__ __forceinline__ void add_lists(SumStorage<Config>& shared, GradRows const& rows) {
-  using Row = Channels<Config::kType, Config::kVectors>;
+  using Row = typename Config::Row;
   int const lane = static_cast<int>(threadIdx.x % Config::kLanes);
   int const slot = static_cast<int>(threadIdx.x / Config::kLanes);
   if (!rows.has_channels) return;

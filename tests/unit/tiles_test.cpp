@@ -114,6 +114,22 @@ TEST_CASE("the workspace of sorted is 24 bytes a point and 8 a value element at 
   }
 }
 
+// The attribute of a kernel is the process's: a small plan must not take from a large one.
+TEST_CASE("no plan bins with more shared memory than every plan asks for") {
+  for (ProblemShape const& shape : {backward({{1, 1, 1}}, 1, 1, 8, 1, 0),
+                                    backward({{92, 160, 8}, {46, 80, 8}}, 48, 1, 32, 15422, 0),
+                                    backward({{4000, 4000, 1}}, 1, 1, 8, 100, 0)}) {
+    Problem const problem = problem_of(shape);
+    for (std::int64_t const shared_bytes : {std::int64_t{227} << 10, std::int64_t{99} << 10}) {
+      Device device = h200();
+      device.shared_bytes_per_block = shared_bytes;
+      sorted::Bins const bins = sorted::make_bins(problem, sorted::make_tiling(problem), device);
+      CHECK(bins.shared_bytes <= sorted::max_bin_shared_bytes(device));
+      CHECK(sorted::max_bin_shared_bytes(device) <= shared_bytes);
+    }
+  }
+}
+
 TEST_CASE("a workspace limit is kept to where one head fits") {
   Problem const problem = problem_of(backward({{100, 167, 4}, {50, 84, 4}}, 2, 8, 32, 22223, 2));
   std::size_t const whole = workspace_of(problem, h200());
