@@ -18,6 +18,7 @@
 #if MSDA_HAS_CUDA
 #include "kernels/direct/direct_costs.h"
 #include "kernels/persistent/persistent_costs.h"
+#include "kernels/sorted/sorted_costs.h"
 #endif
 
 #include <fmt/core.h>
@@ -86,6 +87,11 @@ Models all_models() {
 #include "kernels/persistent/persistent_costs.inc"
                              },
                              persistent::predicted_us);
+  all.add<sorted::Costs>("sorted",
+                         {
+#include "kernels/sorted/sorted_costs.inc"
+                         },
+                         sorted::predicted_us);
 #endif
   all.add<simd::Costs>(
       "simd",

@@ -29,7 +29,8 @@ msda_plan* create_plan(msda_handle& handle, const msda_problem* problem,
                        msda_plan_options const& options) {
   Problem canonical = canonical_problem(problem, &handle.memory);
   check_plan_options(options, handle.device);
-  Device const device = handle.device.limited_to(options.sm_count_limit);
+  Device const device =
+      handle.device.limited_to(options.sm_count_limit, options.workspace_limit_bytes);
   KernelWish const wish{options.mode, options.kernel_id == nullptr ? "" : options.kernel_id,
                         options.workspace_limit_bytes};
   Ranked const choice = choose_kernel(wish, canonical, device, handle.records, handle.log);

@@ -60,7 +60,8 @@ msda_plan* tune_plan(msda_handle& handle, const msda_problem* problem,
   check_process(handle.device, "handle");
   cuda::CurrentDevice const current(handle.device);
   check_not_capturing(stream, handle.device);
-  Device const device = handle.device.limited_to(options.sm_count_limit);
+  Device const device =
+      handle.device.limited_to(options.sm_count_limit, options.workspace_limit_bytes);
   std::vector<Ranked> kernels = accepting_kernels(canonical, device, options.workspace_limit_bytes);
   bool const brings_workspace = has_workspace(*sample);
   if (brings_workspace) keep_those_that_fit(kernels, sample->workspace_bytes);

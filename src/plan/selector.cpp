@@ -13,9 +13,11 @@ constexpr std::string_view kOnlyChosenElsewhere = ", only chosen for scattered p
 
 }  // namespace
 
-Ranked judge(KernelRef kernel, Problem const& problem, Device const& device,
+Ranked judge(KernelRef kernel, Problem const& problem, Device const& any_device,
              std::size_t workspace_limit_bytes) {
   Family const& family = *kernel.family;
+  Device device = any_device;
+  device.workspace_limit_bytes = workspace_limit_bytes;
   Ranked result{kernel, family.reject(*kernel.variant, problem, device)};
   if (result.rejected == Reason::kNone && kernel.variant->not_deterministic &&
       problem.determinism == MSDA_DETERMINISTIC) {

@@ -74,6 +74,28 @@ std::string direct_reason(std::string const& kernel_id, ProblemShape const& shap
   return part_of(kernel_id, 3) == "dany" ? "" : row_reason(kernel_id, shape, 8, 0, 512);
 }
 
+// Backward alone; rows of 16 bytes, strides and types of any kind.
+std::string sorted_reason(std::string const& kernel_id, ProblemShape const& shape) {
+  if (shape.value_dtype != dtype_of(kernel_id)) return "does not take this value_dtype";
+  if (!shape.backward()) return "does not do this operation";
+  if (shape.coord_dtype == MSDA_F64) return "does not take this coord_dtype";
+  if (shape.weight_dtype == MSDA_F64) return "does not take this weight_dtype";
+  std::int64_t const D = shape.head_dim;
+  if (D % 8 != 0 || D < 8 || D > 256) return "does not take this head_dim";
+  double cells = 0;
+  for (LevelShape const& level : shape.levels) {
+    if (level.height > 1 << 24 || level.width > 1 << 24) return "does not take these levels";
+    cells += (level.width + 1.0) * (level.height + 1.0);
+  }
+  auto const tokens = layout_of(shape, TensorId::kValue).dims[1];
+  double const points =
+      static_cast<double>(shape.query_count) * static_cast<double>(shape.point_total());
+  bool const fits = tokens <= INT32_MAX && shape.query_count <= INT32_MAX && points <= INT32_MAX &&
+                    cells < 1 << 26 && shape.batch * shape.head_count < INT32_MAX &&
+                    shape.batch * shape.query_count < INT32_MAX;
+  return fits ? "" : "a tensor is too large for its index type";
+}
+
 // Part 5 of "persistent.sm80.f16.d32.p4.h1@1".
 bool sums_in_float16(std::string const& kernel_id) {
   return family_of(kernel_id) == "persistent" && part_of(kernel_id, 5).front() == 'h';
@@ -143,7 +165,9 @@ bool keeps_levels(std::string const& kernel_id) {
 }
 
 bool keeps_sm_limit(std::string const& kernel_id) {
-  return family_of(kernel_id) != "direct" || part_of(kernel_id, 3) == "dany";
+  std::string const family = family_of(kernel_id);
+  if (family == "sorted") return false;
+  return family != "direct" || part_of(kernel_id, 3) == "dany";
 }
 
 bool is_for_gpu(std::string const& kernel_id) { return part_of(kernel_id, 1) != "cpu"; }
@@ -168,6 +192,7 @@ std::string expected_reason(bool on_gpu, std::string const& kernel_id, ProblemSh
   if (family == "simd") return simd_reason(kernel_id, shape);
   if (family == "direct") return direct_reason(kernel_id, shape);
   if (family == "persistent") return persistent_reason(kernel_id, shape);
+  if (family == "sorted") return sorted_reason(kernel_id, shape);
   return "";  // of a family that is not named here: nothing
 }
 

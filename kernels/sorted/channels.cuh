@@ -1,0 +1,88 @@
+// The channels that a lane has of a row of values or of grad_output, as they lie in memory.
+#pragma once
+
+#include "kernels/common/elements.cuh"
+#include "kernels/common/ptx.cuh"
+#include "kernels/common/vecs.cuh"
+#include "kernels/sorted/sorted_config.h"
+
+namespace msda::sorted {
+
+// How rows are loaded: at multiples of 16 bytes, in vectors; at any address, element by element, to
+// the same words; or of any type, whatever kType is, element by element as float32.
+enum class Loads { vectors, elements, any };
+
+template <ValueType kType, Loads kLoads>
+struct Channels {
+  static constexpr int kBytes = sizeof(typename ValueTraits<kType>::Element);
+  static constexpr bool kNarrow = kLoads != Loads::any && kBytes == 2;  // two in a word
+  static constexpr int kWords = kNarrow ? kChannelsOfLane / 2 : kChannelsOfLane;
+  std::uint32_t word[kWords];
+
+  __device__ __forceinline__ static Channels zeros() { return {}; }
+
+  // From element `index` of the array on, which is of `dtype`.
+  __device__ __forceinline__ static Channels load(msda_dtype dtype, const void* array,
+                                                  std::int64_t index) {
+    Channels channels;
+    if constexpr (kLoads == Loads::vectors) {
+      const char* const at = static_cast<const char*>(array) + index * kBytes;
+#pragma unroll
+      for (int i = 0; i < kWords; i += 4) {
+        std::uint32_t words[4];
+        ptx::load_global(at + 4 * i, words);
+#pragma unroll
+        for (int j = 0; j < 4; ++j) channels.word[i + j] = words[j];
+      }
+    } else if constexpr (kNarrow) {
+      auto const* const halves = static_cast<const std::uint16_t*>(array) + index;
+#pragma unroll
+      for (int i = 0; i < kWords; ++i) {
+        channels.word[i] = halves[2 * i] | static_cast<std::uint32_t>(halves[2 * i + 1]) << 16;
+      }
+    } else {
+#pragma unroll
+      for (int i = 0; i < kChannelsOfLane; ++i) {
+        channels.word[i] = __float_as_uint(load_element<float>(dtype, array, index + i));
+      }
+    }
+    return channels;
+  }
+
+  __device__ __forceinline__ float operator[](int channel) const {
+    if constexpr (!kNarrow) {
+      return __uint_as_float(word[channel]);
+    } else if constexpr (kType == ValueType::bf16) {
+      std::uint32_t const pair = word[channel / 2];
+      return __uint_as_float(channel % 2 == 0 ? pair << 16 : pair & 0xffff0000u);
+    } else {
+      __half2 const pair = half2_of(word[channel / 2]);
+      return channel % 2 == 0 ? __low2float(pair) : __high2float(pair);
+    }
+  }
+};
+
+// Four sums into an array of any type.
+__device__ __forceinline__ void store_four(msda_dtype dtype, void* array, std::int64_t index,
+                                           float4 const& x, bool aligned) {
+  if (!aligned || dtype == MSDA_F64) {
+    store_element(dtype, array, index, x.x);
+    store_element(dtype, array, index + 1, x.y);
+    store_element(dtype, array, index + 2, x.z);
+    store_element(dtype, array, index + 3, x.w);
+  } else if (dtype == MSDA_F32) {
+    *reinterpret_cast<float4*>(static_cast<float*>(array) + index) = x;
+  } else {
+    *reinterpret_cast<uint2*>(static_cast<std::uint16_t*>(array) + index) =
+        make_uint2(pack_pair(dtype, x.x, x.y), pack_pair(dtype, x.z, x.w));
+  }
+}
+
+__device__ __forceinline__ void add(float4& sum, float4 const& x) {
+  sum.x += x.x;
+  sum.y += x.y;
+  sum.z += x.z;
+  sum.w += x.w;
+}
+
+}  // namespace msda::sorted

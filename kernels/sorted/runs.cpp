@@ -1,0 +1,103 @@
+#include "kernels/sorted/runs.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace msda::sorted {
+namespace {
+
+std::size_t count_of(std::int64_t count) { return static_cast<std::size_t>(count); }
+
+std::size_t value_bytes(Problem const& problem, Tiling const& tiling, Bins const& bins,
+                        std::int64_t heads) {
+  ValueParams params = value_params(problem, tiling, bins);
+  params.heads = static_cast<std::int32_t>(heads);
+  Arena arena;
+  take_arrays(params, problem, bins, arena);
+  return arena.used_bytes();
+}
+
+std::size_t point_bytes(Problem const& problem, std::int64_t queries) {
+  PointParams params{};
+  params.queries = queries;
+  Arena arena;
+  take_arrays(params, problem, arena);
+  return arena.used_bytes();
+}
+
+// The most of `count`, at least one, of which `bytes` says that they fit.
+template <class Bytes>
+std::int64_t most_that_fit(std::int64_t count, std::size_t limit, Bytes bytes) {
+  if (limit == 0 || bytes(count) <= limit) return count;
+  std::int64_t fits = 1;
+  std::int64_t too_many = count;
+  while (too_many - fits > 1) {
+    std::int64_t const middle = fits + (too_many - fits) / 2;
+    (bytes(middle) <= limit ? fits : too_many) = middle;
+  }
+  return fits;
+}
+
+constexpr std::int64_t kMaxBlocks = std::int64_t{1} << 30;  // of a launch
+
+}  // namespace
+
+ValueParams value_params(Problem const& problem, Tiling const& tiling, Bins const& bins) {
+  ValueParams params{};
+  params.border_pixels = tiling.border_pixels;
+  params.points = static_cast<std::int32_t>(bins.points);
+  params.level_count = static_cast<std::int32_t>(tiling.levels.size());
+  params.tiles = static_cast<std::int32_t>(tiling.tiles);
+  params.chunks = static_cast<std::int32_t>(bins.chunks);
+  params.windows = static_cast<std::int32_t>(bins.windows);
+  params.window_tiles = static_cast<std::int32_t>(bins.window_tiles);
+  params.tile_bits =
+      std::bit_width(static_cast<std::uint32_t>(std::max<std::int64_t>(bins.window_tiles - 1, 0)));
+  params.slices = static_cast<std::int32_t>((problem.head_dim + kMaxSlice - 1) / kMaxSlice);
+  params.piece_records = static_cast<std::int32_t>(bins.piece_records);
+  params.max_pieces = static_cast<std::int32_t>(bins.max_pieces);
+  return params;
+}
+
+void take_arrays(ValueParams& params, Problem const& problem, Bins const& bins, Arena& arena) {
+  std::int64_t const heads = params.heads;
+  std::int64_t const D = problem.head_dim;
+  std::int64_t const tiles = params.tiles;
+  params.records = arena.take<Record>(count_of(heads * bins.points));
+  if (problem.fused()) params.weights = arena.take<float>(count_of(heads * bins.points));
+  params.places = arena.take<std::uint32_t>(count_of(heads * (tiles * bins.chunks + 1)));
+  params.pieces = arena.take<std::uint32_t>(count_of(heads * (tiles + 1)));
+  params.borders = arena.take<float>(count_of(heads * params.border_pixels * D));
+  params.piece_sums = arena.take<float>(count_of(heads * bins.max_pieces * kMaxTilePixels * D));
+}
+
+void take_arrays(PointParams& params, Problem const& problem, Arena& arena) {
+  if (!problem.fused()) return;
+  std::int64_t const points = params.queries * problem.head_count * problem.point_total;
+  params.weights = arena.take<float>(count_of(points));
+  params.raw = arena.take<float>(count_of(3 * points));
+}
+
+Runs make_runs(Problem const& problem, Tiling const& tiling, Bins const& bins,
+               Device const& device) {
+  std::size_t const limit = device.workspace_limit_bytes;
+  std::int64_t const blocks = std::max(
+      {std::int64_t{1}, bins.chunks * bins.windows,
+       (tiling.tiles + bins.max_pieces) * ((problem.head_dim + kMaxSlice - 1) / kMaxSlice)});
+  std::int64_t const heads =
+      std::min(problem.batch * problem.head_count, std::max<std::int64_t>(kMaxBlocks / blocks, 1));
+  std::int64_t const rows = std::max<std::int64_t>(problem.head_count, 1);
+  std::int64_t const queries =
+      std::min(problem.batch * problem.query_count, std::max<std::int64_t>(kMaxBlocks / rows, 1));
+  return {most_that_fit(heads, limit,
+                        [&](std::int64_t n) { return value_bytes(problem, tiling, bins, n); }),
+          most_that_fit(queries, limit, [&](std::int64_t n) { return point_bytes(problem, n); })};
+}
+
+std::byte* take_workspace(Problem const& problem, Tiling const& tiling, Bins const& bins,
+                          Runs const& runs, Arena& arena) {
+  return arena.take<std::byte>(
+      std::max(value_bytes(problem, tiling, bins, runs.heads), point_bytes(problem, runs.queries)));
+}
+
+}  // namespace msda::sorted

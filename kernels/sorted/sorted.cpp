@@ -1,0 +1,317 @@
+// The sorted family: backward without atomics. Points are sorted by tile, tiles are summed in the
+// order of their points.
+
+#include "kernels/sorted/sorted.h"
+
+#include "core/cuda.h"
+#include "core/dtype.h"
+#include "core/family.h"
+#include "core/tensor_sizes.h"
+#include "kernels/common/device_array.h"
+#include "kernels/common/elements.h"
+#include "kernels/common/make_params.h"
+#include "kernels/common/row_limits.h"
+#include "kernels/common/work.h"
+#include "kernels/sorted/runs.h"
+#include "kernels/sorted/sorted_costs.h"
+#include "kernels/sorted/tiles.h"
+
+#include <algorithm>
+
+namespace msda::sorted {
+
+namespace {
+
+// What the id says.
+struct Entry {
+  Kernels (*load)(KernelOptions);
+};
+constexpr VariantTable kTable({
+#define MSDA_VARIANT(type, revision, sm, architecture, ...)                                  \
+  VariantRow<Entry>{{.id = "sorted.sm" #sm "." #type "@" #revision,                          \
+                     .value_dtype = dtype_of(ValueType::type),                               \
+                     .sm_min = sm,                                                           \
+                     .sm_max = last_sm(#architecture, 0) __VA_OPT__(, .__VA_ARGS__ = true)}, \
+                    {load_kernels<ValueType::type>}},
+#include "kernels/sorted/variants.inc"
+#undef MSDA_VARIANT
+});
+
+// ---- reject
+
+constexpr std::int64_t kMaxIndex = INT32_MAX;
+constexpr std::int64_t kMaxTiles = std::int64_t{1} << 26;  // of a head
+
+// Tokens, points and tiles of a head are counted in 32 bits.
+bool sizes_fit(Problem const& problem) {
+  if (problem.token_count > kMaxIndex || problem.query_count > kMaxIndex) return false;
+  if (problem.point_total > 0 && problem.query_count > kMaxIndex / problem.point_total) {
+    return false;
+  }
+  double cells = 0;
+  for (Level const& level : problem.levels) {
+    cells += static_cast<double>(level.width + 1) * static_cast<double>(level.height + 1);
+  }
+  return cells < static_cast<double>(kMaxTiles) && problem.batch * problem.head_count < kMaxIndex &&
+         problem.batch * problem.query_count < kMaxIndex;
+}
+
+bool levels_fit(Problem const& problem) {
+  return std::ranges::all_of(problem.levels, [](Level const& level) {
+    return level.height <= kLargestSide && level.width <= kLargestSide;
+  });
+}
+
+Reason reject(Variant const& variant, Problem const& problem, Device const& device) {
+  if (device.is_cpu()) return Reason::kDeviceIsCpu;
+  if (!variant.runs_on(device)) return Reason::kComputeCapability;
+  if (problem.value_dtype != variant.value_dtype) return Reason::kValueDtype;
+  if (!problem.backward()) return Reason::kOperation;
+  if (problem.coord_dtype == MSDA_F64) return Reason::kCoordDtype;
+  if (problem.weight_dtype == MSDA_F64) return Reason::kWeightDtype;
+  if (device.sm_count_limit != 0) return Reason::kSmLimit;
+  std::int64_t const D = problem.head_dim;
+  if (D == 0 || D > kMaxHeadDim || D % kChannelsOfLane != 0) return Reason::kHeadDim;
+  if (!levels_fit(problem)) return Reason::kLevels;
+  if (!sizes_fit(problem)) return Reason::kTooLarge;
+  return device.shared_bytes_per_block < kLeastSharedBytes ? Reason::kSharedMemory : Reason::kNone;
+}
+
+double cost(Variant const& variant, Problem const& problem, Device const& device) {
+  return predicted_us(Costs{}, variant, problem, device);
+}
+
+// ---- workspace, prepare
+
+struct Planned {
+  Tiling tiling;
+  Bins bins;
+  Runs runs;
+
+  Planned(Problem const& problem, Device const& device)
+      : tiling(make_tiling(problem)),
+        bins(make_bins(problem, tiling, device)),
+        runs(make_runs(problem, tiling, bins, device)) {}
+};
+
+void workspace(Variant const&, Problem const& problem, Device const& device, Arena& arena) {
+  Planned const planned(problem, device);
+  take_workspace(problem, planned.tiling, planned.bins, planned.runs, arena);
+}
+
+std::int64_t divide_up(std::int64_t items, std::int64_t of_one) {
+  return (items + of_one - 1) / of_one;
+}
+
+// Tokens that are pixels of no level are not among what the tiles write.
+bool has_other_tokens(Problem const& problem) {
+  std::int64_t pixels = 0;
+  for (Level const& level : problem.levels) pixels += level.height * level.width;
+  return pixels != problem.token_count;
+}
+
+bool strides_are_vectors(Strides const& strides, msda_dtype dtype) {
+  return (strides.batch | strides.row | strides.head) * dtype_bytes(dtype) % 16 == 0;
+}
+
+struct SortedPlan final : Prepared {
+  SortedPlan(Problem const& problem, Device const& device)
+      : planned(problem, device),
+        far_levels(problem, device),
+        levels(planned.tiling.levels, device),
+        level_of_point(planned.tiling.level_of_point, device),
+        params(make_params(problem, far_levels.data())),
+        value(value_params(problem, planned.tiling, planned.bins)) {
+    value.levels = levels.data();
+    value.level_of_point = level_of_point.data();
+  }
+  Planned planned;
+  FarLevels far_levels;
+  DeviceArray<TileLevel> levels;
+  DeviceArray<std::int32_t> level_of_point;
+  Params params;      // all but the buffers
+  ValueParams value;  // all but the arrays
+  Kernels kernels{};
+  bool has_other_tokens = false;
+  bool has_output_vectors = false;  // as far as strides say
+  bool has_value_vectors = false;
+  std::int32_t sm_count = 1;
+};
+
+PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const& device,
+                    std::pmr::memory_resource* memory) {
+  PreparedPtr prepared = make_prepared<SortedPlan>(memory, problem, device);
+  auto& plan = static_cast<SortedPlan&>(*prepared);
+  plan.kernels = kTable[variant].load({.head_dim = static_cast<std::int32_t>(problem.head_dim),
+                                       .max_bin_shared_bytes = max_bin_shared_bytes(device),
+                                       .same_types = problem.output_dtype == problem.value_dtype});
+  plan.has_other_tokens = has_other_tokens(problem);
+  plan.has_output_vectors = problem.output_dtype == problem.value_dtype &&
+                            strides_are_vectors(problem.output, problem.output_dtype);
+  plan.has_value_vectors =
+      plan.has_output_vectors && strides_are_vectors(problem.value, problem.value_dtype);
+  plan.sm_count = device.sm_count;
+  Runs const& runs = plan.planned.runs;
+  std::int64_t const value_runs =
+      divide_up(problem.batch * problem.head_count, std::max<std::int64_t>(runs.heads, 1));
+  std::int64_t const point_runs =
+      divide_up(problem.batch * problem.query_count, std::max<std::int64_t>(runs.queries, 1));
+  plan.launch_count = static_cast<std::int32_t>(value_runs * (problem.fused() ? 6 : 5) +
+                                                point_runs * (problem.fused() ? 3 : 1));
+  return prepared;
+}
+
+// ---- launch
+
+// A call of a plan, on its stream.
+struct CallOfPlan {
+  SortedPlan const& plan;
+  Problem const& problem;
+  Params params;
+  std::byte* workspace;
+  cudaStream_t stream;
+
+  explicit CallOfPlan(Launch const& launch)
+      : plan(static_cast<SortedPlan const&>(*launch.prepared)),
+        problem(launch.problem),
+        params(plan.params),
+        workspace(nullptr),
+        stream(static_cast<cudaStream_t>(launch.call.stream)) {
+    set_buffers(params, launch.call);
+    Arena arena(launch.call.workspace);
+    Planned const& planned = plan.planned;
+    workspace = take_workspace(problem, planned.tiling, planned.bins, planned.runs, arena);
+  }
+
+  void clear(void* array, std::int64_t elements, msda_dtype dtype) const {
+    if (array == nullptr || elements == 0) return;
+    auto const bytes = static_cast<std::size_t>(elements * dtype_bytes(dtype));
+    cuda::check(cudaMemsetAsync(array, 0, bytes, stream), "clearing a gradient");
+  }
+  void compute_weights(float* weights, std::int64_t first, std::int64_t rows, bool by_head) const {
+    if (weights == nullptr) return;
+    launch_kernel(
+        plan.kernels.softmax,
+        {.blocks = divide_up(rows, kSmallThreads / kSoftmaxLanes), .threads = kSmallThreads},
+        stream, params, SoftmaxParams{weights, first, rows, by_head});
+  }
+};
+
+bool is_aligned(const void* pointer, std::uintptr_t bytes) {
+  return reinterpret_cast<std::uintptr_t>(pointer) % bytes == 0;
+}
+
+void sum_run(CallOfPlan const& call, ValueParams const& value) {
+  Kernels const& kernels = call.plan.kernels;
+  Bins const& bins = call.plan.planned.bins;
+  std::int64_t const bin_blocks = value.heads * bins.windows * bins.chunks;
+  auto const shared_bytes = static_cast<std::size_t>(bins.shared_bytes);
+  call.compute_weights(const_cast<float*>(value.weights), value.first_head,
+                       value.heads * call.problem.query_count, true);
+  launch_kernel(kernels.count,
+                {.blocks = bin_blocks,
+                 .threads = kBinThreads,
+                 .shared_bytes = static_cast<std::size_t>(bins.window_tiles) * 4},
+                call.stream, call.params, value);
+  launch_kernel(kernels.scan, {.blocks = value.heads, .threads = kScanThreads}, call.stream, value);
+  launch_kernel(kernels.place,
+                {.blocks = bin_blocks, .threads = kBinThreads, .shared_bytes = shared_bytes},
+                call.stream, call.params, value);
+  bool const vectors = call.plan.has_output_vectors && is_aligned(call.params.grad_output, 16);
+  launch_kernel(
+      kernels.sum[vectors],
+      {.blocks = value.heads * (std::int64_t{value.tiles} + value.max_pieces) * value.slices,
+       .threads = kSumThreads,
+       .shared_bytes = static_cast<std::size_t>(kernels.sum_shared_bytes)},
+      call.stream, call.params, value);
+  launch_kernel(
+      kernels.join,
+      {.blocks = divide_up(std::int64_t{value.heads} * value.tiles, kSmallThreads / kWarp),
+       .threads = kSmallThreads},
+      call.stream, call.params, value);
+}
+
+void launch_value_gradient(CallOfPlan const& call) {
+  Params const& p = call.params;
+  if (p.grad_value == nullptr) return;
+  Planned const& planned = call.plan.planned;
+  bool const has_points = planned.bins.points > 0 && planned.tiling.tiles > 0;
+  if (!has_points || call.plan.has_other_tokens) {
+    call.clear(p.grad_value, p.batch * p.token_count * p.head_count * p.head_dim,
+               p.grad_value_dtype);
+  }
+  if (!has_points) return;
+  std::int64_t const heads = p.batch * p.head_count;
+  for (std::int64_t first = 0; first < heads; first += planned.runs.heads) {
+    ValueParams value = call.plan.value;
+    value.first_head = first;
+    value.heads = static_cast<std::int32_t>(std::min(planned.runs.heads, heads - first));
+    value.aligned_result =
+        is_aligned(p.grad_value, 4 * static_cast<std::uintptr_t>(dtype_bytes(p.grad_value_dtype)));
+    Arena arena(call.workspace);
+    take_arrays(value, call.problem, planned.bins, arena);
+    sum_run(call, value);
+  }
+}
+
+void clear_point_gradients(CallOfPlan const& call) {
+  Params const& p = call.params;
+  std::int64_t const queries = p.batch * p.query_count;
+  std::int64_t const points = queries * p.head_count * p.point_total;
+  call.clear(p.grad_coord, 2 * points, p.coord_dtype);
+  call.clear(p.grad_weight, points, p.weight_dtype);
+  call.clear(p.grad_reference, queries * p.level_count * p.reference_dim, p.coord_dtype);
+}
+
+void launch_point_run(CallOfPlan const& call, PointParams& points) {
+  Kernels const& kernels = call.plan.kernels;
+  std::int64_t const rows = points.queries * call.params.head_count;
+  call.compute_weights(points.weights, points.first_query, rows, false);
+  // Neighbouring rows to one block, as long as there are blocks enough for all SMs.
+  std::int64_t const blocks = divide_up(rows, kernels.point_rows);
+  std::int64_t const rounds =
+      std::clamp<std::int64_t>(blocks / (kBlocksOfSm * call.plan.sm_count), 1, kMaxRoundsOfBlock);
+  points.rows_of_block = rounds * kernels.point_rows;
+  bool const vectors = call.plan.has_value_vectors && is_aligned(call.params.value, 16) &&
+                       is_aligned(call.params.grad_output, 16);
+  launch_kernel(kernels.points[vectors],
+                {.blocks = divide_up(rows, points.rows_of_block), .threads = kPointThreads},
+                call.stream, call.params, points);
+  if (points.raw == nullptr) return;
+  launch_kernel(
+      kernels.finish,
+      {.blocks = divide_up(points.queries, kSmallThreads / kWarp), .threads = kSmallThreads},
+      call.stream, call.params, points);
+}
+
+void launch_point_gradients(CallOfPlan const& call) {
+  Params const& p = call.params;
+  if (p.grad_coord == nullptr && p.grad_weight == nullptr && p.grad_reference == nullptr) return;
+  std::int64_t const queries = p.batch * p.query_count;
+  if (queries * p.head_count * p.point_total == 0 || p.token_count == 0) {
+    clear_point_gradients(call);
+    return;
+  }
+  for (std::int64_t first = 0; first < queries; first += call.plan.planned.runs.queries) {
+    PointParams points{};
+    points.level_of_point = call.plan.level_of_point.data();
+    points.first_query = first;
+    points.queries = std::min(call.plan.planned.runs.queries, queries - first);
+    Arena arena(call.workspace);
+    take_arrays(points, call.problem, arena);
+    launch_point_run(call, points);
+  }
+}
+
+void launch(Variant const&, Launch const& launch) {
+  CallOfPlan const call(launch);
+  launch_value_gradient(call);
+  launch_point_gradients(call);
+}
+
+}  // namespace
+
+extern const Family kFamily;
+const Family kFamily = {"sorted", kTable.variants(), reject, cost, workspace, prepare, launch};
+
+}  // namespace msda::sorted

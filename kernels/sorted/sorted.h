@@ -1,0 +1,110 @@
+// What sorted.cpp asks of an instantiation, a row of variants.inc, and what its kernels are handed
+// beside the problem.
+#pragma once
+
+#include "kernels/common/elements.h"
+#include "kernels/common/launch.h"
+#include "kernels/common/params.h"
+#include "kernels/sorted/sorted_config.h"
+
+#include <cstdint>
+
+namespace msda::sorted {
+
+// A level and its tiles; see tiles.h.
+struct TileLevel {
+  std::int32_t width;  // pixels
+  std::int32_t height;
+  std::int32_t tile_width;  // cells
+  std::int32_t tile_height;
+  std::uint32_t by_width;  // ceil(2^32 / tile_width): the upper half of a product is the quotient
+  std::uint32_t by_height;
+  std::uint32_t by_pixels;  // the same of tile_width + 1
+  std::int32_t tiles_across;
+  std::int32_t first_tile;     // of all levels of a head
+  std::int32_t border_pixels;  // of a tile
+  std::int64_t first_border;   // of the first tile, among those of a head
+  std::int64_t origin;         // token of pixel (0, 0)
+  std::int64_t row_tokens;
+};
+
+// One point in a tile's list. The fractions are exact: positions near a map are multiples of 2^-24.
+struct alignas(16) Record {
+  std::uint32_t x;  // cell in the tile << 24 | fraction * 2^24
+  std::uint32_t y;
+  float weight;
+  std::uint32_t query;
+};
+
+// A head is a (batch item, head) pair; a call works on a run of them at a time.
+struct ValueParams {
+  const TileLevel* levels;             // [L]
+  const std::int32_t* level_of_point;  // [K]
+  const float* weights;                // fused: [heads][Q][K], by softmax; else null
+  std::uint32_t* places;               // [heads][tiles * chunks + 1] counts, then first records
+  std::uint32_t* pieces;               // [heads][tiles + 1] first piece of a tile that has several
+  Record* records;                     // [heads][Q K], those of one tile after the other
+  float* borders;                      // [heads][border_pixels][D] sums of a tile that is one piece
+  float* piece_sums;                   // [heads][max_pieces][kMaxTilePixels][D]
+  std::int64_t first_head;
+  std::int64_t border_pixels;  // of a head
+  std::int32_t heads;          // of this run
+  std::int32_t points;         // Q K
+  std::int32_t level_count;
+  std::int32_t tiles;  // of a head
+  std::int32_t chunks;
+  std::int32_t windows;
+  std::int32_t window_tiles;
+  std::int32_t tile_bits;  // that tell the tiles of a window apart
+  std::int32_t slices;     // of a head's channels
+  std::int32_t piece_records;
+  std::int32_t max_pieces;  // of a head
+  bool aligned_result;      // grad_value, to 4 elements
+};
+
+// The gradients by the points of the rows of `queries` queries, beginning with `first_query` of all
+// B Q.
+struct PointParams {
+  const std::int32_t* level_of_point;  // [K]
+  float* weights;                      // fused: [queries][M][K], by softmax; else null
+  float* raw;                          // fused: [queries][M][K][3] by x, by y, by weight; else null
+  std::int64_t first_query;
+  std::int64_t queries;
+  std::int64_t rows_of_block;  // a multiple of the block's slots
+};
+
+// What the weights of either are computed for: rows in their order.
+struct SoftmaxParams {
+  float* weights;  // [rows][K]
+  std::int64_t first;
+  std::int64_t rows;
+  bool by_head;  // rows are [head][query], `first` a head; else [query][head], `first` a query
+};
+
+struct KernelOptions {
+  std::int32_t head_dim = 0;
+  // Of any plan for the device: what a kernel may ask for is a property of the process, and a plan
+  // that needs less would take it from those that need more.
+  std::int64_t max_bin_shared_bytes = 0;
+  bool same_types = false;  // grad_output has the type of the values
+};
+
+// Each pair by whether every row can be loaded in vectors.
+struct Kernels {
+  Kernel<Params, SoftmaxParams> softmax;
+  Kernel<Params, ValueParams> count;
+  Kernel<ValueParams> scan;
+  Kernel<Params, ValueParams> place;
+  Kernel<Params, ValueParams> sum[2];
+  Kernel<Params, ValueParams> join;
+  Kernel<Params, PointParams> points[2];
+  Kernel<Params, PointParams> finish;
+  std::int32_t point_rows = 0;  // of a block of `points`
+  std::int64_t sum_shared_bytes = 0;
+};
+
+// Loads them onto the current device. Instantiated in CUDA files.
+template <ValueType kType>
+Kernels load_kernels(KernelOptions options);
+
+}  // namespace msda::sorted

@@ -1,0 +1,58 @@
+// What the kernels of this family and their planning know when compiled; host and device read it.
+#pragma once
+
+#include <cstdint>
+
+namespace msda::sorted {
+
+inline constexpr std::int32_t kWarp = 32;
+inline constexpr std::int32_t kChannelsOfLane = 8;  // 16 bytes of 16-bit elements
+
+// ---- binning: a block ranks a chunk of one head's points by tile
+inline constexpr std::int32_t kBinThreads = 512;
+inline constexpr std::int32_t kBinWarps = kBinThreads / kWarp;
+inline constexpr std::int32_t kPointsOfThread = 8;
+inline constexpr std::int32_t kChunkPoints = kBinThreads * kPointsOfThread;
+inline constexpr std::int32_t kMaxWindowTiles = 1024;  // that a block tells apart
+inline constexpr std::int32_t kScanThreads = 1024;
+inline constexpr std::int32_t kCountsOfThread = 8;  // at a time
+// Bytes of shared memory: of points' records and their tiles with the sums of warps, and of a
+// tile's counters and place.
+inline constexpr std::int32_t kStagedBytes = kChunkPoints * (16 + 4) + (kWarp + 1) * 4;
+inline constexpr std::int32_t kTileBytes = kBinWarps * 2 + 4;
+static_assert(kChunkPoints <= 0xffff, "a rank in a chunk fits 16 bits");
+
+// ---- sums: a block adds up a tile's records, as many at a time as fit shared memory
+inline constexpr std::int32_t kSumThreads = 256;
+inline constexpr std::int32_t kSumWarps = kSumThreads / kWarp;
+inline constexpr std::int32_t kMaxCells = 64;  // of a tile
+inline constexpr std::int32_t kMaxTilePixels = 81;
+inline constexpr std::int32_t kRoundOfThread = 4;
+inline constexpr std::int32_t kRound = kRoundOfThread * kSumThreads;  // records
+// A slot of lanes adds up a list: records of one cell, at most kListRecords of them.
+inline constexpr std::int32_t kListRecords = 16;
+inline constexpr std::int32_t kMaxLists = kMaxCells + kRound / kListRecords;
+static_assert(kListRecords < kWarp, "a warp sorts the lengths of lists");
+inline constexpr std::int32_t kMaxSliceLanes = 4;  // of a slot: channels beyond are other blocks'
+inline constexpr std::int32_t kMaxSlice = kMaxSliceLanes * kChannelsOfLane;
+
+// A tile with more records than this, times the slices of a head's channels, is summed in pieces
+// by several blocks.
+inline constexpr std::int32_t kPieceRecords = 8192;
+
+// ---- gradients of the points
+inline constexpr std::int32_t kPointThreads = 256;
+inline constexpr std::int32_t kMaxHeadDim = kWarp * kChannelsOfLane;
+inline constexpr std::int64_t kBlocksOfSm = 12;  // that are wanted, before blocks take more rows
+inline constexpr std::int64_t kMaxRoundsOfBlock = 8;  // of as many rows as its slots
+inline constexpr std::int32_t kTogether = 4;  // points of a row whose products are reduced at once
+
+inline constexpr std::int32_t kSmallThreads = 256;  // of the kernels that take little time
+inline constexpr std::int32_t kSoftmaxLanes = 8;    // of a row
+
+// Of shared memory, without which no block can work: sums need most of it (sum_tiles.cuh), binning
+// less for 256 tiles.
+inline constexpr std::int64_t kLeastSharedBytes = 97 << 10;
+static_assert(kStagedBytes + 256 * kTileBytes <= kLeastSharedBytes);
+
+}  // namespace msda::sorted

@@ -1,0 +1,92 @@
+#include "kernels/sorted/tiles.h"
+
+#include <algorithm>
+
+namespace msda::sorted {
+namespace {
+
+struct TileSize {
+  std::int32_t width;
+  std::int32_t height;
+};
+// Largest first. What a tile shares with its neighbours is least where it is a square.
+constexpr TileSize kTileSizes[] = {{8, 8}, {8, 7}, {7, 7}, {7, 6}, {6, 6}, {6, 5}, {5, 5},
+                                   {5, 4}, {4, 4}, {4, 3}, {3, 3}, {3, 2}, {2, 2}};
+static_assert(kTileSizes[0].width * kTileSizes[0].height == kMaxCells &&
+              (kTileSizes[0].width + 1) * (kTileSizes[0].height + 1) == kMaxTilePixels);
+
+// Records that a tile should have where points are spread evenly: one round of a block, with room
+// for what chance adds.
+constexpr double kWantedRecords = 0.8 * kRound;
+
+TileSize tile_size(Level const& level, std::int64_t query_count) {
+  double const cells = static_cast<double>(level.width + 1) * static_cast<double>(level.height + 1);
+  double const points = static_cast<double>(level.point_count) * static_cast<double>(query_count);
+  for (TileSize const size : kTileSizes) {
+    if (size.width * size.height * points <= kWantedRecords * cells) return size;
+  }
+  return kTileSizes[std::size(kTileSizes) - 1];
+}
+
+std::int64_t divide_up(std::int64_t items, std::int64_t of_one) {
+  return (items + of_one - 1) / of_one;
+}
+
+std::uint32_t multiplier(std::int32_t divisor) {
+  return static_cast<std::uint32_t>(divide_up(std::int64_t{1} << 32, divisor));
+}
+
+}  // namespace
+
+Tiling make_tiling(Problem const& problem) {
+  Tiling tiling;
+  for (Level const& level : problem.levels) {
+    TileSize const size = tile_size(level, problem.query_count);
+    TileLevel tile_level{};
+    tile_level.width = static_cast<std::int32_t>(level.width);
+    tile_level.height = static_cast<std::int32_t>(level.height);
+    tile_level.tile_width = size.width;
+    tile_level.tile_height = size.height;
+    tile_level.by_width = multiplier(size.width);
+    tile_level.by_height = multiplier(size.height);
+    tile_level.by_pixels = multiplier(size.width + 1);
+    tile_level.first_tile = static_cast<std::int32_t>(tiling.tiles);
+    tile_level.border_pixels = 2 * (size.width + size.height);
+    tile_level.first_border = tiling.border_pixels;
+    tile_level.origin = level.origin;
+    tile_level.row_tokens = level.row_tokens;
+    if (level.width > 0 && level.height > 0) {
+      std::int64_t const across = divide_up(level.width + 1, size.width);
+      std::int64_t const tiles = across * divide_up(level.height + 1, size.height);
+      tile_level.tiles_across = static_cast<std::int32_t>(across);
+      tiling.tiles += tiles;
+      tiling.border_pixels += tiles * tile_level.border_pixels;
+    }
+    auto const l = static_cast<std::int32_t>(tiling.levels.size());
+    tiling.level_of_point.insert(tiling.level_of_point.end(),
+                                 static_cast<std::size_t>(level.point_count), l);
+    tiling.levels.push_back(tile_level);
+  }
+  return tiling;
+}
+
+std::int64_t max_bin_shared_bytes(Device const& device) {
+  return std::min<std::int64_t>(kStagedBytes + kMaxWindowTiles * kTileBytes,
+                                device.shared_bytes_per_block);
+}
+
+Bins make_bins(Problem const& problem, Tiling const& tiling, Device const& device) {
+  Bins bins{};
+  bins.points = problem.query_count * problem.point_total;
+  bins.chunks = divide_up(bins.points, kChunkPoints);
+  std::int64_t const room = device.shared_bytes_per_block - kStagedBytes;
+  std::int64_t const most = std::clamp<std::int64_t>(room / kTileBytes, 1, kMaxWindowTiles);
+  bins.windows = divide_up(tiling.tiles, most);
+  bins.window_tiles = bins.windows == 0 ? 0 : divide_up(tiling.tiles, bins.windows);
+  bins.shared_bytes = kStagedBytes + bins.window_tiles * kTileBytes;
+  bins.piece_records = kPieceRecords * divide_up(problem.head_dim, kMaxSlice);
+  bins.max_pieces = 2 * bins.points / bins.piece_records;
+  return bins;
+}
+
+}  // namespace msda::sorted

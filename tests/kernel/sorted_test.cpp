@@ -1,0 +1,205 @@
+// What the sorted backward has to keep to beside what every kernel is tested for: long lists, ends
+// of chunks and rounds, many tiles, rows that are no numbers, and runs of heads under a workspace
+// limit.
+
+#include "support/expected_reason.h"
+#include "support/gpu_tests.h"
+#include "support/random_problem.h"
+#include "support/runner.h"
+#include "support/tolerance.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+using namespace msda::test;
+
+namespace {
+
+struct Shape {
+  std::vector<LevelShape> levels;
+  std::int64_t batch, queries, heads, channels;
+};
+
+ProblemShape backward_shape(Shape const& shape, msda_dtype dtype, std::int32_t reference_dim = 0) {
+  ProblemShape result;
+  result.levels = shape.levels;
+  result.batch = shape.batch;
+  result.query_count = shape.queries;
+  result.head_count = shape.heads;
+  result.head_dim = shape.channels;
+  result.reference_dim = reference_dim;
+  result.set_dtypes(dtype);
+  result.operation = MSDA_BACKWARD;
+  return result;
+}
+
+TestProblem problem_of(ProblemShape const& shape, std::uint64_t seed) {
+  Rng rng(seed);
+  return fill_problem(shape, DataKind{}, rng);
+}
+
+// All points on the map, so that each is a record.
+TestProblem full_problem(ProblemShape const& shape, std::uint64_t seed) {
+  DataKind kind;
+  kind.low = 0.001;
+  kind.high = 0.999;
+  Rng rng(seed);
+  return fill_problem(shape, kind, rng);
+}
+
+std::vector<std::string> sorted_kernels(TestHandle const& handle, ProblemShape const& shape) {
+  std::vector<std::string> ids = accepting_kernels(handle, shape);
+  std::erase_if(ids, [](std::string const& id) { return !id.starts_with("sorted."); });
+  REQUIRE(ids.size() == 1);
+  return ids;
+}
+
+void check_against_oracle(TestHandle const& handle, TestProblem const& problem) {
+  std::string const id = sorted_kernels(handle, problem.shape).front();
+  CAPTURE(problem.shape.describe());
+  RunResult const result = run(handle, problem, id, 3);
+  REQUIRE(result.failure == "");
+  Expectations const expected(problem, arithmetic_of(id));
+  for (TensorRow const& row : tensor_rows()) {
+    if (!row.is_result() || !row.belongs_to(problem.shape)) continue;
+    CAPTURE(row.name);
+    CHECK(compare(expected[row.id], result.values[row.id]).failure == "");
+  }
+}
+
+PlanResult plan_within(TestHandle const& handle, ProblemShape const& shape, std::string const& id,
+                       std::size_t workspace_limit_bytes) {
+  ProblemView const view(shape);
+  msda_plan_options options{};
+  options.struct_size = sizeof(options);
+  options.mode = MSDA_PLAN_FORCED;
+  options.kernel_id = id.c_str();
+  options.workspace_limit_bytes = workspace_limit_bytes;
+  msda_plan* plan = nullptr;
+  PlanResult result;
+  result.status = msda_plan_create(handle.get(), &view.c, &options, &plan);
+  result.plan.reset(plan);
+  return result;
+}
+
+// The least limit, to 1 %, that the kernel makes a plan for.
+std::size_t least_workspace(TestHandle const& handle, ProblemShape const& shape,
+                            std::string const& id, std::size_t enough) {
+  std::size_t too_little = 0;
+  while (enough - too_little > enough / 100 + 256) {
+    std::size_t const middle = too_little + (enough - too_little) / 2;
+    bool const fits = plan_within(handle, shape, id, middle).status == MSDA_SUCCESS;
+    (fits ? enough : too_little) = middle;
+  }
+  return enough;
+}
+
+}  // namespace
+
+TEST_CASE("sorted backward: a hundred thousand points on one pixel" * needs_gpu()) {
+  TestHandle const handle(gpu_options());
+  for (msda_dtype const dtype : {MSDA_F32, MSDA_F16}) {
+    ProblemShape shape = backward_shape({{{6, 7, 4}}, 1, 25000, 1, 8}, dtype);
+    shape.coord_dtype = shape.weight_dtype = MSDA_F32;
+    TestProblem problem = problem_of(shape, 11);
+    Rng rng(12);
+    // All in the cell of pixels (2, 3) to (3, 4).
+    std::vector<double>& coord = problem.inputs[TensorId::kCoord];
+    for (std::size_t i = 0; i < coord.size(); i += 2) {
+      coord[i] = rng.uniform(2.501, 3.499) / 7;
+      coord[i + 1] = rng.uniform(3.501, 4.499) / 6;
+    }
+    for (double& g : problem.inputs[TensorId::kGradOutput]) g *= 1.2e4;
+    for (double& g : problem.inputs[TensorId::kGradOutput]) g = std::clamp(g, -6e4, 6e4);
+    for (double& w : problem.inputs[TensorId::kWeight]) w *= 1e-4;
+    problem.settle();
+    check_against_oracle(handle, problem);
+  }
+}
+
+TEST_CASE("sorted backward: chunks, rounds and lists that are just full" * needs_gpu()) {
+  TestHandle const handle(gpu_options());
+  for (std::int64_t const queries : {1023, 1024, 1025, 2050}) {
+    check_against_oracle(
+        handle, full_problem(backward_shape({{{5, 9, 4}}, 1, queries, 1, 8}, MSDA_F32), 21));
+  }
+  // One tile, of as many records as a round has, and one less and more.
+  for (std::int64_t const queries : {1023, 1024, 1025, 2048}) {
+    check_against_oracle(
+        handle, full_problem(backward_shape({{{1, 1, 1}}, 1, queries, 1, 16}, MSDA_F16), 22));
+  }
+}
+
+TEST_CASE("sorted backward: every number of channels" * needs_gpu()) {
+  TestHandle const handle(gpu_options());
+  for (std::int64_t channels = 8; channels <= 256; channels += channels < 72 ? 8 : 48) {
+    for (msda_dtype const dtype : {MSDA_F32, MSDA_BF16}) {
+      check_against_oracle(
+          handle, problem_of(backward_shape({{{7, 8, 3}, {4, 4, 2}}, 2, 9, 3, channels}, dtype),
+                             static_cast<std::uint64_t>(channels)));
+    }
+  }
+}
+
+TEST_CASE("sorted backward: more tiles than a block tells apart" * needs_gpu()) {
+  TestHandle const handle(gpu_options());
+  check_against_oracle(
+      handle, problem_of(backward_shape({{{300, 301, 3}, {2, 3, 1}}, 1, 700, 1, 8}, MSDA_F16), 31));
+}
+
+TEST_CASE("sorted backward: a row that is no number reaches its points' pixels alone" *
+          needs_gpu()) {
+  TestHandle const handle(gpu_options());
+  double const infinity = std::numeric_limits<double>::infinity();
+  for (msda_dtype const dtype : {MSDA_F32, MSDA_F16, MSDA_BF16}) {
+    ProblemShape const shape = backward_shape({{{30, 31, 2}, {6, 5, 1}}, 1, 60, 2, 32}, dtype);
+    TestProblem problem = problem_of(shape, 41);
+    std::vector<double>& grad = problem.inputs[TensorId::kGradOutput];
+    std::size_t const row = 2 * 32;
+    for (std::size_t d = 0; d < row; ++d) {
+      grad[7 * row + d] = std::numeric_limits<double>::quiet_NaN();
+      grad[20 * row + d] = d % 2 == 0 ? infinity : -infinity;
+    }
+    problem.settle();
+    check_against_oracle(handle, problem);
+    std::string const id = sorted_kernels(handle, shape).front();
+    RunResult const result = run(handle, problem, id);
+    std::vector<double> const& value = result.values[TensorId::kGradValue];
+    auto const odd =
+        std::count_if(value.begin(), value.end(), [](double x) { return !std::isfinite(x); });
+    // Of each row and head 3 points with 4 corners of 32 channels, at most.
+    CHECK(odd > 0);
+    CHECK(odd <= 2 * 2 * 3 * 4 * 32);
+  }
+}
+
+TEST_CASE("sorted backward: the same bits under a workspace limit" * needs_gpu()) {
+  TestHandle const handle(gpu_options());
+  for (std::int32_t const reference_dim : {0, 2, 4}) {
+    ProblemShape const shape =
+        backward_shape({{{16, 17, 4}, {5, 6, 3}}, 3, 40, 5, 24}, MSDA_F16, reference_dim);
+    TestProblem const problem = problem_of(shape, 51);
+    std::string const id = sorted_kernels(handle, shape).front();
+    PlanResult const whole = plan_within(handle, shape, id, 0);
+    REQUIRE(whole.status == MSDA_SUCCESS);
+    msda_plan_info const info = plan_info(whole.plan.get());
+    RunResult const expected = run_plan(whole.plan.get(), problem, 1);
+    REQUIRE(expected.failure == "");
+    std::size_t const least = least_workspace(handle, shape, id, info.workspace_bytes);
+    CHECK(least < info.workspace_bytes / 4);
+    for (std::size_t const limit : {least, info.workspace_bytes / 2, info.workspace_bytes - 1}) {
+      PlanResult const plan = plan_within(handle, shape, id, limit);
+      REQUIRE(plan.status == MSDA_SUCCESS);
+      msda_plan_info const limited = plan_info(plan.plan.get());
+      CHECK(limited.workspace_bytes <= limit);
+      CHECK(limited.launch_count > info.launch_count);
+      CHECK(run_plan(plan.plan.get(), problem, 2).same_bits(expected));
+    }
+    CHECK(plan_within(handle, shape, id, least / 2).status == MSDA_ERROR_UNSUPPORTED);
+  }
+}

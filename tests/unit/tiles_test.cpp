@@ -1,0 +1,142 @@
+// How the sorted family cuts maps into tiles, and the workspace that it says it needs.
+
+#include "core/build_config.h"
+
+#if MSDA_HAS_CUDA
+
+#include "api/objects.h"
+#include "kernels/sorted/runs.h"
+#include "kernels/sorted/tiles.h"
+#include "support/h200.h"
+#include "support/random_problem.h"
+
+#include <doctest/doctest.h>
+
+#include <vector>
+
+using namespace msda;
+using namespace msda::test;
+
+namespace {
+
+Problem problem_of(ProblemShape const& shape) {
+  ProblemView const view(shape);
+  return api::canonical_problem(&view.c, std::pmr::new_delete_resource());
+}
+
+ProblemShape backward(std::vector<LevelShape> levels, std::int64_t batch, std::int64_t heads,
+                      std::int64_t channels, std::int64_t queries, std::int32_t reference_dim) {
+  ProblemShape shape;
+  shape.levels = std::move(levels);
+  shape.batch = batch;
+  shape.head_count = heads;
+  shape.head_dim = channels;
+  shape.query_count = queries;
+  shape.reference_dim = reference_dim;
+  shape.set_dtypes(MSDA_F16);
+  shape.operation = MSDA_BACKWARD;
+  return shape;
+}
+
+std::size_t workspace_of(Problem const& problem, Device const& device) {
+  sorted::Tiling const tiling = sorted::make_tiling(problem);
+  sorted::Bins const bins = sorted::make_bins(problem, tiling, device);
+  Arena arena;
+  sorted::take_workspace(problem, tiling, bins, sorted::make_runs(problem, tiling, bins, device),
+                         arena);
+  return arena.used_bytes();
+}
+
+}  // namespace
+
+TEST_CASE("every cell of every level lies in one tile") {
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    ProblemShape const shape = random_problem_shape(seed, MSDA_BACKWARD);
+    Problem const problem = problem_of(shape);
+    sorted::Tiling const tiling = sorted::make_tiling(problem);
+    REQUIRE(tiling.levels.size() == problem.levels.size());
+    std::int64_t tiles = 0;
+    for (std::size_t l = 0; l < tiling.levels.size(); ++l) {
+      sorted::TileLevel const& level = tiling.levels[l];
+      CHECK(level.first_tile == tiles);
+      if (problem.levels[l].width == 0 || problem.levels[l].height == 0) {
+        CHECK(level.tiles_across == 0);
+        continue;
+      }
+      // The last tile begins at a cell of the level, and the next would not.
+      std::int64_t const across = level.tiles_across;
+      CHECK((across - 1) * level.tile_width <= level.width);
+      CHECK(across * level.tile_width > level.width);
+      std::int64_t const down = level.height / level.tile_height + 1;
+      tiles += across * down;
+      CHECK(level.tile_width * level.tile_height <= sorted::kMaxCells);
+      CHECK((level.tile_width + 1) * (level.tile_height + 1) <= sorted::kMaxTilePixels);
+      for (std::uint32_t cell = 0; cell <= static_cast<std::uint32_t>(level.width); ++cell) {
+        auto const tile = static_cast<std::uint32_t>(std::uint64_t{cell} * level.by_width >> 32);
+        REQUIRE(tile == cell / static_cast<std::uint32_t>(level.tile_width));
+      }
+    }
+    CHECK(tiling.tiles == tiles);
+    CHECK(tiling.level_of_point.size() == static_cast<std::size_t>(problem.point_total));
+  }
+}
+
+TEST_CASE("tiles are found on the largest maps") {
+  Problem const problem = problem_of(backward({{1 << 24, 3, 1}, {3, 1 << 24, 1}}, 1, 1, 8, 1, 0));
+  for (sorted::TileLevel const& level : sorted::make_tiling(problem).levels) {
+    for (std::uint32_t cell : {0u, 7u, 8u, (1u << 24) - 8, (1u << 24) - 1, 1u << 24}) {
+      CHECK((std::uint64_t{cell} * level.by_width >> 32) ==
+            cell / static_cast<std::uint32_t>(level.tile_width));
+      CHECK((std::uint64_t{cell} * level.by_height >> 32) ==
+            cell / static_cast<std::uint32_t>(level.tile_height));
+    }
+  }
+}
+
+TEST_CASE("the workspace of sorted is 24 bytes a point and 8 a value element at most") {
+  std::vector<LevelShape> const encoder = {{100, 167, 4}, {50, 84, 4}, {25, 42, 4}, {13, 21, 4}};
+  std::vector<LevelShape> const birds_eye = {{92, 160, 8}, {46, 80, 8}, {23, 40, 8}, {12, 20, 8}};
+  for (std::int32_t const reference_dim : {0, 2}) {
+    for (ProblemShape const& shape : {backward(encoder, 2, 8, 32, 22223, reference_dim),
+                                      backward(encoder, 2, 8, 32, 900, reference_dim),
+                                      backward(birds_eye, 6, 8, 32, 15422, reference_dim),
+                                      backward(encoder, 1, 8, 256, 22223, reference_dim),
+                                      backward({{200, 200, 4}}, 2, 8, 32, 40000, reference_dim),
+                                      backward({{40, 40, 2}}, 1, 16, 16, 300, reference_dim)}) {
+      CAPTURE(shape.describe());
+      Problem const problem = problem_of(shape);
+      auto const points = static_cast<double>(shape.batch * shape.head_count * shape.query_count *
+                                              problem.point_total);
+      auto const elements = static_cast<double>(shape.batch * shape.head_count * shape.head_dim *
+                                                problem.token_count);
+      CHECK(static_cast<double>(workspace_of(problem, h200())) <= 24 * points + 8 * elements);
+    }
+  }
+}
+
+// The attribute of a kernel is the process's: a small plan must not take from a large one.
+TEST_CASE("no plan bins with more shared memory than every plan asks for") {
+  for (ProblemShape const& shape : {backward({{1, 1, 1}}, 1, 1, 8, 1, 0),
+                                    backward({{92, 160, 8}, {46, 80, 8}}, 48, 1, 32, 15422, 0),
+                                    backward({{4000, 4000, 1}}, 1, 1, 8, 100, 0)}) {
+    Problem const problem = problem_of(shape);
+    for (std::int64_t const shared_bytes : {std::int64_t{227} << 10, std::int64_t{99} << 10}) {
+      Device device = h200();
+      device.shared_bytes_per_block = shared_bytes;
+      sorted::Bins const bins = sorted::make_bins(problem, sorted::make_tiling(problem), device);
+      CHECK(bins.shared_bytes <= sorted::max_bin_shared_bytes(device));
+      CHECK(sorted::max_bin_shared_bytes(device) <= shared_bytes);
+    }
+  }
+}
+
+TEST_CASE("a workspace limit is kept to where one head fits") {
+  Problem const problem = problem_of(backward({{100, 167, 4}, {50, 84, 4}}, 2, 8, 32, 22223, 2));
+  std::size_t const whole = workspace_of(problem, h200());
+  for (std::size_t const limit : {whole, whole - 1, whole / 2, whole / 15}) {
+    CHECK(workspace_of(problem, h200().limited_to(0, limit)) <= limit);
+  }
+  CHECK(workspace_of(problem, h200().limited_to(0, whole / 100)) > whole / 100);
+}
+
+#endif
