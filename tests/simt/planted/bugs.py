@@ -12,6 +12,7 @@ class Unit:
     source: str = ""  # file that is compiled, or
     text: str = ""  # text: instances of kernels, of which the linker takes these
     kernel: str = ""  # that runs a case of the corpus; else the case is one of the program's own
+    sm_count: int = 132  # of the simulated GPU; with 2 a warp works on several rows
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,7 +24,7 @@ class Bug:
     right: str  # stands once in the file
     wrong: str
     case: str
-    mode: str  # that has to find it
+    mode: str  # that has to find it; "": none does, and the table says so
     message: str  # regular expression of what is printed then
     quick: bool = False
 
@@ -58,6 +59,8 @@ UNITS = {
     for name in ("barrier", "bulk", "cluster", "memory")
 }
 
+UNITS["cached_few"] = dataclasses.replace(UNITS["cached"], sm_count=2)
+
 ROW, GENERIC = "kernels/direct/row.cuh", "kernels/direct/generic.cuh"
 ROWS, INPUTS = "kernels/persistent/rows.cuh", "kernels/persistent/inputs.cuh"
 SCHEDULE, LEVELS = "kernels/persistent/schedule.cuh", "kernels/persistent/cached_levels.cuh"
@@ -80,12 +83,12 @@ BUGS = (
         "  fill_places<Config>(p, places, level_of);\n  if (threadIdx.x < 40) __syncthreads();\n",
         "encoder", ORDER, r"simulated device: .*__syncthreads\(\)"),
     Bug("no_warp_barrier", "`__syncwarp()` between storing and reading records is missing", "direct", ROW,
-        "      __syncwarp();\n      gather_chunk", "      gather_chunk", "encoder", ORDER, WRONG),
+        "      __syncwarp();\n      gather_chunk", "      gather_chunk", "encoder", ORDER, f"{BESIDE}|compare"),
     Bug("no_warp_barrier_rows", "the same in `persistent`", "persistent", ROWS,
         "        __syncwarp();\n        state_.gather.add_prepared", "        state_.gather.add_prepared",
-        "encoder", THREADS, RACE),
-    Bug("no_warp_barrier_before", "`__syncwarp()` before records are stored anew is missing", "cached", ROWS,
-        "      __syncwarp();  // the records before have been read\n", "", "fast", THREADS, RACE),
+        "encoder", ORDER, f"{BESIDE}|compare|simulated device: .*not in device memory"),
+    Bug("no_warp_barrier_before", "`__syncwarp()` before records are stored anew is missing", "cached_few", ROWS,
+        "      __syncwarp();  // the records before have been read\n", "", "fast", "", ""),
     Bug("one_record_buffer", "records are stored into the buffer that is still read", "direct", ROW,
         "      buffer ^= Config::kRecords;\n", "", "encoder", THREADS, RACE),
     Bug("stale_records", "records of the chunk before are read", "direct", ROW,
@@ -112,7 +115,7 @@ BUGS = (
         "cache_begin() + schedule.places[l].origin * kVecBytes;", "cache_begin();", "fast", ORDER, WRONG),
     Bug("copy_beyond_level", "a level is copied one vec too far", "cached", LEVELS,
         "at < schedule.cached_bytes[l];", "at <= schedule.cached_bytes[l];", "fast", ORDER,
-        "simulated device: .*shared|compare"),
+        BESIDE),
     Bug("little_shared_memory", "a launch asks for too little shared memory, by 256 bytes", "cached_launch",
         "kernels/persistent/persistent.cpp", "rows.caches_levels ? schedule.shared_bytes : 0",
         "rows.caches_levels ? schedule.shared_bytes - 256 : 0", "fast", ORDER,
