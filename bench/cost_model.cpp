@@ -106,6 +106,12 @@ msda_dtype dtype_named(std::string const& name) {
   throw std::runtime_error(fmt::format("'{}' is no dtype", name));
 }
 
+msda_point_locality locality_named(std::string const& name) {
+  if (name == "local") return MSDA_POINTS_LOCAL;
+  if (name == "scattered") return MSDA_POINTS_SCATTERED;
+  throw std::runtime_error(fmt::format("'{}' is not local or scattered", name));
+}
+
 std::vector<std::int32_t> pairs(json const& list) {
   std::vector<std::int32_t> numbers;
   for (json const& pair : list) numbers.insert(numbers.end(), {pair.at(0), pair.at(1)});
@@ -134,6 +140,7 @@ Problem problem_of(json const& row) {
   problem.math_mode = row.at("math_mode") == "fast" ? MSDA_MATH_FAST : MSDA_MATH_ACCURATE;
   problem.value_dtype = dtype_named(row.at("value_dtype"));
   problem.coord_dtype = dtype_named(row.at("coord_dtype"));
+  problem.point_locality = locality_named(row.at("point_locality"));
   return api::canonical_problem(&problem, std::pmr::new_delete_resource());
 }
 

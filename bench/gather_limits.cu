@@ -3,73 +3,21 @@
 //
 //   msda_gather_limits [DEVICE]
 //
-// First cycles of an SM for one load of a warp (32 lanes of 16 bytes, 4 wavefronts) that hits L1;
-// then microseconds for the points of workloads with points anywhere (bench/workloads.json), as far
-// as they are read from global memory.
-#include <cuda_runtime.h>
+// Microseconds for the points of workloads with points anywhere (bench/workloads.json), as far as
+// they are read from global memory. What one load of a warp takes `msda roofline --calibrate`
+// measures.
+#include "lab/gpu_timer.cuh"
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <functional>
-#include <random>
-#include <vector>
+#include <exception>
 
 namespace {
 
-constexpr int kLaneBytes = 16, kLineBytes = 128;
-
-void check(cudaError_t status, const char* what) {
-  if (status == cudaSuccess) return;
-  std::fprintf(stderr, "%s: %s\n", what, cudaGetErrorString(status));
-  std::exit(1);
-}
-
-__device__ __forceinline__ uint4 load(const char* at) {
-  uint4 v;
-  asm volatile("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-               : "l"(at));
-  return v;
-}
-
-__device__ __forceinline__ void add(uint4& sum, uint4 const& v) {
-  sum = {sum.x ^ v.x, sum.y ^ v.y, sum.z ^ v.z, sum.w ^ v.w};
-}
-
-__device__ __forceinline__ std::uint32_t mixed(std::uint32_t x) {
-  x = (x ^ x >> 16) * 0x7feb352du;
-  x = (x ^ x >> 15) * 0x846ca68bu;
-  return x ^ x >> 16;
-}
-
-// ---- L1
-
-constexpr int kWarps = 16, kLoads = 8, kTurns = 4000;
-constexpr std::uint32_t kRegion = 64 << 10;  // that L1 holds
-
-// Offsets move by lines, so that a load keeps its banks and the distances of its rows.
-__global__ void __launch_bounds__(32 * kWarps)
-    gather_from_l1(const char* values, const std::uint32_t* offsets, uint4* out) {
-  std::uint32_t at[kLoads];
-  for (int i = 0; i < kLoads; ++i) {
-    at[i] = offsets[(threadIdx.x / 32 * kLoads + i) * 32 + threadIdx.x % 32];
-  }
-  uint4 sum = {};
-  for (int turn = 0; turn < kTurns; ++turn) {
-    uint4 v[kLoads];
-#pragma unroll
-    for (int i = 0; i < kLoads; ++i) v[i] = load(values + at[i]);
-#pragma unroll
-    for (int i = 0; i < kLoads; ++i) {
-      add(sum, v[i]);
-      at[i] = (at[i] + 36 * kLineBytes * (1 + i % 2)) % kRegion;
-    }
-  }
-  if (sum.x == 1) *out = sum;  // values are 0: never, but the loads have to be made
-}
+using namespace msda::lab;
 
 // ---- workloads
 
@@ -177,101 +125,42 @@ __global__ void read_all(const uint4* values, std::size_t count, uint4* out) {
 
 // ---- measuring
 
-class Device {
- public:
-  explicit Device(int number) {
-    check(cudaSetDevice(number), "cudaSetDevice");
-    check(cudaGetDeviceProperties(&properties_, number), "cudaGetDeviceProperties");
-    check(cudaDeviceGetAttribute(&clock_khz_, cudaDevAttrClockRate, number),
-          "cudaDeviceGetAttribute");
-    check(cudaMalloc(&values_, kValues), "cudaMalloc");
-    check(cudaMemset(values_, 0, kValues), "cudaMemset");
-    check(cudaMalloc(&out_, kOutput), "cudaMalloc");
-    check(cudaMalloc(&flush_, kFlush), "cudaMalloc");
-    check(cudaEventCreate(&begin_), "cudaEventCreate");
-    check(cudaEventCreate(&end_), "cudaEventCreate");
-    std::printf("%s, %d SMs, at most %d MHz\n\n", properties_.name, sms(), clock_khz_ / 1000);
-  }
-
-  int sms() const { return properties_.multiProcessorCount; }
-  double clock_hz() const { return 1e3 * clock_khz_; }
-  const char* values() const { return values_; }
-  uint4* out() const { return out_; }
-
-  // The median of 15, in microseconds, the caches flushed before each.
-  double measure(std::function<void()> const& launch, std::size_t bytes_in_l2 = 0) const {
-    std::vector<float> times;
-    for (int i = 0; i < 17; ++i) {
-      check(cudaMemset(flush_, i, kFlush), "cudaMemset");
-      if (bytes_in_l2 > 0) {
-        read_all<<<2 * sms(), 512>>>(reinterpret_cast<const uint4*>(values_), bytes_in_l2 / 16,
-                                     out_);
-      }
-      check(cudaEventRecord(begin_), "cudaEventRecord");
-      launch();
-      check(cudaGetLastError(), "launching a kernel");
-      check(cudaEventRecord(end_), "cudaEventRecord");
-      check(cudaEventSynchronize(end_), "a kernel");
-      float ms = 0;
-      check(cudaEventElapsedTime(&ms, begin_, end_), "cudaEventElapsedTime");
-      if (i >= 2) times.push_back(1e3f * ms);
-    }
-    std::nth_element(times.begin(), times.begin() + times.size() / 2, times.end());
-    return times[times.size() / 2];
-  }
-
- private:
-  static constexpr std::size_t kValues = std::size_t{64} << 20, kOutput = kValues,
-                               kFlush = std::size_t{256} << 20;
-  cudaDeviceProp properties_;
-  int clock_khz_ = 0;
-  char *values_ = nullptr, *flush_ = nullptr;
-  uint4* out_ = nullptr;
-  cudaEvent_t begin_ = nullptr, end_ = nullptr;
-};
-
-// A quarter of a warp, 8 lanes, reads `rows` rows, each from a part of its line of its own; of
-// them `same` at a time are in one line.
-void measure_l1(Device const& device, int rows, int same) {
-  std::mt19937 random(1);
-  std::vector<std::uint32_t> offsets;
-  for (int load = 0; load < kWarps * kLoads; ++load) {
-    for (int quarter = 0; quarter < 4; ++quarter) {
-      std::uint32_t line = 0;
-      for (int row = 0; row < rows; ++row) {
-        if (row % same == 0) line = random() % (kRegion / kLineBytes);
-        for (int lane = 0; lane < 8 / rows; ++lane) {
-          offsets.push_back(line * kLineBytes + (row * (8 / rows) + lane) * kLaneBytes);
-        }
-      }
-    }
-  }
-  std::uint32_t* table = nullptr;
-  std::size_t const bytes = offsets.size() * sizeof(offsets[0]);
-  check(cudaMalloc(&table, bytes), "cudaMalloc");
-  check(cudaMemcpy(table, offsets.data(), bytes, cudaMemcpyHostToDevice), "cudaMemcpy");
-  double const us = device.measure(
-      [&] { gather_from_l1<<<device.sms(), 32 * kWarps>>>(device.values(), table, device.out()); });
-  check(cudaFree(table), "cudaFree");
-  std::printf("%6d %14d %22.2f\n", kLineBytes / rows, rows / same * 4,
-              1e-6 * us * device.clock_hz() / (double{kTurns} * kLoads * kWarps));
-}
-
 template <int kLanes, int kHeads, int kPoints, int kLevels, int kSpread>
-void measure_workload(Device const& device, Workload const& w) {
+void measure_workload(GpuTimer const& timer, Workload const& w) {
   std::size_t const bytes = std::size_t{w.batch} * w.tokens * kHeads * kLanes * kLaneBytes;
   double cold = 1e30, warm = 1e30;
   for (int threads : {256, 512}) {
     for (int blocks : {1, 2}) {
       auto const launch = [&] {
         gather<kLanes, kHeads, kPoints, kLevels, kSpread>
-            <<<blocks * device.sms(), threads>>>(w, device.values(), device.out());
+            <<<blocks * timer.sms(), threads>>>(w, timer.values(), timer.out());
       };
-      cold = std::min(cold, device.measure(launch));
-      warm = std::min(warm, device.measure(launch, bytes));
+      auto const read = [&] {
+        read_all<<<2 * timer.sms(), 512>>>(reinterpret_cast<const uint4*>(timer.values()),
+                                           bytes / sizeof(uint4), timer.out());
+      };
+      cold = std::min(cold, timer.measure(launch));
+      warm = std::min(warm, timer.measure(launch, read));
     }
   }
   std::printf("%-12s %6d %10d %12.1f %14.1f\n", w.name, kLanes * kLaneBytes, kLevels, cold, warm);
+}
+
+void measure_all(int device) {
+  GpuTimer const timer(device, std::size_t{64} << 20);
+  std::printf("%s, %d SMs, at most %.0f MHz\n\nThe gather alone, us\n", timer.properties().name,
+              timer.sms(), 1e-6 * timer.clock_hz());
+  std::printf("workload     row, B  levels          cold   values in L2\n");
+  measure_workload<4, 8, 4, 4, 4>(timer, kDec);
+  measure_workload<2, 8, 4, 4, 4>(timer, kDec);
+  measure_workload<4, 8, 4, 4, 1>(timer, kEncoder);
+  measure_workload<4, 8, 4, 2, 1>(timer, kEncoder);
+  measure_workload<2, 8, 4, 4, 1>(timer, kEncoder);
+  measure_workload<2, 8, 4, 2, 1>(timer, kEncoder);
+  measure_workload<4, 1, 8, 4, 1>(timer, kFold);
+  measure_workload<4, 1, 8, 2, 1>(timer, kFold);
+  measure_workload<2, 1, 8, 4, 1>(timer, kFold);
+  measure_workload<2, 1, 8, 2, 1>(timer, kFold);
 }
 
 }  // namespace
@@ -281,21 +170,11 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: msda_gather_limits [DEVICE]\n");
     return 2;
   }
-  Device const device(argc == 2 ? std::atoi(argv[1]) : 0);
-  std::printf("A load of a warp from L1\nrow, B  lines of a load      cycles of an SM\n");
-  for (auto const& [rows, same] : {std::array{1, 1}, {2, 1}, {4, 4}, {4, 2}, {4, 1}}) {
-    measure_l1(device, rows, same);
+  try {
+    measure_all(argc == 2 ? std::atoi(argv[1]) : 0);
+    return 0;
+  } catch (std::exception const& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
   }
-  std::printf("\nThe gather alone, us\nworkload     row, B  levels          cold   values in L2\n");
-  measure_workload<4, 8, 4, 4, 4>(device, kDec);
-  measure_workload<2, 8, 4, 4, 4>(device, kDec);
-  measure_workload<4, 8, 4, 4, 1>(device, kEncoder);
-  measure_workload<4, 8, 4, 2, 1>(device, kEncoder);
-  measure_workload<2, 8, 4, 4, 1>(device, kEncoder);
-  measure_workload<2, 8, 4, 2, 1>(device, kEncoder);
-  measure_workload<4, 1, 8, 4, 1>(device, kFold);
-  measure_workload<4, 1, 8, 2, 1>(device, kFold);
-  measure_workload<2, 1, 8, 4, 1>(device, kFold);
-  measure_workload<2, 1, 8, 2, 1>(device, kFold);
-  return 0;
 }

@@ -1,7 +1,8 @@
 # Decides whether CUDA kernels are built and words it for msda_build_info():
-# MSDA_HAS_CUDA (0 or 1) and MSDA_BUILD_CUDA (text). MSDA_CUDA=SIMULATED is for tests: the compiler of the host
+# MSDA_HAS_CUDA and MSDA_CUDA_IS_SIMULATED (0 or 1), and MSDA_BUILD_CUDA (text). MSDA_CUDA=SIMULATED is for tests: the compiler of the host
 # compiles the kernels, and tests/simt runs them.
 set(MSDA_HAS_CUDA 0)
+set(MSDA_CUDA_IS_SIMULATED 0)
 if(NOT MSDA_CUDA MATCHES "^(AUTO|ON|OFF|SIMULATED)$")
   message(FATAL_ERROR "MSDA_CUDA is '${MSDA_CUDA}'; allowed are AUTO, ON, OFF and SIMULATED")
 endif()
@@ -35,6 +36,7 @@ elseif(MSDA_CUDA STREQUAL "SIMULATED")
   msda_find_cuda_compiler() # for the headers beside it
   include(MsdaSimulated)
   set(MSDA_HAS_CUDA 1)
+  set(MSDA_CUDA_IS_SIMULATED 1)
   set(MSDA_BUILD_CUDA "simulated on the CPU, for tests only")
 else()
   msda_find_cuda_compiler()

@@ -14,6 +14,11 @@
 # a file has, the fewer cores a build can use.
 set(MSDA_ROWS_PER_FILE 6)
 
+if(MSDA_KERNEL_ROWS) # neither ninja nor a compiler cache sees that a list has come before the whole one
+  string(MD5 hash "${MSDA_KERNEL_ROWS}")
+  target_compile_definitions(msda_settings INTERFACE MSDA_KERNEL_ROWS_${hash})
+endif()
+
 function(msda_add_families target list)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/${list}")
   file(STRINGS "${PROJECT_SOURCE_DIR}/${list}" rows REGEX "^MSDA_(CPU_)?FAMILY\\(")

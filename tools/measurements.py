@@ -49,8 +49,7 @@ def microseconds(row: dict[str, str], column: str = "median_us") -> float:
 # What bench/peers/gpu_selection.py writes: a row for each kernel that took a problem drawn at random. Sizes are those of
 # bench/workloads.json: levels "92x160 46x80", points "8 8", a number for each level.
 DRAWN = ("problem", "batch", "heads", "channels", "levels", "points", "queries", "pattern", "operation", "kernel_id",
-         "value_dtype", "coord_dtype", "math_mode", "input_mode", "only_by_tuning", "predicted_us", "median_us", "q1_us",
-         "q3_us")
+         "value_dtype", "coord_dtype", "math_mode", "input_mode", "predicted_us", "median_us", "q1_us", "q3_us")
 
 
 def write_drawn(path: pathlib.Path, about: str, rows: list[dict]) -> None:
@@ -60,6 +59,10 @@ def write_drawn(path: pathlib.Path, about: str, rows: list[dict]) -> None:
         writer = csv.DictWriter(file, DRAWN, lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
+
+
+# What msda_problem.point_locality says of the points of a pattern.
+LOCALITIES = {"uniform": "scattered", "local": "local"}
 
 
 def workload_list() -> list[dict]:
@@ -83,6 +86,7 @@ def measured_problem(row: dict[str, str], workloads: dict[str, dict]) -> dict:
         work = workloads[row["workload"]]
         sizes = {name: work[name] for name in ("batch", "heads", "channels", "levels", "points", "queries")}
         sizes["query_hw"] = query_grids(work)
+        pattern = work["pattern"]
     else:
         sizes = {name: int(row[name]) for name in ("batch", "heads", "channels", "queries")}
         sizes["levels"] = [[int(n) for n in level.split("x")] for level in row["levels"].split()]
@@ -91,9 +95,13 @@ def measured_problem(row: dict[str, str], workloads: dict[str, dict]) -> dict:
             raise Refused(f"levels are {row['levels']!r}: must be heights and widths such as 92x160 46x80")
         if len(sizes["points"]) != len(sizes["levels"]):
             raise Refused(f"points are {row['points']!r}: must be a number for each of {len(sizes['levels'])} levels")
+        pattern = row["pattern"]
+    if pattern not in LOCALITIES:
+        raise Refused(f"pattern is {pattern!r}: must be {' or '.join(LOCALITIES)}")
     reference_dims = {"sampled": 0, "fused2": 2, "fused4": 4}
     if row["input_mode"] not in reference_dims:
         raise Refused(f"input_mode is {row['input_mode']!r}: must be sampled, fused2 or fused4")
     reference_dim = reference_dims[row["input_mode"]]
-    return sizes | {"reference_dim": reference_dim, "operation": row["operation"], "math_mode": row["math_mode"],
+    return sizes | {"point_locality": LOCALITIES[pattern], "reference_dim": reference_dim,
+                    "operation": row["operation"], "math_mode": row["math_mode"],
                     "value_dtype": row["value_dtype"].upper(), "coord_dtype": row["coord_dtype"].upper()}

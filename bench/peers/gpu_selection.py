@@ -5,10 +5,11 @@ what is installed of torch-ms-deform-attn and deformops.
 The problems are drawn from what models have: D 16 to 256, 1 to 5 levels, P 1 to 16, 100 to 90,000 queries, 1 to 32
 images, all value types, sampled and fused input, points anywhere or around the query's own place. Every kernel that
 takes a problem is timed, in turns, as a replay of a CUDA graph with L2 flushed before it. Regret is the chosen
-kernel's time over the fastest one's, less 1; it is reported beside all kernels, and beside those that a prediction may
-choose: kernels that keep levels in shared memory pay where points are scattered, which no plan can know.
+kernel's time over the fastest one's, less 1, beside all kernels. It is reported for the plan that is told where points
+land (msda_problem.point_locality, as they were drawn) and for the plan that is not.
 Every output is within the library's documented bound of a float64 computation on the same rounded inputs before any
-time is taken, or the script ends. With --csv every time is kept, for tools/fit_costs.
+time is taken, or the script ends. With --csv every time is kept, for tools/fit_costs. --dry-run does all of it on the
+CPU with small problems: the script works then, the times mean nothing.
 
     MSDA_LIBRARY=build/release/lib/libmsda.so PYTHONPATH=bindings/python \\
         python bench/peers/gpu_selection.py --problems 200 --csv selection.csv.gz
@@ -24,22 +25,21 @@ import sys
 import time
 
 import torch
-from gpu_peers import captured, deformops_sides, measure, ms_deform_attn_sides
+from gpu_peers import captured, measure, measure_on_cpu, peer_calls
 from peer_check import complaint
-from peer_data import (DTYPES, ROOT, as_fused, as_sampled, error_share_of, expected, make_tensors, msda_call,
-                       require_known)
+from peer_data import (ALL_DTYPES, DTYPES, LOCALITIES, ROOT, as_fused, as_sampled, error_share_of, expected,
+                       make_tensors, msda_call, require_known, smaller)
 from selection_report import csv_rows, judged, ranked, report_lines
 
 sys.path.append(str(ROOT / "tools"))
 from measurements import write_drawn
 
-TYPES = DTYPES | {"f8_e4m3": torch.float8_e4m3fn}
 INPUTS = ("sampled", "fused2", "fused4")
 GENERIC = "dany.pany"
 LARGEST_POINTS, LARGEST_VALUES = 6e7, 3e8
 
 
-def parse_arguments():
+def parse_arguments(words=None):
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--problems", type=int, default=200, help="how many (default 200)")
@@ -51,16 +51,18 @@ def parse_arguments():
     parser.add_argument("--rounds", type=int, default=5, help="timed calls of each kernel (default 5)")
     parser.add_argument("--seconds", type=float, default=0, help="stop drawing problems then; 0: no limit")
     parser.add_argument("--device", type=int, default=0, help="number of the GPU (default 0)")
+    parser.add_argument("--dry-run", action="store_true", help="on the CPU, with small problems")
     parser.add_argument("--peers", action="store_true", help="time the peers as well")
     parser.add_argument("--json", type=pathlib.Path, help="write the results here")
+    parser.add_argument("--note", default="", help="what the CSV shall say of the machine besides its name")
     parser.add_argument("--csv", type=pathlib.Path, help="write every time here; compressed where it ends in .gz")
-    arguments = parser.parse_args()
-    require_known(parser, "--value-dtypes", arguments.value_dtypes, TYPES)
+    arguments = parser.parse_args(words)
+    require_known(parser, "--value-dtypes", arguments.value_dtypes, ALL_DTYPES)
     require_known(parser, "--inputs", arguments.inputs, INPUTS)
     for name, least in (("problems", 1), ("rounds", 3)):
         if getattr(arguments, name) < least:
             parser.error(f"--{name} is {getattr(arguments, name)}: must be at least {least}")
-    if not torch.cuda.is_available():
+    if not arguments.dry_run and not torch.cuda.is_available():
         parser.error("there is no GPU that torch can use")
     return arguments
 
@@ -88,30 +90,11 @@ def draw(rng):
                     "points": [points] * L, "pattern": pattern}
 
 
-def peers_of(tensors):
-    """Name to call of what is installed and takes the problem."""
-    peers = {}
-    for make in (ms_deform_attn_sides, deformops_sides):
-        try:
-            made = make(*tensors)
-        except ImportError as error:
-            print(f"left out: {error}", file=sys.stderr)
-            continue
-        for name, peer in made.items():
-            try:
-                peer()
-                torch.cuda.synchronize()
-                peers[name] = captured(peer)
-            except Exception as error:  # noqa: BLE001  whatever a peer throws, the others are measured
-                print(f"left out: {name}: {str(error).splitlines()[0][:120]}", file=sys.stderr)
-    return peers
-
-
-def check(calls, inputs, reference, dtype, math_mode, what):
+def check(work, calls, inputs, reference, dtype, math_mode, what):
     """Ends the program where the output of a kernel is not within the bound."""
     value, level_hw, coord, weight = inputs
     if reference is not None:
-        coord, weight = as_sampled(level_hw, reference, coord, weight)
+        coord, weight = as_sampled(work, level_hw, reference, coord, weight)
     fast = math_mode == "fast" and dtype in ("f16", "f8_e4m3")
     bound = expected(value, level_hw, coord, weight, "f32" if dtype == "f8_e4m3" else dtype, fast)
     wrong = [complaint(f"{kernel} on {what}", error_share_of(call, *bound)) for kernel, call in calls.items()]
@@ -120,36 +103,54 @@ def check(calls, inputs, reference, dtype, math_mode, what):
 
 
 def measure_problem(handle, work, dtype, input_mode, arguments):
-    value, level_hw, coord, weight = make_tensors(work, "cuda")
-    tensors = value.to(TYPES[dtype]), level_hw, coord, weight
+    value, level_hw, coord, weight = make_tensors(work, "cpu" if arguments.dry_run else "cuda")
+    tensors = value.to(ALL_DTYPES[dtype]), level_hw, coord, weight
     inputs, reference = tensors, None
     if input_mode != "sampled":
         reference, *offset_logit = as_fused(work, level_hw, coord, weight, int(input_mode[-1]))
         inputs = *tensors[:2], *offset_logit
     options = {"reference": reference, "math_mode": arguments.math_mode}
-    _, plan = msda_call(*inputs, handle, **options)
-    kernels = ranked(handle.explain(plan.problem))
-    calls = {kernel: msda_call(*inputs, handle, kernel=kernel, **options)[0] for kernel, *_ in kernels}
-    generic = next(kernel for kernel in calls if GENERIC in kernel)
-    check(calls, inputs, reference, dtype, arguments.math_mode, f"{work}, {dtype}, {input_mode}")
+    _, untold = msda_call(*inputs, handle, **options)
+    _, told = msda_call(*inputs, handle, point_locality=LOCALITIES[work["pattern"]], **options)
+    predicted = ranked(handle.explain(told.problem))
+    calls = {kernel: msda_call(*inputs, handle, kernel=kernel, **options)[0] for kernel in predicted}
+    check(work, calls, inputs, reference, dtype, arguments.math_mode, f"{work}, {dtype}, {input_mode}")
     # The generic kernel takes any problem and is slow: it is no front runner, unless it is chosen.
-    chosen = plan.info.kernel_id
-    timed = {kernel: captured(call) for kernel, call in calls.items() if kernel == chosen or kernel != generic}
-    takes_peers = arguments.peers and dtype in DTYPES and input_mode == "sampled"
-    times = measure(timed | (peers_of(tensors) if takes_peers else {}), arguments.rounds)
+    chosen = told.info.kernel_id, untold.info.kernel_id
+    timed = {kernel: call for kernel, call in calls.items() if kernel in chosen or GENERIC not in kernel}
+    if arguments.peers and dtype in DTYPES and input_mode == "sampled":
+        timed |= peer_calls(tensors)
+    if arguments.dry_run:
+        times = measure_on_cpu(timed, arguments.rounds)
+    else:
+        times = measure({name: captured(call) for name, call in timed.items()}, arguments.rounds)
     quartiles = {name: statistics.quantiles(t, n=4, method="inclusive")[::2] for name, t in times.items()}
     return judged({"work": work, "value_dtype": dtype, "input_mode": input_mode, "math_mode": arguments.math_mode,
-                   "chosen": chosen, "times": {name: statistics.median(t) for name, t in times.items()},
-                   "quartiles": quartiles, "predicted": {kernel: us for kernel, us, _ in kernels},
-                   "only_by_tuning": {kernel: flag for kernel, _, flag in kernels}})
+                   "chosen": chosen[0], "chosen_untold": chosen[1],
+                   "times": {name: statistics.median(t) for name, t in times.items()},
+                   "quartiles": quartiles, "predicted": predicted})
 
 
-def main():
+def about(arguments):
     import msda
 
-    arguments = parse_arguments()
-    torch.cuda.set_device(arguments.device)
-    handle = msda.Handle(device=arguments.device)
+    device = "CPU, dry run"
+    if not arguments.dry_run:
+        properties = torch.cuda.get_device_properties(arguments.device)
+        device = (f"{properties.name}, sm {properties.major}{properties.minor},"
+                  f" {properties.multi_processor_count} SMs")
+    note = f", {arguments.note}" if arguments.note else ""
+    return (f"{device}{note}, libmsda {msda.__version__}; seed {arguments.seed}, caches flushed, medians of"
+            f" {arguments.rounds}")
+
+
+def main(words=None):
+    import msda
+
+    arguments = parse_arguments(words)
+    if not arguments.dry_run:
+        torch.cuda.set_device(arguments.device)
+    handle = msda.Handle() if arguments.dry_run else msda.Handle(device=arguments.device)
     rng = random.Random(arguments.seed)
     dtypes, inputs = arguments.value_dtypes.split(","), arguments.inputs.split(",")
     rows, begin = [], time.monotonic()
@@ -158,17 +159,14 @@ def main():
             if arguments.seconds and time.monotonic() - begin > arguments.seconds:
                 print(f"stopped after {n} of {arguments.problems} problems", file=sys.stderr)
                 break
-            rows.append(measure_problem(handle, draw(rng), rng.choice(dtypes), rng.choice(inputs), arguments))
+            work, dtype, input_mode = draw(rng), rng.choice(dtypes), rng.choice(inputs)
+            rows.append(measure_problem(handle, smaller(work) if arguments.dry_run else work, dtype, input_mode, arguments))
             if sys.stderr.isatty():
                 print(f"\r{n + 1} of {arguments.problems}", end="", file=sys.stderr, flush=True)
     if arguments.json:
-        about = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "msda": msda.build_info()}
-        arguments.json.write_text(json.dumps({"about": about, "results": rows}, indent=1) + "\n")
+        arguments.json.write_text(json.dumps({"about": about(arguments), "results": rows}, indent=1) + "\n")
     if arguments.csv:
-        properties = torch.cuda.get_device_properties(arguments.device)
-        write_drawn(arguments.csv, f"{properties.name}, sm {properties.major}{properties.minor},"
-                    f" {properties.multi_processor_count} SMs, {msda.build_info().splitlines()[0]}; seed {arguments.seed},"
-                    f" caches flushed, medians of {arguments.rounds}", csv_rows(rows))
+        write_drawn(arguments.csv, about(arguments), csv_rows(rows))
     print("\n" + "\n".join(report_lines(rows)))
 
 

@@ -10,13 +10,25 @@ from peer_check import allowed_errors, error_share, largest_steps
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
-TUNING_MS = 300.0
+ALL_DTYPES = DTYPES | {"f8_e4m3": torch.float8_e4m3fn}
+LOCALITIES = {"uniform": "scattered", "local": "local"}  # msda.Problem.point_locality of a pattern's points
 NAMES = {torch.float32: "float32", torch.float16: "float16", torch.bfloat16: "bfloat16",
          torch.float8_e4m3fn: "float8_e4m3fn"}
 
 
 def workload_list():
     return json.loads((ROOT / "bench/workloads.json").read_text())["workloads"]
+
+
+def smaller(work):
+    """The workload as a CPU computes it in no time: to try a script, not to measure."""
+    levels = [[max(2, h // 16), max(2, w // 16)] for h, w in work["levels"]]
+    changes = {"batch": min(work["batch"], 2), "levels": levels, "queries": min(work["queries"], 40)}
+    if "reference_grid" in work:
+        changes["reference_grid"] = [7, 7]
+    elif work["pattern"] == "local":
+        changes["queries"] = sum(h * w for h, w in levels)
+    return work | changes
 
 
 def require_known(parser, option, chosen, known):
@@ -49,19 +61,24 @@ def query_grids(work):
     return [(rows, width)] + ([(1, rest)] if rest else [])
 
 
+def present_points(points):
+    """[L, P], P that of the level with most points: whether the level has the point."""
+    return torch.arange(max(points))[None] < torch.tensor(points)[:, None]
+
+
 def make_tensors(work, device="cpu"):
     """value [B,S,M,D], level_hw [L,2], coord [B,Q,M,L,P,2] and weight [B,Q,M,L,P], float32, level_hw int64.
-    Coordinates as bench/workloads.json describes them."""
-    points = set(work["points"])
-    if len(points) != 1:
-        sys.exit(f"{work['name']}: the peers need the same number of points on every level")
+    Coordinates as bench/workloads.json describes them. P is that of the level with most points; points that a level
+    does not have weigh nothing."""
     random = torch.Generator(device).manual_seed(0)
     B, M, D, Q = work["batch"], work["heads"], work["channels"], work["queries"]
-    level_hw, P = torch.tensor(work["levels"], device=device), points.pop()
+    level_hw, P = torch.tensor(work["levels"], device=device), max(work["points"])
     L, S = len(level_hw), int(level_hw.prod(1).sum())
     options = {"generator": random, "device": device}
     value = torch.randn(B, S, M, D, **options)
-    weight = torch.randn(B, Q, M, L * P, **options).softmax(-1).view(B, Q, M, L, P)
+    logit = torch.randn(B, Q, M, L * P, **options)
+    absent = ~present_points(work["points"]).to(device).flatten()
+    weight = logit.masked_fill_(absent, float("-inf")).softmax(-1).view(B, Q, M, L, P)
     if work["pattern"] == "uniform":
         return value, level_hw, torch.rand(B, Q, M, L, P, 2, **options), weight
     head = (torch.arange(B)[:, None] * M + torch.arange(M)) % 8
@@ -77,7 +94,7 @@ def make_tensors(work, device="cpu"):
 def as_fused(work, level_hw, coord, weight, reference_dim):
     """(reference [B,Q,L,R], offset [B,Q,M,L,P,2], logit [B,Q,M,L,P]) of the points and weights given: the references
     are those of a local workload, else the middle; boxes are a tenth of the picture high and wide."""
-    B, Q, _, L, P, _ = coord.shape
+    B, Q, _, L, _, _ = coord.shape
     middle = torch.full((Q, 2), 0.5) if work["pattern"] == "uniform" else references(work)
     reference = middle.to(coord).view(1, Q, 1, 2).expand(B, Q, L, 2)
     offset = coord - reference[:, :, None, :, None]
@@ -85,19 +102,23 @@ def as_fused(work, level_hw, coord, weight, reference_dim):
         offset = offset * level_hw.flip(1)[:, None].to(coord)
     else:
         box = torch.full_like(reference, 0.1)
-        offset = offset * (2 * P / 0.1)
+        offset = offset * (2 / 0.1) * counts_of(work["points"], offset)
         reference = torch.cat([reference, box], -1)
     return reference.contiguous(), offset.contiguous(), weight.log()
 
 
-def as_sampled(level_hw, reference, offset, logit):
+def counts_of(points, tensor):
+    """[L, 1, 1]: points of each level, of the tensor's type."""
+    return torch.tensor(points, dtype=tensor.dtype, device=tensor.device)[:, None, None]
+
+
+def as_sampled(work, level_hw, reference, offset, logit):
     """(coord, weight) in float64 of fused input, from its definition in include/msda.h."""
-    P = offset.shape[4]
     anchor, offset = reference.double()[:, :, None, :, None], offset.double()
     if reference.shape[-1] == 2:
         coord = anchor + offset / level_hw.flip(1)[:, None]
     else:
-        coord = anchor[..., :2] + offset / P * anchor[..., 2:] / 2
+        coord = anchor[..., :2] + offset / counts_of(work["points"], offset) * anchor[..., 2:] / 2
     return coord, logit.double().flatten(3).softmax(-1).view_as(logit)
 
 
@@ -129,9 +150,9 @@ def level_images(value, level_hw):
     return [part.permute(0, 2, 3, 1).unflatten(3, hw) for part, hw in zip(parts, level_hw.tolist())]
 
 
-def expected(value, level_hw, coord, weight, output_dtype, fast=False):
+def expected(value, level_hw, coord, weight, output_dtype, fast=False, point_total=None):
     """(exact output, error allowed for each of its elements), [B, Q, M D] in float64, of libmsda on these inputs. A
-    batch item at a time: the composition of grid_sample needs much memory."""
+    batch item at a time: the composition of grid_sample needs much memory. point_total is K where levels lack points."""
     exact, products, steps, slopes = [], [], [], []
     for b in range(value.shape[0]):
         item = [tensor[b : b + 1].double() for tensor in (value, coord, weight)]
@@ -144,8 +165,8 @@ def expected(value, level_hw, coord, weight, output_dtype, fast=False):
         slopes.append(torch.einsum("bqml,lbmd->bqmd", weights, step * sides).flatten(2))
     exact, products, steps, slopes = (torch.cat(parts) for parts in (exact, products, steps, slopes))
     largest_value = value.double().abs().max().item() if fast else 0.0
-    points = weight[0, 0, 0].numel()
-    return exact, allowed_errors(exact, products, slopes, steps, points, output_dtype, fast, largest_value)
+    point_total = point_total or weight[0, 0, 0].numel()
+    return exact, allowed_errors(exact, products, slopes, steps, point_total, output_dtype, fast, largest_value)
 
 
 def error_share_of(call, exact, allowed):
@@ -153,25 +174,30 @@ def error_share_of(call, exact, allowed):
     return error_share(call().reshape(exact.shape).double(), exact, allowed)
 
 
-def tuned_plan(problem, handle, tensors):
+def current_stream(on_gpu):
+    return torch.cuda.current_stream().cuda_stream if on_gpu else 0
+
+
+def tuned_plan(problem, handle, tensors, budget_ms, on_gpu):
     """The plan with the kernel that is the fastest on the tensors of a struct msda_tensors, on the current stream."""
     import msda
     from msda._library import ffi, lib
 
     c_problem, _keep = problem.to_c()
     out = ffi.new("msda_plan**")
-    stream = ffi.cast("msda_stream", torch.cuda.current_stream().cuda_stream)
-    if lib.msda_plan_tune(handle._c, c_problem, ffi.NULL, tensors, stream, TUNING_MS, out) != lib.MSDA_SUCCESS:
+    stream = ffi.cast("msda_stream", current_stream(on_gpu))
+    if lib.msda_plan_tune(handle._c, c_problem, ffi.NULL, tensors, stream, budget_ms, out) != lib.MSDA_SUCCESS:
         sys.exit(ffi.string(lib.msda_last_error()).decode())
     lib.msda_plan_destroy(out[0])
     return msda.Plan(problem, handle=handle, tuned=True)
 
 
-def msda_call(value, level_hw, coord, weight, handle, kernel=None, tuned=False, reference=None, **problem_options):
+def msda_call(value, level_hw, coord, weight, handle, kernel=None, tuning_ms=0, reference=None, points=None,
+              **problem_options):
     """(call that returns the output, plan): the C function itself on a struct filled once, as a C program would.
-    kernel is the id of one, or None for the library's choice, or with tuned for the one that is the fastest on these
-    very tensors; with reference the input is fused, coord are offsets and weight logits; problem_options are further
-    fields of msda.Problem."""
+    kernel is the id of one, or None for the library's choice, or with tuning_ms for the one that is found to be the
+    fastest on these very tensors in that time; with reference the input is fused, coord are offsets and weight logits;
+    points of each level, where not all have P; problem_options are further fields of msda.Problem."""
     import msda
     from msda._library import ffi, lib
 
@@ -179,27 +205,32 @@ def msda_call(value, level_hw, coord, weight, handle, kernel=None, tuned=False, 
     _, Q, _, L, P, _ = coord.shape
     output_dtype = torch.float32 if value.dtype == torch.float8_e4m3fn else value.dtype
     output = torch.full((B, Q, M, D), float("nan"), dtype=output_dtype, device=value.device)
+    if points is not None and len(set(points)) > 1:
+        present = present_points(points).to(coord.device)
+        coord, weight = coord[:, :, :, present].contiguous(), weight[:, :, :, present].contiguous()
     given = {"coord": coord, "weight": weight}
     if reference is not None:
         given = {"reference": reference, "offset": coord, "logit": weight}
         problem_options |= {"input_mode": "fused", "reference_dim": reference.shape[-1]}
     problem = msda.Problem(
-        level_hw=level_hw.tolist(), points=P, batch=B, query_count=Q, head_count=M, head_dim=D,
+        level_hw=level_hw.tolist(), points=P if points is None else points, batch=B, query_count=Q, head_count=M, head_dim=D,
         value_dtype=NAMES[value.dtype], coord_dtype=NAMES[coord.dtype], weight_dtype=NAMES[weight.dtype],
         **problem_options)
     tensors = ffi.new("msda_tensors*")
     tensors.struct_size = ffi.sizeof("msda_tensors")
     for name, tensor in {"value": value, "output": output, **given}.items():
         setattr(tensors, name, ffi.cast("void*", tensor.data_ptr()))
-    plan = tuned_plan(problem, handle, tensors) if tuned else msda.Plan(problem, handle=handle, kernel=kernel)
+    on_gpu = value.device.type == "cuda"
+    if tuning_ms:
+        plan = tuned_plan(problem, handle, tensors, tuning_ms, on_gpu)
+    else:
+        plan = msda.Plan(problem, handle=handle, kernel=kernel)
     workspace = torch.empty(max(plan.info.workspace_bytes, 1) + 256, dtype=torch.uint8, device=value.device)
     tensors.workspace = ffi.cast("void*", (workspace.data_ptr() + 255) // 256 * 256)
     tensors.workspace_bytes = plan.info.workspace_bytes
-    on_gpu = value.device.type == "cuda"
 
     def call(keep=(value, given, workspace)):
-        stream = torch.cuda.current_stream().cuda_stream if on_gpu else 0
-        if lib.msda_execute(plan._c, tensors, ffi.cast("msda_stream", stream)) != lib.MSDA_SUCCESS:
+        if lib.msda_execute(plan._c, tensors, ffi.cast("msda_stream", current_stream(on_gpu))) != lib.MSDA_SUCCESS:
             sys.exit(ffi.string(lib.msda_last_error()).decode())
         return output
 

@@ -4,28 +4,25 @@ import math
 import re
 import statistics
 
-ONLY_BY_TUNING = "only chosen by tuning"
 BAD_REGRET = 0.08
 
 
 def ranked(text):
-    """What msda_explain() says of the kernels that take a problem: [(id, predicted microseconds, whether only tuning
-    chooses it)], the chosen one first."""
-    found = re.findall(rf"^\d+  (\S+)  predicted (\S+) us(, {ONLY_BY_TUNING})?$", text, re.M)
-    return [(kernel, float(microseconds), bool(flag)) for kernel, microseconds, flag in found]
+    """What msda_explain() says of the kernels that take a problem: id to predicted microseconds, the chosen one first."""
+    found = re.findall(r"^\d+  (\S+)  predicted (\S+) us(?:, .*)?$", text, re.M)
+    return {kernel: float(microseconds) for kernel, microseconds in found}
 
 
 def judged(row):
-    """The row with regrets: the chosen kernel's time over the fastest one's, less 1, of all kernels and of those that
-    a plan may choose by prediction. row has work, chosen, times (medians by name; peers among them), predicted and
-    only_by_tuning (by kernel)."""
+    """The row with regrets beside the fastest kernel: the chosen kernel's time over that one's, less 1, of the plan that
+    is told where points land and of the one that is not. row has work, chosen, chosen_untold, times (medians by name;
+    peers among them) and predicted (by kernel)."""
     ours = {kernel: time for kernel, time in row["times"].items() if kernel in row["predicted"]}
     fastest = min(ours, key=ours.get)
-    best = min((kernel for kernel in ours if not row["only_by_tuning"][kernel]), key=ours.get)
     chosen = ours.get(row["chosen"], math.inf)
     peers = [time for name, time in row["times"].items() if name not in ours]
-    return row | {"fastest": fastest, "regret": chosen / ours[fastest] - 1, "best_by_prediction": best,
-                  "regret_by_prediction": chosen / ours[best] - 1,
+    return row | {"fastest": fastest, "regret": chosen / ours[fastest] - 1,
+                  "regret_untold": ours.get(row["chosen_untold"], math.inf) / ours[fastest] - 1,
                   "against_peers": min(peers, default=math.inf) / chosen}
 
 
@@ -40,17 +37,30 @@ def percentile(sorted_values, fraction):
     return sorted_values[min(len(sorted_values) - 1, int(fraction * len(sorted_values)))]
 
 
-def regret_line(regrets):
+def regret_cells(regrets):
     regrets = sorted(regrets)
-    return (f"median {statistics.median(regrets):.1%}, mean {statistics.fmean(regrets):.1%}, 90 % at most"
-            f" {percentile(regrets, 0.9):.1%}, worst {regrets[-1]:.1%}; above {BAD_REGRET:.0%}:"
-            f" {sum(r > BAD_REGRET for r in regrets)}")
+    return (f"{statistics.median(regrets):.1%} | {statistics.fmean(regrets):.1%} | {percentile(regrets, 0.9):.1%} |"
+            f" {regrets[-1]:.1%} | {sum(r > BAD_REGRET for r in regrets)}")
 
 
-def worst_lines(rows, regret, best, count=12):
-    for row in sorted(rows, key=lambda r: -r[regret])[:count]:
-        yield (f"  {row[regret]:6.1%}  {describe(row)}: {row['chosen']} {row['times'].get(row['chosen'], math.inf):.1f} us,"
-               f" {row[best]} {row['times'][row[best]]:.1f} us")
+def table_lines(rows):
+    """A table of Markdown: regret beside all kernels, told and not told where points land, of all rows and of groups."""
+    groups = {}
+    for row in rows:
+        kinds = (f"{row['math_mode']}", f"{row['value_dtype']}, {row['input_mode']}", f"points {row['work']['pattern']}")
+        for kind in kinds:
+            groups.setdefault(kind, []).append(row)
+    yield "| problems | | told | median | mean | 90th percentile | worst | above 8 % |"
+    yield "|---|---|---|---|---|---|---|---|"
+    for kind, of_kind in sorted(groups.items()):
+        for told, regret in (("yes", "regret"), ("no", "regret_untold")):
+            yield f"| {kind} | {len(of_kind)} | {told} | {regret_cells([row[regret] for row in of_kind])} |"
+
+
+def worst_lines(rows, count=12):
+    for row in sorted(rows, key=lambda r: -r["regret"])[:count]:
+        yield (f"  {row['regret']:6.1%}  {describe(row)}: {row['chosen']} {row['times'].get(row['chosen'], math.inf):.1f} us,"
+               f" {row['fastest']} {row['times'][row['fastest']]:.1f} us")
 
 
 def peer_lines(rows):
@@ -65,20 +75,11 @@ def peer_lines(rows):
 
 
 def report_lines(rows):
-    yield f"{len(rows)} problems; the chosen kernel's regret beside the fastest of"
-    yield f"  all kernels:                         {regret_line([row['regret'] for row in rows])}"
-    yield f"  those that a prediction may choose:  {regret_line([row['regret_by_prediction'] for row in rows])}"
-    groups = {}
-    for row in rows:
-        groups.setdefault((row["value_dtype"], row["input_mode"]), []).append(row["regret"])
-    for (dtype, mode), regrets in sorted(groups.items()):
-        yield f"  {dtype}, {mode}, {len(regrets)} problems, all kernels: {regret_line(regrets)}"
-    yield "Worst beside those that a prediction may choose:"
-    yield from worst_lines(rows, "regret_by_prediction", "best_by_prediction")
-    tuned = [row for row in rows if row["only_by_tuning"][row["fastest"]]]
-    if tuned:
-        yield f"On {len(tuned)} of them a kernel that only tuning chooses is the fastest of all; worst of these:"
-        yield from worst_lines(tuned, "regret", "fastest")
+    yield f"{len(rows)} problems; the chosen kernel's regret beside the fastest of all kernels, where the plan is told where"
+    yield "points land and where it is not"
+    yield from table_lines(rows)
+    yield "Worst of the told ones:"
+    yield from worst_lines(rows)
     yield from peer_lines(rows)
 
 
@@ -95,6 +96,5 @@ def csv_rows(rows):
                 "levels": " ".join(f"{h}x{x}" for h, x in w["levels"]), "points": " ".join(map(str, w["points"])),
                 "queries": w["queries"], "pattern": w["pattern"], "operation": "forward", "kernel_id": kernel,
                 "value_dtype": row["value_dtype"], "coord_dtype": "f32", "math_mode": row["math_mode"],
-                "input_mode": row["input_mode"], "only_by_tuning": int(row["only_by_tuning"][kernel]),
-                "predicted_us": predicted, "median_us": f"{row['times'][kernel]:.2f}", "q1_us": f"{least:.2f}",
-                "q3_us": f"{most:.2f}"}
+                "input_mode": row["input_mode"], "predicted_us": predicted,
+                "median_us": f"{row['times'][kernel]:.2f}", "q1_us": f"{least:.2f}", "q3_us": f"{most:.2f}"}

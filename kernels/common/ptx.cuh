@@ -73,7 +73,7 @@ __device__ __forceinline__ void wait_for_copies() {
 
 // ---- Data Movement and Conversion Instructions: cvt
 
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 890  // what the compiler of the host sees, too
 // Four F8_E4M3 as two pairs of float16, exactly.
 __device__ __forceinline__ void convert_f8(std::uint32_t word, std::uint32_t& lower,
                                            std::uint32_t& upper) {

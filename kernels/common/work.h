@@ -1,6 +1,7 @@
 // How much there is to do, for predictions of time.
 #pragma once
 
+#include "core/counts.h"
 #include "core/problem.h"
 
 namespace msda {
@@ -11,5 +12,8 @@ double rows_of(Problem const& problem);
 double points_of(Problem const& problem);
 // Bytes that a forward cannot do without: every tensor once.
 double forward_bytes(Problem const& problem);
+// A forward's bytes of inputs, output and values; of a level's values no more pixels than its
+// points have corners.
+Counts counts_of_tensors(Problem const& problem);
 
 }  // namespace msda

@@ -4,7 +4,6 @@
 #include "core/dtype.h"
 #include "core/problem.h"
 #include "kernels/persistent/layout.h"
-#include "kernels/persistent/persistent.h"
 
 #include <algorithm>
 
@@ -16,7 +15,6 @@ struct Entry {
   Channels channels;
   Points points;
   Spread spread;
-  Kernels (*load)(KernelOptions);
 };
 
 inline std::int64_t item_bytes(Problem const& problem) {

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 
 namespace msda::persistent {
 
@@ -36,13 +35,6 @@ std::int64_t rounds_of(Problem const& problem, QueryOrder const& order, std::int
   return std::clamp<std::int64_t>(jobs / std::max<std::int64_t>(least, 1), 1,
                                   static_cast<std::int64_t>(most));
 }
-
-// Where levels are cached, each block has a grid range every round, and in it a tile of each group,
-// for which it copies the group's levels. So a round reads no more values than L2 holds beside what
-// streams through it.
-constexpr double kCachedRoundBytes = 28e6;
-constexpr std::int64_t kCopyingIndices = 12;  // jobs that could be done while levels are copied
-constexpr double kMinBusy = 0.95;             // blocks, for ranges that each are of one group
 
 }  // namespace
 
@@ -96,23 +88,13 @@ void cache_levels_in(ScheduleParams& schedule, Entry const& entry, Problem const
     schedule.places[l].origin = u32(cached.begin[l] / kVecBytes);
     schedule.row_stride[l] = u32(problem.levels[l].row_tokens * pixel_bytes / kVecBytes);
   }
-  auto const rounds = static_cast<std::int64_t>(
-      std::clamp<double>(std::round(value_bytes(problem) / kCachedRoundBytes), 1, kMaxRounds));
   std::int64_t const jobs = schedule.group_jobs.divisor;
   std::int64_t const groups = std::max<std::int64_t>(schedule.groups.divisor * problem.batch,
                                                      1);  // none is launched where B is 0
-  std::int64_t const ranges = schedule.blocks * rounds;
-  std::int64_t const of_group = std::min(ranges / groups, jobs);
-  std::int64_t group_indices = jobs + std::min(kCopyingIndices, jobs / 8);
-  std::int64_t grid_range = (group_indices * groups + ranges - 1) / ranges;
-  // Blocks that copy twice are late, so a few had better have nothing.
-  if (static_cast<double>(of_group * groups) >= kMinBusy * static_cast<double>(ranges)) {
-    grid_range = (jobs + of_group - 1) / of_group;
-    group_indices = grid_range * of_group;
-  }
-  schedule.group_indices = divider(u32(group_indices));
-  schedule.index_count = u32(group_indices * groups);
-  schedule.grid_range = u32(grid_range);
+  GridRanges const ranges = grid_ranges_of(jobs, groups, schedule.blocks, value_bytes(problem));
+  schedule.group_indices = divider(u32(ranges.group_indices));
+  schedule.index_count = u32(ranges.group_indices * groups);
+  schedule.grid_range = u32(ranges.grid_range);
 }
 
 }  // namespace msda::persistent

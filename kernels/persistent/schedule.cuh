@@ -77,7 +77,7 @@ class JobQueue {
   __device__ static Row row_of(Lane<Config> const& lane, Job const& job) {
     unsigned const slot = lane.slot();
     std::uint32_t const wanted = job.first + slot / (Config::kHeads * Config::kSpread);
-    // Behind the last query it is done again, with the same result.
+    // Behind the last query it is summed again, and not stored.
     std::uint32_t const visit = min(wanted, lane.schedule.visits - 1);
     std::uint32_t const m = job.group * Config::kHeads + slot % Config::kHeads;
     std::uint32_t const q =

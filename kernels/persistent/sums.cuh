@@ -100,8 +100,9 @@ class RowSums {
     });
   }
 
+  // By all lanes of the warp.
   __device__ void store(Lane<Config> const& lane, Row const& row) const {
-    if (lane.sub != 0) return;
+    if (repeats_last_query(lane, row) || lane.sub != 0) return;
     Params const& p = lane.p;
 #pragma unroll
     for (int n = 0; n < Config::kVecs; ++n) {
@@ -120,6 +121,15 @@ class RowSums {
   }
 
  private:
+  // Slots behind the last query have the row of the slots before, which store it.
+  __device__ __forceinline__ static bool repeats_last_query(Lane<Config> const& lane,
+                                                            Row const& row) {
+    if constexpr (Config::kQueries == 1) return false;
+    constexpr unsigned kLanesOfQuery = 32 / Config::kQueries;
+    std::uint32_t const before = __shfl_up_sync(0xffffffffu, row.row, kLanesOfQuery);
+    return lane.index >= kLanesOfQuery && before == row.row;
+  }
+
   template <class Fn>
   __device__ __forceinline__ void for_channels(Fn fn) {
 #pragma unroll

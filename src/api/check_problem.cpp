@@ -58,12 +58,15 @@ void read_scalars(msda_problem const& in, Problem& out) {
   check_one_of("math_mode", in.math_mode, {MSDA_MATH_ACCURATE, MSDA_MATH_FAST});
   check_one_of("determinism", in.determinism, {MSDA_DETERMINISTIC, MSDA_NOT_GUARANTEED});
   check_one_of("value_border", in.value_border, {0, 1});
+  check_one_of("point_locality", in.point_locality,
+               {MSDA_POINTS_UNKNOWN, MSDA_POINTS_LOCAL, MSDA_POINTS_SCATTERED});
   if (in.input_mode == MSDA_INPUT_FUSED) {
     check_one_of("reference_dim", in.reference_dim, {2, 4});
   } else if (in.reference_dim != 0) {
     invalid("problem.reference_dim is {}: must be 0 when input_mode is MSDA_INPUT_SAMPLED",
             in.reference_dim);
   }
+  if (in.flags != 0) invalid("problem.flags is {}: must be 0", in.flags);
   out.batch = in.batch;
   out.query_count = in.query_count;
   out.head_count = in.head_count;
@@ -74,6 +77,7 @@ void read_scalars(msda_problem const& in, Problem& out) {
   out.determinism = in.determinism;
   out.value_border = in.value_border;
   out.reference_dim = in.reference_dim;
+  out.point_locality = in.point_locality;
 }
 
 void read_dtypes(msda_problem const& in, Problem& out) {

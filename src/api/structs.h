@@ -3,6 +3,8 @@
 
 #include "core/status.h"
 
+#include <msda.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
@@ -13,11 +15,16 @@ namespace msda::api {
 // No version of any struct will be larger; a larger struct_size is an uninitialised one.
 inline constexpr std::size_t kLargestStruct = 4096;
 
+// The size that a struct had first, which is the least that a client may have: the fields behind it
+// are zero then.
+template <typename T>
+inline constexpr std::size_t kFirstSize = sizeof(T);
+template <>
+inline constexpr std::size_t kFirstSize<msda_problem> = offsetof(msda_problem, point_locality);
+
 template <typename T>
 void check_struct_size(std::size_t struct_size, std::string_view name) {
-  // Every struct still has the size it had in 0.1. When one grows, its first size becomes the
-  // minimum here.
-  if (struct_size >= sizeof(T) && struct_size <= kLargestStruct) return;
+  if (struct_size >= kFirstSize<T> && struct_size <= kLargestStruct) return;
   invalid("{}.struct_size is {}: must be sizeof({}), which is {} in this version", name,
           struct_size, name, sizeof(T));
 }
@@ -42,7 +49,9 @@ void check_struct(const T* caller, std::string_view name) {
 template <typename T>
 T read_struct(const T* caller, std::string_view name) {
   check_struct(caller, name);
-  return *caller;
+  T known{};
+  std::memcpy(&known, caller, std::min(caller->struct_size, sizeof(T)));
+  return known;
 }
 
 // The same where NULL stands for a zeroed struct.
@@ -54,6 +63,7 @@ T read_optional_struct(const T* caller, std::string_view name) {
 // Fills what this version knows and keeps the caller's struct_size.
 template <typename T>
 void write_struct(T* caller, T filled, std::string_view name) {
+  static_assert(kFirstSize<T> == sizeof(T), "all of the struct is written");
   check_struct(caller, name);
   filled.struct_size = caller->struct_size;
   *caller = filled;

@@ -4,6 +4,7 @@
 #include "core/join.h"
 #include "lab/array_files.h"
 #include "lab/input_error.h"
+#include "lab/text_values.h"
 
 #include <fmt/core.h>
 
@@ -35,6 +36,14 @@ std::string file_name(std::string_view tensor, bool usual) {
   return std::string(tensor);
 }
 
+msda_point_locality told_locality(Options const& options) {
+  if (options.point_locality == kOfPattern) {
+    bad_input("{} is pattern: only workloads have one; must be unknown, local or scattered",
+              options.label("point-locality"));
+  }
+  return parse_locality(options.point_locality);
+}
+
 // Arrays that a file may hold; others get a note, so that a misspelt optional one is seen.
 bool is_known(std::string_view name) {
   for (std::string_view const other :
@@ -60,6 +69,7 @@ class NpzCase {
     ProblemShape& spec = case_.spec;
     spec.operation = options_.backward ? MSDA_BACKWARD : MSDA_FORWARD;
     spec.math_mode = options_.fast_math ? MSDA_MATH_FAST : MSDA_MATH_ACCURATE;
+    spec.point_locality = told_locality(options_);
     read_levels();
     read_tensors();
     read_sizes();
@@ -226,6 +236,7 @@ class FolderCase {
     if (!fs::is_directory(folder_, error)) bad_input("{} is not a folder", folder_.string());
     spec.operation = options_.backward ? MSDA_BACKWARD : MSDA_FORWARD;
     spec.math_mode = options_.fast_math ? MSDA_MATH_FAST : MSDA_MATH_ACCURATE;
+    spec.point_locality = told_locality(options_);
     spec.batch = require("batch", options_.batch);
     spec.query_count = require("queries", options_.queries);
     spec.head_count = options_.heads.value_or(kHeads);

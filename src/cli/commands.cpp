@@ -5,8 +5,8 @@
 namespace msda::cli {
 
 std::span<const Command> commands() {
-  static const std::array<Command, 5> kCommands = {kInfoCommand, kRunCommand, kExplainCommand,
-                                                   kBenchCommand, kTuneCommand};
+  static const std::array<Command, 6> kCommands = {kInfoCommand,     kRunCommand,   kExplainCommand,
+                                                   kRooflineCommand, kBenchCommand, kTuneCommand};
   return kCommands;
 }
 

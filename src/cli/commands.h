@@ -12,6 +12,7 @@ extern const Command kRunCommand;
 extern const Command kExplainCommand;
 extern const Command kBenchCommand;
 extern const Command kTuneCommand;
+extern const Command kRooflineCommand;
 
 std::span<const Command> commands();
 

@@ -85,6 +85,14 @@ std::string parse_pattern(std::string const& text) {
   return text;
 }
 
+std::string parse_told_locality(std::string const& text) {
+  constexpr std::string_view kWords[] = {"unknown", "local", "scattered", kOfPattern};
+  if (std::ranges::find(kWords, text) == std::end(kWords)) {
+    bad_input("must be unknown, local, scattered or pattern");
+  }
+  return text;
+}
+
 bool parse_math(std::string const& text) {
   if (text != "accurate" && text != "fast") bad_input("must be accurate or fast");
   return text == "fast";
@@ -102,13 +110,20 @@ std::int32_t parse_device(std::string const& text) {
   return whole32(0, kAnyInt32)(text);
 }
 
+std::string parse_gpu(std::string const& text) {
+  if (text != "h200") bad_input("must be h200");
+  return text;
+}
+
 std::int32_t parse_fused(std::string const& text) {
   if (text != "2" && text != "4") bad_input("must be 2 (points) or 4 (boxes)");
   return static_cast<std::int32_t>(text[0] - '0');
 }
 
-constexpr unsigned kProblem = kRun | kExplain | kBench | kTune;
-constexpr unsigned kWorkloads = kBench | kTune;  // those that make their own data
+constexpr unsigned kProblem = kRun | kExplain | kRoofline | kBench | kTune;
+constexpr unsigned kExecuted =
+    kRun | kExplain | kBench | kTune;                        // forward or backward, on a device
+constexpr unsigned kWorkloads = kRoofline | kBench | kTune;  // those that make their own data
 constexpr const char* kOutputGroup = "Output";
 
 std::vector<OptionRow> input_rows() {
@@ -118,8 +133,8 @@ std::vector<OptionRow> input_rows() {
        "level_start_index.bin (int64), sampling_locations.bin,\n"
        "attention_weights.bin, and grad_output.bin for --backward",
        &Options::dir, as_it_is},
-      {"npz", kRun | kExplain, "FILE", "NumPy archive, the same as naming it without a flag",
-       &Options::npz, as_it_is},
+      {"npz", kRun | kExplain | kRoofline, "FILE",
+       "NumPy archive, the same as naming it without a flag", &Options::npz, as_it_is},
       {"workload,workloads", kExplain | kWorkloads, "NAME,..",
        "workloads of the list, or main, or all; see `msda bench --list`", &Options::workloads,
        parse_names},
@@ -166,7 +181,7 @@ std::vector<OptionRow> type_rows() {
       {"output-dtype", kProblem, "TYPE",
        "of output and grad_output; default that of value (f8_e4m3: f32)", &Options::output_dtype,
        parse_wide_type},
-      {"grad-value-dtype", kProblem, "TYPE", "of grad_value; default that of value (f8_e4m3: f32)",
+      {"grad-value-dtype", kExecuted, "TYPE", "of grad_value; default that of value (f8_e4m3: f32)",
        &Options::grad_value_dtype, parse_wide_type},
       {"stored-value-dtype", kRun, "TYPE",
        "what a file that does not say its type holds (.bin, uint16, uint8);\n"
@@ -183,26 +198,42 @@ std::vector<OptionRow> type_rows() {
 
 std::vector<OptionRow> compute_rows() {
   return {
-      {"backward", kProblem, nullptr, "gradients of the inputs, from grad_output",
+      {"backward", kExecuted, nullptr, "gradients of the inputs, from grad_output",
        &Options::backward, parse_bool},
       {"gradients", kRun, "NAME,..",
        "compute only these, such as grad_value,grad_weight; default all", &Options::gradients,
        parse_names},
       {"math", kProblem, "MODE", "accurate, or fast: kernels may sum in 16 bits; default accurate",
        &Options::fast_math, parse_math},
+      {"point-locality", kProblem, "WORD",
+       "where points land, which the choice of a kernel takes into account:\n"
+       "local, scattered, unknown (the default), or for a workload pattern:\n"
+       "as its points do",
+       &Options::point_locality, parse_told_locality},
       {"kernel", kRun, "ID",
        "use this kernel, see `msda info --kernels`; default the fastest\npredicted",
        &Options::kernel, as_it_is},
-      {"kernels", kBench, "ID,..", "measure these, or all that take the problem; default best",
-       &Options::kernels, parse_names},
+      {"kernels", kBench | kRoofline, "ID,..",
+       "these kernels, or all that take the problem; default best", &Options::kernels, parse_names},
       {"wisdom", kRun | kBench, "FILE",
        "take the kernel that `msda tune` found the fastest and wrote there, if\n"
        "it has the problem and nothing else names a kernel",
        &Options::wisdom, as_it_is},
-      {"threads", kProblem, "N", "threads on the CPU; default 0, all", &Options::threads,
+      {"threads", kExecuted, "N", "threads on the CPU; default 0, all", &Options::threads,
        whole32(0, kAnyInt32)},
-      {"device", kProblem, "NAME", "cpu, or the number of a GPU; default cpu", &Options::device,
+      {"device", kExecuted, "NAME", "cpu, or the number of a GPU; default cpu", &Options::device,
        parse_device},
+      {"device", kRoofline, "N", "number of a GPU: its times are measured now", &Options::device,
+       whole32(0, kAnyInt32)},
+      {"gpu", kRoofline, "NAME",
+       "without --device: whose stored rates are taken; h200, the default", &Options::gpu,
+       parse_gpu},
+      {"rates", kRoofline, "FILE",
+       "rates of another GPU, JSON as --calibrate writes it; times of other\nGPUs are not stored",
+       &Options::rates, as_it_is},
+      {"calibrate", kRoofline, "FILE",
+       "measure the rates of --device N first, write them there and take them", &Options::calibrate,
+       as_it_is},
   };
 }
 
@@ -222,6 +253,14 @@ std::vector<OptionRow> measure_rows() {
        "memory written between runs, to empty the caches; 0: none. Default\n"
        "for bench twice the last-level cache but 64 to 256, for tune 0",
        &Options::flush_mib, flush_size},
+      {"times", kRoofline, "FILE",
+       "CSV of `msda bench` with the times; default those stored of an H200\nwhere the rates are "
+       "its",
+       &Options::times, as_it_is},
+      {"ncu", kRoofline, "FILE",
+       "CSV of `ncu --csv --page raw` of one kernel on one problem: its\n"
+       "counters beside what is counted",
+       &Options::ncu, as_it_is},
       {"check", kRun, nullptr,
        "compare with the float64 reference; exit code 1 if an element is\n"
        "further from it than the documented bound",
@@ -249,10 +288,10 @@ std::vector<OptionRow> output_rows() {
        &Options::list_kernels, parse_bool},
       {"json", kInfo, nullptr, "print JSON", &Options::json_to_stdout, parse_bool},
       {"json", kWorkloads, "FILE", "write the results as JSON", &Options::json, as_it_is},
-      {"csv", kWorkloads, "FILE",
+      {"csv", kBench | kTune, "FILE",
        "write the results as CSV; those of bench in the baselines' format", &Options::csv,
        as_it_is},
-      {"plot", kBench, "FILE.svg", "draw the times", &Options::plot, as_it_is},
+      {"plot", kBench | kRoofline, "FILE.svg", "draw the times", &Options::plot, as_it_is},
   };
 }
 

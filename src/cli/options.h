@@ -14,7 +14,17 @@
 
 namespace msda::cli {
 
-enum CommandBit : unsigned { kInfo = 1, kRun = 2, kExplain = 4, kBench = 8, kTune = 16 };
+// --point-locality: as the points of the workload land.
+inline constexpr std::string_view kOfPattern = "pattern";
+
+enum CommandBit : unsigned {
+  kInfo = 1,
+  kRun = 2,
+  kExplain = 4,
+  kBench = 8,
+  kTune = 16,
+  kRoofline = 32
+};
 
 struct Options {
   std::optional<std::string> input;  // the word that is no flag: an .npz or a folder
@@ -29,6 +39,7 @@ struct Options {
   std::optional<std::vector<std::int32_t>> points;  // one number, or one a level
   std::optional<std::int32_t> value_border;
   std::optional<std::int32_t> fused;
+  std::string point_locality = "unknown";  // or another of locality_name(), or kOfPattern
 
   std::optional<msda_dtype> dtype;
   std::optional<msda_dtype> value_dtype;
@@ -65,6 +76,12 @@ struct Options {
   std::int64_t seed = 20260;
   bool list = false;
   std::optional<std::string> save_inputs;
+
+  std::optional<std::string> gpu;
+  std::optional<std::string> rates;
+  std::optional<std::string> calibrate;
+  std::optional<std::string> times;
+  std::optional<std::string> ncu;
 
   bool list_kernels = false;
   bool json_to_stdout = false;

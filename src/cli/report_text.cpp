@@ -1,6 +1,7 @@
 #include "cli/report_text.h"
 
 #include "core/join.h"
+#include "lab/text_values.h"
 
 #include <fmt/core.h>
 
@@ -57,6 +58,9 @@ std::string types_text(ProblemShape const& spec) {
                                  type_name(spec.weight_dtype), type_name(spec.output_dtype));
   if (spec.backward()) text += fmt::format("  grad_value {}", type_name(spec.grad_value_dtype));
   if (spec.math_mode == MSDA_MATH_FAST) text += "  fast math";
+  if (spec.point_locality != MSDA_POINTS_UNKNOWN) {
+    text += fmt::format("  points {}", locality_name(spec.point_locality));
+  }
   return text;
 }
 

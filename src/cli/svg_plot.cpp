@@ -11,9 +11,10 @@
 namespace msda::cli {
 namespace {
 
-constexpr double kPlotWidth = 900;
-constexpr double kPlotLeft = 170;
-constexpr double kPlotRight = 800;  // labels of the longest bars need the rest
+constexpr double kLeastLeft = 170;    // of the axis: names of groups are left of it
+constexpr double kGroupLetter = 6.8;  // the width of a letter of theirs
+constexpr double kAxisLength = 630;
+constexpr double kRight = 100;  // of the axis: labels of the longest bars need it
 constexpr double kBarHeight = 16;
 constexpr double kBarGap = 4;
 constexpr double kGroupGap = 14;
@@ -38,6 +39,7 @@ std::string escaped(std::string_view text) {
 }
 
 struct Axis {
+  double left = kLeastLeft;
   bool logarithmic = false;
   double low = 0;
   double high = 1;
@@ -46,8 +48,10 @@ struct Axis {
   double position(double value) const {
     double const share = logarithmic ? std::log(std::max(value, low) / low) / std::log(high / low)
                                      : (value - low) / (high - low);
-    return kPlotLeft + share * (kPlotRight - kPlotLeft);
+    return left + share * kAxisLength;
   }
+  double right() const { return left + kAxisLength; }
+  double plot_width() const { return right() + kRight; }
 };
 
 Axis make_axis(std::vector<PlotBar> const& bars) {
@@ -58,6 +62,9 @@ Axis make_axis(std::vector<PlotBar> const& bars) {
     most = std::max(most, bar.high);
   }
   Axis axis;
+  for (PlotBar const& bar : bars) {
+    axis.left = std::max(axis.left, 24 + kGroupLetter * static_cast<double>(bar.group.size()));
+  }
   axis.logarithmic = least > 0 && most / least > kLogarithmicRatio;
   if (axis.logarithmic) {
     axis.low = std::pow(10, std::floor(std::log10(least) - 0.1));
@@ -103,12 +110,12 @@ class Drawing {
     append(R"(<line x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}" stroke="{}"/>)", x1, y1, x2, y2,
            colour);
   }
-  std::string finish(double height) const {
+  std::string finish(double width, double height) const {
     return fmt::format(
         R"(<svg xmlns="http://www.w3.org/2000/svg" width="{0:.0f}" height="{1:.0f}" )"
         R"(viewBox="0 0 {0:.0f} {1:.0f}" font-family="sans-serif" fill="#222">)"
         "\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n{2}</svg>\n",
-        kPlotWidth, height, body_);
+        width, height, body_);
   }
 
  private:
@@ -120,12 +127,13 @@ class Drawing {
   std::string body_;
 };
 
-double draw_legend(Drawing& drawing, std::vector<std::string> const& series, double y) {
-  double x = kPlotLeft;
+double draw_legend(Drawing& drawing, std::vector<std::string> const& series, Axis const& axis,
+                   double y) {
+  double x = axis.left;
   for (std::size_t i = 0; i < series.size(); ++i) {
     double const width = 40 + 7.0 * static_cast<double>(series[i].size());
-    if (x > kPlotLeft && x + width > kPlotWidth) {
-      x = kPlotLeft;
+    if (x > axis.left && x + width > axis.plot_width()) {
+      x = axis.left;
       y += 20;
     }
     drawing.rectangle(x, y - 10, 12, 12, kColours[i % kColours.size()]);
@@ -142,14 +150,14 @@ double draw_bars(Drawing& drawing, std::vector<PlotBar> const& bars,
     PlotBar const& bar = bars[i];
     if (i == 0 || bar.group != bars[i - 1].group) {
       y += kGroupGap;
-      drawing.text(kPlotLeft - 8, y + kBarHeight - 4, "end", bar.group);
+      drawing.text(axis.left - 8, y + kBarHeight - 4, "end", bar.group);
     }
     auto const colour = static_cast<std::size_t>(
         std::find(series.begin(), series.end(), bar.series) - series.begin());
     double const middle = y + kBarHeight / 2;
     double const low = axis.position(bar.low);
     double const high = axis.position(bar.high);
-    drawing.rectangle(kPlotLeft, y, axis.position(bar.middle) - kPlotLeft, kBarHeight,
+    drawing.rectangle(axis.left, y, axis.position(bar.middle) - axis.left, kBarHeight,
                       kColours[colour % kColours.size()]);
     drawing.line(low, middle, high, middle, "#222");
     for (double const end : {low, high}) drawing.line(end, y + 4, end, y + kBarHeight - 4, "#222");
@@ -165,10 +173,10 @@ std::string svg_bars(std::string const& title, std::string const& axis_title,
                      std::vector<PlotBar> const& bars) {
   Drawing drawing;
   drawing.text(16, 26, "start", title, 16, "bold");
-  if (bars.empty()) return drawing.finish(60);
+  if (bars.empty()) return drawing.finish(Axis().plot_width(), 60);
   auto const series = series_of(bars);
   Axis const axis = make_axis(bars);
-  double const top = draw_legend(drawing, series, 52);
+  double const top = draw_legend(drawing, series, axis, 52);
   double const groups_height = [&bars] {
     double height = 0;
     for (std::size_t i = 0; i < bars.size(); ++i) {
@@ -184,10 +192,10 @@ std::string svg_bars(std::string const& title, std::string const& axis_title,
     drawing.text(x, bottom + 16, "middle", fmt::format("{:g}", tick), 11);
   }
   draw_bars(drawing, bars, series, axis, top);
-  drawing.line(kPlotLeft, top, kPlotLeft, bottom, "#222");
-  drawing.text((kPlotLeft + kPlotRight) / 2, bottom + 36, "middle",
+  drawing.line(axis.left, top, axis.left, bottom, "#222");
+  drawing.text((axis.left + axis.right()) / 2, bottom + 36, "middle",
                axis_title + (axis.logarithmic ? " (logarithmic)" : ""));
-  return drawing.finish(bottom + 52);
+  return drawing.finish(axis.plot_width(), bottom + 52);
 }
 
 }  // namespace msda::cli

@@ -102,6 +102,9 @@ ProblemShape workload_spec(Workload const& workload, Options const& options) {
   spec.output_dtype = options.output_dtype.value_or(MSDA_DTYPE_NONE);
   spec.grad_value_dtype = options.grad_value_dtype.value_or(MSDA_DTYPE_NONE);
   spec.resolve_dtypes();
+  spec.point_locality = options.point_locality == kOfPattern
+                            ? (workload.local ? MSDA_POINTS_LOCAL : MSDA_POINTS_SCATTERED)
+                            : parse_locality(options.point_locality);
   // The hint of where queries lie: the pixels of the levels, or rows of the grid and what is left.
   if (workload.has_query_per_pixel()) {
     spec.query_hw = spec.level_hw();

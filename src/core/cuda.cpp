@@ -169,7 +169,11 @@ void* allocate(std::size_t bytes) {
 void deallocate(void* pointer) noexcept { static_cast<void>(cudaFree(pointer)); }
 
 void copy_to_device(void* to, const void* from, std::size_t bytes) {
-  check(cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice), "copying a plan's data to the device");
+  constexpr const char* kWhat = "copying a plan's data to the device";
+  check(cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice), kWhat);
+  // Of memory that is not pinned, cudaMemcpy() may return when the bytes have been read. Kernels on
+  // streams that do not wait for the default one could begin before they have arrived.
+  check(cudaStreamSynchronize(nullptr), kWhat);
 }
 
 void forget_error() noexcept { static_cast<void>(cudaGetLastError()); }

@@ -4,6 +4,7 @@
 
 #include "core/arena.h"
 #include "core/call.h"
+#include "core/counts.h"
 #include "core/device.h"
 #include "core/problem.h"
 
@@ -12,6 +13,7 @@
 #include <cstdint>
 #include <memory>
 #include <memory_resource>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -49,9 +51,10 @@ struct Variant {
   msda_dtype value_dtype;   // MSDA_DTYPE_NONE: any
   std::int32_t sm_min = 0;  // 0: CPU
   std::int32_t sm_max = 0;  // 0: open
-  // No plan takes it for its predicted time, only for a measured one or by its id: it is faster on
-  // some tensors and slower on others of the same problem.
-  bool only_by_tuning = false;
+  // A plan takes it for its predicted time only where the problem says that points are scattered;
+  // else for a measured time or by its id. It is faster on some tensors and slower on others of the
+  // same shapes.
+  bool for_scattered_points = false;
   // Its bits differ from run to run: it takes no problem that asks for MSDA_DETERMINISTIC.
   bool not_deterministic = false;
 
@@ -78,7 +81,10 @@ class VariantTable {
   }
   constexpr std::span<const Variant> variants() const { return variants_; }
   // Of one of variants().
-  Row const& operator[](Variant const& variant) const { return rows_[&variant - &variants_[0]]; }
+  Row const& operator[](Variant const& variant) const { return rows_[index_of(variant)]; }
+  std::size_t index_of(Variant const& variant) const {
+    return static_cast<std::size_t>(&variant - &variants_[0]);
+  }
 
  private:
   std::array<Variant, kCount> variants_{};
@@ -121,6 +127,18 @@ struct Launch {
   const Device& device;
   const Prepared* prepared;
   const Call& call;
+};
+
+// What is known of a family without its device code: enough to choose among its kernels, and to
+// count what they do, on a machine that cannot run them.
+struct FamilyModel {
+  const char* name;
+  std::span<const Variant> variants;
+  // As in Family.
+  Reason (*reject)(const Variant&, const Problem&, const Device&);
+  double (*cost)(const Variant&, const Problem&, const Device&);
+  // What one execution asks of the device that takes the problem; none where this was not counted.
+  std::optional<Counts> (*counts)(const Variant&, const Problem&, const Device&);
 };
 
 struct Family {

@@ -61,9 +61,11 @@ struct Problem {
   msda_dtype grad_value_dtype = MSDA_F32;  // resolved
   msda_math_mode math_mode = MSDA_MATH_ACCURATE;
   msda_determinism determinism = MSDA_DETERMINISTIC;
+  msda_point_locality point_locality = MSDA_POINTS_UNKNOWN;
 
   bool fused() const { return input_mode == MSDA_INPUT_FUSED; }
   bool backward() const { return operation == MSDA_BACKWARD; }
+  bool scattered() const { return point_locality == MSDA_POINTS_SCATTERED; }
 };
 
 }  // namespace msda

@@ -4,6 +4,7 @@
 #include "core/join.h"
 #include "lab/element_type.h"
 #include "lab/input_error.h"
+#include "lab/text_values.h"
 
 #include <fmt/core.h>
 
@@ -101,6 +102,9 @@ std::string ProblemShape::describe() const {
   text += strides_word("weight_strides", weight_strides);
   text += strides_word("output_strides", output_strides);
   if (!query_hw.empty()) text += fmt::format(" query_hw={}", pairs_text(query_hw));
+  if (point_locality != MSDA_POINTS_UNKNOWN) {
+    text += fmt::format(" point_locality={}", locality_name(point_locality));
+  }
   return text;
 }
 
@@ -134,6 +138,7 @@ ProblemView::ProblemView(ProblemShape const& shape)
   c.math_mode = shape.math_mode;
   c.determinism = shape.determinism;
   c.query_grid_count = static_cast<std::int32_t>(query_hw_.size() / 2);
+  c.point_locality = shape.point_locality;
 }
 
 }  // namespace msda::lab

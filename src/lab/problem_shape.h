@@ -45,6 +45,7 @@ struct ProblemShape {
   Strides3 weight_strides = {0, 0, 0};
   Strides3 output_strides = {0, 0, 0};
   std::vector<std::int32_t> query_hw;  // [grids][2], or empty
+  msda_point_locality point_locality = MSDA_POINTS_UNKNOWN;
 
   bool fused() const { return reference_dim != 0; }
   bool backward() const { return operation == MSDA_BACKWARD; }

@@ -133,6 +133,20 @@ std::vector<std::string> parse_names(std::string const& text) {
   return names;
 }
 
+const char* locality_name(msda_point_locality locality) {
+  return locality == MSDA_POINTS_LOCAL       ? "local"
+         : locality == MSDA_POINTS_SCATTERED ? "scattered"
+                                             : "unknown";
+}
+
+msda_point_locality parse_locality(std::string const& text) {
+  for (msda_point_locality const locality :
+       {MSDA_POINTS_UNKNOWN, MSDA_POINTS_LOCAL, MSDA_POINTS_SCATTERED}) {
+    if (text == locality_name(locality)) return locality;
+  }
+  bad_input("must be unknown, local or scattered");
+}
+
 std::string nearest(std::string_view word, std::vector<std::string> const& candidates) {
   std::string best;
   std::size_t best_distance = std::max<std::size_t>(2, word.size() / 3) + 1;

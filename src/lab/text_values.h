@@ -24,6 +24,8 @@ std::vector<std::int32_t> parse_levels(std::string const& text);
 // "4" or "3,6,3".
 std::vector<std::int32_t> parse_points(std::string const& text);
 std::vector<std::string> parse_names(std::string const& text);
+msda_point_locality parse_locality(std::string const& text);  // what locality_name() gives
+const char* locality_name(msda_point_locality locality);
 
 // The candidate most like `word`, or "" if none is.
 std::string nearest(std::string_view word, std::vector<std::string> const& candidates);

@@ -74,12 +74,13 @@ Ranked choose_kernel(KernelWish const& wish, Problem const& problem, Device cons
 std::vector<Ranked> accepting_kernels(Problem const& problem, Device const& device,
                                       std::size_t workspace_limit_bytes) {
   std::vector<Ranked> ranking = rank_kernels(problem, device, workspace_limit_bytes);
-  if (ranking.empty() || !ranking.front().may_be_chosen()) {
+  if (ranking.empty() || !ranking.front().may_be_chosen) {
     std::string reasons;
     for (Ranked const& entry : ranking) {
       reasons += fmt::format("; {} {}", entry.kernel.variant->id,
-                             entry.rejected == Reason::kNone ? "is only chosen by tuning"
-                                                             : reason_text(entry.rejected));
+                             entry.rejected == Reason::kNone
+                                 ? "is only chosen for scattered points or by tuning"
+                                 : reason_text(entry.rejected));
     }
     fail(MSDA_ERROR_UNSUPPORTED, "no kernel takes this problem{}", reasons);
   }

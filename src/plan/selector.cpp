@@ -7,6 +7,11 @@
 #include <iterator>
 
 namespace msda {
+namespace {
+
+constexpr std::string_view kOnlyChosenElsewhere = ", only chosen for scattered points or by tuning";
+
+}  // namespace
 
 Ranked judge(KernelRef kernel, Problem const& problem, Device const& device,
              std::size_t workspace_limit_bytes) {
@@ -25,6 +30,7 @@ Ranked judge(KernelRef kernel, Problem const& problem, Device const& device,
     return result;
   }
   result.predicted_us = family.cost(*kernel.variant, problem, device);
+  result.may_be_chosen = problem.scattered() || !kernel.variant->for_scattered_points;
   return result;
 }
 
@@ -52,7 +58,7 @@ std::string explain_text(std::vector<Ranked> const& ranking) {
     auto const out = std::back_inserter(text);
     if (entry.rejected == Reason::kNone) {
       fmt::format_to(out, "{}  {}  predicted {:.1f} us{}\n", ++rank, entry.kernel.variant->id,
-                     entry.predicted_us, entry.may_be_chosen() ? "" : ", only chosen by tuning");
+                     entry.predicted_us, entry.may_be_chosen ? "" : kOnlyChosenElsewhere);
     } else {
       fmt::format_to(out, "-  {}  rejected: {}\n", entry.kernel.variant->id,
                      reason_text(entry.rejected));

@@ -17,11 +17,7 @@ struct Ranked {
   Reason rejected = Reason::kNone;
   double predicted_us = 0;          // 0 where rejected
   std::size_t workspace_bytes = 0;  // 0 where rejected for another reason than the workspace
-
-  // Whether a plan may take it for its predicted time.
-  bool may_be_chosen() const {
-    return rejected == Reason::kNone && !kernel.variant->only_by_tuning;
-  }
+  bool may_be_chosen = false;       // whether a plan may take it for its predicted time
 };
 
 // What one kernel makes of a problem. workspace_limit_bytes 0: no limit.

@@ -49,6 +49,7 @@ StoredProblem stored_form(Problem const& p) {
   c.grad_value_dtype = p.grad_value_dtype;
   c.math_mode = p.math_mode;
   c.determinism = p.determinism;
+  c.point_locality = p.point_locality;
   return stored;
 }
 

@@ -53,6 +53,7 @@ void visit_fields(P& problem, Visit visit) {
   visit_one("grad_value_dtype", problem.grad_value_dtype);
   visit_one("math_mode", problem.math_mode);
   visit_one("determinism", problem.determinism);
+  visit_one("point_locality", problem.point_locality);
 }
 
 // "0.1.0": what is kept for later belongs to one version of the library.

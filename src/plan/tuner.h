@@ -31,10 +31,10 @@ struct Choice {
 };
 
 // predicted_us of the heuristic's choice, then of the others in ascending order, which may begin
-// below it: kernels that only tuning chooses. Chooses kernel 0 unless another was measured faster,
-// twice, by more than its runs vary. The last run is one of the chosen kernel, so that the results
-// it left are that kernel's. Runs kernel 0 at least once and starts nothing that it does not expect
-// to end within the budget.
+// below it: kernels that a plan without the hint leaves out. Chooses kernel 0 unless another was
+// measured faster, twice, by more than its runs vary. The last run is one of the chosen kernel, so
+// that the results it left are that kernel's. Runs kernel 0 at least once and starts nothing that
+// it does not expect to end within the budget.
 Choice choose_by_time(std::span<const double> predicted_us, double budget_ms, Trials& trials);
 
 // Whether the challenger's runs are faster than the others by more than noise.

@@ -18,7 +18,7 @@ namespace msda {
 namespace {
 
 constexpr std::string_view kTitle = "libmsda tuning records ";
-constexpr std::string_view kFormat = "1";
+constexpr std::string_view kFormat = "2";
 constexpr std::string_view kEmptyList = "none";
 constexpr std::size_t kLongestName = 255;  // of a device, a version or a kernel
 

@@ -39,7 +39,7 @@ def complete(documents, *words, cwd):
 @pytest.mark.parametrize(
     "words, expected",
     [
-        (["r"], ["run"]),
+        (["r"], ["roofline", "run"]),
         (["run", "--ba"], ["--backward", "--batch", "--batch-size"]),
         (["run", "--dtype", "bf"], ["bf16"]),
         (["run", "--dtype", "=", "f8"], ["f8_e4m3"]),

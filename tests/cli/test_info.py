@@ -8,7 +8,7 @@ import pytest
 
 from conftest import GOLDEN, ROOT, binary
 
-COMMANDS = ["info", "run", "explain", "bench", "tune"]
+COMMANDS = ["info", "run", "explain", "roofline", "bench", "tune"]
 
 
 def readelf(option):
@@ -114,6 +114,16 @@ def test_explain_changes_with_the_problem(msda_ok):
     assert re.search(r"^-  simd\.cpu\.f32@1  rejected: ", backward, re.MULTILINE)
     several = msda_ok("explain", "--workload", "dec,rtdetr", "--fused", 4)
     assert several.count("problem  forward fused(4)") == 2
+
+
+def test_explain_says_where_points_land(msda_ok):
+    for word, said in (("unknown", None), ("local", "local"), ("scattered", "scattered")):
+        types = msda_ok("explain", "--workload", "dec", "--point-locality", word).splitlines()[1]
+        assert types.endswith(f"  points {said}" if said else "output f32")
+    both = msda_ok("explain", "--workload", "enc-local,enc-uniform", "--point-locality", "pattern")
+    types = [line for line in both.splitlines() if line.startswith("types")]
+    assert [line.split()[-1] for line in types] == ["local", "scattered"]
+    assert " points " not in msda_ok("explain", "--workload", "enc-uniform").splitlines()[1]
 
 
 def test_general_help(msda_ok):

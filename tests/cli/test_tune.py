@@ -8,7 +8,7 @@ import pytest
 
 from conftest import on_a_terminal
 
-TITLE = "libmsda tuning records 1\n"
+TITLE = "libmsda tuning records 2\n"
 SMALL = ["--levels", "9x7,4x3", "--batch", 2, "--queries", 30, "--points", "3,5"]
 QUICK = ["--iterations", 3, "--warmup", 1, "--threads", 2]
 
@@ -140,9 +140,9 @@ def test_a_wrong_line_is_named_and_the_file_stays(msda, msda_ok, tmp_path):
             "must be a whole number from -9223372036854775808 to 9223372036854775807\n"
         )
         assert wisdom.read_text() == damaged
-    wisdom.write_text("libmsda tuning records 2\n")
+    wisdom.write_text("libmsda tuning records 3\n")
     result = msda("tune", *SMALL, "--wisdom", wisdom)
-    assert result.returncode == 2 and "this library reads format 1" in result.stderr
+    assert result.returncode == 2 and "this library reads format 2" in result.stderr
 
 
 def test_progress_bar_only_on_a_terminal(msda_ok):

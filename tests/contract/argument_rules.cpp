@@ -31,9 +31,10 @@ Rule one_of(std::initializer_list<std::int64_t> allowed) {
 }
 // Bytes behind the struct that this version knows are zero in these tests.
 template <typename T>
-Rule struct_size() {
-  return between(sizeof(T), kLargestStruct);
+Rule struct_size(std::size_t first_size = sizeof(T)) {
+  return between(static_cast<std::int64_t>(first_size), kLargestStruct);
 }
+constexpr std::size_t kFirstProblemSize = 216;  // of 0.1, before it grew
 
 bool aligned(std::int64_t address, std::int64_t to) { return address % to == 0; }
 // The highest addresses: no tensor of the test fits behind them.
@@ -82,7 +83,7 @@ Rules problem_rules() {
   Rule const size = between(0, kLargestSize);
   Rule const wide_dtype = one_of({MSDA_DTYPE_NONE, MSDA_F32, MSDA_F16, MSDA_BF16, MSDA_F64});
   return {
-      {"struct_size", struct_size<msda_problem>()},
+      {"struct_size", struct_size<msda_problem>(kFirstProblemSize)},
       {"level_hw", required_pointer(4)},
       {"point_counts", optional_pointer(4)},
       {"query_hw", null_only()},  // query_grid_count is 0
@@ -126,6 +127,8 @@ Rules problem_rules() {
       {"determinism", one_of({MSDA_DETERMINISTIC, MSDA_NOT_GUARANTEED})},
       {"query_grid_count",
        [](std::int64_t v) { return Verdict{right_if(v == 0).status, v > 0 ? "query_hw" : ""}; }},
+      {"point_locality", between(MSDA_POINTS_UNKNOWN, MSDA_POINTS_SCATTERED)},
+      {"flags", one_of({0})},
   };
 }
 

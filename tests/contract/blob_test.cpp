@@ -235,15 +235,16 @@ TEST_CASE("crafted blobs are refused") {
 TEST_CASE("problems inside a blob pass through the caller's checks") {
   TestHandle const handle;
   Parts const parts = parts_of(sample_blob(handle));
-  // The scalars are the last 27 numbers; these are some of them.
+  // The scalars are the last 28 numbers; these are some of them.
   struct Change {
     std::size_t from_end;
     const char* field;
     std::int64_t value;
   };
   for (Change const& change :
-       {Change{27, "value_strides", -1}, Change{15, "batch", -1}, Change{11, "value_border", 2},
-        Change{9, "operation", 2}, Change{7, "value_dtype", 77}, Change{1, "determinism", -7}}) {
+       {Change{28, "value_strides", -1}, Change{16, "batch", -1}, Change{12, "value_border", 2},
+        Change{10, "operation", 2}, Change{8, "value_dtype", 77}, Change{2, "determinism", -7},
+        Change{1, "point_locality", 3}}) {
     Parts bad = parts;
     bad.numbers[bad.numbers.size() - change.from_end] = static_cast<std::uint64_t>(change.value);
     Restored const result = deserialize(handle, blob_of(bad));

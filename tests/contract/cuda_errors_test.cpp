@@ -260,11 +260,12 @@ TEST_CASE("every CUDA call fails in turn, on the GPU" * needs_gpu()) {
       scene.check_right();
     }
   }
-  // Events and streams are the tuner's; with one device no other is made current.
+  // Events are the tuner's, and of streams all but the wait for copies; with one device no other is
+  // made current.
   Names expected;
   for (WatchedCall const& call : watched_calls()) {
     std::string const name = call.name;
-    bool const is_elsewhere = name.starts_with("cudaEvent") || name.starts_with("cudaStream");
+    bool const is_elsewhere = name.starts_with("cudaEvent") || name == "cudaStreamIsCapturing";
     if (call.can_fail && !is_elsewhere && name != "cudaSetDevice") expected.insert(name);
   }
   CHECK(failed == expected);
@@ -318,10 +319,12 @@ void fail_calls_of_tuning(TestProblem const& problem, cudaError_t error, Names& 
     failed.insert(outcome.failed);
     Failure const expected = failure_of("msda_plan_tune", outcome.failed, error);
     if (outcome.status == MSDA_SUCCESS) {
-      // Giving back, the device need not be made current.
+      // Giving back, the device need not be made current, and the wait before the first run only
+      // keeps earlier work out of the budget.
       bool const is_said = listener.text.find("is left out: ") != std::string::npos &&
                            listener.text.find(expected.words.back()) != std::string::npos;
-      CHECK((is_said || outcome.failed == "cudaGetDevice"));
+      CHECK((is_said || outcome.failed == "cudaGetDevice" ||
+             outcome.failed == "cudaStreamSynchronize"));
       CHECK(scene.call.finish() == "");
       CHECK(scene.buffers.check_written() == "");
     } else {

@@ -20,7 +20,7 @@ using namespace msda::test;
 
 namespace {
 
-constexpr const char* kTitle = "libmsda tuning records 1\n";
+constexpr const char* kTitle = "libmsda tuning records 2\n";
 
 TestProblem sample(std::string const& name, msda_operation operation = MSDA_FORWARD) {
   ProblemShape shape = corpus_case(name).shape;
@@ -279,6 +279,7 @@ TEST_CASE("a record is of its problem device threads and limits") {
   CHECK(changed([](ProblemShape& s) { s.head_count += 1; }) == heuristic);
   CHECK(changed([](ProblemShape& s) { s.levels[0].points += 1; }) == heuristic);
   CHECK(changed([](ProblemShape& s) { s.query_hw.clear(); }) == heuristic);
+  CHECK(changed([](ProblemShape& s) { s.point_locality = MSDA_POINTS_LOCAL; }) == heuristic);
   CHECK(changed([](ProblemShape& s) { s.math_mode = MSDA_MATH_FAST; }) == heuristic);
   CHECK(changed([](ProblemShape& s) { s.coord_dtype = MSDA_F16; }) == heuristic);
   CHECK(changed([](ProblemShape& s) { s.determinism = MSDA_NOT_GUARANTEED; }) == heuristic);
@@ -360,9 +361,9 @@ std::vector<WrongText> wrong_texts(std::string const& good) {
   std::string const longest(300, 'k');
   return {
       {"", "text_size is 0"},
-      {"\n", "line 1: is '': must be 'libmsda tuning records 1'"},
+      {"\n", "line 1: is '': must be 'libmsda tuning records 2'"},
       {"something else\n", "line 1: is 'something else'"},
-      {"libmsda tuning records 1", "line 1: is cut off after 'sda tuning records 1'"},
+      {"libmsda tuning records 2", "line 1: is cut off after 'sda tuning records 2'"},
       {good + "\n", "line 3: has '' where 'version=' must be"},
       {good + "#\n", "line 3: has '#' where 'version='"},
       {good + line, "line 3: is about the same problem as line 2"},
@@ -396,6 +397,8 @@ std::vector<WrongText> wrong_texts(std::string const& good) {
       {with_word(good, "query_hw", "12,14"), "problem.query_hw has 168 pixels in all"},
       {with_word(good, "query_hw", "1"), "query_hw 1: must be"},
       {with_word(good, "value_dtype", "77"), "problem.value_dtype is 77"},
+      {with_word(good, "point_locality", "3"),
+       "problem.point_locality is 3: must be one of 0, 1, 2"},
       {with_word(good, "operation", "4294967296"), "operation has '4294967296'"},
       {with_word(good, "query_count", "4611686018427387904"), "line 2: problem"},
       {with_word(good, "threads", "0"), "threads has '0': must be a whole number from 1 to"},
@@ -437,9 +440,9 @@ TEST_CASE("a wrong line is named with what is wrong and nothing is added") {
   Answer const half = import_records(handle, kTitle + another + with_word(line, "batch", "x"));
   CHECK(half.message.find("line 3: batch has 'x'") != std::string::npos);
   CHECK(export_records(handle) == good);
-  Answer const newer = import_records(handle, "libmsda tuning records 2\nwhatever it has\n");
+  Answer const newer = import_records(handle, "libmsda tuning records 3\nwhatever it has\n");
   CHECK(newer.status == MSDA_ERROR_STALE_PLAN);
-  CHECK(newer.message.find("this library reads format 1") != std::string::npos);
+  CHECK(newer.message.find("this library reads format 2") != std::string::npos);
 }
 
 TEST_CASE("no damage to a text does harm") {

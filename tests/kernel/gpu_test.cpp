@@ -16,6 +16,9 @@
 
 #if MSDA_HAS_CUDA
 #include <cuda_runtime_api.h>
+#if MSDA_TEST_SIMULATED
+#include "cuda/sim_control.h"
+#endif
 
 #include <algorithm>
 #include <chrono>
@@ -282,6 +285,9 @@ void break_device(TestHandle const& handle, GpuCall const& good) {
     buffers.emplace_back(std::size_t{4} << 20, nullptr);
     tensors.value = buffers.back().data();
   }
+#if MSDA_TEST_SIMULATED  // where such a read ends the process
+  simt::cuda::inject_kernel_failure("", 1, cudaErrorIllegalAddress);
+#endif
   REQUIRE(msda_execute(plan.plan.get(), &tensors, nullptr) == MSDA_SUCCESS);
   REQUIRE(cudaDeviceSynchronize() != cudaSuccess);
 }

@@ -164,11 +164,11 @@ TEST_CASE("ptx: an mbarrier expects bytes in portions" * needs_gpu()) {
 TEST_CASE("ptx: tiles of tensors of 2 to 5 dimensions are loaded, with zeros outside" *
           needs_gpu()) {
   check_tile<2>({40, 9}, {8, 4}, {4, 2});
-  check_tile<2>({40, 9}, {8, 4}, {-3, 7});
+  check_tile<2>({40, 9}, {8, 4}, {-4, 7});
   check_tile<2>({40, 9}, {8, 4}, {36, -2});
-  check_tile<3>({12, 7, 5}, {4, 3, 2}, {10, -1, 4});
-  check_tile<4>({8, 5, 4, 3}, {4, 2, 2, 2}, {6, 4, -1, 2});
-  check_tile<5>({8, 3, 4, 3, 2}, {4, 2, 2, 2, 2}, {-2, 2, 3, 2, 1});
+  check_tile<3>({12, 7, 5}, {8, 3, 2}, {8, -1, 4});
+  check_tile<4>({8, 5, 4, 3}, {8, 2, 2, 2}, {4, 4, -1, 2});
+  check_tile<5>({8, 3, 4, 3, 2}, {8, 2, 2, 2, 2}, {-4, 2, 3, 2, 1});
 }
 
 TEST_CASE("ptx: a tile is stored, but not outside its tensor" * needs_gpu()) {

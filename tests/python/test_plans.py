@@ -1,5 +1,6 @@
 """Handle and Plan: what they say, what they keep alive, and plans as bytes."""
 
+import dataclasses
 import gc
 import os
 import time
@@ -54,6 +55,24 @@ def test_problem_describes_its_tensors(problem):
     assert fused.token_count == 48 and fused.dtype("grad_reference") == np.float64
     assert fused.outputs == ("grad_value", "grad_reference", "grad_offset", "grad_logit")
     assert fused.shape("reference") == (2, 7, 1, 4)
+
+
+def test_point_locality_is_a_hint(problem, tensors):
+    expected = msda.Plan(problem).execute(**tensors)["output"]
+    for locality in ("unknown", "local", "scattered"):
+        told = dataclasses.replace(problem, point_locality=locality)
+        c_problem, _keep = told.to_c()
+        assert c_problem.point_locality == ("unknown", "local", "scattered").index(locality)
+        assert (told == problem) == (locality == "unknown")
+        plan = msda.Plan(told)
+        assert np.array_equal(plan.execute(**tensors)["output"], expected)
+        again = msda.Plan.deserialize(plan.serialize(), told)
+        assert again.info == plan.info
+    with pytest.raises(
+        msda.InvalidArgumentError,
+        match="point_locality is 'near': must be one of unknown, local, scattered",
+    ):
+        dataclasses.replace(problem, point_locality="near")
 
 
 def test_execute_is_forward(problem, tensors, small):
@@ -193,7 +212,7 @@ def test_serialize(problem, tensors):
 
 def test_tune_gives_a_plan_and_a_record(problem, tensors, small):
     handle = msda.Handle(threads=2)
-    assert handle.tuning_export() == "libmsda tuning records 1\n"
+    assert handle.tuning_export() == "libmsda tuning records 2\n"
     out = np.full_like(msda.forward(**small), np.nan)
     plan = handle.tune(problem, **tensors, output=out, budget_ms=500)
     assert np.array_equal(out, plan.execute(**tensors)["output"])
@@ -231,13 +250,13 @@ def test_tune_refuses(problem, tensors):
         handle.tune(problem, **tensors, logit=tensors["weight"])
     with pytest.raises(msda.InvalidArgumentError, match="tuned is True: kernel must be None"):
         msda.Plan(problem, tuned=True, kernel="ref.cpu@1")
-    good = "libmsda tuning records 1\n"
+    good = "libmsda tuning records 2\n"
     for text, kind, words in [
         ("", msda.InvalidArgumentError, "text_size is 0"),
         ("records", msda.InvalidArgumentError, "line 1: is cut off after 'records'"),
         (good + "version=\u00e9\n", msda.InvalidArgumentError, "line 2: byte 9 is 0xc3"),
         (good + "nonsense\n", msda.InvalidArgumentError, "line 2: has 'nonsense'"),
-        (good.replace("1", "2"), msda.StalePlanError, "this library reads format 1"),
+        (good.replace("2", "3"), msda.StalePlanError, "this library reads format 2"),
     ]:
         with pytest.raises(kind, match=words):
             handle.tuning_import(text)

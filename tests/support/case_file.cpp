@@ -102,6 +102,7 @@ std::map<std::string, Setter> const& setters() {
       {"weight_strides", to(&ProblemShape::weight_strides, strides)},
       {"output_strides", to(&ProblemShape::output_strides, strides)},
       {"query_hw", to(&ProblemShape::query_hw, lab::parse_levels)},
+      {"point_locality", to(&ProblemShape::point_locality, lab::parse_locality)},
       {"data", [](Draft& d, std::string const& text) { set_data(d.result.data, text); }},
       {"only", [](Draft& d, std::string const& text) { set_only(d.result, text); }},
       {"sm_count_limit",

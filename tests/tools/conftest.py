@@ -15,7 +15,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 STUBS = ROOT / "tests" / "tools" / "gpu_stubs"
 TEST_CASE = re.compile(r'TEST_CASE\(\s*"([^"]*)"\s*\*\s*needs_(gpu\(\)|gpus\(2\))')
-PROGRAMS = ("msda_test_unit", "msda_test_contract", "msda_test_kernel")
+PROGRAMS = ("msda_test_unit", "msda_test_contract", "msda_test_kernel", "msda_test_ptx")
 SUITES = {"gpu()": "gpu", "gpus(2)": "two gpus"}
 
 
@@ -23,7 +23,8 @@ def gpu_cases():
     """Program, suite and name of the GPU tests, as the sources have them."""
     cases = []
     for program in PROGRAMS:
-        for path in sorted((ROOT / "tests" / program.rpartition("_")[2]).glob("*.cpp")):
+        folder = ROOT / "tests" / program.rpartition("_")[2]
+        for path in sorted([*folder.glob("*.cpp"), *folder.glob("*.cu")]):
             text = path.read_text()
             found = [(program, SUITES[needs], name) for name, needs in TEST_CASE.findall(text)]
             assert len(found) == len(re.findall(r"\bneeds_gpus?\(", text)), f"{path}: not all names found"

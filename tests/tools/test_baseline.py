@@ -233,6 +233,8 @@ def test_keeping_and_comparing(tmp_path):
 
 def test_the_baselines_that_are_kept_can_be_read():
     for path in (ROOT / "bench" / "baselines").glob("*.csv"):
+        if path.stem.endswith("_peers"):  # of gpu_peers.py: tools/document_tables reads it
+            continue
         status, text = baseline(path, path)
         assert status == 0 and "0 of them new; 0 slower" in text, text
 

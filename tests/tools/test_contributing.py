@@ -16,6 +16,7 @@ from msda_header import read_header  # noqa: E402
 NOT_WRITTEN = re.compile(r"_cdef\.py$|/bindings\.rs$|\.csv$|\.md$|\.lock$|^docs/|^examples/")
 # Set by the library, or made from the arrays that they count.
 COUNTS = {"struct_size", "level_count", "point_count", "query_grid_count"}
+NOTHING_YET = {"flags"}  # only 0 is allowed
 
 
 def listed(title, text=None):
@@ -103,7 +104,7 @@ def test_files_that_name_a_type_are_listed():
 @pytest.mark.parametrize("path", listed("## A new field of msda_problem"))
 def test_every_field_is_in_the_files_that_list_them(path):
     (problem,) = [s for s in read_header().structs if s.name == "msda_problem"]
-    fields = {f.name: rf"\b{f.name}\b" for f in problem.fields if f.name not in COUNTS}
+    fields = {f.name: rf"\b{f.name}\b" for f in problem.fields if f.name not in COUNTS | NOTHING_YET}
     assert len(fields) > 20
     assert missing(path, fields) == []
 

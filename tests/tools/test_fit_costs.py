@@ -60,7 +60,7 @@ def drawn_rows(count, kernels=("a.fast@1", "a.plain@1"), seed=1):
         sizes = {"problem": problem, "batch": rng.choice([1, 2, 8]), "heads": 8, "channels": 32,
                  "levels": "40x60 20x30", "points": "4 4", "queries": round(10 ** rng.uniform(2, 4.5)),
                  "pattern": "local", "operation": "forward", "value_dtype": dtype, "coord_dtype": "f32",
-                 "math_mode": "accurate", "input_mode": rng.choice(["sampled", "fused2"]), "only_by_tuning": 0,
+                 "math_mode": "accurate", "input_mode": rng.choice(["sampled", "fused2"]),
                  "predicted_us": 0, "q1_us": 0, "q3_us": 0}
         yield from (sizes | {"kernel_id": kernel} for kernel in kernels)
 
@@ -131,7 +131,31 @@ def test_regret_is_of_the_kernel_predicted_fastest(fit_costs, tmp_path):
     rows = [row | {"median_us": 10 if "fast" in row["kernel_id"] else 8} for row in drawn_rows(5)]
     write_drawn(tmp_path / "drawn.csv", "made up", rows)
     done = fit_costs("--model", stub(tmp_path, NEAR), tmp_path / "drawn.csv")
-    assert "regret: median 25.0%, mean 25.0%, 90 % at most 25.0%, worst 25.0%" in done.stdout
+    assert "regret: median 25.0%, mean 25.0%, 90 % at most 25.0%, worst 25.0%, above 8 % 5 of 5" in done.stdout
+
+
+def test_problems_are_held_out_by_their_number(fit_costs, tmp_path):
+    """Held out are those that take twice as long: the fit does not see them, and is off by half for them."""
+    rows = [row | {"median_us": true_time(row) * (2 if row["problem"] % 3 == 0 else 1)} for row in drawn_rows(150)]
+    write_drawn(tmp_path / "drawn.csv", "made up", rows)
+    done = fit_costs("--hold-out", 3, "--model", stub(tmp_path, FAR), tmp_path / "drawn.csv")
+    assert done.returncode == 0, done.stderr
+    assert fitted(done.stdout) == pytest.approx(TRUTH, rel=2e-3)
+    assert "200 times of 100 problems" in done.stdout
+    assert re.search(r"^  fitted, held out: predictions are off by 100\.\d%; .* of 50$", done.stdout, re.M), done.stdout
+    every = fit_costs("--hold-out", 1, "--model", stub(tmp_path, FAR), tmp_path / "drawn.csv")
+    assert every.returncode == 2 and "no problem is left to fit to" in every.stderr
+
+
+def test_the_fit_weighs_the_regret(tool, tmp_path):
+    """The sizes of regret that the fit sees: of the kernels that may be chosen, beside the fastest of them."""
+    rows = [row | {"median_us": 10 if "fast" in row["kernel_id"] else 8} for row in drawn_rows(5)]
+    rows.append(rows[0] | {"problem": 5})  # a problem with one kernel leaves no choice
+    write_drawn(tmp_path / "drawn.csv", "made up", rows)
+    kernels, regrets = tool.Data([tmp_path / "drawn.csv"], {"sm": 90, "sm_count": 132}).choices()
+    assert kernels.shape == regrets.shape == (5, 2)
+    assert sorted(kernels.ravel()) == list(range(10))
+    assert regrets == pytest.approx(np.array([[0.25, 0.0]] * 5))
 
 
 @pytest.mark.parametrize("changes, message", [
@@ -185,7 +209,7 @@ def library_rows(known, count):
                "points": " ".join([str(rng.choice([1, 2, 3, 4, 8, 16]))] * len(levels)),
                "queries": round(10 ** rng.uniform(2, 4.5)), "pattern": "uniform", "operation": "forward",
                "value_dtype": rng.choice(["f32", "f16", "bf16"]), "coord_dtype": "f32", "math_mode": "accurate",
-               "input_mode": "sampled", "only_by_tuning": 0, "predicted_us": 0, "median_us": 1, "q1_us": 1, "q3_us": 1}
+               "input_mode": "sampled", "predicted_us": 0, "median_us": 1, "q1_us": 1, "q3_us": 1}
         yield from (row | {"kernel_id": kernel} for kernel in kernels_of(row, known))
 
 
@@ -211,7 +235,7 @@ def test_the_librarys_own_constants_are_found_again(tool, fit_costs, library_mod
     assert done.returncode == 0, done.stderr
     found = fitted(done.stdout)
     wanted = {name: value for name, value in zip(model.names, truth) if name in found}
-    assert {"direct.launch_us", "direct.wait_us", "direct.row_ns", "persistent.f32_launch_us", "persistent.b16_job_ns",
+    assert {"direct.launch_us", "direct.wait_us", "direct.row_vec_ns", "persistent.f32_launch_us", "persistent.b16_job_ns",
             "persistent.b16_gather_ns", "persistent.f32_gather_ns"} <= found.keys()
     assert found == pytest.approx(wanted, rel=0.1)
     assert np.median([abs(found[n] / wanted[n] - 1) for n in found]) < 0.02

@@ -6,12 +6,13 @@ import pathlib
 import re
 
 import pytest
-from conftest import ROOT, gpu_cases
+from conftest import PROGRAMS, ROOT, gpu_cases
 
 
 COUNTS = collections.Counter((program, suite) for program, suite, _ in gpu_cases())
 KERNEL_COUNT = COUNTS["msda_test_kernel", "gpu"]
 CONTRACT_COUNT = COUNTS["msda_test_contract", "gpu"]
+PTX_COUNT = COUNTS["msda_test_ptx", "gpu"]
 TWO_GPU_COUNT = COUNTS["msda_test_kernel", "two gpus"]
 # What each sanitizer runs: the limit of multiprocessors, the shard and how many test cases.
 SANITIZED = {
@@ -35,9 +36,10 @@ def test_passes_where_all_is_well(machine):
     assert part_results(summary) == dict.fromkeys(("build", "tests", "sanitize", "bench"), "passed")
     # Random problems: so many forward, so many backward; what else runs has its own numbers.
     numbers = re.findall(r"\[random \] (\w+) problems, sm limit none", summary)
-    assert numbers == ["default", "2000", "500", "default", "default"]
+    assert numbers == ["default", "2000", "500", "default", "default", "default"]
     ran = [(int(a), int(b)) for a, b in re.findall(r'"gpu": (\d+) cases, (\d+) ran, 0 skipped', summary)]
-    assert ran == [(KERNEL_COUNT, n) for n in (1, 1, 1, KERNEL_COUNT - 3)] + [(CONTRACT_COUNT, CONTRACT_COUNT)]
+    others = [(count, count) for count in (CONTRACT_COUNT, PTX_COUNT)]
+    assert ran == [(KERNEL_COUNT, n) for n in (1, 1, 1, KERNEL_COUNT - 3)] + others
     assert f"skipped: {TWO_GPU_COUNT} test cases for two GPUs: there is one" in summary
     assert summary.count(": found the planted bug: ") == 4
     runs = re.findall(r"^ +(\w+), (\w+): (\d+) test cases, \w+ SUMMARY: 0", summary, re.MULTILINE)
@@ -154,13 +156,13 @@ def test_no_problems_are_no_test(machine, variable, value):
 
 def test_the_number_of_problems_can_be_chosen(machine):
     status, summary, _ = machine.check("tests", MSDA_TEST_PROBLEMS="7")
-    assert status == 0 and summary.count("[random ] 7 problems") == 5
+    assert status == 0 and summary.count("[random ] 7 problems") == 6
 
 
 def test_the_real_tests_fail_where_no_handle_can_be_created(machine):
     """nvidia-smi answers, and CUDA sees no device: the case in which every GPU test skips."""
     programs = pathlib.Path(os.environ.get("MSDA_CLI", ROOT / "build" / "release" / "bin" / "msda")).parent
-    for program in ("msda_test_unit", "msda_test_contract", "msda_test_kernel"):
+    for program in PROGRAMS:
         if not (programs / program).exists():
             pytest.fail(f"{programs / program} does not exist: build it, or set MSDA_CLI")
         machine.install(f"build/release/bin/{program}", programs / program)

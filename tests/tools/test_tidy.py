@@ -138,3 +138,17 @@ def test_the_command_counts_what_it_saw(tmp_path):
     result = tidy_of(tmp_path, "void f(int a,\n       int b) {\n" + "  work();\n" * 67 + "}\n")
     assert result.returncode == 0, result.stdout
     assert "lines of host code" in result.stdout
+
+
+def test_the_command_fails_for_a_long_file_of_kernels_and_a_dead_link(tmp_path):
+    assert "0 findings" in tidy_of(tmp_path, "").stdout
+    copy = tmp_path / "copy"
+    (copy / "kernels").mkdir()
+    for name, lines in ("long.cuh", 401), ("longest.cuh", 400):
+        (copy / "kernels" / name).write_text("int x;\n" * lines)
+    (copy / "page.md").write_text("[there](CHANGELOG.md#changes), [elsewhere](https://example.org/x)\n[gone](docs/gone.md#part)\n")
+    subprocess.run(["git", "add", "kernels", "page.md"], cwd=copy, check=True)
+    result = subprocess.run([sys.executable, copy / "tools/tidy"], capture_output=True, text=True)
+    assert result.returncode == 1
+    assert result.stdout.splitlines()[:-1] == ["kernels/long.cuh: 401 lines; a file of kernels has at most 400",
+                                               "page.md:2: the link's target docs/gone.md is not there"]

@@ -39,7 +39,7 @@ def configure(tmp_path):
 def test_a_row_is_compiled_for_its_architecture(configure):
     passed, lines, _ = configure(
         "// MSDA_VARIANT(type, revision, least compute capability, architecture[, flag])",
-        "MSDA_VARIANT(f32, 1, 75, 75)", "MSDA_VARIANT(f16, 1, 90, 90a)", "MSDA_VARIANT(f8, 2, 90, 75, only_by_tuning)")
+        "MSDA_VARIANT(f32, 1, 75, 75)", "MSDA_VARIANT(f16, 1, 90, 90a)", "MSDA_VARIANT(f8, 2, 90, 75, for_scattered_points)")
     assert passed
     assert lines == [
         "families/made_up 75 for 75-real;90a-real;100f-real: MSDA_INSTANTIATE(f32, 1, 75) MSDA_INSTANTIATE(f8, 2, 90)",

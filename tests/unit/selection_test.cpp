@@ -1,11 +1,14 @@
 // The registry's list and how kernels are ranked.
 
+#include "api/objects.h"
+#include "core/build_config.h"
 #include "cpu/thread_pool.h"
 #include "plan/selector.h"
 #include "registry.h"
 
 #include "support/h200.h"
 #include "support/source_path.h"
+#include "support/test_problem.h"
 
 #include <doctest/doctest.h>
 
@@ -99,6 +102,37 @@ TEST_CASE("accepting kernels come first by predicted time") {
     for (Ranked const& entry : ranking) ids.insert(entry.kernel.variant->id);
     CHECK(ids.size() == kernel_count());
   }
+}
+
+TEST_CASE("with scattered points every kernel may be chosen, cheapest first" *
+          doctest::skip(MSDA_HAS_CUDA == 0)) {
+  msda::test::ProblemShape shape;
+  shape.levels = lab::make_levels({100, 167, 50, 84, 25, 42, 13, 21}, {4});
+  shape.batch = 2;
+  shape.query_count = 22223;
+  shape.head_count = 8;
+  shape.head_dim = 32;
+  shape.set_dtypes(MSDA_F16);
+  auto const first_with = [&shape](msda_point_locality locality) {
+    shape.point_locality = locality;
+    msda::test::ProblemView const view(shape);
+    Problem const problem = api::canonical_problem(&view.c, std::pmr::new_delete_resource());
+    std::vector<Ranked> ranking = rank_kernels(problem, msda::test::h200(), 0);
+    std::erase_if(ranking, [](Ranked const& r) { return r.rejected != Reason::kNone; });
+    bool const is_told = locality == MSDA_POINTS_SCATTERED;
+    int left_out = 0;
+    for (Ranked const& ranked : ranking) {
+      left_out += ranked.may_be_chosen ? 0 : 1;
+      CHECK(ranked.may_be_chosen == (is_told || !ranked.kernel.variant->for_scattered_points));
+    }
+    CHECK((left_out == 0) == is_told);
+    if (is_told) CHECK(std::ranges::is_sorted(ranking, {}, &Ranked::predicted_us));
+    CHECK((explain_text(ranking).find("only chosen for") == std::string::npos) == is_told);
+    return std::string(ranking.front().kernel.variant->id);
+  };
+  CHECK(first_with(MSDA_POINTS_SCATTERED).find(".s1c@") != std::string::npos);
+  CHECK(first_with(MSDA_POINTS_UNKNOWN).find(".s1@") != std::string::npos);
+  CHECK(first_with(MSDA_POINTS_LOCAL) == first_with(MSDA_POINTS_UNKNOWN));
 }
 
 TEST_CASE("a limit on the workspace rejects what needs more") {

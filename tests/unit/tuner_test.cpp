@@ -122,7 +122,7 @@ TEST_CASE("a winner that does not win again is not believed") {
 }
 
 TEST_CASE("kernels may be predicted faster than the heuristic's choice") {
-  // As those that only tuning chooses may be: they are front runners, and tried by their
+  // As those that a plan leaves out may be: they are front runners, and tried by their
   // prediction.
   FakeTrials trials({always(1000), always(700), always(900), always(500)});
   Choice const choice = choose(trials, {10, 8, 12, 101});

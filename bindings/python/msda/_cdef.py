@@ -6,7 +6,7 @@ ABI_VERSION = 0
 # Bytes on a 64-bit machine.
 STRUCT_SIZES = {
     "msda_handle_options": 64,
-    "msda_problem": 216,
+    "msda_problem": 224,
     "msda_plan_options": 32,
     "msda_plan_info": 48,
     "msda_tensors": 144,
@@ -24,6 +24,8 @@ typedef int32_t msda_input_mode;
 enum { MSDA_INPUT_SAMPLED = 0, MSDA_INPUT_FUSED = 1 };
 typedef int32_t msda_math_mode;
 enum { MSDA_MATH_ACCURATE = 0, MSDA_MATH_FAST = 1 };
+typedef int32_t msda_point_locality;
+enum { MSDA_POINTS_UNKNOWN = 0, MSDA_POINTS_LOCAL = 1, MSDA_POINTS_SCATTERED = 2 };
 typedef int32_t msda_determinism;
 enum { MSDA_DETERMINISTIC = 0, MSDA_NOT_GUARANTEED = 1 };
 typedef int32_t msda_plan_mode;
@@ -80,6 +82,8 @@ typedef struct msda_problem {
   msda_math_mode math_mode;
   msda_determinism determinism;
   int32_t query_grid_count;
+  msda_point_locality point_locality;
+  uint32_t flags;
 } msda_problem;
 typedef struct msda_plan_options {
   size_t struct_size;

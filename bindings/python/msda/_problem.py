@@ -16,6 +16,12 @@ _OPERATIONS = {"forward": lib.MSDA_FORWARD, "backward": lib.MSDA_BACKWARD}
 _INPUT_MODES = {"sampled": lib.MSDA_INPUT_SAMPLED, "fused": lib.MSDA_INPUT_FUSED}
 _MATH_MODES = {"accurate": lib.MSDA_MATH_ACCURATE, "fast": lib.MSDA_MATH_FAST}
 
+_POINT_LOCALITIES = {
+    "unknown": lib.MSDA_POINTS_UNKNOWN,
+    "local": lib.MSDA_POINTS_LOCAL,
+    "scattered": lib.MSDA_POINTS_SCATTERED,
+}
+
 _INT32_MAX, _INT64_MAX = 2**31 - 1, 2**63 - 1
 
 # What each tensor is: its axes in letters (R is reference_dim) and the Problem field of its type.
@@ -98,6 +104,8 @@ class Problem:
     deterministic     False allows kernels whose gradients differ in the last bits from run to run.
     query_hw          the queries are the pixels, row by row, of these grids (H, W) in turn; None:
                       they are not. A hint that never changes a result.
+    point_locality    where points land: "local", near those of the neighbouring queries; "scattered",
+                      anywhere on the maps; "unknown". A hint for the choice of the kernel.
     value_strides     element strides of [B][S][M]; (0, 0, 0) is packed. 0 in part repeats an input.
     coord_strides     of [B][Q][M] of coord and offset; weight_strides of weight and logit;
     output_strides    of output and grad_output. Inner axes and all other arrays are packed.
@@ -121,6 +129,7 @@ class Problem:
     math_mode: Literal["accurate", "fast"] = "accurate"
     deterministic: bool = True
     query_hw: Sequence[Sequence[int]] | None = None
+    point_locality: Literal["unknown", "local", "scattered"] = "unknown"
     value_strides: Strides = PACKED
     coord_strides: Strides = PACKED
     weight_strides: Strides = PACKED
@@ -140,6 +149,7 @@ class Problem:
         _choice("operation", self.operation, _OPERATIONS)
         _choice("input_mode", self.input_mode, _INPUT_MODES)
         _choice("math_mode", self.math_mode, _MATH_MODES)
+        _choice("point_locality", self.point_locality, _POINT_LOCALITIES)
         self._resolve_dtypes(put)
         for field in ("value_strides", "coord_strides", "weight_strides", "output_strides"):
             strides = tuple(getattr(self, field))
@@ -261,5 +271,6 @@ class Problem:
         c.operation = _OPERATIONS[self.operation]
         c.input_mode = _INPUT_MODES[self.input_mode]
         c.math_mode = _MATH_MODES[self.math_mode]
+        c.point_locality = _POINT_LOCALITIES[self.point_locality]
         c.determinism = lib.MSDA_DETERMINISTIC if self.deterministic else lib.MSDA_NOT_GUARANTEED
         return c, (level_hw, points, query_hw)

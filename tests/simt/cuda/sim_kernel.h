@@ -11,7 +11,7 @@ struct CUkern_st {
 
 namespace simt::cuda {
 
-struct alignas(64) ParameterBytes {
+struct alignas(128) ParameterBytes {
   std::byte bytes[64];
 };
 

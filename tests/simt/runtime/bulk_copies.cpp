@@ -101,13 +101,17 @@ struct Tile {
   std::uint32_t bytes = 0;
 };
 
-Tile tile_of(const void* at, std::uint32_t rank, Where where) {
-  if (reinterpret_cast<std::uintptr_t>(at) % 64 != 0) {
-    fail(where, "the tensor map at %p is no multiple of 64", at);
+Tile tile_of(const void* map_at, const std::int32_t* at, std::uint32_t rank, Where where) {
+  if (reinterpret_cast<std::uintptr_t>(map_at) % 64 != 0) {
+    fail(where, "the tensor map at %p is no multiple of 64", map_at);
   }
-  Tile tile{decode_tensor_map(at), 0};
+  Tile tile{decode_tensor_map(map_at), 0};
   TensorMap const& map = tile.map;
   if (map.rank != rank) fail(where, "%u coordinates for a tensor of rank %u", rank, map.rank);
+  // An H200 ends other kernels with cudaErrorIllegalInstruction.
+  if (at[0] * std::int64_t{map.element_bytes} % 16 != 0) {
+    fail(where, "coordinate %d of the fastest dimension is no multiple of 16 bytes", at[0]);
+  }
   std::uint64_t box = map.element_bytes, last = map.size[0] * map.element_bytes;
   for (std::uint32_t i = 0; i < rank; ++i) box *= map.box[i];
   for (std::uint32_t i = 1; i < rank; ++i) last += (map.size[i] - 1) * map.stride[i - 1];
@@ -254,14 +258,14 @@ void tensor_load(std::uint32_t to, const void* map, const std::int32_t* at, std:
 void tensor_load_multicast(std::uint32_t to, const void* map, const std::int32_t* at,
                            std::uint32_t rank, std::uint32_t barrier, std::uint16_t ranks,
                            Where where) {
-  Tile const tile = tile_of(map, rank, where);
+  Tile const tile = tile_of(map, at, rank, where);
   auto const pieces = [&](std::uint32_t end) { return tile_pieces(tile, at, end, true, where); };
   load_into_ranks(to, barrier, tile.bytes, ranks, pieces, where);
 }
 
 void tensor_store(const void* map, const std::int32_t* at, std::uint32_t rank, std::uint32_t from,
                   Where where) {
-  Tile const tile = tile_of(map, rank, where);
+  Tile const tile = tile_of(map, at, rank, where);
   from_own_shared(from, tile.bytes, 128, where);
   OwnWork const work;
   give_store(tile_pieces(tile, at, from, false, where), where);

@@ -3,6 +3,7 @@
 #include "cuda/sim_memory.h"
 #include "kernels/common/ptx.cuh"
 #include "ptx/ptx_run.cuh"
+#include "ptx/tensor_maps.cuh"
 #include "support/gpu_tests.h"
 
 #include <string>
@@ -158,6 +159,15 @@ __global__ void forget_store(char* to) {
   ptx::bulk_store(to, shared_address(&quad), 16);
   ptx::commit_stores();
 }
+__global__ void load_between(const __grid_constant__ CUtensorMap map) {
+  MSDA_SHARED(uint4, quads, [128]);
+  MSDA_SHARED(std::uint64_t, full, );
+  std::uint32_t const barrier = shared_address(&full);
+  ptx::init_mbarrier(barrier, 1);
+  ptx::arrive_and_expect(barrier, 8 * 4 * 4);
+  std::uint32_t const to = (shared_address(quads) + 127) / 128 * 128;
+  ptx::tensor_load(to, &map, {3, 0}, barrier);
+}
 __global__ void ask_for_much() {
   MSDA_SHARED(uint4, quads, [14336]);  // 224 KiB
   quads[threadIdx.x] = {1, 2, 3, 4};
@@ -230,6 +240,12 @@ TEST_CASE("simt: copies are waited for") {
   check_report(report_of(expect_too_little, shape(1, 1), bytes), "deadlock");
   std::string const report = report_of(forget_store, shape(1, 1), bytes);
   CHECK(report.find("still read shared memory") != std::string::npos);
+}
+
+TEST_CASE("simt: tiles begin at multiples of 16 bytes") {
+  DeviceVector<std::uint32_t> const tensor(40 * 9);
+  CUtensorMap const map = tensor_map<2>(tensor.data(), {40, 9}, {8, 4}, CU_TENSOR_MAP_SWIZZLE_NONE);
+  check_report(report_of(load_between, shape(1, 1), map), "no multiple of 16 bytes");
 }
 
 TEST_CASE("simt: a block has no more shared memory than the device") {

@@ -85,41 +85,56 @@ pub const MSDA_MATH_ACCURATE: _bindgen_ty_5 = 0;
   MSDA_BF16 with its 8 bits among them, are as accurate as above.*/
 pub const MSDA_MATH_FAST: _bindgen_ty_5 = 1;
 pub type _bindgen_ty_5 = core::ffi::c_uint;
+/** Where the points of a query land, which no shape tells and which decides whether GPU kernels that
+ cache the small levels in shared memory pay. A hint: any value is right for any points, and an
+ output keeps the same bound. It may choose another kernel, and so other bits within that bound.
+ @since 0.1*/
+pub type msda_point_locality = i32;
+/// Not said; plans are made as for MSDA_POINTS_LOCAL.
+pub const MSDA_POINTS_UNKNOWN: _bindgen_ty_6 = 0;
+/** Queries that follow one another have their points near one another, within some pixels of
+  their level: those of an encoder, or of a bird's-eye view around its reference points.*/
+pub const MSDA_POINTS_LOCAL: _bindgen_ty_6 = 1;
+/** The points of neighbouring queries lie anywhere on the maps: for callers who know that their
+  queries have no order in space or that their offsets are as long as the maps are wide.*/
+pub const MSDA_POINTS_SCATTERED: _bindgen_ty_6 = 2;
+pub type _bindgen_ty_6 = core::ffi::c_uint;
 /** Whether a result has the same bits on every run (same device, library and kernel id). The
  forward result always has; this governs the backward one.
  @since 0.1*/
 pub type msda_determinism = i32;
 /// Kernels whose bits differ from run to run are rejected.
-pub const MSDA_DETERMINISTIC: _bindgen_ty_6 = 0;
+pub const MSDA_DETERMINISTIC: _bindgen_ty_7 = 0;
 /// Any kernel, for example one that sums gradients by atomic additions.
-pub const MSDA_NOT_GUARANTEED: _bindgen_ty_6 = 1;
-pub type _bindgen_ty_6 = core::ffi::c_uint;
+pub const MSDA_NOT_GUARANTEED: _bindgen_ty_7 = 1;
+pub type _bindgen_ty_7 = core::ffi::c_uint;
 /** How msda_plan_create() picks the kernel.
  @since 0.1*/
 pub type msda_plan_mode = i32;
-/// The kernel with the smallest predicted time, of those that are not chosen by tuning alone.
-pub const MSDA_PLAN_HEURISTIC: _bindgen_ty_7 = 0;
+/** The kernel with the smallest predicted time. Those that pay only where points are scattered
+  are left out unless msda_problem::point_locality says so.*/
+pub const MSDA_PLAN_HEURISTIC: _bindgen_ty_8 = 0;
 /** The kernel measured fastest for this problem, from the handle's tuning records; that of
   MSDA_PLAN_HEURISTIC where no record is of the same problem, options, device, threads, library
   version and kernel revision.*/
-pub const MSDA_PLAN_TUNED: _bindgen_ty_7 = 1;
+pub const MSDA_PLAN_TUNED: _bindgen_ty_8 = 1;
 /// The kernel that kernel_id names, or a failure that says why it does not take the problem.
-pub const MSDA_PLAN_FORCED: _bindgen_ty_7 = 2;
-pub type _bindgen_ty_7 = core::ffi::c_uint;
+pub const MSDA_PLAN_FORCED: _bindgen_ty_8 = 2;
+pub type _bindgen_ty_8 = core::ffi::c_uint;
 /** How much the log callback is told. Each level includes those above it.
  @since 0.1*/
 pub type msda_log_level = i32;
 /// Nothing: the callback is never called.
-pub const MSDA_LOG_OFF: _bindgen_ty_8 = 0;
+pub const MSDA_LOG_OFF: _bindgen_ty_9 = 0;
 /// Failures that are also returned as a status.
-pub const MSDA_LOG_ERROR: _bindgen_ty_8 = 1;
+pub const MSDA_LOG_ERROR: _bindgen_ty_9 = 1;
 /// Things that work but cost the caller something.
-pub const MSDA_LOG_WARN: _bindgen_ty_8 = 2;
+pub const MSDA_LOG_WARN: _bindgen_ty_9 = 2;
 /// What was chosen: devices, kernels, plans.
-pub const MSDA_LOG_INFO: _bindgen_ty_8 = 3;
+pub const MSDA_LOG_INFO: _bindgen_ty_9 = 3;
 /// Every call.
-pub const MSDA_LOG_TRACE: _bindgen_ty_8 = 4;
-pub type _bindgen_ty_8 = core::ffi::c_uint;
+pub const MSDA_LOG_TRACE: _bindgen_ty_9 = 4;
+pub type _bindgen_ty_9 = core::ffi::c_uint;
 /** A device, its threads, allocator, log and tuning records. Opaque.
  @since 0.1*/
 #[repr(C)]
@@ -353,12 +368,17 @@ pub struct msda_problem {
     pub determinism: msda_determinism,
     /// Grids in query_hw; 0 when it is NULL.
     pub query_grid_count: i32,
+    /** Where the points land. A hint for the choice of the kernel that any points are right with;
+  msda_plan_tune() measures instead.*/
+    pub point_locality: msda_point_locality,
+    /// No flags exist yet: 0.
+    pub flags: u32,
 }
 #[test]
 fn bindgen_test_layout_msda_problem() {
     const UNINIT: ::core::mem::MaybeUninit<msda_problem> = ::core::mem::MaybeUninit::uninit();
     let ptr = UNINIT.as_ptr();
-    assert_eq!(::core::mem::size_of::<msda_problem>(), 216usize, "Size of msda_problem");
+    assert_eq!(::core::mem::size_of::<msda_problem>(), 224usize, "Size of msda_problem");
     assert_eq!(
         ::core::mem::align_of::<msda_problem>(),
         8usize,
@@ -497,6 +517,16 @@ fn bindgen_test_layout_msda_problem() {
         },
         212usize,
         "Offset of field: msda_problem::query_grid_count",
+    );
+    assert_eq!(
+        unsafe { ::core::ptr::addr_of!((*ptr).point_locality) as usize - ptr as usize },
+        216usize,
+        "Offset of field: msda_problem::point_locality",
+    );
+    assert_eq!(
+        unsafe { ::core::ptr::addr_of!((*ptr).flags) as usize - ptr as usize },
+        220usize,
+        "Offset of field: msda_problem::flags",
     );
 }
 /** How a plan is made. Zeroed: the kernel predicted to be fastest, any workspace, the whole device.
@@ -964,7 +994,8 @@ extern "C" {
 }
 extern "C" {
     /** Says what each kernel makes of a problem, one line a kernel: those that take it first, the one
- chosen, then by predicted time; ", only chosen by tuning" ends a line where that is so:
+ chosen, then by predicted time; ", only chosen for scattered points or by tuning" ends a line
+ where that is so:
 
      1  simd.cpu.f32@1  predicted 812.3 us
      2  ref.cpu@1  predicted 91843.0 us

@@ -27,6 +27,16 @@ pub enum Determinism {
     NotGuaranteed = sys::MSDA_NOT_GUARANTEED as i32,
 }
 
+/// Where the points of neighbouring queries land: `msda_point_locality`. A hint that never changes what is computed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(i32)]
+pub enum PointLocality {
+    #[default]
+    Unknown = sys::MSDA_POINTS_UNKNOWN as i32,
+    Local = sys::MSDA_POINTS_LOCAL as i32,
+    Scattered = sys::MSDA_POINTS_SCATTERED as i32,
+}
+
 /// The shapes and types of one computation: `msda_problem`, whose fields say what each setter means. What is
 /// not set has the library's default; sizes are 1 but for Q, M, D and P, which are 0. Tensors are packed
 /// unless strides are given.
@@ -54,6 +64,7 @@ pub struct Problem {
     grad_value_dtype: Option<Dtype>,
     math_mode: MathMode,
     determinism: Determinism,
+    point_locality: PointLocality,
 }
 
 impl Problem {
@@ -82,6 +93,7 @@ impl Problem {
             grad_value_dtype: None,
             math_mode: MathMode::default(),
             determinism: Determinism::default(),
+            point_locality: PointLocality::default(),
         }
     }
 
@@ -178,6 +190,11 @@ impl Problem {
         self.determinism = determinism;
         self
     }
+    /// Where the points land; a hint for the choice of the kernel.
+    pub fn point_locality(mut self, locality: PointLocality) -> Self {
+        self.point_locality = locality;
+        self
+    }
 
     /// Calls `use_it` with the C struct, which points into `self`.
     pub(crate) fn with_c<T>(
@@ -234,6 +251,8 @@ impl Problem {
             math_mode: self.math_mode as i32,
             determinism: self.determinism as i32,
             query_grid_count: length(self.query_hw.len(), "query_grids")?,
+            point_locality: self.point_locality as i32,
+            flags: 0,
         })
     }
 
@@ -342,4 +361,18 @@ pub(crate) struct Shapes {
     pub grad_value: Shape,
     pub grad_points: Shape,
     pub grad_weights: Shape,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_library_is_told_where_points_land() {
+        let told = |problem: &Problem| problem.with_c(|c| Ok(c.point_locality)).unwrap();
+        let problem = Problem::new(&[[2, 2]], Dtype::F32);
+        assert_eq!(told(&problem), 0);
+        assert_eq!(told(&problem.clone().point_locality(PointLocality::Local)), 1);
+        assert_eq!(told(&problem.point_locality(PointLocality::Scattered)), 2);
+    }
 }

@@ -116,7 +116,7 @@ fn tuning() {
     let error = handle.tune_forward(&problem(), &both, &inputs, &mut output, second).unwrap_err();
     expect(error, Status::INVALID_ARGUMENT, &["tuned is true: kernel_id must be None"]);
     assert_eq!(output, [7.0]);
-    assert_eq!(handle.tuning_export().unwrap(), "libmsda tuning records 1\n");
+    assert_eq!(handle.tuning_export().unwrap(), "libmsda tuning records 2\n");
 
     let plan = handle.tune_forward(&problem(), &options, &inputs, &mut output, second).unwrap();
     assert_eq!(output, [2.5]);
@@ -153,8 +153,8 @@ fn tuning_records() {
     expect(error, Status::INVALID_ARGUMENT, &["line 1", "is cut off after 'records'"]);
     let error = other.tuning_import(&records.replace("batch=1", "batch=-1")).unwrap_err();
     expect(error, Status::INVALID_ARGUMENT, &["line 2", "batch is -1"]);
-    let error = other.tuning_import("libmsda tuning records 2\n").unwrap_err();
-    expect(error, Status::STALE_PLAN, &["format 1"]);
+    let error = other.tuning_import("libmsda tuning records 3\n").unwrap_err();
+    expect(error, Status::STALE_PLAN, &["format 2"]);
     assert_eq!(other.tuning_export().unwrap(), records);
 }
 
