@@ -79,8 +79,9 @@ def test_every_family_is_in_the_files_that_list_them():
     patterns = {name: rf"\b{name}\b" for name in families()}
     paths = [p for p in listed("## A new family") if "<family>" not in p]
     assert {path: missing(path, patterns) for path in paths} == {path: [] for path in paths}
+    not_lists = ("tests/tools/", "kernels/", "tests/simt/planted/")  # bugs are planted in some families
     for name, text in sources("*.cpp", "*.h", "*.inc", "cmake", "tools", "*.py"):
-        if not name.startswith(("tests/tools/", "kernels/")) and all(re.search(p, text) for p in patterns.values()):
+        if not name.startswith(not_lists) and all(re.search(p, text) for p in patterns.values()):
             assert name in [*paths, "tools/document_tables"], name
 
 

@@ -1,0 +1,194 @@
+"""The bugs that tests/simt/plant_bugs plants, and the tests that have to see them."""
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Unit:
+    """What is compiled with a bug in it, and the program that runs it."""
+
+    program: str
+    object: str  # a regular expression of the object whose place it takes, or that is compiled in the same way
+    source: str = ""  # file that is compiled, or
+    text: str = ""  # text: instances of kernels, of which the linker takes these
+    kernel: str = ""  # that runs a case of the corpus; else the case is one of the program's own
+    sm_count: int = 132  # of the simulated GPU; with 2 a warp works on several rows
+
+
+@dataclasses.dataclass(frozen=True)
+class Bug:
+    name: str
+    what: str
+    unit: str
+    file: str
+    right: str  # stands once in the file
+    wrong: str
+    case: str
+    mode: str  # that has to find it; "": none does, and the table says so
+    message: str  # regular expression of what is printed then
+    quick: bool = False
+
+
+def kernels(family: str, *instances: str) -> str:
+    lines = "".join(f"template void {instance};\n" for instance in instances)
+    return f'#include "kernels/{family}/{family}.cuh"\nnamespace msda::{family} {{\n{lines}}}  // namespace\n'
+
+
+def rows(kind: str) -> str:
+    return f"persistent_rows<RowsConfig<RowsKind{{ValueType::{kind}}}>>(Params, ScheduleParams)"
+
+
+KERNELS = r"gen/kernels/.*\.cu\.o$"
+CASES = "msda_test_planted"
+CACHED = "persistent.sm90.f16.d32.p4.h1c@1"
+UNITS = {
+    "direct": Unit(CASES, KERNELS, kernel="direct.sm75.f32.d32.p4@1",
+                   text=kernels("direct", "forward_rows<RowConfig<ValueType::f32, d32, p4, false, false, true>>(Params)")),
+    "generic": Unit(CASES, KERNELS, kernel="direct.sm75.f32.dany.pany@1",
+                    text=kernels("direct", "forward_any<ValueType::f32, float>(Params)")),
+    "persistent": Unit(CASES, KERNELS, kernel="persistent.sm80.f32.d32.p4.s1@3",
+                       text=kernels("persistent", rows("f32, d32, p4, s1, false, false, true, heads_8, inputs_f32"))),
+    "fused": Unit(CASES, KERNELS, kernel="persistent.sm80.f32.d32.p4.s1@3",
+                  text=kernels("persistent", rows("f32, d32, p4, s1, true, false, true, heads_8, inputs_f32"))),
+    "cached": Unit(CASES, KERNELS, kernel=CACHED,
+                   text=kernels("persistent", rows("f16, d32, p4, h1c, false, true, true, heads_8, inputs_f32"),
+                                rows("f16, d32, p4, h1c, false, true, true, heads_8, inputs_any"))),
+    "cached_launch": Unit(CASES, r"/persistent\.cpp\.o$", source="kernels/persistent/persistent.cpp", kernel=CACHED),
+} | {
+    name: Unit("msda_test_ptx", rf"ptx/{name}_test\.cu\.o$", source=f"tests/ptx/{name}_test.cu")
+    for name in ("barrier", "bulk", "cluster", "memory")
+}
+
+UNITS["cached_few"] = dataclasses.replace(UNITS["cached"], sm_count=2)
+
+ROW, GENERIC = "kernels/direct/row.cuh", "kernels/direct/generic.cuh"
+ROWS, INPUTS = "kernels/persistent/rows.cuh", "kernels/persistent/inputs.cuh"
+SCHEDULE, LEVELS = "kernels/persistent/schedule.cuh", "kernels/persistent/cached_levels.cuh"
+BARRIER, BULK = "tests/ptx/barrier_test.cu", "tests/ptx/bulk_test.cu"
+CLUSTER, MEMORY = "tests/ptx/cluster_test.cu", "tests/ptx/memory_test.cu"
+
+ORDER, RANDOM, WARPS, THREADS = "asan order", "asan random:1", "asan warps:1", "tsan order"
+RACE = "ThreadSanitizer: data race"
+BESIDE = "AddressSanitizer: "
+WRONG = r"CHECK\( compare\(expected"
+
+BUGS = (
+    # ---- synchronisation of a block and of a warp
+    Bug("no_block_barrier", "`__syncthreads()` behind the table of places is missing", "direct", ROW,
+        "  fill_places<Config>(p, places, level_of);\n  __syncthreads();\n",
+        "  fill_places<Config>(p, places, level_of);\n", "encoder", THREADS, RACE, quick=True),
+    Bug("some_at_barrier", "40 threads of 256 reach `__syncthreads()`", "direct", ROW,
+        "  fill_places<Config>(p, places, level_of);\n  __syncthreads();\n",
+        "  fill_places<Config>(p, places, level_of);\n  if (threadIdx.x < 40) __syncthreads();\n",
+        "encoder", ORDER, r"simulated device: .*__syncthreads\(\)"),
+    Bug("no_warp_barrier", "`__syncwarp()` between storing and reading records is missing", "direct", ROW,
+        "      __syncwarp();\n      gather_chunk", "      gather_chunk", "encoder", ORDER, f"{BESIDE}|compare"),
+    Bug("no_warp_barrier_rows", "the same in `persistent`", "persistent", ROWS,
+        "        __syncwarp();\n        state_.gather.add_prepared", "        state_.gather.add_prepared",
+        "encoder", ORDER, f"{BESIDE}|compare|simulated device: .*not in device memory"),
+    Bug("no_warp_barrier_before", "`__syncwarp()` before records are stored anew is missing", "cached_few", ROWS,
+        "      __syncwarp();  // the records before have been read\n", "", "fast", "", ""),
+    Bug("one_record_buffer", "records are stored into the buffer that is still read", "direct", ROW,
+        "      buffer ^= Config::kRecords;\n", "", "encoder", THREADS, RACE),
+    Bug("stale_records", "records of the chunk before are read", "direct", ROW,
+        "      gather_chunk(buffer, k0);", "      gather_chunk(k0 > 0 ? buffer ^ Config::kRecords : buffer, k0);",
+        "encoder", ORDER, WRONG),
+    Bug("absent_lane", "a shuffle reads a lane that takes no part", "persistent", SCHEDULE,
+        "    n = __shfl_sync(0xffffffffu, n, 0);", "    if (lane.index != 0) n = __shfl_sync(0xfffffffeu, n, 0);",
+        "encoder", ORDER, "simulated device: .*reads lane 0", quick=True),
+    Bug("lane_skips_shuffle", "lane 5 leaves out a shuffle that its warp waits in", "persistent", SCHEDULE,
+        "    n = __shfl_sync(0xffffffffu, n, 0);", "    if (lane.index != 5) n = __shfl_sync(0xffffffffu, n, 0);",
+        "encoder", ORDER, "simulated device: "),
+    Bug("no_barrier_for_count", "the count of jobs is used before it is cleared", "persistent", ROWS,
+        "  if (threadIdx.x < 2) shared.fetched[threadIdx.x] = 0;\n  __syncthreads();\n",
+        "  __syncthreads();\n  if (threadIdx.x < 2) shared.fetched[threadIdx.x] = 0;\n", "encoder", THREADS, RACE),
+    # ---- levels in shared memory
+    Bug("no_copy_wait", "`cp.async` is not waited for", "cached", LEVELS,
+        "  ptx::wait_for_copies();\n", "", "fast", ORDER, "simulated device: |compare", quick=True),
+    Bug("no_barrier_behind_copy", "the barrier behind copied levels is missing", "cached", ROWS,
+        "clear_next_count(lane.shared);\n        __syncthreads();\n", "clear_next_count(lane.shared);\n",
+        "fast", THREADS, RACE),
+    Bug("no_barrier_before_copy", "the barrier before levels are copied anew is missing", "cached", ROWS,
+        "        __syncthreads();  // the levels before have been read\n", "", "fast", THREADS, RACE),
+    Bug("wrong_level_base", "all levels are copied to where the first one belongs", "cached", LEVELS,
+        "cache_begin() + schedule.places[l].origin * kVecBytes;", "cache_begin();", "fast", ORDER, WRONG),
+    Bug("copy_beyond_level", "a level is copied one vec too far", "cached", LEVELS,
+        "at < schedule.cached_bytes[l];", "at <= schedule.cached_bytes[l];", "fast", ORDER,
+        BESIDE),
+    Bug("little_shared_memory", "a launch asks for too little shared memory, by 256 bytes", "cached_launch",
+        "kernels/persistent/persistent.cpp", "rows.caches_levels ? schedule.shared_bytes : 0",
+        "rows.caches_levels ? schedule.shared_bytes - 256 : 0", "fast", ORDER,
+        "simulated device: .*shared"),
+    # ---- addresses
+    Bug("shared_overflow", "records are stored one place too far", "direct", ROW,
+        "records_[buffer + threadIdx.x % 32] =", "records_[buffer + threadIdx.x % 32 + 1] =", "encoder", ORDER,
+        BESIDE, quick=True),
+    Bug("read_beyond", "coordinates and weights are read one point too far", "direct", ROW,
+        "    std::int64_t const at = slot_.row * K_ + k;\n", "    std::int64_t const at = slot_.row * K_ + k + 1;\n",
+        "encoder", ORDER, BESIDE),
+    Bug("write_beyond", "the output is stored one element too far", "generic", GENERIC,
+        "p.output_strides.at(row.b, row.q, m) + d,", "p.output_strides.at(row.b, row.q, m) + d + 1,", "encoder",
+        ORDER, BESIDE, quick=True),
+    Bug("rows_beyond", "slots behind the last row store, too", "direct", ROW,
+        "is_there = slot < p.batch * p.query_count * p.head_count;", "is_there = true;", "encoder_grid", ORDER, BESIDE),
+    Bug("misaligned_vector", "coordinates are loaded in vectors 4 bytes too far", "persistent", INPUTS,
+        "ptx::stream_global<8 * kBatch>(coord + std::uint64_t{first} * 8, inputs.coord);",
+        "ptx::stream_global<8 * kBatch>(coord + std::uint64_t{first} * 8 + 4, inputs.coord);", "encoder", ORDER,
+        "simulated device: .*is not a multiple of 16", quick=True),
+    Bug("narrow_offset", "the offset of a value is cut to 16 bits, as one of 2^31 would be to 32", "generic", GENERIC,
+        "value + corners.first * p.value_strides.row;",
+        "value + static_cast<std::int16_t>(corners.first * p.value_strides.row);", "encoder", ORDER,
+        f"{BESIDE}|compare"),
+    # ---- numbers
+    Bug("swapped_corners", "the upper right and the lower left pixel have each other's weight", "direct", ROW,
+        "multiply_add<Config>(sum_[n], upper * fx, value[u][1][n]);\n"
+        "          multiply_add<Config>(sum_[n], lower * (1.0f - fx), value[u][2][n]);",
+        "multiply_add<Config>(sum_[n], lower * (1.0f - fx), value[u][1][n]);\n"
+        "          multiply_add<Config>(sum_[n], upper * fx, value[u][2][n]);", "encoder", ORDER, WRONG),
+    Bug("swapped_axes", "x and y are swapped", "direct", ROW,
+        "return {xy.x, xy.y, load_element", "return {xy.y, xy.x, load_element", "encoder", ORDER, WRONG),
+    Bug("last_query_dropped", "the last row is not computed", "generic", GENERIC,
+        "p.batch * p.query_count * M * p.head_dim;", "p.batch * p.query_count * M * p.head_dim - p.head_dim;",
+        "encoder", ORDER, WRONG),
+    Bug("level_skipped", "the last level is left out", "generic", GENERIC,
+        "l < p.level_count;", "l < p.level_count - 1;", "encoder", ORDER, WRONG),
+    Bug("no_renormalisation", "sums are not divided by the sum of powers", "fused", ROWS,
+        "    if constexpr (Config::kFused) state_.sums.multiply(state_.softmax.inverse_of_powers());\n", "",
+        "decoder", ORDER, WRONG),
+    # ---- schedule
+    Bug("tile_twice", "each second tile is worked on twice, the others never", "persistent", SCHEDULE,
+        "(round * schedule.blocks + block)", "(round * schedule.blocks + block / 2 * 2)", "encoder", ORDER, WRONG),
+    Bug("job_twice", "a block's first job is done by two warps, with the same result", "persistent", SCHEDULE,
+        "    n = __shfl_sync(0xffffffffu, n, 0);", "    n = max(__shfl_sync(0xffffffffu, n, 0), 1u) - 1;",
+        "encoder", THREADS, RACE),
+    # ---- what no kernel of the library does yet, in kernels of tests/ptx
+    Bug("wrong_phase", "a consumer waits for the phase before", "barrier", BARRIER,
+        "      ptx::wait_parity(is_full, item % 2);", "      ptx::wait_parity(is_full, (item + 1) % 2);",
+        "ptx: phases of mbarriers*", THREADS, "ThreadSanitizer|CHECK|simulated device"),
+    Bug("missing_arrival", "consumers do not arrive at the mbarrier that producers wait for", "barrier", BARRIER,
+        "      ptx::arrive_mbarrier(is_empty);\n", "", "ptx: phases of mbarriers*", ORDER,
+        r"simulated device: .*deadlock", quick=True),
+    Bug("wrong_barrier_count", "threads arrive at a named barrier with another count", "barrier", BARRIER,
+        "      ptx::arrive_named(1, 128);", "      ptx::arrive_named(1, 96);", "ptx: named barriers*", ORDER,
+        "simulated device: .*barrier"),
+    Bug("short_expect", "the mbarrier expects half of the bytes that come", "bulk", BULK,
+        "    ptx::arrive_and_expect(barrier, sizeof(Tile));\n",
+        "    ptx::arrive_and_expect(barrier, sizeof(Tile) / 2);\n", "ptx: bulk copies go in*", ORDER,
+        "simulated device: |CHECK", quick=True),
+    Bug("no_proxy_fence", "`fence.proxy.async` before a bulk store is missing", "bulk", BULK,
+        "tile.words[i] *= 2;\n  ptx::fence_async_proxy();\n", "tile.words[i] *= 2;\n", "ptx: bulk copies go in*", THREADS, RACE),
+    Bug("no_store_wait", "a block ends while a bulk store reads its memory", "bulk", BULK,
+        "  ptx::wait_for_stores<1>();\n  ptx::wait_for_store_reads<0>();\n", "", "ptx: bulk copies go in*", ORDER,
+        "simulated device: .*still read shared memory"),
+    Bug("remote_read_after_end", "a block ends while another one reads its memory", "cluster", CLUSTER,
+        "  ptx::sync_cluster();\n  std::uint32_t* const end", "  std::uint32_t* const end",
+        "ptx: blocks of a cluster reach*", RANDOM, "simulated device: .*has ended|CHECK"),
+    Bug("no_cluster_barrier", "a tile is sent to a block that may not have begun", "cluster", CLUSTER,
+        "  ptx::sync_cluster();\n  if (ptx::cluster_rank() == 1 &&", "  if (ptx::cluster_rank() == 1 &&",
+        "ptx: one load of a tile*", RANDOM, "simulated device: "),
+    Bug("no_grid_wait", "a dependent grid reads before the one before has ended", "cluster", CLUSTER,
+        "  ptx::wait_for_previous_grid();\n", "", "ptx: a dependent grid*", THREADS, RACE),
+    Bug("late_copy_group", "the last group of `cp.async` is not waited for", "memory", MEMORY,
+        "    ptx::wait_for_copy_groups<1>();\n", "    ptx::wait_for_copy_groups<2>();\n", "ptx: groups of cp.async*",
+        ORDER, "simulated device: "),
+)

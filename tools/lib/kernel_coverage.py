@@ -1,0 +1,93 @@
+"""Lines of kernels/**/*.cuh that a build with --coverage has run, for tools/simt_check --coverage.
+
+    kernel_coverage.py SOURCE_FOLDER BUILD_FOLDER [--least PERCENT] [--gcov PROGRAM]
+
+A line counts where any instance of a template ran it. Prints the covered lines of each file and of all, and the
+lines that were not run. Exit status 1 if fewer than PERCENT of all are, or if there are none.
+"""
+
+import argparse
+import collections
+import json
+import pathlib
+import subprocess
+import sys
+
+
+def files_of(report: dict) -> list[tuple[str, dict[int, int]]]:
+    """Names and the runs of each line, of one object's report; gcov lists a line once an instance."""
+    files = []
+    for file in report["files"]:
+        runs = collections.Counter()
+        for line in file["lines"]:
+            runs[line["line_number"]] += line["count"]
+        files.append((file["file"], runs))
+    return files
+
+
+def kernel_name(file: str, source: pathlib.Path, build: pathlib.Path) -> str | None:
+    """The name below the source folder, of a header of kernels; paths are absolute or seen from the build folder."""
+    path = pathlib.Path(file)
+    for folder in (build, source):
+        whole = (folder / path).resolve()
+        if whole.is_file() and whole.is_relative_to(source / "kernels") and whole.suffix == ".cuh":
+            return str(whole.relative_to(source))
+    return None
+
+
+def reports(build: pathlib.Path, gcov: str):
+    """Those of the objects of kernels and of tests of instructions, which include the headers."""
+    for data in sorted(build.rglob("*.cu.gcda")):
+        result = subprocess.run([gcov, "--json-format", "--stdout", str(data)], cwd=build, capture_output=True,
+                                text=True, check=True)
+        for line in result.stdout.splitlines():
+            if line:
+                yield json.loads(line)
+
+
+def merge(all_reports, source: pathlib.Path, build: pathlib.Path) -> dict[str, dict[int, int]]:
+    merged = collections.defaultdict(collections.Counter)
+    for report in all_reports:
+        for file, runs in files_of(report):
+            name = kernel_name(file, source, build)
+            if name is not None:
+                for line, count in runs.items():
+                    merged[name][line] += count
+    return merged
+
+
+def ranges(lines: list[int]) -> str:
+    """"3, 5-7" for 3, 5, 6, 7."""
+    parts = []
+    for line in sorted(lines):
+        if parts and line == parts[-1][1] + 1:
+            parts[-1][1] = line
+        else:
+            parts.append([line, line])
+    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in parts)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("source", type=lambda text: pathlib.Path(text).resolve())
+    parser.add_argument("build", type=lambda text: pathlib.Path(text).resolve())
+    parser.add_argument("--least", type=float, default=90.0)
+    parser.add_argument("--gcov", default="gcov")
+    options = parser.parse_args(arguments)
+    merged = merge(reports(options.build, options.gcov), options.source, options.build)
+    covered_of_all = lines_of_all = 0
+    for name, runs in sorted(merged.items()):
+        missed = [line for line, count in runs.items() if count == 0]
+        covered_of_all += len(runs) - len(missed)
+        lines_of_all += len(runs)
+        print(f"{name:40} {len(runs) - len(missed):4} of {len(runs):4} lines" + (f"; not {ranges(missed)}" if missed else ""))
+    if lines_of_all == 0:
+        print(f"{options.build} has no counts of lines of kernels; was it built with --coverage, and run?")
+        return 1
+    share = 100 * covered_of_all / lines_of_all
+    print(f"all: {covered_of_all} of {lines_of_all} lines, {share:.1f} %; at least {options.least:g} % are asked for")
+    return 0 if share >= options.least else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
