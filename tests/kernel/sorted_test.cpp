@@ -152,6 +152,19 @@ TEST_CASE("sorted backward: more tiles than a block tells apart" * needs_gpu()) 
       handle, problem_of(backward_shape({{{300, 301, 3}, {2, 3, 1}}, 1, 700, 1, 8}, MSDA_F16), 31));
 }
 
+TEST_CASE("sorted backward: a small plan takes nothing from a large one" * needs_gpu()) {
+  TestHandle const handle(gpu_options());
+  ProblemShape const large = backward_shape({{{200, 200, 1}}, 1, 50, 1, 8}, MSDA_F16);
+  ProblemShape const small = backward_shape({{{2, 3, 1}}, 1, 5, 1, 8}, MSDA_F16);
+  std::string const id = sorted_kernels(handle, large).front();
+  PlanResult const first = plan_within(handle, large, id, 0);
+  PlanResult const second = plan_within(handle, small, id, 0);
+  REQUIRE(first.status == MSDA_SUCCESS);
+  REQUIRE(second.status == MSDA_SUCCESS);
+  CHECK(run_plan(second.plan.get(), problem_of(small, 61), 1).failure == "");
+  CHECK(run_plan(first.plan.get(), problem_of(large, 62), 1).failure == "");
+}
+
 TEST_CASE("sorted backward: a row that is no number reaches its points' pixels alone" *
           needs_gpu()) {
   TestHandle const handle(gpu_options());
