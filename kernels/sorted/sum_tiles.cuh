@@ -12,8 +12,7 @@
 //
 // A step adds a record: LDS.128 and LDS for weights and query, 16 bytes of grad_output, 8
 // conversions and 32 multiply-adds: 57 instructions for 8 records of D = 32. NaN reaches a point's
-// corners alone. Pixels that tiles share, and sums of pieces, go to the workspace for
-// join_edges.cuh.
+// corners alone. Pixels that tiles share, and sums of pieces, go to join_edges.cuh.
 #pragma once
 
 #include "kernels/common/shared.cuh"

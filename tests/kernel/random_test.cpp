@@ -89,7 +89,7 @@ void check_forward(TestHandle const& handle, RandomRange const& range) {
   print("forward", record);
   if (range.count >= 100) CHECK(telling > range.count / 2);  // else too few to expect anything
   for (std::string const& id : kernel_ids(handle)) {
-    if (is_for_gpu(id) != handle.on_gpu()) continue;
+    if (is_for_gpu(id) != handle.on_gpu() || !does_forward(id)) continue;
     CHECK_MESSAGE(record[id].runs >= min_runs(range.count), id);
   }
 }

@@ -172,6 +172,8 @@ bool keeps_sm_limit(std::string const& kernel_id) {
 
 bool is_for_gpu(std::string const& kernel_id) { return part_of(kernel_id, 1) != "cpu"; }
 
+bool does_forward(std::string const& kernel_id) { return family_of(kernel_id) != "sorted"; }
+
 bool does_backward(std::string const& kernel_id) {
   std::string const family = family_of(kernel_id);
   if (family == "persistent") return false;

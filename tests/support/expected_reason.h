@@ -16,7 +16,8 @@ std::string expected_reason(bool on_gpu, std::string const& kernel_id, ProblemSh
 std::string expected_reason(TestHandle const& handle, std::string const& kernel_id,
                             ProblemShape const& shape);
 bool is_for_gpu(std::string const& kernel_id);
-// Whether the kernel computes gradients.
+// Whether the kernel computes outputs, and gradients.
+bool does_forward(std::string const& kernel_id);
 bool does_backward(std::string const& kernel_id);
 
 // Whether the kernel takes a plan with a sm_count_limit. "", which is the library's choice among
