@@ -5,6 +5,7 @@
 #include "cuda/sim_state.h"
 #include "runtime/kernel_launch.h"
 
+#include <link.h>
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
@@ -197,6 +198,35 @@ OpenMemory::~OpenMemory() {
 }  // namespace simt::cuda
 
 namespace simt {
+namespace {
+
+// Whether it lies in a program's or a library's own data, where __device__ variables are. The
+// host's static variables lie there, too, and are not told apart.
+bool is_static_data(std::uintptr_t begin, std::size_t bytes) {
+  struct Range {
+    std::uintptr_t begin, end;
+  };
+  static std::vector<Range> const ranges = [] {
+    std::vector<Range> found;
+    dl_iterate_phdr(
+        [](dl_phdr_info* object, std::size_t, void* out) {
+          for (int i = 0; i < object->dlpi_phnum; ++i) {
+            auto const& segment = object->dlpi_phdr[i];
+            if (segment.p_type != PT_LOAD) continue;
+            std::uintptr_t const start = object->dlpi_addr + segment.p_vaddr;
+            static_cast<std::vector<Range>*>(out)->push_back({start, start + segment.p_memsz});
+          }
+          return 0;
+        },
+        &found);
+    return found;
+  }();
+  return std::any_of(ranges.begin(), ranges.end(), [&](Range const& range) {
+    return begin >= range.begin && begin + bytes <= range.end;
+  });
+}
+
+}  // namespace
 
 // The last allocation that this thread asked for is nearly always the next one.
 bool is_device_memory(const void* at, std::size_t bytes) {
@@ -210,7 +240,7 @@ bool is_device_memory(const void* at, std::size_t bytes) {
   }
   std::shared_lock const lock(memory().mutex);
   const Allocation* const a = find_locked(at);
-  if (a == nullptr) return state().settings.reads_host_memory;
+  if (a == nullptr) return state().settings.reads_host_memory || is_static_data(begin, bytes);
   if (begin + bytes > reinterpret_cast<std::uintptr_t>(a->begin) + a->bytes) return false;
   if (a->kind == MemoryKind::kDevice && t_open_devices != nullptr &&
       std::find(t_open_devices->begin(), t_open_devices->end(), a->device) ==

@@ -103,8 +103,9 @@ Failure report_failure(std::string report);
 // ---- memory, which the fake CUDA library knows
 
 // Whether all `bytes` lie in one allocation that a kernel of the current launch may touch: device,
-// managed or mapped host memory. The runtime asks at each asynchronous copy and each load and store
-// in PTX, from many threads: some ten nanoseconds at most.
+// managed or mapped host memory; or among the program's static variables. The runtime asks at each
+// asynchronous copy and each load and store in PTX, from many threads: some ten nanoseconds at
+// most.
 bool is_device_memory(const void* at, std::size_t bytes);
 
 }  // namespace simt

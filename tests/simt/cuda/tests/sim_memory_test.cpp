@@ -258,6 +258,8 @@ TEST_CASE("memory of which runtime may ask") {
   CHECK(!simt::is_device_memory(a.data, Ints::kBytes + 1));
   CHECK(!simt::is_device_memory(a.data - 1, 4));
   CHECK(!simt::is_device_memory(on_stack, 4));
+  static int of_program = 0;  // as __device__ variables are
+  CHECK(simt::is_device_memory(&of_program, 4));
   CHECK(simt::is_device_memory(pinned, 64));
   CHECK(cudaFreeHost(pinned) == cudaSuccess);
   CHECK(!simt::is_device_memory(pinned, 1));
