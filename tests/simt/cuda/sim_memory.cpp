@@ -240,7 +240,7 @@ bool is_device_memory(const void* at, std::size_t bytes) {
   }
   std::shared_lock const lock(memory().mutex);
   const Allocation* const a = find_locked(at);
-  if (a == nullptr) return state().settings.reads_host_memory || is_static_data(begin, bytes);
+  if (a == nullptr) return is_static_data(begin, bytes);
   if (begin + bytes > reinterpret_cast<std::uintptr_t>(a->begin) + a->bytes) return false;
   if (a->kind == MemoryKind::kDevice && t_open_devices != nullptr &&
       std::find(t_open_devices->begin(), t_open_devices->end(), a->device) ==
