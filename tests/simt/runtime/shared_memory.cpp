@@ -114,6 +114,12 @@ Block& block_of(Thread const& thread, std::uint32_t address, Where where) {
     fail(where, "shared address %#x is of rank %u of the cluster, a block that has ended", address,
          rank);
   }
+  if (&block != thread.own_block && cluster.phase == 0) {
+    fail(where,
+         "shared address %#x is of rank %u of the cluster, a block that may not have begun: the "
+         "cluster has met at no barrier",
+         address, rank);
+  }
   return block;
 }
 
