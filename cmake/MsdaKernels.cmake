@@ -6,7 +6,8 @@
 #                           MSDA_VARIANT(arguments..., sm, architecture[, flag]) of variants.inc,
 #                           in which <name>.cuh is included and MSDA_INSTANTIATE(arguments..., sm)
 #                           expanded. sm: the least compute capability, 90 for 9.0. Architecture:
-#                           what is compiled for it; 75: 75 and everything newer; 90a: that alone
+#                           what is compiled for it; 75: 75 and everything newer; 90a: that alone.
+#                           <name>.cpp includes rows/<name>.inc: those of the rows that are built
 #
 # Families of a list in another folder, tests/families/families.inc, all lie there: <folder>/<name>.
 
@@ -106,8 +107,8 @@ ${kernels}")
 endfunction()
 
 # The rows of a family that MSDA_KERNEL_ROWS is for, and how many match it: of a family that it is not for the first one,
-# since a table has a row. Sources find the list of these rows in the build folder, before the whole one, in every build:
-# neither ninja nor a compiler cache would see that a file has come before another.
+# since a table has a row. Sources include the list of these rows, rows/<family>.inc of the build folder, and never the whole
+# one: neither ninja nor a compiler cache would see that a file has come before another of its name.
 function(msda_choose_rows result matching folder)
   set(list "${PROJECT_SOURCE_DIR}/${folder}/variants.inc")
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${list}")
@@ -121,7 +122,8 @@ function(msda_choose_rows result matching folder)
     list(SUBLIST rows 0 1 chosen)
   endif()
   list(JOIN chosen "\n" text)
-  file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/gen/${folder}/variants.inc" @ONLY CONTENT "${text}\n")
+  cmake_path(GET folder FILENAME family)
+  file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/gen/rows/${family}.inc" @ONLY CONTENT "${text}\n")
   set(${result} "${chosen}" PARENT_SCOPE)
   set(${matching} ${count} PARENT_SCOPE)
 endfunction()

@@ -61,7 +61,7 @@ F32, F16 = "MSDA_VARIANT(f32, 1, 75, 75)", "MSDA_VARIANT(f16, 1, 75, 75)"
 
 
 def test_sources_find_the_chosen_rows_in_the_build_folder(configure, tmp_path):
-    found = tmp_path / "build" / "gen" / "families" / "made_up" / "variants.inc"
+    found = tmp_path / "build" / "gen" / "rows" / "made_up.inc"
     for chosen, rows in (("f16", F16), ("", f"{F32}\n{F16}"), ("f(16|8)", F16)):
         passed, lines, _ = configure(F32, F16, chosen=chosen)
         assert passed
