@@ -20,7 +20,7 @@ namespace {
 // Loads the kernels of each row of variants.inc.
 constexpr Kernels (*kLoad[])(KernelOptions) = {
 #define MSDA_VARIANT(type, channels, points, ...) load_kernels<ValueType::type, channels, points>,
-#include "kernels/direct/variants.inc"
+#include "rows/direct.inc"
 #undef MSDA_VARIANT
 };
 

@@ -22,7 +22,7 @@ namespace {
 constexpr Kernels (*kLoad[])(KernelOptions) = {
 #define MSDA_VARIANT(type, channels, points, spread, ...) \
   load_kernels<ValueType::type, channels, points, spread>,
-#include "kernels/persistent/variants.inc"
+#include "rows/persistent.inc"
 #undef MSDA_VARIANT
 };
 

@@ -24,7 +24,7 @@ class Bug:
     right: str  # stands once in the file
     wrong: str
     case: str
-    mode: str  # that has to find it; "": none does, and the table says so
+    mode: str  # that has to find it
     message: str  # regular expression of what is printed then
     quick: bool = False
 
@@ -87,7 +87,7 @@ BUGS = (
         "        __syncwarp();\n        state_.gather.add_prepared", "        state_.gather.add_prepared",
         "encoder", ORDER, f"{BESIDE}|compare|simulated device: .*not in device memory"),
     Bug("no_warp_barrier_before", "`__syncwarp()` before records are stored anew is missing", "cached_few", ROWS,
-        "      __syncwarp();  // the records before have been read\n", "", "fast", "", ""),
+        "      __syncwarp();  // the records before have been read\n", "", "kept_fast", THREADS, RACE),
     Bug("one_record_buffer", "records are stored into the buffer that is still read", "direct", ROW,
         "      buffer ^= Config::kRecords;\n", "", "encoder", THREADS, RACE),
     Bug("stale_records", "records of the chunk before are read", "direct", ROW,

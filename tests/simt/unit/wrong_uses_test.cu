@@ -78,6 +78,11 @@ __global__ void read_ended_block(std::uint32_t* to) {
   for (int i = 0; i < 100; ++i) __nanosleep(100);
   to[0] = ptx::load_cluster(ptx::map_shared(shared_address(&word), 1));
 }
+__global__ void read_early(std::uint32_t* to) {
+  MSDA_SHARED(std::uint32_t, word, );
+  word = 1;
+  to[0] = ptx::load_cluster(ptx::map_shared(shared_address(&word), ptx::cluster_rank() ^ 1));
+}
 __global__ void exit_between() { ptx::arrive_cluster(); }
 __global__ void wait_without_arrival() { ptx::wait_cluster(); }
 
@@ -199,6 +204,11 @@ TEST_CASE("simt: __trap() ends the kernel") {
 TEST_CASE("simt: memory of a block that has ended is not there") {
   DeviceVector<std::uint32_t> const to(1);
   check_report(report_of(read_ended_block, shape(2, 32, 2), to.data()), "a block that has ended");
+}
+
+TEST_CASE("simt: memory of another block is there when the cluster has met") {
+  DeviceVector<std::uint32_t> const to(1);
+  check_report(report_of(read_early, shape(2, 32, 2), to.data()), "may not have begun");
 }
 
 TEST_CASE("simt: the cluster's barrier is arrived at, then waited for") {
