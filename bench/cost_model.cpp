@@ -19,6 +19,7 @@
 #include "kernels/direct/direct_costs.h"
 #include "kernels/persistent/persistent_costs.h"
 #include "kernels/sorted/sorted_costs.h"
+#include "kernels/tma/tma_costs.h"
 #endif
 
 #include <fmt/core.h>
@@ -92,6 +93,11 @@ Models all_models() {
 #include "kernels/sorted/sorted_costs.inc"
                          },
                          sorted::predicted_us);
+  all.add<tma::Costs>("tma",
+                      {
+#include "kernels/tma/tma_costs.inc"
+                      },
+                      tma::predicted_us);
 #endif
   all.add<simd::Costs>(
       "simd",

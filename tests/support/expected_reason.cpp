@@ -96,9 +96,58 @@ std::string sorted_reason(std::string const& kernel_id, ProblemShape const& shap
   return fits ? "" : "a tensor is too large for its index type";
 }
 
-// Part 5 of "persistent.sm80.f16.d32.p4.h1@1".
+// Part 5 of "persistent.sm80.f16.d32.p4.h1@1" and "tma.sm90.f16.d32.win.h.p1n4@1".
 bool sums_in_float16(std::string const& kernel_id) {
-  return family_of(kernel_id) == "persistent" && part_of(kernel_id, 5).front() == 'h';
+  std::string const family = family_of(kernel_id);
+  return (family == "persistent" || family == "tma") && part_of(kernel_id, 5).front() == 'h';
+}
+
+// What a tensor map of each level says: channels, x, y, head, batch item.
+std::string tensor_map_reason(ProblemShape const& shape) {
+  auto const layout = layout_of(shape, TensorId::kValue);
+  std::int64_t const bytes = dtype_bytes(shape.value_dtype);
+  std::int64_t const token = layout.strides[1] * bytes;
+  for (LevelShape const& level : shape.levels) {
+    bool const is_empty = level.width == 0 || level.height == 0;
+    if (level.width > 65534 || level.height > 65534 || (is_empty && level.points > 0)) {
+      return "its tensor maps and records take levels of 1 to 65534 columns and rows";
+    }
+  }
+  std::string const strides =
+      "its tensor maps take strides of value that are multiples of 16 bytes below 2^40, from token "
+      "to token at least a head";
+  auto const is_wrong = [](std::int64_t stride) {
+    return stride % 16 != 0 || stride <= 0 || stride >= std::int64_t{1} << 40;
+  };
+  if (token < shape.head_dim * bytes || is_wrong(token)) return strides;
+  if (shape.head_count > 1 && is_wrong(layout.strides[2] * bytes)) return strides;
+  if (shape.batch > 1 && is_wrong(layout.strides[0] * bytes)) return strides;
+  for (LevelShape const& level : shape.levels) {
+    if (level.height > 1 && is_wrong((level.width + 2 * shape.value_border) * token)) {
+      return strides;
+    }
+  }
+  return "";
+}
+
+std::string tma_reason(std::string const& kernel_id, ProblemShape const& shape) {
+  if (shape.value_dtype != dtype_of(kernel_id)) return "does not take this value_dtype";
+  if (shape.backward()) return "does not do this operation";
+  if (shape.coord_dtype == MSDA_F64) return "does not take this coord_dtype";
+  if (shape.weight_dtype == MSDA_F64) return "does not take this weight_dtype";
+  std::int64_t const most = std::stoll(part_of(kernel_id, 3).substr(1));
+  std::int64_t const D = shape.head_dim;
+  if (D % 8 != 0 || D <= most / 2 || D > most) return "does not take this head_dim";
+  if (shape.levels.size() > 16) return "does not take these levels";
+  for (LevelShape const& level : shape.levels) {
+    if (level.height > 1 << 24 || level.width > 1 << 24) return "does not take these levels";
+  }
+  if (shape.point_total() < 1 || shape.point_total() > 512)
+    return "does not take these point counts";
+  if (part_of(kernel_id, 5) == "h" && shape.math_mode != MSDA_MATH_FAST) {
+    return "does not do this math_mode";
+  }
+  return tensor_map_reason(shape);
 }
 
 // Of what keeps levels: some fit 172 KB, of the heads whose channels fill a line of 128 bytes.
@@ -195,6 +244,7 @@ std::string expected_reason(bool on_gpu, std::string const& kernel_id, ProblemSh
   if (family == "direct") return direct_reason(kernel_id, shape);
   if (family == "persistent") return persistent_reason(kernel_id, shape);
   if (family == "sorted") return sorted_reason(kernel_id, shape);
+  if (family == "tma") return tma_reason(kernel_id, shape);
   return "";  // of a family that is not named here: nothing
 }
 
