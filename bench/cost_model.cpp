@@ -16,6 +16,7 @@
 #include "cpu/simd/simd_cost.h"
 #include "registry.h"
 #if MSDA_HAS_CUDA
+#include "kernels/cluster/cluster_costs.h"
 #include "kernels/direct/direct_costs.h"
 #include "kernels/persistent/persistent_costs.h"
 #include "kernels/sorted/sorted_costs.h"
@@ -98,6 +99,11 @@ Models all_models() {
 #include "kernels/tma/tma_costs.inc"
                       },
                       tma::predicted_us);
+  all.add<cluster::Costs>("cluster",
+                          {
+#include "kernels/cluster/cluster_costs.inc"
+                          },
+                          cluster::predicted_us);
 #endif
   all.add<simd::Costs>(
       "simd",

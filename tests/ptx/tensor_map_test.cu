@@ -4,7 +4,6 @@
 #include "kernels/common/ptx_async.cuh"
 #include "kernels/common/ptx_barrier.cuh"
 #include "ptx/ptx_run.cuh"
-#include "ptx/watchdog.h"
 #include "support/gpu_tests.h"
 
 #include <cuda.h>
@@ -14,8 +13,6 @@
 
 namespace msda::test {
 namespace {
-
-constexpr unsigned kSeconds = 20;
 
 // Values [B][H][W][M][D] of 16-bit words: a small batch with two heads.
 constexpr std::int32_t kBatch = 2, kHeight = 7, kWidth = 9, kHeads = 2, kDim = 32;
@@ -113,7 +110,6 @@ TEST_CASE("tensor maps: innermost first is encoded, the reversed order is refuse
 
 TEST_CASE("tensor maps: boxes and windows hold what all threads load, poisoned before" *
           needs_gpu()) {
-  Watchdog const watchdog(kSeconds);
   DeviceVector<std::uint16_t> const values(value_words());
   struct Size {
     std::int32_t columns, rows;
