@@ -16,6 +16,7 @@
 #include "cpu/simd/simd_cost.h"
 #include "registry.h"
 #if MSDA_HAS_CUDA
+#include "kernels/atomic/atomic_costs.h"
 #include "kernels/direct/direct_costs.h"
 #include "kernels/persistent/persistent_costs.h"
 #include "kernels/sorted/sorted_costs.h"
@@ -92,6 +93,11 @@ Models all_models() {
 #include "kernels/sorted/sorted_costs.inc"
                          },
                          sorted::predicted_us);
+  all.add<atomic::Costs>("atomic",
+                         {
+#include "kernels/atomic/atomic_costs.inc"
+                         },
+                         atomic::predicted_us);
 #endif
   all.add<simd::Costs>(
       "simd",
