@@ -16,6 +16,7 @@
 #include "cpu/simd/simd_cost.h"
 #include "registry.h"
 #if MSDA_HAS_CUDA
+#include "kernels/atomic/atomic_costs.h"
 #include "kernels/cluster/cluster_costs.h"
 #include "kernels/direct/direct_costs.h"
 #include "kernels/persistent/persistent_costs.h"
@@ -104,6 +105,11 @@ Models all_models() {
 #include "kernels/cluster/cluster_costs.inc"
                           },
                           cluster::predicted_us);
+  all.add<atomic::Costs>("atomic",
+                         {
+#include "kernels/atomic/atomic_costs.inc"
+                         },
+                         atomic::predicted_us);
 #endif
   all.add<simd::Costs>(
       "simd",

@@ -110,10 +110,6 @@ bool has_other_tokens(Problem const& problem) {
   return pixels != problem.token_count;
 }
 
-bool strides_are_vectors(Strides const& strides, msda_dtype dtype) {
-  return (strides.batch | strides.row | strides.head) * dtype_bytes(dtype) % 16 == 0;
-}
-
 struct SortedPlan final : Prepared {
   SortedPlan(Problem const& problem, Device const& device)
       : planned(problem, device),
@@ -147,9 +143,8 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
                                        .same_types = problem.output_dtype == problem.value_dtype});
   plan.has_other_tokens = has_other_tokens(problem);
   plan.has_output_vectors = problem.output_dtype == problem.value_dtype &&
-                            strides_are_vectors(problem.output, problem.output_dtype);
-  plan.has_value_vectors =
-      plan.has_output_vectors && strides_are_vectors(problem.value, problem.value_dtype);
+                            strides_are_multiples(problem.output, problem.output_dtype, 16);
+  plan.has_value_vectors = plan.has_output_vectors && value_strides_are_multiples(problem, 16);
   plan.sm_count = device.sm_count;
   Runs const& runs = plan.planned.runs;
   std::int64_t const value_runs =

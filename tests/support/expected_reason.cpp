@@ -4,6 +4,7 @@
 
 #include "core/dtype.h"
 
+#include <algorithm>
 #include <stdexcept>
 
 namespace msda::test {
@@ -93,6 +94,26 @@ std::string sorted_reason(std::string const& kernel_id, ProblemShape const& shap
   bool const fits = tokens <= INT32_MAX && shape.query_count <= INT32_MAX && points <= INT32_MAX &&
                     cells < 1 << 26 && shape.batch * shape.head_count < INT32_MAX &&
                     shape.batch * shape.query_count < INT32_MAX;
+  return fits ? "" : "a tensor is too large for its index type";
+}
+
+// As sorted_reason(), but for limits of size.
+std::string atomic_reason(std::string const& kernel_id, ProblemShape const& shape) {
+  if (shape.value_dtype != dtype_of(kernel_id)) return "does not take this value_dtype";
+  if (!shape.backward()) return "does not do this operation";
+  if (shape.coord_dtype == MSDA_F64) return "does not take this coord_dtype";
+  if (shape.weight_dtype == MSDA_F64) return "does not take this weight_dtype";
+  std::int64_t const D = shape.head_dim;
+  if (D % 8 != 0 || D < 8 || D > 256) return "does not take this head_dim";
+  for (LevelShape const& level : shape.levels) {
+    if (level.height > 1 << 24 || level.width > 1 << 24) return "does not take these levels";
+  }
+  double points = 1;
+  for (std::int64_t const size :
+       {shape.batch, shape.query_count, shape.head_count, std::int64_t{shape.point_total()}}) {
+    points *= std::max(1.0, static_cast<double>(size));
+  }
+  bool const fits = points <= INT32_MAX && layout_of(shape, TensorId::kValue).dims[1] <= INT32_MAX;
   return fits ? "" : "a tensor is too large for its index type";
 }
 
@@ -275,14 +296,18 @@ bool keeps_levels(std::string const& kernel_id) {
 
 bool keeps_sm_limit(std::string const& kernel_id) {
   std::string const family = family_of(kernel_id);
-  if (family == "sorted") return false;
+  if (family == "sorted" || family == "atomic") return false;
   if (family == "cluster") return cluster_size(kernel_id) == 1;
   return family != "direct" || part_of(kernel_id, 3) == "dany";
 }
 
 bool is_for_gpu(std::string const& kernel_id) { return part_of(kernel_id, 1) != "cpu"; }
 
-bool does_forward(std::string const& kernel_id) { return family_of(kernel_id) != "sorted"; }
+bool does_forward(std::string const& kernel_id) {
+  return family_of(kernel_id) != "sorted" && family_of(kernel_id) != "atomic";
+}
+
+bool is_deterministic(std::string const& kernel_id) { return family_of(kernel_id) != "atomic"; }
 
 bool does_backward(std::string const& kernel_id) {
   std::string const family = family_of(kernel_id);
@@ -307,6 +332,7 @@ std::string expected_reason(bool on_gpu, std::string const& kernel_id, ProblemSh
   if (family == "sorted") return sorted_reason(kernel_id, shape);
   if (family == "tma") return tma_reason(kernel_id, shape);
   if (family == "cluster") return cluster_reason(kernel_id, shape);
+  if (family == "atomic") return atomic_reason(kernel_id, shape);
   return "";  // of a family that is not named here: nothing
 }
 

@@ -157,6 +157,29 @@ TEST_CASE("CPU kernels refuse a GPU") {
   }
 }
 
+TEST_CASE("atomic additions are chosen for a decoder without determinism, not for an encoder") {
+  if (find_kernel("atomic.sm80.f16@1").variant == nullptr) return;  // no CUDA here
+  msda::test::ProblemShape shape;
+  shape.levels = {{100, 167, 4}, {50, 84, 4}, {25, 42, 4}, {13, 21, 4}};
+  shape.operation = MSDA_BACKWARD;
+  shape.batch = 2;
+  shape.head_count = 8;
+  shape.head_dim = 32;
+  shape.set_dtypes(MSDA_F16);
+  for (std::int64_t const queries : {900, 22223}) {
+    shape.query_count = queries;
+    msda::test::ProblemView view(shape);
+    for (msda_determinism const determinism : {MSDA_NOT_GUARANTEED, MSDA_DETERMINISTIC}) {
+      view.c.determinism = determinism;
+      Problem const problem = api::canonical_problem(&view.c, std::pmr::new_delete_resource());
+      std::string const id =
+          rank_kernels(problem, msda::test::h200(), 0).front().kernel.variant->id;
+      CAPTURE(id);
+      CHECK(id.starts_with("atomic.") == (queries == 900 && determinism == MSDA_NOT_GUARANTEED));
+    }
+  }
+}
+
 TEST_CASE("a kernel that is not deterministic takes only problems that do not ask for it") {
   auto const accept = [](Variant const&, Problem const&, Device const&) { return Reason::kNone; };
   auto const no_cost = [](Variant const&, Problem const&, Device const&) { return 1.0; };
