@@ -128,12 +128,15 @@ void launch_value_gradient(DirectPlan const& plan, Problem const& problem, Param
     Bands const bands = bands_of(p);
     launch_kernel(plan.kernels.of_values,
                   {.blocks = blocks_of(p.batch * p.head_count * bands.count, kWarpsPerBlock),
-                   .threads = kThreads},
+                   .threads = kThreads,
+                   .overlaps_previous = true},
                   stream, p, bands);
   }
   if (p.sums == nullptr) return;
-  launch_kernel(plan.kernels.store_sums,
-                {.blocks = blocks_of(elements, kThreads), .threads = kThreads}, stream, p);
+  launch_kernel(
+      plan.kernels.store_sums,
+      {.blocks = blocks_of(elements, kThreads), .threads = kThreads, .overlaps_previous = true},
+      stream, p);
 }
 
 void launch(Variant const&, Launch const& launch) {
@@ -144,7 +147,8 @@ void launch(Variant const&, Launch const& launch) {
   if (!launch.problem.backward()) {
     bool const aligned = plan.has_aligned_strides && buffers_are_aligned(params);
     launch_kernel(plan.kernels.forward[aligned],
-                  {.blocks = plan.forward_blocks, .threads = kThreads}, stream, params);
+                  {.blocks = plan.forward_blocks, .threads = kThreads, .overlaps_previous = true},
+                  stream, params);
     return;
   }
   Arena arena(launch.call.workspace);
@@ -157,7 +161,8 @@ void launch(Variant const&, Launch const& launch) {
   std::int64_t const queries = params.batch * params.query_count;
   launch_kernel(plan.kernels.of_points,
                 {.blocks = std::min(divide_up(queries, kWarpsPerBlock), plan.max_blocks),
-                 .threads = kThreads},
+                 .threads = kThreads,
+                 .overlaps_previous = true},
                 stream, params);
 }
 

@@ -167,6 +167,8 @@ __device__ void fused_point_grads(Params const& p, std::int64_t b, std::int64_t 
 // A warp a query.
 template <ValueType kType, typename Real>
 __global__ void __launch_bounds__(kThreads, 1) backward_points(const __grid_constant__ Params p) {
+  ptx::launch_dependents();
+  ptx::wait_for_previous_grid();
   std::int64_t const queries = p.batch * p.query_count;
   for (std::int64_t i = warp_index(); i < queries; i += warp_count()) {
     std::int64_t const b = i / p.query_count;
@@ -246,6 +248,8 @@ __device__ void add_point(Params const& p, Scatter<Sum> const& mine, int source,
 template <ValueType kType, typename Real>
 __global__ void __launch_bounds__(kThreads, 1)
     backward_value(const __grid_constant__ Params p, const Bands bands) {
+  ptx::launch_dependents();
+  ptx::wait_for_previous_grid();
   using Sum = typename ValueTraits<kType>::Sum;
   auto* const sums = static_cast<Sum*>(p.sums != nullptr ? p.sums : p.grad_value);
   std::int64_t const M = p.head_count;
@@ -271,6 +275,8 @@ __global__ void __launch_bounds__(kThreads, 1)
 // Sums to the type of grad_value.
 template <typename Sum>
 __global__ void __launch_bounds__(kThreads, 1) store_sums(const __grid_constant__ Params p) {
+  ptx::launch_dependents();
+  ptx::wait_for_previous_grid();
   std::int64_t const elements = p.batch * p.token_count * p.head_count * p.head_dim;
   for (std::int64_t i = thread_index(); i < elements; i += thread_count()) {
     store_element(p.grad_value_dtype, p.grad_value, i, static_cast<const Sum*>(p.sums)[i]);

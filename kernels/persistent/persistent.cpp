@@ -91,7 +91,8 @@ void launch(Variant const&, Launch const& launch) {
   launch_kernel(rows.kernel,
                 {.blocks = schedule.blocks,
                  .threads = rows.threads,
-                 .shared_bytes = rows.caches_levels ? schedule.shared_bytes : 0},
+                 .shared_bytes = rows.caches_levels ? schedule.shared_bytes : 0,
+                 .overlaps_previous = true},
                 static_cast<cudaStream_t>(launch.call.stream), params, schedule);
 }
 

@@ -100,6 +100,11 @@ __global__ void count_up(std::uint32_t* to) {
   if (threadIdx.x == 0) to[128] = number;
 }
 
+__global__ void add_fours(float* to) {
+  auto const lane = static_cast<float>(threadIdx.x % 32);
+  ptx::add_global(to + threadIdx.x % 2 * 4, lane, 2 * lane, 3 * lane, 4 * lane);
+}
+
 template <int kBytes>
 void check_stream() {
   CAPTURE(kBytes);
@@ -185,6 +190,18 @@ TEST_CASE("ptx: cp.async arrives at an mbarrier" * needs_gpu()) {
   run(arrive_by_copy, {.blocks = 1, .threads = 32}, from.data(), to.data());
   std::vector<std::uint32_t> const values = to.values();
   for (std::uint32_t i = 0; i < 32; ++i) CHECK(values[i] == (i + 5) % 32);
+}
+
+TEST_CASE("ptx: four numbers are added to global memory" * needs_gpu()) {
+  DeviceVector<float> const to(std::vector<float>(8, 0.5f));
+  run(add_fours, {.blocks = 3, .threads = 64}, to.data());
+  std::vector<float> const values = to.values();
+  // Of the lanes of 6 warps those with an even number add to the first four, the others to the
+  // rest.
+  float const of_lanes[2] = {6 * 240.0f, 6 * 256.0f};  // 0 + 2 + ... + 30, 1 + 3 + ... + 31
+  for (std::size_t i = 0; i < 8; ++i) {
+    CHECK(values[i] == 0.5f + static_cast<float>(i % 4 + 1) * of_lanes[i / 4]);
+  }
 }
 
 TEST_CASE("ptx: a lane counts up in shared memory" * needs_gpu()) {

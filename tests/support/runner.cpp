@@ -50,7 +50,8 @@ TestHandle::TestHandle(msda_handle_options const& options) : on_gpu_(options.dev
 
 PlanResult make_plan(TestHandle const& handle, ProblemShape const& shape,
                      std::string const& kernel_id, std::int32_t sm_count_limit) {
-  ProblemView const view(shape);
+  ProblemView view(shape);
+  if (!kernel_id.empty() && !is_deterministic(kernel_id)) view.c.determinism = MSDA_NOT_GUARANTEED;
   msda_plan_options options{};
   options.struct_size = sizeof(options);
   options.mode = kernel_id.empty() ? MSDA_PLAN_HEURISTIC : MSDA_PLAN_FORCED;

@@ -173,6 +173,13 @@ __global__ void load_between(const __grid_constant__ CUtensorMap map) {
   std::uint32_t const to = (shared_address(quads) + 127) / 128 * 128;
   ptx::tensor_load(to, &map, {3, 0}, barrier);
 }
+__global__ void store_before(const __grid_constant__ CUtensorMap map) {
+  MSDA_SHARED(uint4, quads, [16]);
+  std::uint32_t const from = (shared_address(quads) + 127) / 128 * 128;
+  ptx::tensor_store(&map, {4, -1}, from);
+  ptx::commit_stores();
+  ptx::wait_for_stores<0>();
+}
 __global__ void ask_for_much() {
   MSDA_SHARED(uint4, quads, [14336]);  // 224 KiB
   quads[threadIdx.x] = {1, 2, 3, 4};
@@ -256,6 +263,12 @@ TEST_CASE("simt: tiles begin at multiples of 16 bytes") {
   DeviceVector<std::uint32_t> const tensor(40 * 9);
   CUtensorMap const map = tensor_map<2>(tensor.data(), {40, 9}, {8, 4}, CU_TENSOR_MAP_SWIZZLE_NONE);
   check_report(report_of(load_between, shape(1, 1), map), "no multiple of 16 bytes");
+}
+
+TEST_CASE("simt: tiles are not stored before the first element of a tensor") {
+  DeviceVector<std::uint32_t> const tensor(40 * 9);
+  CUtensorMap const map = tensor_map<2>(tensor.data(), {40, 9}, {8, 4}, CU_TENSOR_MAP_SWIZZLE_NONE);
+  check_report(report_of(store_before, shape(1, 1), map), "of a store is negative");
 }
 
 TEST_CASE("simt: a block has no more shared memory than the device") {
