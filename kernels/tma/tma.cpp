@@ -39,7 +39,7 @@ constexpr VariantTable kTable({
                      .sm_max = last_sm(#architecture, 0) __VA_OPT__(, .__VA_ARGS__ = true)},     \
                     {channels, shape, sums, producers, stages,                                   \
                      load_kernels<ValueType::type, channels, shape, sums, producers, stages>}},
-#include "kernels/tma/variants.inc"
+#include "rows/tma.inc"
 #undef MSDA_VARIANT
 });
 
