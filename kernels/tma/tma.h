@@ -25,6 +25,7 @@ struct BoxParams {
   std::int32_t producers;
   std::int32_t stages;  // of a producer
   std::int32_t pixel_bytes;
+  std::int32_t box_bytes;  // from box to box in a stage
   bool aligned_output;
 };
 
