@@ -183,7 +183,7 @@ __device__ __forceinline__ void consume_boxes(Params const& p, BoxParams const& 
 }
 
 template <class Config>
-__global__ void __launch_bounds__(kBoxWarps* kWarp)
+__global__ void __launch_bounds__(kBoxWarps* kWarp, 2)
     sum_boxes(const __grid_constant__ Maps maps, const __grid_constant__ Params p,
               const __grid_constant__ BoxParams schedule) {
   MSDA_SHARED(StageBarriers, barriers, );

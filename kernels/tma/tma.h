@@ -14,7 +14,7 @@
 namespace msda::tma {
 
 // A map a level, of channels, x, y, head and batch item, without the border.
-struct alignas(64) Maps {
+struct Maps {
   CUtensorMap level[kInlineLevels];
 };
 
