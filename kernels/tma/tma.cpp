@@ -119,9 +119,9 @@ void workspace(Variant const&, Problem const&, Device const&, Arena&) {}
 
 // Tensor maps have no empty dimension: of a problem without rows there is none, and no launch.
 struct TmaPlan final : Prepared {
-  TmaPlan(Problem const& problem, QueryTiles const& tiles, const Box (&boxes)[kInlineLevels],
+  TmaPlan(Problem const& problem, QueryTiles const& tiles, const Box (&sizes)[kInlineLevels],
           Device const& device)
-      : maps(problem, boxes),
+      : maps(problem, sizes),
         order(tiles.order, device),
         tile_begin(tiles.begin, device),
         params(make_params(problem, nullptr)) {}
