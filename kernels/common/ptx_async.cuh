@@ -99,7 +99,9 @@ __device__ __forceinline__ void wait_for_store_reads() {
 
 // ---- cp.async.bulk.tensor. `map`: a CUtensorMap among the kernel's parameters, or in global
 // memory; coordinates of the tile's first element, the fastest dimension's first, and that one a
-// multiple of 16 bytes. What is outside the tensor is 0 when loaded, and not stored.
+// multiple of 16 bytes. What is outside the tensor is 0 when loaded, and not stored. Coordinates of
+// loads may be negative, those of stores may not (CUDA Programming Guide, "Using TMA to transfer
+// multi-dimensional arrays").
 
 __device__ __forceinline__ void tensor_load(std::uint32_t to, const void* map,
                                             std::int32_t const (&at)[2], std::uint32_t barrier) {

@@ -22,7 +22,7 @@ namespace {
 // Loads the kernels of each row of variants.inc.
 constexpr Kernels (*kLoad[])(KernelOptions) = {
 #define MSDA_VARIANT(type, channels, points, ...) load_kernels<ValueType::type, channels, points>,
-#include "kernels/direct/variants.inc"
+#include "rows/direct.inc"
 #undef MSDA_VARIANT
 };
 
@@ -149,16 +149,20 @@ void add_heads(DirectPlan const& plan, Params const& p, BinParams const& bins,
           static_cast<std::size_t>(bins.heads * bins.place_count) * sizeof(std::int64_t), stream),
       "clearing counts");
   LaunchOptions const by_chunk{.blocks = blocks_of(plan, bins.heads * bins.chunks, kWarpsPerBlock),
-                               .threads = kThreads};
+                               .threads = kThreads,
+                               .overlaps_previous = true};
   launch_kernel(kernels.count_tiles, by_chunk, stream, p, bins);
-  launch_kernel(kernels.sum_counts, {.blocks = blocks_of(plan, bins.heads, 1), .threads = kThreads},
-                stream, bins);
+  launch_kernel(
+      kernels.sum_counts,
+      {.blocks = blocks_of(plan, bins.heads, 1), .threads = kThreads, .overlaps_previous = true},
+      stream, bins);
   launch_kernel(kernels.list_points, by_chunk, stream, p, bins);
   for (int turn = 0; turn < kTurns; ++turn) {
-    launch_kernel(
-        kernels.add_tiles,
-        {.blocks = blocks_of(plan, bins.heads * bins.tiles, kWarpsPerBlock), .threads = kThreads},
-        stream, p, bins, turn);
+    launch_kernel(kernels.add_tiles,
+                  {.blocks = blocks_of(plan, bins.heads * bins.tiles, kWarpsPerBlock),
+                   .threads = kThreads,
+                   .overlaps_previous = true},
+                  stream, p, bins, turn);
   }
 }
 
@@ -178,7 +182,10 @@ void launch_value_gradient(DirectPlan const& plan, Problem const& problem, Param
   }
   if (p.sums == nullptr) return;
   launch_kernel(plan.kernels.store_sums,
-                {.blocks = blocks_of(plan, elements, kThreads), .threads = kThreads}, stream, p);
+                {.blocks = blocks_of(plan, elements, kThreads),
+                 .threads = kThreads,
+                 .overlaps_previous = true},
+                stream, p);
 }
 
 void launch(Variant const&, Launch const& launch) {
@@ -189,7 +196,8 @@ void launch(Variant const&, Launch const& launch) {
   if (!launch.problem.backward()) {
     bool const aligned = plan.has_aligned_strides && buffers_are_aligned(params);
     launch_kernel(plan.kernels.forward[aligned],
-                  {.blocks = plan.forward_blocks, .threads = kThreads}, stream, params);
+                  {.blocks = plan.forward_blocks, .threads = kThreads, .overlaps_previous = true},
+                  stream, params);
     return;
   }
   Arena arena(launch.call.workspace);
@@ -204,7 +212,8 @@ void launch(Variant const&, Launch const& launch) {
   std::int64_t const queries = params.batch * params.query_count;
   launch_kernel(plan.kernels.of_points,
                 {.blocks = std::min(divide_up(queries, kWarpsPerBlock), plan.max_blocks),
-                 .threads = kThreads},
+                 .threads = kThreads,
+                 .overlaps_previous = true},
                 stream, params);
 }
 

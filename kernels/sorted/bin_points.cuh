@@ -89,7 +89,9 @@ static __global__ void __launch_bounds__(kBinThreads, 2)
   MSDA_DYNAMIC_SHARED(shared);
   auto* const counts = reinterpret_cast<std::uint32_t*>(shared);  // [tiles of the window]
   Chunk const chunk(p, s);
+  ptx::launch_dependents();
   for (int i = static_cast<int>(threadIdx.x); i < chunk.tiles; i += kBinThreads) counts[i] = 0;
+  ptx::wait_for_previous_grid();
   __syncthreads();
 #pragma unroll 2
   for (int j = 0; j < kPointsOfThread; ++j) {
@@ -111,6 +113,8 @@ static __global__ void __launch_bounds__(kBinThreads, 2)
 static __global__ void __launch_bounds__(kScanThreads, 1)
     scan_counts(const __grid_constant__ ValueParams s) {
   MSDA_SHARED(std::uint32_t, sums, [kWarp + 1]);
+  ptx::launch_dependents();
+  ptx::wait_for_previous_grid();
   std::int64_t const count = static_cast<std::int64_t>(s.tiles) * s.chunks;
   std::uint32_t* const places = s.places + static_cast<std::int64_t>(blockIdx.x) * (count + 1);
   std::uint32_t before = 0;
@@ -205,7 +209,9 @@ static __global__ void __launch_bounds__(kBinThreads, 2)
   Chunk const chunk(p, s);
   auto* const words = reinterpret_cast<std::uint32_t*>(staged.counters);
   int const word_count = kBinWarps * s.window_tiles / 2;
+  ptx::launch_dependents();
   for (int i = static_cast<int>(threadIdx.x); i < word_count; i += kBinThreads) words[i] = 0;
+  ptx::wait_for_previous_grid();
   __syncthreads();
   std::uint16_t* const mine = staged.counters + warp_of() * s.window_tiles;
   std::uint32_t x[kPointsOfThread], y[kPointsOfThread];  // of Record

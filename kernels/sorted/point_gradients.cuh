@@ -200,6 +200,8 @@ template <class Config>
 static __global__ void __launch_bounds__(kPointThreads,
                                          Config::kVectors&& Config::Row::kNarrow ? 2 : 1)
     point_gradients(const __grid_constant__ Params p, const __grid_constant__ PointParams s) {
+  ptx::launch_dependents();
+  ptx::wait_for_previous_grid();
   std::int64_t const first = static_cast<std::int64_t>(blockIdx.x) * s.rows_of_block;
   std::int64_t const slot = threadIdx.x / Config::kLanes;
   for (std::int64_t i = 0; i < s.rows_of_block; i += Config::kSlots) {

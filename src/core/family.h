@@ -43,6 +43,8 @@ enum class Reason : std::int32_t {
   kTooLarge,
   kWorkspaceLimit,
   kSmLimit,
+  kMapLevels,
+  kMapStrides,
 };
 std::string_view reason_text(Reason reason);
 
@@ -55,6 +57,8 @@ struct Variant {
   // else for a measured time or by its id. It is faster on some tensors and slower on others of the
   // same shapes.
   bool for_scattered_points = false;
+  // No run on a GPU has shown its speed: a plan takes it for a measured time or by its id.
+  bool unproven = false;
   // Its bits differ from run to run: it takes no problem that asks for MSDA_DETERMINISTIC.
   bool not_deterministic = false;
 

@@ -9,7 +9,11 @@
 namespace msda {
 namespace {
 
-constexpr std::string_view kOnlyChosenElsewhere = ", only chosen for scattered points or by tuning";
+std::string_view when_chosen(Ranked const& entry) {
+  if (entry.may_be_chosen) return "";
+  return entry.kernel.variant->unproven ? ", only chosen by tuning"
+                                        : ", only chosen for scattered points or by tuning";
+}
 
 }  // namespace
 
@@ -32,7 +36,8 @@ Ranked judge(KernelRef kernel, Problem const& problem, Device const& any_device,
     return result;
   }
   result.predicted_us = family.cost(*kernel.variant, problem, device);
-  result.may_be_chosen = problem.scattered() || !kernel.variant->for_scattered_points;
+  result.may_be_chosen =
+      !kernel.variant->unproven && (problem.scattered() || !kernel.variant->for_scattered_points);
   return result;
 }
 
@@ -60,7 +65,7 @@ std::string explain_text(std::vector<Ranked> const& ranking) {
     auto const out = std::back_inserter(text);
     if (entry.rejected == Reason::kNone) {
       fmt::format_to(out, "{}  {}  predicted {:.1f} us{}\n", ++rank, entry.kernel.variant->id,
-                     entry.predicted_us, entry.may_be_chosen ? "" : kOnlyChosenElsewhere);
+                     entry.predicted_us, when_chosen(entry));
     } else {
       fmt::format_to(out, "-  {}  rejected: {}\n", entry.kernel.variant->id,
                      reason_text(entry.rejected));

@@ -26,6 +26,10 @@ def kernel(name):
     raise KeyError(name)
 
 
+def rate(name):
+    return json.loads(RATES.read_text())["rates"][name]["value"]
+
+
 def baseline():
     with open(BASELINE) as file:
         return list(csv.DictReader(line for line in file if not line.startswith("#")))
@@ -66,11 +70,12 @@ def test_counts_and_bounds_of_a_small_problem(msda_ok, tmp_path):
     assert counts["instructions"] == jobs * (144 + 24 + 2 * 30 + 8 * 76)
     bounds = row["bounds_us"]
     most = 61440 + 40960 + 1310720
-    assert bounds["hbm"] == pytest.approx([266240 / 4.6e6, most / 2.8e6])
-    assert bounds["l2"] == pytest.approx([266240 / 9.8e6, most / 9.5e6])
-    assert bounds["l1"] == pytest.approx((2560 * 4.15 + 1920 + 480 + 320) / (132 * 1980))
+    for level in ("hbm", "l2"):
+        bytes_per_us = [rate(f"{level}_tb_per_s_{width}") * 1e6 for width in (128, 64)]
+        assert bounds[level] == pytest.approx([266240 / bytes_per_us[0], most / bytes_per_us[1]])
+    assert bounds["l1"] == pytest.approx((2560 * rate("load_cycles") + 1920 + 480 + 320) / (132 * 1980))
     assert bounds["issue"] == pytest.approx(66880 / (4 * 132 * 1980))
-    assert bounds["launch"] == bounds["largest"] == 2.7 and bounds["binds"] == "launch"
+    assert bounds["launch"] == bounds["largest"] == rate("launch_us") and bounds["binds"] == "launch"
     assert row["measured_us"] is None
     cells = [line.split() for line in text.splitlines() if line.startswith("custom")]
     assert cells[0][-7:] == ["81.0", "64.0", "12.0", "3.0", "2.0", "0.0", "418.0"]
@@ -88,7 +93,7 @@ def test_rows_of_32_bytes_are_bound_by_lines(msda_ok, tmp_path):
     words = ["--workload", "bev-local", "--dtype", "f8_e4m3", "--kernels", kernel("persistent.sm90.f8.d32.p8.s1")]
     (row,) = roofline(msda_ok, tmp_path, *words)[1]["results"]
     waves = row["counts"]["wavefronts"]
-    cycles = row["counts"]["gather_loads"] * 16 / 2.67 + waves["all"] - waves["gather"]
+    cycles = row["counts"]["gather_loads"] * 16 / rate("lines_per_cycle") + waves["all"] - waves["gather"]
     assert row["bounds_us"]["l1"] == pytest.approx(cycles / (132 * 1980))
 
 

@@ -24,7 +24,7 @@ class Bug:
     right: str  # stands once in the file
     wrong: str
     case: str
-    mode: str  # that has to find it; "": none does, and the table says so
+    mode: str  # that has to find it
     message: str  # regular expression of what is printed then
     quick: bool = False
 
@@ -36,6 +36,10 @@ def kernels(family: str, *instances: str) -> str:
 
 def rows(kind: str) -> str:
     return f"persistent_rows<RowsConfig<RowsKind{{ValueType::{kind}}}>>(Params, ScheduleParams)"
+
+
+def tma(kernel: str, kind: str, params: str) -> str:
+    return f"{kernel}<TmaConfig<ValueType::{kind}, true>>(Maps, Params, {params})"
 
 
 KERNELS = r"gen/kernels/.*\.cu\.o$"
@@ -53,17 +57,25 @@ UNITS = {
     "cached": Unit(CASES, KERNELS, kernel=CACHED,
                    text=kernels("persistent", rows("f16, d32, p4, h1c, false, true, true, heads_8, inputs_f32"),
                                 rows("f16, d32, p4, h1c, false, true, true, heads_8, inputs_any"))),
+    "boxes": Unit(CASES, KERNELS, kernel="tma.sm90.f16.d32.box.s.p1n4@1",
+                  text=kernels("tma", tma("sum_boxes", "f16, d32, box, s", "BoxParams"))),
+    "windows": Unit(CASES, KERNELS, kernel="tma.sm90.f16.d32.win.s.p1n4@1",
+                    text=kernels("tma", tma("sum_windows", "f16, d32, win, s", "WindowParams"))),
     "cached_launch": Unit(CASES, r"/persistent\.cpp\.o$", source="kernels/persistent/persistent.cpp", kernel=CACHED),
 } | {
     name: Unit("msda_test_ptx", rf"ptx/{name}_test\.cu\.o$", source=f"tests/ptx/{name}_test.cu")
     for name in ("barrier", "bulk", "cluster", "memory")
 }
 
+# Calls behind each other, of which the last ones may begin while the first one runs.
+UNITS |= {f"{name}_chain": dataclasses.replace(UNITS[name], program="msda_test_kernel", kernel="")
+          for name in ("direct", "persistent")}
 UNITS["cached_few"] = dataclasses.replace(UNITS["cached"], sm_count=2)
 
 ROW, GENERIC = "kernels/direct/row.cuh", "kernels/direct/generic.cuh"
 ROWS, INPUTS = "kernels/persistent/rows.cuh", "kernels/persistent/inputs.cuh"
 SCHEDULE, LEVELS = "kernels/persistent/schedule.cuh", "kernels/persistent/cached_levels.cuh"
+STAGES, BOXES, WINDOWS = "kernels/tma/stages.cuh", "kernels/tma/boxes.cuh", "kernels/tma/windows.cuh"
 BARRIER, BULK = "tests/ptx/barrier_test.cu", "tests/ptx/bulk_test.cu"
 CLUSTER, MEMORY = "tests/ptx/cluster_test.cu", "tests/ptx/memory_test.cu"
 
@@ -87,7 +99,7 @@ BUGS = (
         "        __syncwarp();\n        state_.gather.add_prepared", "        state_.gather.add_prepared",
         "encoder", ORDER, f"{BESIDE}|compare|simulated device: .*not in device memory"),
     Bug("no_warp_barrier_before", "`__syncwarp()` before records are stored anew is missing", "cached_few", ROWS,
-        "      __syncwarp();  // the records before have been read\n", "", "fast", "", ""),
+        "      __syncwarp();  // the records before have been read\n", "", "kept_fast", THREADS, RACE),
     Bug("one_record_buffer", "records are stored into the buffer that is still read", "direct", ROW,
         "      buffer ^= Config::kRecords;\n", "", "encoder", THREADS, RACE),
     Bug("stale_records", "records of the chunk before are read", "direct", ROW,
@@ -161,6 +173,25 @@ BUGS = (
     Bug("job_twice", "a block's first job is done by two warps, with the same result", "persistent", SCHEDULE,
         "    n = __shfl_sync(0xffffffffu, n, 0);", "    n = max(__shfl_sync(0xffffffffu, n, 0), 1u) - 1;",
         "encoder", THREADS, RACE),
+    # ---- stages of tensor maps' boxes and windows
+    Bug("box_missing_arrival", "a consumer does not say that it has left a stage", "boxes", BOXES,
+        "      if (lane == 0) ring.leave(at);\n", "", "encoder", ORDER, r"simulated device: .*deadlock", quick=True),
+    Bug("box_no_phase_flip", "a stage is used again without the other parity", "boxes", STAGES,
+        "    stage_ -= stages_;\n    parity_ ^= 1;\n", "    stage_ -= stages_;\n", "encoder", ORDER,
+        "simulated device: |CHECK|AddressSanitizer"),
+    Bug("box_short_expect", "a stage expects the bytes of one box less", "boxes", BOXES,
+        "__popc(boxes) * 4 * schedule.pixel_bytes", "(__popc(boxes) - 1) * 4 * schedule.pixel_bytes", "encoder", ORDER,
+        "simulated device: "),
+    Bug("window_missing_arrival", "a warp without rows leaves a window without saying so", "windows", WINDOWS,
+        "      ring_.wait_until_full(at_);\n      leave_stage();\n",
+        "      ring_.wait_until_full(at_);\n      at_.advance(1);\n", "encoder", ORDER, r"simulated device: .*deadlock"),
+    Bug("window_no_wait", "a producer does not wait until a stage is empty", "windows", WINDOWS,
+        "      ring.wait_until_empty(at);\n", "", "fast", ORDER, "simulated device: |CHECK"),
+    Bug("window_short_expect", "a stage expects the bytes of a window of one row less", "windows", WINDOWS,
+        "window.columns * window.rows *", "window.columns * (window.rows - 1) *", "encoder", ORDER, "simulated device: "),
+    Bug("window_not_full", "points are gathered before their window is full", "windows", WINDOWS,
+        "window.level];\n    ring_.wait_until_full(at_);\n", "window.level];\n", "encoder", ORDER,
+        "simulated device: |CHECK|AddressSanitizer"),
     # ---- what no kernel of the library does yet, in kernels of tests/ptx
     Bug("wrong_phase", "a consumer waits for the phase before", "barrier", BARRIER,
         "      ptx::wait_parity(is_full, item % 2);", "      ptx::wait_parity(is_full, (item + 1) % 2);",
@@ -188,6 +219,10 @@ BUGS = (
         "ptx: one load of a tile*", RANDOM, "simulated device: "),
     Bug("no_grid_wait", "a dependent grid reads before the one before has ended", "cluster", CLUSTER,
         "  ptx::wait_for_previous_grid();\n", "", "ptx: a dependent grid*", THREADS, RACE),
+    Bug("no_call_wait_rows", "a call begins to read and write before the one before has ended", "persistent_chain", ROWS,
+        "  ptx::wait_for_previous_grid();\n", "", "a chain of calls*", THREADS, RACE),
+    Bug("no_call_wait_direct", "the same in `direct`", "direct_chain", ROW, "  ptx::wait_for_previous_grid();\n", "",
+        "a chain of calls*", THREADS, RACE),
     Bug("late_copy_group", "the last group of `cp.async` is not waited for", "memory", MEMORY,
         "    ptx::wait_for_copy_groups<1>();\n", "    ptx::wait_for_copy_groups<2>();\n", "ptx: groups of cp.async*",
         ORDER, "simulated device: "),
