@@ -102,7 +102,9 @@ __device__ __forceinline__ void point_gradients_of(Params const& p, AddParams co
                                                    std::int64_t own, Products& products) {
   int const d = static_cast<int>(threadIdx.x % Config::kLanes) * sorted::kChannelsOfLane;
   std::int64_t const value = row.b * p.value_strides.batch + row.m * p.value_strides.head + d;
-#pragma unroll Config::kInFlight
+  // Products of all points are in registers, but for those of matrix instructions.
+  constexpr int kUnrolled = Config::Products::kByLane ? 1 : Config::kPoints;
+#pragma unroll kUnrolled
   for (int j = 0; j < Config::kPoints; ++j) {
     sorted::multiply_corners<Config>(p, value, d < p.head_dim, mine, j, products);
   }
@@ -128,7 +130,6 @@ static __global__ void __launch_bounds__(sorted::kPointThreads,
   std::int64_t const grad = p.output_strides.at(row.b, row.q, row.m) + d;
   typename Config::Products products(d < p.head_dim ? Row::load(p.output_dtype, p.grad_output, grad)
                                                     : Row::zeros());
-  AddedRow<Config> const added(p, row);
   std::int64_t const begin = item % parts * s.part_points;
 #pragma unroll 1
   for (std::int64_t i = 0; i < s.part_points; i += Config::kPoints) {
@@ -140,6 +141,9 @@ static __global__ void __launch_bounds__(sorted::kPointThreads,
                                            : load_narrow(p.weight_dtype, p.weight, at.weight + own);
     }
     if (s.sums != nullptr) {
+      // Loaded once more for each batch of points: kept, it would take registers that there are
+      // not.
+      AddedRow<Config> const added(p, row);
 #pragma unroll 1
       for (int j = 0; j < Config::kPoints; ++j) {
         add_to_corners<Config>(s, added, mine, weight, j);
