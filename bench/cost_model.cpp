@@ -18,6 +18,7 @@
 #if MSDA_HAS_CUDA
 #include "kernels/direct/direct_costs.h"
 #include "kernels/persistent/persistent_costs.h"
+#include "kernels/pipeline/pipeline_costs.h"
 #include "kernels/sorted/sorted_costs.h"
 #endif
 
@@ -92,6 +93,11 @@ Models all_models() {
 #include "kernels/sorted/sorted_costs.inc"
                          },
                          sorted::predicted_us);
+  all.add<pipeline::Costs>("pipeline",
+                           {
+#include "kernels/pipeline/pipeline_costs.inc"
+                           },
+                           pipeline::predicted_us);
 #endif
   all.add<simd::Costs>(
       "simd",
