@@ -48,6 +48,8 @@ CACHED = "persistent.sm90.f16.d32.p4.h1c@1"
 UNITS = {
     "direct": Unit(CASES, KERNELS, kernel="direct.sm75.f32.d32.p4@1",
                    text=kernels("direct", "forward_rows<RowConfig<ValueType::f32, d32, p4, false, false, true>>(Params)")),
+    "pipeline": Unit(CASES, KERNELS, kernel="pipeline.sm80.f16.d32.s3@1",
+                     text=kernels("pipeline", "copied_rows<PipelineConfig<ValueType::f16, d32, s3>>(Params, Alignment)")),
     "generic": Unit(CASES, KERNELS, kernel="direct.sm75.f32.dany.pany@2",
                     text=kernels("direct", "forward_any<ValueType::f32, float>(Params)")),
     "persistent": Unit(CASES, KERNELS, kernel="persistent.sm80.f32.d32.p4.s1@3",
@@ -69,11 +71,12 @@ UNITS = {
 
 # Calls behind each other, of which the last ones may begin while the first one runs.
 UNITS |= {f"{name}_chain": dataclasses.replace(UNITS[name], program="msda_test_kernel", kernel="")
-          for name in ("direct", "persistent")}
+          for name in ("direct", "persistent", "pipeline")}
 UNITS["cached_few"] = dataclasses.replace(UNITS["cached"], sm_count=2)
 
 ROW, GENERIC = "kernels/direct/row.cuh", "kernels/direct/generic.cuh"
 ROWS, INPUTS = "kernels/persistent/rows.cuh", "kernels/persistent/inputs.cuh"
+COPIED = "kernels/pipeline/copied_rows.cuh"
 SCHEDULE, LEVELS = "kernels/persistent/schedule.cuh", "kernels/persistent/cached_levels.cuh"
 STAGES, BOXES, WINDOWS = "kernels/tma/stages.cuh", "kernels/tma/boxes.cuh", "kernels/tma/windows.cuh"
 BARRIER, BULK = "tests/ptx/barrier_test.cu", "tests/ptx/bulk_test.cu"
@@ -88,11 +91,11 @@ WRONG = r"CHECK\( compare\(expected"
 BUGS = (
     # ---- synchronisation of a block and of a warp
     Bug("no_block_barrier", "`__syncthreads()` behind the table of places is missing", "direct", ROW,
-        "  fill_places<Config>(p, places, level_of);\n  __syncthreads();\n",
-        "  fill_places<Config>(p, places, level_of);\n", "encoder", THREADS, RACE, quick=True),
+        "  ptx::wait_for_previous_grid();\n  __syncthreads();\n", "  ptx::wait_for_previous_grid();\n", "encoder", THREADS,
+        RACE, quick=True),
     Bug("some_at_barrier", "40 threads of 256 reach `__syncthreads()`", "direct", ROW,
-        "  fill_places<Config>(p, places, level_of);\n  __syncthreads();\n",
-        "  fill_places<Config>(p, places, level_of);\n  if (threadIdx.x < 40) __syncthreads();\n",
+        "  ptx::wait_for_previous_grid();\n  __syncthreads();\n",
+        "  ptx::wait_for_previous_grid();\n  if (threadIdx.x < 40) __syncthreads();\n",
         "encoder", ORDER, r"simulated device: .*__syncthreads\(\)"),
     Bug("no_warp_barrier", "`__syncwarp()` between storing and reading records is missing", "direct", ROW,
         "      __syncwarp();\n      gather_chunk", "      gather_chunk", "encoder", ORDER, NOWHERE),
@@ -113,8 +116,9 @@ BUGS = (
         "    n = __shfl_sync(0xffffffffu, n, 0);", "    if (lane.index != 5) n = __shfl_sync(0xffffffffu, n, 0);",
         "encoder", ORDER, "simulated device: "),
     Bug("no_barrier_for_count", "the count of jobs is used before it is cleared", "persistent", ROWS,
-        "  if (threadIdx.x < 2) shared.fetched[threadIdx.x] = 0;\n  __syncthreads();\n",
-        "  __syncthreads();\n  if (threadIdx.x < 2) shared.fetched[threadIdx.x] = 0;\n", "encoder", THREADS, RACE),
+        "  if (threadIdx.x < 2) shared.fetched[threadIdx.x] = 0;\n  ptx::wait_for_previous_grid();\n  __syncthreads();\n",
+        "  ptx::wait_for_previous_grid();\n  __syncthreads();\n  if (threadIdx.x < 2) shared.fetched[threadIdx.x] = 0;\n",
+        "encoder", THREADS, RACE),
     # ---- levels in shared memory
     Bug("no_copy_wait", "`cp.async` is not waited for", "cached", LEVELS,
         "  ptx::wait_for_copies();\n", "", "fast", ORDER, "simulated device: |compare", quick=True),
@@ -132,6 +136,19 @@ BUGS = (
         "kernels/persistent/persistent.cpp", "rows.caches_levels ? schedule.shared_bytes : 0",
         "rows.caches_levels ? schedule.shared_bytes - 256 : 0", "fast", ORDER,
         "simulated device: .*shared"),
+    # ---- stages of copies
+    Bug("one_group_late", "the values of a point are summed while they may be on their way", "pipeline", COPIED,
+        "      ptx::wait_for_copy_groups<kAhead>();\n", "      ptx::wait_for_copy_groups<kAhead + 1>();\n", "encoder", ORDER,
+        "simulated device: |compare", quick=True),
+    Bug("no_copy_group_wait", "no group of copies is waited for", "pipeline", COPIED,
+        "      ptx::wait_for_copy_groups<kAhead>();\n", "", "encoder", ORDER, "simulated device: |compare"),
+    Bug("stage_too_soon", "values are copied into the stage that is summed next", "pipeline", COPIED,
+        "    copy_to_ = next_stage(copy_to_);\n", "    copy_to_ = next_stage(next_stage(copy_to_));\n", "encoder", ORDER, WRONG),
+    Bug("short_ring", "records are stored where those of points on their way lie", "pipeline", COPIED,
+        "kRing = ring_of(kLanes, kStages);", "kRing = kLanes;", "encoder", ORDER, f"{WRONG}|{BESIDE}|static"),
+    Bug("no_barrier_behind_records", "`__syncwarp()` between storing and reading records is missing", "pipeline", COPIED,
+        "    record(k0 + lane_) = located;\n    __syncwarp();\n", "    record(k0 + lane_) = located;\n", "encoder", ORDER,
+        f"{BESIDE}|compare|simulated device"),
     # ---- addresses
     Bug("shared_overflow", "records of each second chunk are stored one place too far", "direct", ROW,
         "records_[buffer + threadIdx.x % 32] =", "records_[buffer + threadIdx.x % 32 + (buffer != 0)] =", "encoder", ORDER,
@@ -221,9 +238,11 @@ BUGS = (
     Bug("no_grid_wait", "a dependent grid reads before the one before has ended", "cluster", CLUSTER,
         "  ptx::wait_for_previous_grid();\n", "", "ptx: a dependent grid*", THREADS, RACE),
     Bug("no_call_wait_rows", "a call begins to read and write before the one before has ended", "persistent_chain", ROWS,
-        "  ptx::wait_for_previous_grid();\n", "", "a chain of calls*", THREADS, RACE),
+        "  ptx::wait_for_previous_grid();\n", "", "a chain of forward*", THREADS, RACE),
     Bug("no_call_wait_direct", "the same in `direct`", "direct_chain", ROW, "  ptx::wait_for_previous_grid();\n", "",
-        "a chain of calls*", THREADS, RACE),
+        "a chain of forward*", THREADS, RACE),
+    Bug("no_call_wait_pipeline", "the same in `pipeline`", "pipeline_chain", COPIED, "  ptx::wait_for_previous_grid();\n", "",
+        "a chain of forward*", THREADS, RACE),
     Bug("late_copy_group", "the last group of `cp.async` is not waited for", "memory", MEMORY,
         "    ptx::wait_for_copy_groups<1>();\n", "    ptx::wait_for_copy_groups<2>();\n", "ptx: groups of cp.async*",
         ORDER, "simulated device: "),
