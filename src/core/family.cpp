@@ -46,6 +46,8 @@ std::string_view reason_text(Reason reason) {
       return "needs more workspace than workspace_limit_bytes";
     case Reason::kSmLimit:
       return "does not keep to sm_count_limit";
+    case Reason::kClusters:
+      return "needs clusters of more blocks than the device has multiprocessors";
   }
   return "unknown reason";
 }
