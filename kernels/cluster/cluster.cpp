@@ -158,6 +158,7 @@ void launch(Variant const&, Launch const& launch) {
 }  // namespace
 
 extern const Family kFamily;
-const Family kFamily = {"cluster", kTable.variants(), reject, cost, workspace, prepare, launch};
+const Family kFamily = {"cluster", kTable.variants(), reject, cost,
+                        workspace, prepare,           launch, numbers_of};
 
 }  // namespace msda::cluster

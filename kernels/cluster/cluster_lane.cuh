@@ -55,14 +55,14 @@ using persistent::Place;
 template <class Config>
 struct Lane : persistent::Lane<Config> {
   using Base = persistent::Lane<Config>;
+  static_assert(sizeof(persistent::Shared<Config>) <= declared_bytes(Points{Config::kPoints}),
+                "the host plans with what a block declares");
   KeptParams const& kept;
   std::uint32_t rank;
 
   __device__ Lane(Params const& params, ScheduleParams const& schedule_params,
                   KeptParams const& kept_params, persistent::Shared<Config>& block)
-      : Base(params, schedule_params, block), kept(kept_params), rank(ptx::cluster_rank()) {
-    static_assert(sizeof(persistent::Shared<Config>) <= declared_bytes(Points{Config::kPoints}));
-  }
+      : Base(params, schedule_params, block), kept(kept_params), rank(ptx::cluster_rank()) {}
 
   // Of point k, which may be behind the last one.
   __device__ __forceinline__ int level_of(int k) const {

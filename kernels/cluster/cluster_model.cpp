@@ -6,6 +6,8 @@
 #include "kernels/common/work.h"
 #include "kernels/persistent/cached_levels.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -64,7 +66,9 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
   if (problem.backward()) return Reason::kOperation;
   if (problem.coord_dtype == MSDA_F64) return Reason::kCoordDtype;
   if (problem.weight_dtype == MSDA_F64) return Reason::kWeightDtype;
-  if (device.sm_count_limit != 0 && device.sm_count_limit < entry.size) return Reason::kSmLimit;
+  if (device.sm_count < entry.size) {
+    return device.sm_count_limit != 0 ? Reason::kSmLimit : Reason::kClusters;
+  }
   if (!head_dim_fits(problem.head_dim, entry.rows.channels, 8)) return Reason::kHeadDim;
   if (!levels_are_near(problem)) return Reason::kLevels;
   if (!points_fit(entry, problem)) return Reason::kPoints;
@@ -79,6 +83,23 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
   if (!sizes_fit(entry, problem)) return Reason::kTooLarge;
   if (device.shared_bytes_per_block < kMaxBlockBytes) return Reason::kSharedMemory;
   return kept_levels_of(entry, problem).levels == 0 ? Reason::kSharedMemory : Reason::kNone;
+}
+
+std::string numbers_of(Reason reason, Variant const& variant, Problem const& problem,
+                       Device const& device) {
+  Entry const& entry = kTable[variant];
+  std::int64_t const pixel_bytes = group_bytes(entry.rows, problem);
+  if (reason == Reason::kClusters || reason == Reason::kSmLimit) {
+    return fmt::format("{} of {}", entry.size, device.sm_count);
+  }
+  if (reason != Reason::kSharedMemory) return "";
+  if (device.shared_bytes_per_block < kMaxBlockBytes) {
+    return fmt::format("{} bytes of {}", kMaxBlockBytes, device.shared_bytes_per_block);
+  }
+  std::int64_t const level_bytes = least_kept_bytes(problem, pixel_bytes, entry.size);
+  std::int64_t const bytes = declared_bytes(entry.rows.points) + persistent::kLineBytes;
+  return fmt::format("{} bytes of {}, with a block's part of the smallest level",
+                     bytes + level_bytes, kMaxBlockBytes);
 }
 
 // ---- cost

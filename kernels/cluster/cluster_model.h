@@ -41,6 +41,8 @@ inline constexpr VariantTable kTable({
 
 // Of Family.
 Reason reject(Variant const& variant, Problem const& problem, Device const& device);
+std::string numbers_of(Reason reason, Variant const& variant, Problem const& problem,
+                       Device const& device);
 double cost(Variant const& variant, Problem const& problem, Device const& device);
 
 // The levels that the variant keeps of a problem.

@@ -3,8 +3,8 @@
 #include "kernels/cluster/cluster_config.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
-#include <optional>
 #include <span>
 
 namespace msda::cluster {
@@ -19,24 +19,25 @@ struct Part {
   std::int64_t bytes = 0;
 };
 
-// An even number of pixels: their parity says in which half of a line they are (by_parity of
-// persistent/layout.h).
-std::optional<Part> part_of(Level const& level, std::int64_t pixel_bytes, std::int64_t size) {
-  if (level.width < 1 || level.height < 1) return std::nullopt;
-  if (size > 1 && level.height < 2) return std::nullopt;  // a point has no second row
+// Rows have an even number of pixels: their parity says in which half of a line they are (by_parity
+// of persistent/layout.h).
+Part part_of(Level const& level, std::int64_t pixel_bytes, std::int64_t size) {
   Part part;
   part.row_pixels = divide_up(level.width, 2) * 2;
   part.rows = divide_up(level.height, size);
-  if (part.rows * part.row_pixels > kMaxKeptPixels) return std::nullopt;
   part.bytes = divide_up(part.rows * part.row_pixels * pixel_bytes, persistent::kLineBytes) *
                persistent::kLineBytes;
   return part;
 }
 
-// The smaller one of the two ways to keep it.
-std::optional<Part> least_part_of(Level const& level, std::int64_t pixel_bytes, std::int64_t size) {
-  std::optional<Part> const split = part_of(level, pixel_bytes, size);
-  return split ? split : part_of(level, pixel_bytes, 1);
+// The smaller one of the two ways to keep it. The rows of a level that has one do not alternate: a
+// point would have its second row in a block that has none.
+Part least_part_of(Level const& level, std::int64_t pixel_bytes, std::int64_t size) {
+  return part_of(level, pixel_bytes, level.height > 1 ? size : 1);
+}
+
+bool fits(Part const& part, std::int64_t bytes) {
+  return part.rows * part.row_pixels <= kMaxKeptPixels && part.bytes <= bytes;
 }
 
 }  // namespace
@@ -52,19 +53,18 @@ KeptLevels choose_kept_levels(Problem const& problem, std::int64_t pixel_bytes, 
   KeptLevels kept;
   std::array<Part, kInlineLevels> parts;
   for (std::size_t const l : order) {
-    std::optional<Part> const part = least_part_of(problem.levels[l], pixel_bytes, size);
-    if (!part || kept.bytes + part->bytes > max_bytes) break;
-    parts[l] = *part;
-    kept.bytes += part->bytes;
+    parts[l] = least_part_of(problem.levels[l], pixel_bytes, size);
+    if (!fits(parts[l], max_bytes - kept.bytes)) break;
+    kept.bytes += parts[l].bytes;
     kept.levels |= 1u << l;
-    if (part->rows < problem.levels[l].height) kept.split |= 1u << l;
+    if (parts[l].rows < problem.levels[l].height) kept.split |= 1u << l;
   }
   for (std::size_t const l : order) {
     if (!kept.splits(l)) continue;
-    std::optional<Part> const whole = part_of(problem.levels[l], pixel_bytes, 1);
-    if (!whole || kept.bytes - parts[l].bytes + whole->bytes > max_bytes) continue;
-    kept.bytes += whole->bytes - parts[l].bytes;
-    parts[l] = *whole;
+    Part const whole = part_of(problem.levels[l], pixel_bytes, 1);
+    if (!fits(whole, max_bytes - kept.bytes + parts[l].bytes)) continue;
+    kept.bytes += whole.bytes - parts[l].bytes;
+    parts[l] = whole;
     kept.split &= ~(1u << l);
   }
   std::int64_t end = 0;
@@ -79,10 +79,9 @@ KeptLevels choose_kept_levels(Problem const& problem, std::int64_t pixel_bytes, 
 }
 
 std::int64_t least_kept_bytes(Problem const& problem, std::int64_t pixel_bytes, std::int64_t size) {
-  std::int64_t least = 0;
+  std::int64_t least = std::numeric_limits<std::int64_t>::max();
   for (Level const& level : problem.levels) {
-    std::optional<Part> const part = least_part_of(level, pixel_bytes, size);
-    if (part && (least == 0 || part->bytes < least)) least = part->bytes;
+    least = std::min(least, least_part_of(level, pixel_bytes, size).bytes);
   }
   return least;
 }

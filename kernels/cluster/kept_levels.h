@@ -28,7 +28,7 @@ struct KeptLevels {
 KeptLevels choose_kept_levels(Problem const& problem, std::int64_t pixel_bytes, std::int64_t size,
                               std::int64_t max_bytes);
 
-// Bytes of a block that keeping the smallest level would take; 0 where there is no such level.
+// Bytes of a block that keeping the smallest level would take.
 std::int64_t least_kept_bytes(Problem const& problem, std::int64_t pixel_bytes, std::int64_t size);
 
 }  // namespace msda::cluster

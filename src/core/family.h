@@ -15,6 +15,7 @@
 #include <memory_resource>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -45,6 +46,7 @@ enum class Reason : std::int32_t {
   kSmLimit,
   kMapLevels,
   kMapStrides,
+  kClusters,
 };
 std::string_view reason_text(Reason reason);
 
@@ -160,6 +162,8 @@ struct Family {
   // Looks up the kernel for the buffers' alignment and launches it. Never allocates; throws
   // StatusError when the device refuses.
   void (*launch)(const Variant&, const Launch&);
+  // The numbers behind a reason of reject(), such as bytes asked for and there; null, or "": none.
+  std::string (*numbers_of)(Reason, const Variant&, const Problem&, const Device&) = nullptr;
 };
 
 }  // namespace msda

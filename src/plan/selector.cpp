@@ -27,7 +27,12 @@ Ranked judge(KernelRef kernel, Problem const& problem, Device const& any_device,
       problem.determinism == MSDA_DETERMINISTIC) {
     result.rejected = Reason::kDeterminism;
   }
-  if (result.rejected != Reason::kNone) return result;
+  if (result.rejected != Reason::kNone) {
+    if (family.numbers_of != nullptr) {
+      result.numbers = family.numbers_of(result.rejected, *kernel.variant, problem, device);
+    }
+    return result;
+  }
   Arena arena;
   family.workspace(*kernel.variant, problem, device, arena);
   result.workspace_bytes = arena.used_bytes();
@@ -58,6 +63,11 @@ std::vector<Ranked> rank_kernels(Problem const& problem, Device const& device,
   return ranking;
 }
 
+std::string why_rejected(Ranked const& entry) {
+  std::string text(reason_text(entry.rejected));
+  return entry.numbers.empty() ? text : text + ": " + entry.numbers;
+}
+
 std::string explain_text(std::vector<Ranked> const& ranking) {
   std::string text;
   int rank = 0;
@@ -68,7 +78,7 @@ std::string explain_text(std::vector<Ranked> const& ranking) {
                      entry.predicted_us, when_chosen(entry));
     } else {
       fmt::format_to(out, "-  {}  rejected: {}\n", entry.kernel.variant->id,
-                     reason_text(entry.rejected));
+                     why_rejected(entry));
     }
   }
   return text;

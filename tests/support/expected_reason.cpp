@@ -318,13 +318,22 @@ bool is_deterministic(std::string const& kernel_id) { return family_of(kernel_id
 
 bool does_backward(std::string const& kernel_id) {
   std::string const family = family_of(kernel_id);
-  if (family == "persistent" || family == "cluster" || family == "pipeline") return false;
+  if (family == "persistent" || family == "cluster" || family == "pipeline" || family == "tma") {
+    return false;
+  }
   return family != "direct" || part_of(kernel_id, 3) == "dany";
 }
 
 std::string expected_reason(TestHandle const& handle, std::string const& kernel_id,
                             ProblemShape const& shape) {
-  return expected_reason(handle.on_gpu(), kernel_id, shape);
+  std::string const reason = expected_reason(handle.on_gpu(), kernel_id, shape);
+  bool const is_cluster = handle.on_gpu() && family_of(kernel_id) == "cluster";
+  if (!is_cluster || cluster_size(kernel_id) <= handle.sm_count()) return reason;
+  // Asked before sizes are looked at.
+  for (const char* const earlier : {"operation", "value_dtype", "coord_dtype", "weight_dtype"}) {
+    if (reason.ends_with(earlier)) return reason;
+  }
+  return "needs clusters of more blocks than the device has multiprocessors";
 }
 
 std::string expected_reason(bool on_gpu, std::string const& kernel_id, ProblemShape const& shape) {
