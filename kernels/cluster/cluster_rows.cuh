@@ -10,17 +10,17 @@ namespace msda::cluster {
 using persistent::Batch;
 using persistent::ChunkInputs;
 
-// A warp, from its jobs to their results.
-template <class Config>
+// A warp, from its jobs to their results. kRank: the block's, where clusters are pairs: which rows are
+// its own is known when compiled then, and no load is issued for either case.
+template <class Config, int kRank>
 class Warp {
  public:
   __device__ Warp(Params const& p, ScheduleParams const& schedule, KeptParams const& kept,
                   persistent::Shared<Config>& shared)
       : lane_(p, schedule, kept, shared),
-        table_(static_cast<std::uint32_t>(
-            __cvta_generic_to_shared(&shared.records[threadIdx.x / 32][0]))) {}
-
-  __device__ Lane<Config> const& lane() const { return lane_; }
+        records_(Records::place(static_cast<std::uint32_t>(__cvta_generic_to_shared(
+                                    &shared.records[threadIdx.x / 32][0])),
+                                lane_.slot())) {}
 
   // Tile by tile. All blocks of a cluster have the same tiles and meet twice for each, or once where
   // there are two buffers: when the tile's levels are there, and before another tile's take their
@@ -109,7 +109,7 @@ class Warp {
 #pragma unroll 1
       for (int t0 = 0; t0 < Config::kBatch; t0 += Config::kTogether) {
         __syncwarp();  // the records before have been read
-        put_records(points, first + t0);
+        put_records(points, k0, first + t0);
         if (t0 + Config::kTogether < Config::kBatch) {
           points.template advance<Config::kTogether>();
         } else {
@@ -124,33 +124,54 @@ class Warp {
     }
   }
 
-  // Of the lane's next kTogether points, of which the first is k.
-  __device__ __forceinline__ void put_records(Batch<Config::kBatch> const& points, int k) const {
+  // Of the lane's next kTogether points, of which the first is k, in the chunk at k0.
+  __device__ __forceinline__ void put_records(Batch<Config::kBatch> const& points, int k0,
+                                              int k) const {
+    if constexpr (Config::kLevelOfChunk) {
+      int const level = k0 / Config::kPoints;
+      Place const& place = lane_.schedule.places[level];
+      if (lane_.is_split(level)) {
 #pragma unroll
-    for (int i = 0; i < Config::kTogether; ++i) {
-      int const level = lane_.level_of(k + i);
-      Place const& place = lane_.shared.places[level];
-      float2 const at =
-          persistent::to_pixels(static_cast<persistent::Lane<Config> const&>(lane_), {},
-                                place.width, place.height, points.x[i], points.y[i]);
-      put_record(Records::at(table_, i * Config::kLanes + static_cast<int>(lane_.j),
-                             static_cast<int>(lane_.j), lane_.slot()),
-                 locate(lane_, level, at, points.weight[i]));
+        for (int i = 0; i < Config::kTogether; ++i) put_record(points, i, level, place, true);
+      } else {
+#pragma unroll
+        for (int i = 0; i < Config::kTogether; ++i) put_record(points, i, level, place, false);
+      }
+    } else {
+#pragma unroll
+      for (int i = 0; i < Config::kTogether; ++i) {
+        int const level = lane_.level_of(k + i);
+        put_record(points, i, level, lane_.shared.places[level], lane_.is_split(level));
+      }
     }
+  }
+
+  __device__ __forceinline__ void put_record(Batch<Config::kBatch> const& points, int i, int level,
+                                             Place const& place, bool is_split) const {
+    float2 const at =
+        persistent::to_pixels(static_cast<persistent::Lane<Config> const&>(lane_), {}, place.width,
+                              place.height, points.x[i], points.y[i]);
+    std::uint32_t const pixel_vecs = lane_.is_kept(level)
+                                         ? lane_.kept_pixel_bytes() / persistent::kVecBytes
+                                         : lane_.pixel_stride();
+    auto const j = static_cast<int>(lane_.j);
+    persistent::put_record(Records::at(records_, i * Config::kLanes + j, j),
+                           locate(lane_, place, is_split, pixel_vecs, at, points.weight[i]));
   }
 
   // What the lanes have prepared of a chunk, from point t0 of each lane on; kInFlight points at once.
   __device__ __forceinline__ void add_records(int k0, int t0) {
 #pragma unroll 1
     for (int i = 0; i < Config::kTogether; ++i) {
+      std::uint32_t const records =
+          records_ + static_cast<std::uint32_t>(i * Config::kLanes * Records::kRowBytes);
 #pragma unroll
       for (int j0 = 0; j0 < Config::kLanes; j0 += Config::kInFlight) {
         if (!Config::kWholeChunks && j0 > 0 && k0 + j0 * Config::kBatch >= lane_.K) break;
         RecordOf<Config> record[Config::kInFlight];
 #pragma unroll
         for (int u = 0; u < Config::kInFlight; ++u) {
-          get_record(Records::at(table_, i * Config::kLanes + j0 + u, j0 + u, lane_.slot()),
-                     record[u]);
+          persistent::get_record(Records::at(records, j0 + u, j0 + u), record[u]);
         }
         add(record, k0 + j0 * Config::kBatch + t0 + i);
       }
@@ -166,7 +187,7 @@ class Warp {
       with_home(lane_, level, [&](auto home) {
 #pragma unroll
         for (int u = 0; u < Config::kInFlight; ++u) {
-          gather_.template load<home.value>(lane_, vecs, record[u], value[u]);
+          gather_.template load<home.value, kRank>(lane_, vecs, record[u], value[u]);
         }
         sum(record, value);
       });
@@ -176,7 +197,7 @@ class Warp {
         int const level = lane_.level_of(k + u * Config::kBatch);
         LevelVecs const vecs = level_vecs(lane_, level);
         with_home(lane_, level, [&](auto home) {
-          gather_.template load<home.value>(lane_, vecs, record[u], value[u]);
+          gather_.template load<home.value, kRank>(lane_, vecs, record[u], value[u]);
         });
       }
       sum(record, value);
@@ -197,7 +218,7 @@ class Warp {
 
   Lane<Config> lane_;
   JobQueue<Config> queue_;
-  std::uint32_t table_;  // the warp's records, in shared memory
+  std::uint32_t records_;  // the slot's, in shared memory
   std::uint32_t buffer_ = 0;
   KeptGather<Config> gather_;
   RowSums<Config> sums_;
@@ -211,8 +232,7 @@ __global__ void __launch_bounds__(Config::kThreads, 1)
   __trap();  // reject() keeps these devices away
 #else
   MSDA_SHARED(persistent::Shared<Config>, shared);
-  Warp<Config> warp(p, schedule, kept, shared);
-  fill_tables(warp.lane());
+  fill_tables(Lane<Config>(p, schedule, kept, shared));
   if (threadIdx.x == 0) {
     for (std::uint32_t& count : shared.fetched) count = 0;
     for (std::uint64_t& full : shared.full) {
@@ -223,7 +243,10 @@ __global__ void __launch_bounds__(Config::kThreads, 1)
   __syncthreads();
   ptx::wait_for_previous_grid();
   ptx::launch_dependents();
-  warp.run();
+  if constexpr (Config::kPair) {
+    if (ptx::cluster_rank() == 1) return Warp<Config, 1>(p, schedule, kept, shared).run();
+  }
+  Warp<Config, 0>(p, schedule, kept, shared).run();
 #endif
 }
 

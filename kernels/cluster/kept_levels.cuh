@@ -116,14 +116,15 @@ class KeptGather {
   // The lane's vec of the first pixel of all.
   __device__ __forceinline__ const char* values() const { return values_; }
 
-  template <Home kHome>
+  // kRank: the block's, where clusters are pairs; else nothing asks for it.
+  template <Home kHome, int kRank>
   __device__ __forceinline__ void load(Lane<Config> const& lane, LevelVecs const& level,
                                        Record const& record, Corner (&value)[4]) const {
     std::uint32_t const bits = number_of(record);
     if constexpr (kHome == Home::kCluster) {
       std::uint32_t at[4];
       first_row(lane, level, record, SplitBits<Config>::first(bits), at);
-      load_split(lane, level, bits, at, value);
+      load_split<kRank>(lane, level, bits, at, value);
     } else {
       std::uint32_t at[4];
       first_row(lane, level, record, bits, at, kHome == Home::kBlock);
@@ -166,6 +167,7 @@ class KeptGather {
   }
 
   // The first row is the even one.
+  template <int kRank>
   __device__ __forceinline__ void load_split(Lane<Config> const& lane, LevelVecs const& level,
                                              std::uint32_t bits, std::uint32_t const (&at)[4],
                                              Corner (&value)[4]) const {
@@ -177,7 +179,7 @@ class KeptGather {
       // The odd row has the even one's number in its block, or the one before. What comes from the
       // other block takes longer and is asked for first.
       std::uint32_t const back = is_lower ? row : 0;
-      if (lane.rank == 0) {
+      if constexpr (kRank == 0) {
         ptx::load_cluster(other_ + first - back, value[2][0].word);
         ptx::load_cluster(other_ + second - back, value[3][0].word);
         ptx::load_shared(own_ + first, value[0][0].word);

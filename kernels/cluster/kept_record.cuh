@@ -46,14 +46,13 @@ struct SplitBits {
   }
 };
 
-// Of a slot's row, at a point in pixels of its level.
+// Of a slot's row, at a point in pixels of its level; pixel_vecs: from a pixel to the next one.
 template <class Config>
-__device__ __forceinline__ RecordOf<Config> locate(Lane<Config> const& lane, int level,
+__device__ __forceinline__ RecordOf<Config> locate(Lane<Config> const& lane, Place const& place,
+                                                   bool is_split, std::uint32_t pixel_vecs,
                                                    float2 const& at, float weight) {
-  Place const place = lane.shared.places[level];
   Between const bx = persistent::between<Config::kIsKnown>(at.x, place.width);
   Between const by = persistent::between<Config::kIsKnown>(at.y, place.height);
-  bool const is_split = lane.is_split(level);
   SplitRows const rows =
       split_rows(static_cast<std::uint32_t>(static_cast<std::int32_t>(by.base)), lane.size_mask(),
                  lane.size_shift());
@@ -79,9 +78,6 @@ __device__ __forceinline__ RecordOf<Config> locate(Lane<Config> const& lane, int
     return persistent::Fp16Record::of<Config::kByParity>(pixel | bits, turned, fraction, first_row,
                                                          second_row);
   } else {
-    std::uint32_t const pixel_vecs = lane.is_kept(level)
-                                         ? lane.kept_pixel_bytes() / persistent::kVecBytes
-                                         : lane.pixel_stride();
     return {(pixel * pixel_vecs + place.origin) | bits, fraction, first_row, second_row};
   }
 }
@@ -100,11 +96,15 @@ struct KeptRecords {
   static_assert(Config::kRecords * kRowBytes <= cluster::kRecordBytes,
                 "a warp's records fit what it has");
 
-  // Of a slot, in the row of its lane j.
-  __device__ __forceinline__ static std::uint32_t at(std::uint32_t table, int row, int j,
-                                                     unsigned slot) {
-    unsigned const place = slot ^ (static_cast<unsigned>(j / kRowsOfLine * kStep) % kSlots);
-    return table + static_cast<std::uint32_t>(row * kRowBytes) + place * kRecordBytes;
+  // The place of a slot in the rows in which slots are not numbered anew.
+  __device__ __forceinline__ static std::uint32_t place(std::uint32_t table, unsigned slot) {
+    return table + slot * kRecordBytes;
+  }
+  // In a row of lane j. Rows lie at multiples of their size.
+  __device__ __forceinline__ static std::uint32_t at(std::uint32_t place, int row, int j) {
+    constexpr auto kSlotsOfRow = static_cast<unsigned>(kSlots);
+    unsigned const by = static_cast<unsigned>(j / kRowsOfLine * kStep) % kSlotsOfRow;
+    return (place ^ by * kRecordBytes) + static_cast<std::uint32_t>(row * kRowBytes);
   }
 };
 

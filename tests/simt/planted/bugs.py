@@ -72,6 +72,15 @@ UNITS = {
 # Calls behind each other, of which the last ones may begin while the first one runs.
 UNITS |= {f"{name}_chain": dataclasses.replace(UNITS[name], program="msda_test_kernel", kernel="")
           for name in ("direct", "persistent", "pipeline")}
+SPREAD = "msda::ValueType::f16, persistent::d32, persistent::p4, persistent::h1, false, false, true"
+UNITS["cluster"] = Unit(
+    CASES, KERNELS, kernel="cluster.sm90.f16.d32.p4.h1.c2@1", sm_count=2,
+    text=kernels("cluster", f"cluster_rows<ClusterConfig<ClusterKind{{persistent::RowsKind{{{SPREAD}, persistent::heads_1,"
+                 " persistent::inputs_f32}, true}>>(Params, ScheduleParams, KeptParams)"))
+UNITS["cluster_four"] = Unit(
+    CASES, KERNELS, kernel="cluster.sm90.f16.d32.p4.h1.c4@1", sm_count=4,
+    text=kernels("cluster", f"cluster_rows<ClusterConfig<ClusterKind{{persistent::RowsKind{{{SPREAD}, persistent::heads_any,"
+                 " persistent::inputs_any}, false}>>(Params, ScheduleParams, KeptParams)"))
 UNITS["cached_few"] = dataclasses.replace(UNITS["cached"], sm_count=2)
 
 ROW, GENERIC = "kernels/direct/row.cuh", "kernels/direct/generic.cuh"
@@ -79,6 +88,7 @@ ROWS, INPUTS = "kernels/persistent/rows.cuh", "kernels/persistent/inputs.cuh"
 COPIED = "kernels/pipeline/copied_rows.cuh"
 SCHEDULE, LEVELS = "kernels/persistent/schedule.cuh", "kernels/persistent/cached_levels.cuh"
 STAGES, BOXES, WINDOWS = "kernels/tma/stages.cuh", "kernels/tma/boxes.cuh", "kernels/tma/windows.cuh"
+SPREAD_ROWS, SPREAD_LEVELS = "kernels/cluster/cluster_rows.cuh", "kernels/cluster/kept_levels.cuh"
 BARRIER, BULK = "tests/ptx/barrier_test.cu", "tests/ptx/bulk_test.cu"
 CLUSTER, MEMORY = "tests/ptx/cluster_test.cu", "tests/ptx/memory_test.cu"
 
@@ -149,6 +159,32 @@ BUGS = (
     Bug("no_barrier_behind_records", "`__syncwarp()` between storing and reading records is missing", "pipeline", COPIED,
         "    record(k0 + lane_) = located;\n    __syncwarp();\n", "    record(k0 + lane_) = located;\n", "encoder", ORDER,
         f"{BESIDE}|compare|simulated device"),
+    # ---- levels spread over the blocks of a cluster
+    Bug("no_levels_arrival", "nobody arrives at the mbarrier of a tile's levels", "cluster", SPREAD_LEVELS,
+        "  if (lane.index == 0) ptx::arrive_and_expect(barrier, bytes);\n", "", "spread_even", ORDER,
+        "simulated device: ", quick=True),
+    Bug("no_phase_flip", "the mbarrier of the levels is waited for without its phase", "cluster", SPREAD_ROWS,
+        "        fills_before % 2);", "        0);", "spread_even", ORDER, f"simulated device: |{WRONG}"),
+    Bug("short_levels", "the mbarrier expects a line less than is copied", "cluster", SPREAD_LEVELS,
+        "ptx::arrive_and_expect(barrier, bytes);", "ptx::arrive_and_expect(barrier, bytes - 128);", "spread_even", ORDER,
+        f"simulated device: |{WRONG}"),
+    Bug("early_remote_read", "levels of other blocks are read before they are there", "cluster", SPREAD_ROWS,
+        "      ptx::sync_cluster();  // the levels are there in all blocks\n", "      __syncthreads();\n", "spread_even", RANDOM,
+        f"simulated device: |{WRONG}"),
+    Bug("early_refill", "levels are copied to where other blocks still read", "cluster", SPREAD_ROWS,
+        "        ptx::wait_cluster();  // the levels before have been read\n        copy(tile, 0);\n      }\n",
+        "        copy(tile, 0);\n        ptx::wait_cluster();\n      }\n", "spread_even", RANDOM, f"simulated device: |{WRONG}"),
+    Bug("early_end", "a block ends while other blocks read its levels", "cluster", SPREAD_ROWS,
+        "    ptx::sync_cluster();  // no block ends while its levels are read\n", "", "spread_even", RANDOM,
+        "simulated device: .*has ended"),
+    Bug("wrong_block", "with clusters of four the odd row is looked for in the block behind the even one's", "cluster_four",
+        SPREAD_LEVELS, "(is_lower ? rank - 1 : rank + 1) & lane.size_mask()", "(rank + 1) & lane.size_mask()", "spread_odd",
+        ORDER, WRONG),
+    Bug("rows_not_swapped", "the weights of a split level's rows are not swapped with the rows", "cluster",
+        "kernels/cluster/kept_record.cuh", "bool const swaps_rows = is_split && rows.is_lower;",
+        "bool const swaps_rows = false;", "spread_odd", ORDER, WRONG),
+    Bug("job_of_all_blocks", "the blocks of a cluster have the same jobs", "cluster", "kernels/cluster/tile_walk.cuh",
+        "(n << lane.size_shift()) + lane.rank;", "n;", "spread_even", THREADS, RACE),
     # ---- addresses
     Bug("shared_overflow", "records of each second chunk are stored one place too far", "direct", ROW,
         "records_[buffer + threadIdx.x % 32] =", "records_[buffer + threadIdx.x % 32 + (buffer != 0)] =", "encoder", ORDER,
