@@ -225,7 +225,7 @@ bool does_forward(std::string const& kernel_id) { return family_of(kernel_id) !=
 
 bool does_backward(std::string const& kernel_id) {
   std::string const family = family_of(kernel_id);
-  if (family == "persistent") return false;
+  if (family == "persistent" || family == "tma") return false;
   return family != "direct" || part_of(kernel_id, 3) == "dany";
 }
 
