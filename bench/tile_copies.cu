@@ -69,7 +69,7 @@ __device__ void bring(CUtensorMap const& map, const uint4* values, std::uint32_t
     ptx::tensor_load(to + lane * kTileBytes, &map, {0, at.x, at.y, at.item}, barrier);
     ptx::wait_parity(barrier, static_cast<std::uint32_t>(round & 1));
   } else {
-#pragma unroll 8
+#pragma unroll 4
     for (int i = 0; i < kTiles * kTileVecs / 32; ++i) {
       unsigned const n = static_cast<unsigned>(i) * 32 + lane;
       const uint4* const from =
