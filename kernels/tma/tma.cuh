@@ -28,6 +28,8 @@ Kernels load_for(std::int64_t shared_bytes) {
 template <ValueType kType, Channels kMax, Shape kShape, Sums kSums, Producers kProducers,
           Stages kStages>
 Kernels load_kernels(std::int64_t shared_bytes) {
+  // A producer waits for stages that others have filled: it must not be two phases ahead of them.
+  static_assert(kShape == box || static_cast<int>(kProducers) <= static_cast<int>(kStages));
   return load_for<kType, kMax, kShape, kSums>(shared_bytes);
 }
 

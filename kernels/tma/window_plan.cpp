@@ -11,9 +11,10 @@ namespace msda::tma {
 namespace {
 
 constexpr std::int64_t kTileWidth = 8;  // queries of the finest grid
-// Pixels on each side of a tile that its points may lie beside it. Larger windows than that are
-// mostly empty; a tile without a place needs all that there is.
-constexpr std::int32_t kMaxMargin = 12;
+// Pixels on each side of a tile that its points may lie beside it. Windows that held 99 % of the
+// points of local workloads had 4 to 8; what they hold is read from L2 for every tile anew. A tile
+// without a place has all that a stage holds.
+constexpr std::int32_t kMaxMargin = 6;
 constexpr std::int32_t kLeastSide = 4;
 
 // The queries of a grid, and the number of the first one.
