@@ -34,7 +34,7 @@ inline constexpr bool kGpuIsSimulated = false;
 
 // How often a test repeats what a GPU might do differently each time. A simulated one does the same
 // each time by its schedule's seed, and takes long: a few times.
-constexpr int gpu_repeats(int times) { return kGpuIsSimulated ? 5 : times; }
+constexpr int gpu_repeats(int times) { return kGpuIsSimulated ? 3 : times; }
 
 // Prints a line for each suite that has cases.
 void report_gpu_tests();
