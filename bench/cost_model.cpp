@@ -20,6 +20,7 @@
 #include "kernels/cluster/cluster_costs.h"
 #include "kernels/direct/direct_costs.h"
 #include "kernels/persistent/persistent_costs.h"
+#include "kernels/pipeline/pipeline_costs.h"
 #include "kernels/sorted/sorted_costs.h"
 #include "kernels/tma/tma_costs.h"
 #endif
@@ -110,6 +111,11 @@ Models all_models() {
 #include "kernels/atomic/atomic_costs.inc"
                          },
                          atomic::predicted_us);
+  all.add<pipeline::Costs>("pipeline",
+                           {
+#include "kernels/pipeline/pipeline_costs.inc"
+                           },
+                           pipeline::predicted_us);
 #endif
   all.add<simd::Costs>(
       "simd",

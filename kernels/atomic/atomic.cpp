@@ -29,7 +29,7 @@ constexpr VariantTable kTable({
                      .sm_min = sm,                                                           \
                      .sm_max = last_sm(#architecture, 0) __VA_OPT__(, .__VA_ARGS__ = true)}, \
                     {load_kernels<ValueType::type>}},
-#include "kernels/atomic/variants.inc"
+#include "rows/atomic.inc"
 #undef MSDA_VARIANT
 });
 

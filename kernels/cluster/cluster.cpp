@@ -25,7 +25,7 @@ constexpr Kernels (*kLoad[])(KernelOptions) = {
   MSDA_ROWS_##sizes(MSDA_ROW, type, channels, points, spread)
 #define MSDA_ROW(size, type, channels, points, spread) \
   load_kernels<ValueType::type, persistent::channels, persistent::points, persistent::spread>,
-#include "kernels/cluster/variants.inc"
+#include "rows/cluster.inc"
 #undef MSDA_ROW
 #undef MSDA_VARIANT
 };

@@ -34,7 +34,7 @@ struct Entry {
                       persistent::spread},                                                  \
                      size}},
 inline constexpr VariantTable kTable({
-#include "kernels/cluster/variants.inc"
+#include "rows/cluster.inc"
 });
 #undef MSDA_ROW
 #undef MSDA_VARIANT

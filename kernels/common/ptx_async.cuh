@@ -30,6 +30,13 @@ __device__ __forceinline__ void copy_async_or_zero(std::uint32_t to, const void*
                  : "memory");
   }
 }
+// 16 bytes that stay in L1, of which the first `from_bytes` are copied and the others are 0: what
+// other threads copy, too.
+__device__ __forceinline__ void copy_async_by_l1(std::uint32_t to, const void* from,
+                                                 std::uint32_t from_bytes) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(from_bytes)
+               : "memory");
+}
 // ---- cp.async.commit_group, cp.async.wait_group
 __device__ __forceinline__ void commit_copies() {
   asm volatile("cp.async.commit_group;" ::: "memory");

@@ -37,7 +37,7 @@ struct BoxStages {
   std::uint32_t box_bytes;
 
   __device__ __forceinline__ BoxStages(BoxParams const& schedule, std::int32_t producer)
-      : box_bytes(static_cast<std::uint32_t>(tma::box_bytes(schedule.pixel_bytes))) {
+      : box_bytes(static_cast<std::uint32_t>(schedule.box_bytes)) {
     auto const stages = static_cast<std::uint32_t>(schedule.stages);
     auto const all = static_cast<std::uint32_t>(schedule.producers) * stages;
     std::uint32_t const first = static_cast<std::uint32_t>(producer) * stages;
@@ -98,7 +98,7 @@ __device__ __forceinline__ void produce_boxes(Maps const& maps, Params const& p,
                                               BoxParams const& schedule, StageRing const& ring,
                                               std::int32_t producer) {
   BoxStages const stages(schedule, producer);
-  StageCursor at(schedule.stages);
+  StageCursor at(schedule.stages), turn(schedule.stages);  // turn: of a consumer's own entries
 #pragma unroll 1
   for (std::int64_t n = 0;; ++n) {
     JobRound const round(schedule, n, producer);
@@ -108,10 +108,12 @@ __device__ __forceinline__ void produce_boxes(Maps const& maps, Params const& p,
 #pragma unroll 1
       for (std::int32_t i = 0; i < round.count; ++i) {
         ring.wait_until_empty(at);
+        auto const consumer = static_cast<std::uint32_t>(producer + i * schedule.producers);
         fill_boxes<Config>(maps, p, schedule, round.job_of(schedule, i), k0, stages, at.stage(),
-                           ring.full_of(at));
+                           ring.full_of(turn) + consumer * kMaxStages * 8);
         at.advance(1);
       }
+      turn.advance(1);
     }
   }
 }
@@ -152,7 +154,7 @@ __device__ __forceinline__ void consume_boxes(Params const& p, BoxParams const& 
   unsigned const lane = threadIdx.x % kWarp, j = lane % Config::kLanes;
   unsigned const vec = vec_of_lane(p.head_dim, Config::kChannels, j);
   BoxStages const stages(schedule, producer);
-  StageCursor at(schedule.stages);
+  StageCursor at(schedule.stages), turn(schedule.stages);
   at.advance(static_cast<std::uint32_t>(own));
 #pragma unroll 1
   for (std::int64_t n = 0;; ++n) {
@@ -162,11 +164,12 @@ __device__ __forceinline__ void consume_boxes(Params const& p, BoxParams const& 
     sums.clear();
 #pragma unroll 1
     for (std::int64_t k0 = 0; k0 < p.point_total; k0 += Config::kLanes) {
-      ring.wait_until_full(at);
+      ring.wait_until_full(turn);
       add_boxes<Config>(schedule, stages, at.stage(), vec, sums);
       __syncwarp();
       if (lane == 0) ring.leave(at);
       at.advance(static_cast<std::uint32_t>(round.count));
+      turn.advance(1);
     }
     Row const row = row_at(p, round.job_of(schedule, own) * Config::kSlots + lane / Config::kLanes,
                            schedule.rows);
@@ -180,19 +183,23 @@ __device__ __forceinline__ void consume_boxes(Params const& p, BoxParams const& 
 }
 
 template <class Config>
-__global__ void __launch_bounds__(kBoxWarps* kWarp)
+__global__ void __launch_bounds__(kBoxWarps* kWarp, 2)
     sum_boxes(const __grid_constant__ Maps maps, const __grid_constant__ Params p,
               const __grid_constant__ BoxParams schedule) {
   MSDA_SHARED(StageBarriers, barriers, );
-  if (threadIdx.x == 0) init_stages(barriers, schedule.producers * schedule.stages, 1);
+  if (threadIdx.x == 0) {
+    init_stages(barriers, (kBoxWarps - schedule.producers) * kMaxStages,
+                schedule.producers * schedule.stages, 1);
+  }
   __syncthreads();
   ptx::launch_dependents();
   ptx::wait_for_previous_grid();
   auto const warp = static_cast<std::int32_t>(threadIdx.x / kWarp);
   bool const is_producer = warp < schedule.producers;
   std::int32_t const consumer = warp - schedule.producers;
-  StageRing const ring(barriers,
-                       (is_producer ? warp : consumer % schedule.producers) * schedule.stages);
+  std::int32_t const producer = is_producer ? warp : consumer % schedule.producers;
+  StageRing const ring(barriers.full[is_producer ? 0 : consumer * kMaxStages],
+                       barriers.empty[producer * schedule.stages]);
   if (is_producer) {
     produce_boxes<Config>(maps, p, schedule, ring, warp);
   } else {

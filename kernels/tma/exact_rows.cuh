@@ -14,7 +14,7 @@ __device__ __forceinline__ Row row_at(Params const& p, std::int64_t index, std::
 }
 
 template <class Config>
-__global__ void __launch_bounds__(kBoxWarps* kWarp)
+__global__ void __launch_bounds__(kBoxWarps* kWarp, 2)
     sum_rows(const __grid_constant__ Params p, const __grid_constant__ RowParams schedule) {
   ptx::launch_dependents();
   ptx::wait_for_previous_grid();

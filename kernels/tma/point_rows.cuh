@@ -26,7 +26,9 @@ struct TmaConfig {
   // of their points, so every other slot begins with the second column.
   static constexpr bool kTurns = kLanes == 4;
   static constexpr int kChunk = chunk_of(kLanes);
-  static constexpr int kInFlight = kFp16Sums ? 4 : 2;  // points of a row whose loads are in flight
+  static constexpr int kWarpRecordBytes = warp_record_bytes(kLanes);
+  static constexpr int kInFlight = 2;  // points of a row whose loads are in flight: 4 spill
+  static_assert(kLanes % kInFlight == 0, "points in flight have been prepared at once");
 };
 
 struct Row {

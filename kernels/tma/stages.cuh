@@ -1,6 +1,8 @@
-// Stages of shared memory between producer and consumer warps: of each a barrier that says that it
-// is full and one that it is empty. Both sides count the same entries; entry i is in stage i modulo
-// the stages.
+// Stages of shared memory between producer and consumer warps. Both sides count the same entries;
+// entry i is in stage i modulo the stages, of which a barrier says that it is empty. Another one
+// says that an entry is full. Nobody may wait for a phase before the one before it is over:
+// parities would be taken for those of other phases. So where each entry is for one consumer alone,
+// the barriers that say full are its own.
 #pragma once
 
 #include "kernels/common/ptx_barrier.cuh"
@@ -12,15 +14,17 @@
 namespace msda::tma {
 
 struct StageBarriers {
-  std::uint64_t full[kMaxProducers * kMaxStages];
+  std::uint64_t full[kBoxWarps * kMaxStages];
   std::uint64_t empty[kMaxProducers * kMaxStages];
 };
 
 // By one thread, before the block's first barrier: once, however many entries there are.
-__device__ __forceinline__ void init_stages(StageBarriers& barriers, std::int32_t stages,
-                                            std::uint32_t consumers) {
-  for (std::int32_t i = 0; i < stages; ++i) {
+__device__ __forceinline__ void init_stages(StageBarriers& barriers, std::int32_t full,
+                                            std::int32_t empty, std::uint32_t consumers) {
+  for (std::int32_t i = 0; i < full; ++i) {
     ptx::init_mbarrier(static_cast<std::uint32_t>(__cvta_generic_to_shared(&barriers.full[i])), 1);
+  }
+  for (std::int32_t i = 0; i < empty; ++i) {
     ptx::init_mbarrier(static_cast<std::uint32_t>(__cvta_generic_to_shared(&barriers.empty[i])),
                        consumers);
   }
@@ -50,13 +54,13 @@ class StageCursor {
   std::uint32_t parity_ = 0;
 };
 
-// Of the stages of shared memory from `first` on.
+// Barriers from `full` and `empty` on.
 struct StageRing {
   std::uint32_t full, empty;  // addresses in shared memory
 
-  __device__ __forceinline__ StageRing(StageBarriers& barriers, std::int32_t first)
-      : full(static_cast<std::uint32_t>(__cvta_generic_to_shared(&barriers.full[first]))),
-        empty(static_cast<std::uint32_t>(__cvta_generic_to_shared(&barriers.empty[first]))) {}
+  __device__ __forceinline__ StageRing(std::uint64_t& first_full, std::uint64_t& first_empty)
+      : full(static_cast<std::uint32_t>(__cvta_generic_to_shared(&first_full))),
+        empty(static_cast<std::uint32_t>(__cvta_generic_to_shared(&first_empty))) {}
 
   __device__ __forceinline__ std::uint32_t full_of(StageCursor const& at) const {
     return full + at.stage() * 8;

@@ -39,7 +39,7 @@ constexpr VariantTable kTable({
                      .sm_max = last_sm(#architecture, 0) __VA_OPT__(, .__VA_ARGS__ = true)},     \
                     {channels, shape, sums, producers, stages,                                   \
                      load_kernels<ValueType::type, channels, shape, sums, producers, stages>}},
-#include "kernels/tma/variants.inc"
+#include "rows/tma.inc"
 #undef MSDA_VARIANT
 });
 
@@ -119,9 +119,9 @@ void workspace(Variant const&, Problem const&, Device const&, Arena&) {}
 
 // Tensor maps have no empty dimension: of a problem without rows there is none, and no launch.
 struct TmaPlan final : Prepared {
-  TmaPlan(Problem const& problem, QueryTiles const& tiles, const Box (&boxes)[kInlineLevels],
+  TmaPlan(Problem const& problem, QueryTiles const& tiles, const Box (&sizes)[kInlineLevels],
           Device const& device)
-      : maps(problem, boxes),
+      : maps(problem, sizes),
         order(tiles.order, device),
         tile_begin(tiles.begin, device),
         params(make_params(problem, nullptr)) {}
@@ -166,6 +166,7 @@ void plan_boxes(TmaPlan& plan, Entry const& entry, Problem const& problem, Devic
   boxes.producers = entry.producers;
   boxes.stages = entry.stages;
   boxes.pixel_bytes = pixel_bytes(problem);
+  boxes.box_bytes = box_bytes(boxes.pixel_bytes);
   plan.shared_bytes = box_shared_bytes(entry, problem);
   std::int64_t const consumers = kBoxWarps - entry.producers;
   plan.blocks = blocks_for((boxes.jobs + consumers - 1) / consumers, plan.shared_bytes, device);

@@ -14,7 +14,7 @@
 namespace msda::tma {
 
 // A map a level, of channels, x, y, head and batch item, without the border.
-struct alignas(64) Maps {
+struct Maps {
   CUtensorMap level[kInlineLevels];
 };
 
@@ -25,6 +25,7 @@ struct BoxParams {
   std::int32_t producers;
   std::int32_t stages;  // of a producer
   std::int32_t pixel_bytes;
+  std::int32_t box_bytes;  // from box to box in a stage
   bool aligned_output;
 };
 

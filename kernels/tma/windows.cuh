@@ -88,7 +88,7 @@ __device__ __forceinline__ WindowOrigin origin_around(float2 at, WindowLevel con
 __device__ __forceinline__ void produce_windows(Maps const& maps, Params const& p,
                                                 WindowParams const& schedule, WindowShared& shared,
                                                 std::int32_t producer) {
-  StageRing const ring(shared.barriers, 0);
+  StageRing const ring(shared.barriers.full[0], shared.barriers.empty[0]);
   StageCursor at(schedule.stages);
   at.advance(static_cast<std::uint32_t>(producer));
   WindowEntry entry{static_cast<std::int32_t>(blockIdx.x), 0};
@@ -211,15 +211,14 @@ class WindowConsumer {
       : p_(p),
         schedule_(schedule),
         shared_(shared),
-        ring_(shared.barriers, 0),
+        ring_(shared.barriers.full[0], shared.barriers.empty[0]),
         at_(schedule.stages),
         lane_(threadIdx.x % kWarp),
         j_(lane_ % Config::kLanes),
         slot_(lane_ / Config::kLanes),
         first_row_(consumer * Config::kSlots),
-        records_(stage_begin() +
-                 static_cast<std::uint32_t>(schedule.stages * schedule.stage_bytes +
-                                            consumer * warp_record_bytes(Config::kLanes))) {}
+        records_(stage_begin() + static_cast<std::uint32_t>(schedule.stages * schedule.stage_bytes +
+                                                            consumer * Config::kWarpRecordBytes)) {}
 
   __device__ __forceinline__ void run() {
 #pragma unroll 1
@@ -252,11 +251,12 @@ class WindowConsumer {
     at_.advance(1);
   }
 
-  // The lane's points of a chunk of a level; behind its last point they repeat that.
+  // The lane's points of a chunk of a level. Those of lanes behind its last point repeat that.
   __device__ __forceinline__ void load_points(PointRow const& points, LevelParams const& level,
                                               std::int64_t k0, RawPoint (&raw)[kOfLane]) const {
 #pragma unroll
     for (int i = 0; i < kOfLane; ++i) {
+      if (i > 0 && k0 + i * Config::kLanes >= level.point_count) break;  // for all lanes
       std::int64_t const k = min(k0 + i * Config::kLanes + j_, level.point_count - 1);
       raw[i] = load_point(p_, points, level.point_start + k);
     }
@@ -329,6 +329,7 @@ class WindowConsumer {
                                               std::int64_t k0, RawPoint const (&raw)[kOfLane]) {
 #pragma unroll
     for (int i = 0; i < kOfLane; ++i) {
+      if (i > 0 && k0 + i * Config::kLanes >= source.level.point_count) break;
       unsigned const n = static_cast<unsigned>(i) * Config::kLanes + j_;
       Located at{};
       if (k0 + n < source.level.point_count) {
@@ -355,7 +356,7 @@ __global__ void __launch_bounds__(kWindowWarps* kWarp, 1)
                 const __grid_constant__ WindowParams schedule) {
   MSDA_SHARED(WindowShared, shared, );
   if (threadIdx.x == 0) {
-    init_stages(shared.barriers, schedule.stages,
+    init_stages(shared.barriers, schedule.stages, schedule.stages,
                 static_cast<std::uint32_t>(kWindowWarps - schedule.producers));
   }
   __syncthreads();

@@ -106,7 +106,8 @@ std::uint64_t hash_of_call(Scene& scene, Stream const& s) {
   return hashes.front();
 }
 
-constexpr int kReplays = 1000;
+constexpr int kReplays = gpu_repeats(1000);
+constexpr int kCallsOfThread = gpu_repeats(20);
 
 }  // namespace
 
@@ -138,7 +139,7 @@ TEST_CASE("hashes tell runs apart that differ in a bit or write nothing, on the 
   for (std::size_t const other : {2, 3, 4}) CHECK(hashes[other] != right);
 }
 
-TEST_CASE("the first call of a kernel inside a capture, and 1000 replays, on the GPU" *
+TEST_CASE("the first call of a kernel inside a capture, and its replays, on the GPU" *
           needs_gpu()) {
   TestHandle const handle(gpu_options());
   Stream const s;
@@ -171,7 +172,7 @@ TEST_CASE("one plan on four threads and streams, on the GPU" * needs_gpu()) {
       handle, {"decoder", "bev_heads"}, [&](TestProblem const& problem, std::string const& id) {
         Stream const alone;
         Scene first(handle, problem, id);
-        std::vector<std::uint64_t> const expected(20, hash_of_call(first, alone));
+        std::vector<std::uint64_t> const expected(kCallsOfThread, hash_of_call(first, alone));
         std::vector<std::thread> threads;
         std::vector<int> wrong(4, -1);
         for (std::size_t t = 0; t < wrong.size(); ++t) {
@@ -179,7 +180,7 @@ TEST_CASE("one plan on four threads and streams, on the GPU" * needs_gpu()) {
             Stream const s;
             Scene mine(handle, problem, id);
             GpuCall call(first.plan.plan.get(), mine.buffers);
-            bool const same = hashes_of_calls(first, call, s, 20) == expected;
+            bool const same = hashes_of_calls(first, call, s, kCallsOfThread) == expected;
             bool const finished = call.finish().empty();
             bool const right = is_deterministic(id) ? same && mine.bits() == first.bits()
                                                     : is_near(problem, id, mine.buffers);

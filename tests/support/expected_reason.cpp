@@ -38,9 +38,11 @@ bool is_packed(ProblemShape const& shape, TensorId id) {
   return layout.strides == packed(layout.dims);
 }
 
-// Of kernels that work on whole rows; `multiple` is what the channels have to be one of.
-std::string row_reason(std::string const& kernel_id, ProblemShape const& shape,
-                       std::int64_t multiple, std::int64_t min_points, std::int64_t max_points) {
+// Of kernels that work on whole rows; `multiple` is what the channels have to be one of, `points`
+// what a variant says of the points of every level.
+std::string row_reason(std::string const& kernel_id, std::string const& points,
+                       ProblemShape const& shape, std::int64_t multiple, std::int64_t min_points,
+                       std::int64_t max_points) {
   if (shape.backward()) return "does not do this operation";
   if (shape.coord_dtype == MSDA_F64) return "does not take this coord_dtype";
   if (shape.weight_dtype == MSDA_F64) return "does not take this weight_dtype";
@@ -52,7 +54,6 @@ std::string row_reason(std::string const& kernel_id, ProblemShape const& shape,
   for (LevelShape const& level : shape.levels) {
     if (level.height > 1 << 24 || level.width > 1 << 24) return "does not take these levels";
   }
-  std::string const points = part_of(kernel_id, 4);
   bool const few = points == "pfew", any = few || points == "pany";
   for (LevelShape const& level : shape.levels) {
     if (!any && level.points != std::stoi(points.substr(1))) {
@@ -72,7 +73,13 @@ std::string row_reason(std::string const& kernel_id, ProblemShape const& shape,
 
 std::string direct_reason(std::string const& kernel_id, ProblemShape const& shape) {
   if (shape.value_dtype != dtype_of(kernel_id)) return "does not take this value_dtype";
-  return part_of(kernel_id, 3) == "dany" ? "" : row_reason(kernel_id, shape, 8, 0, 512);
+  if (part_of(kernel_id, 3) == "dany") return "";
+  return row_reason(kernel_id, part_of(kernel_id, 4), shape, 8, 0, 512);
+}
+
+std::string pipeline_reason(std::string const& kernel_id, ProblemShape const& shape) {
+  if (shape.value_dtype != dtype_of(kernel_id)) return "does not take this value_dtype";
+  return row_reason(kernel_id, "pany", shape, 8, 0, 512);
 }
 
 // Backward alone; rows of 16 bytes, strides and types of any kind.
@@ -224,8 +231,8 @@ std::string in_halves_reason(std::string const& kernel_id, ProblemShape const& s
 
 std::string persistent_reason(std::string const& kernel_id, ProblemShape const& shape) {
   if (shape.value_dtype != dtype_of(kernel_id)) return "does not take this value_dtype";
-  std::string reason =
-      row_reason(kernel_id, shape, shape.value_dtype == MSDA_F8_E4M3 ? 16 : 8, 1, 256);
+  std::string reason = row_reason(kernel_id, part_of(kernel_id, 4), shape,
+                                  shape.value_dtype == MSDA_F8_E4M3 ? 16 : 8, 1, 256);
   if (sums_in_float16(kernel_id)) reason = in_halves_reason(kernel_id, shape, reason);
   return reason.empty() && keeps_levels(kernel_id) ? keeping_reason(shape) : reason;
 }
@@ -296,7 +303,7 @@ bool keeps_levels(std::string const& kernel_id) {
 
 bool keeps_sm_limit(std::string const& kernel_id) {
   std::string const family = family_of(kernel_id);
-  if (family == "sorted" || family == "atomic") return false;
+  if (family == "sorted" || family == "atomic" || family == "pipeline") return false;
   if (family == "cluster") return cluster_size(kernel_id) == 1;
   return family != "direct" || part_of(kernel_id, 3) == "dany";
 }
@@ -311,7 +318,7 @@ bool is_deterministic(std::string const& kernel_id) { return family_of(kernel_id
 
 bool does_backward(std::string const& kernel_id) {
   std::string const family = family_of(kernel_id);
-  if (family == "persistent" || family == "cluster") return false;
+  if (family == "persistent" || family == "cluster" || family == "pipeline") return false;
   return family != "direct" || part_of(kernel_id, 3) == "dany";
 }
 
@@ -333,6 +340,7 @@ std::string expected_reason(bool on_gpu, std::string const& kernel_id, ProblemSh
   if (family == "tma") return tma_reason(kernel_id, shape);
   if (family == "cluster") return cluster_reason(kernel_id, shape);
   if (family == "atomic") return atomic_reason(kernel_id, shape);
+  if (family == "pipeline") return pipeline_reason(kernel_id, shape);
   return "";  // of a family that is not named here: nothing
 }
 

@@ -82,3 +82,8 @@ def test_rows_that_are_nowhere_are_refused(configure):
     passed, _, message = configure(F32, F16, chosen="f61")
     assert not passed
     assert "MSDA_KERNEL_ROWS is 'f61'; no row of families/*/variants.inc is like that" in message
+
+
+def test_no_source_includes_the_whole_list():
+    for source in sorted((ROOT / "kernels").glob("*/*.[ch]*")):
+        assert "/variants.inc\"" not in source.read_text(), f"{source}: rows/<family>.inc has the rows that are built"

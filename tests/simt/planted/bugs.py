@@ -12,7 +12,7 @@ class Unit:
     source: str = ""  # file that is compiled, or
     text: str = ""  # text: instances of kernels, of which the linker takes these
     kernel: str = ""  # that runs a case of the corpus; else the case is one of the program's own
-    sm_count: int = 132  # of the simulated GPU; with 2 a warp works on several rows
+    sm_count: int = 6  # of the simulated GPU; with 2 a warp works on several rows
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,6 +53,8 @@ CACHED = "persistent.sm90.f16.d32.p4.h1c@1"
 UNITS = {
     "direct": Unit(CASES, KERNELS, kernel="direct.sm75.f32.d32.p4@1",
                    text=kernels("direct", "forward_rows<RowConfig<ValueType::f32, d32, p4, false, false, true>>(Params)")),
+    "pipeline": Unit(CASES, KERNELS, kernel="pipeline.sm80.f16.d32.s3@1",
+                     text=kernels("pipeline", "copied_rows<PipelineConfig<ValueType::f16, d32, s3>>(Params, Alignment)")),
     "generic": Unit(CASES, KERNELS, kernel="direct.sm75.f32.dany.pany@2",
                     text=kernels("direct", "forward_any<ValueType::f32, float>(Params)")),
     "persistent": Unit(CASES, KERNELS, kernel="persistent.sm80.f32.d32.p4.s1@3",
@@ -62,10 +64,10 @@ UNITS = {
     "cached": Unit(CASES, KERNELS, kernel=CACHED,
                    text=kernels("persistent", rows("f16, d32, p4, h1c, false, true, true, heads_8, inputs_f32"),
                                 rows("f16, d32, p4, h1c, false, true, true, heads_8, inputs_any"))),
-    "boxes": Unit(CASES, KERNELS, kernel="tma.sm90.f16.d32.box.s.p1n4@1",
-                  text=kernels("tma", tma("sum_boxes", "f16, d32, box, s", "BoxParams"))),
-    "windows": Unit(CASES, KERNELS, kernel="tma.sm90.f16.d32.win.s.p1n4@1",
-                    text=kernels("tma", tma("sum_windows", "f16, d32, win, s", "WindowParams"))),
+    "boxes": Unit(CASES, KERNELS, kernel="tma.sm90.f32.d32.box.s.p1n4@1",
+                  text=kernels("tma", tma("sum_boxes", "f32, d32, box, s", "BoxParams"))),
+    "windows": Unit(CASES, KERNELS, kernel="tma.sm90.f32.d32.win.s.p1n4@1",
+                    text=kernels("tma", tma("sum_windows", "f32, d32, win, s", "WindowParams")), sm_count=2),
     "cached_launch": Unit(CASES, r"/persistent\.cpp\.o$", source="kernels/persistent/persistent.cpp", kernel=CACHED),
 } | {
     name: Unit("msda_test_ptx", rf"ptx/{name}_test\.cu\.o$", source=f"tests/ptx/{name}_test.cu")
@@ -74,7 +76,7 @@ UNITS = {
 
 # Calls behind each other, of which the last ones may begin while the first one runs.
 UNITS |= {f"{name}_chain": dataclasses.replace(UNITS[name], program="msda_test_kernel", kernel="")
-          for name in ("direct", "persistent")}
+          for name in ("direct", "persistent", "pipeline")}
 UNITS["cached_few"] = dataclasses.replace(UNITS["cached"], sm_count=2)
 
 UNITS |= {name: Unit("msda_test_kernel", KERNELS, text=whole_row(family, arguments)) for name, family, arguments in (
@@ -84,6 +86,7 @@ UNITS |= {name: Unit("msda_test_kernel", KERNELS, text=whole_row(family, argumen
 BINS, SUMS = "kernels/direct/generic_bins.cuh", "kernels/direct/generic_sums.cuh"
 ROW, GENERIC = "kernels/direct/row.cuh", "kernels/direct/generic.cuh"
 ROWS, INPUTS = "kernels/persistent/rows.cuh", "kernels/persistent/inputs.cuh"
+COPIED = "kernels/pipeline/copied_rows.cuh"
 SCHEDULE, LEVELS = "kernels/persistent/schedule.cuh", "kernels/persistent/cached_levels.cuh"
 STAGES, BOXES, WINDOWS = "kernels/tma/stages.cuh", "kernels/tma/boxes.cuh", "kernels/tma/windows.cuh"
 BARRIER, BULK = "tests/ptx/barrier_test.cu", "tests/ptx/bulk_test.cu"
@@ -92,22 +95,23 @@ CLUSTER, MEMORY = "tests/ptx/cluster_test.cu", "tests/ptx/memory_test.cu"
 ORDER, RANDOM, WARPS, THREADS = "asan order", "asan random:1", "asan warps:1", "tsan order"
 RACE = "ThreadSanitizer: data race"
 BESIDE = "AddressSanitizer: "
+NOWHERE = "simulated device: .*not in device memory"
 WRONG = r"CHECK\( compare\(expected"
 
 BUGS = (
     # ---- synchronisation of a block and of a warp
     Bug("no_block_barrier", "`__syncthreads()` behind the table of places is missing", "direct", ROW,
-        "  fill_places<Config>(p, places, level_of);\n  __syncthreads();\n",
-        "  fill_places<Config>(p, places, level_of);\n", "encoder", THREADS, RACE, quick=True),
+        "  ptx::wait_for_previous_grid();\n  __syncthreads();\n", "  ptx::wait_for_previous_grid();\n", "encoder", THREADS,
+        RACE, quick=True),
     Bug("some_at_barrier", "40 threads of 256 reach `__syncthreads()`", "direct", ROW,
-        "  fill_places<Config>(p, places, level_of);\n  __syncthreads();\n",
-        "  fill_places<Config>(p, places, level_of);\n  if (threadIdx.x < 40) __syncthreads();\n",
+        "  ptx::wait_for_previous_grid();\n  __syncthreads();\n",
+        "  ptx::wait_for_previous_grid();\n  if (threadIdx.x < 40) __syncthreads();\n",
         "encoder", ORDER, r"simulated device: .*__syncthreads\(\)"),
     Bug("no_warp_barrier", "`__syncwarp()` between storing and reading records is missing", "direct", ROW,
-        "      __syncwarp();\n      gather_chunk", "      gather_chunk", "encoder", ORDER, f"{BESIDE}|compare"),
+        "      __syncwarp();\n      gather_chunk", "      gather_chunk", "encoder", ORDER, NOWHERE),
     Bug("no_warp_barrier_rows", "the same in `persistent`", "persistent", ROWS,
         "        __syncwarp();\n        state_.gather.add_prepared", "        state_.gather.add_prepared",
-        "encoder", ORDER, f"{BESIDE}|compare|simulated device: .*not in device memory"),
+        "encoder", ORDER, NOWHERE),
     Bug("no_warp_barrier_before", "`__syncwarp()` before records are stored anew is missing", "cached_few", ROWS,
         "      __syncwarp();  // the records before have been read\n", "", "kept_fast", THREADS, RACE),
     Bug("one_record_buffer", "records are stored into the buffer that is still read", "direct", ROW,
@@ -122,28 +126,42 @@ BUGS = (
         "    n = __shfl_sync(0xffffffffu, n, 0);", "    if (lane.index != 5) n = __shfl_sync(0xffffffffu, n, 0);",
         "encoder", ORDER, "simulated device: "),
     Bug("no_barrier_for_count", "the count of jobs is used before it is cleared", "persistent", ROWS,
-        "  if (threadIdx.x < 2) shared.fetched[threadIdx.x] = 0;\n  __syncthreads();\n",
-        "  __syncthreads();\n  if (threadIdx.x < 2) shared.fetched[threadIdx.x] = 0;\n", "encoder", THREADS, RACE),
+        "  if (threadIdx.x < 2) shared.fetched[threadIdx.x] = 0;\n  ptx::wait_for_previous_grid();\n  __syncthreads();\n",
+        "  ptx::wait_for_previous_grid();\n  __syncthreads();\n  if (threadIdx.x < 2) shared.fetched[threadIdx.x] = 0;\n",
+        "encoder", THREADS, RACE),
     # ---- levels in shared memory
     Bug("no_copy_wait", "`cp.async` is not waited for", "cached", LEVELS,
         "  ptx::wait_for_copies();\n", "", "fast", ORDER, "simulated device: |compare", quick=True),
     Bug("no_barrier_behind_copy", "the barrier behind copied levels is missing", "cached", ROWS,
         "clear_next_count(lane.shared);\n        __syncthreads();\n", "clear_next_count(lane.shared);\n",
         "fast", THREADS, RACE),
-    Bug("no_barrier_before_copy", "the barrier before levels are copied anew is missing", "cached", ROWS,
+    Bug("no_barrier_before_copy", "the barrier before levels are copied anew is missing", "cached_few", ROWS,
         "        __syncthreads();  // the levels before have been read\n", "", "fast", THREADS, RACE),
     Bug("wrong_level_base", "all levels are copied to where the first one belongs", "cached", LEVELS,
         "cache_begin() + schedule.places[l].origin * kVecBytes;", "cache_begin();", "fast", ORDER, WRONG),
     Bug("copy_beyond_level", "a level is copied one vec too far", "cached", LEVELS,
         "at < schedule.cached_bytes[l];", "at <= schedule.cached_bytes[l];", "fast", ORDER,
-        BESIDE),
+        NOWHERE),
     Bug("little_shared_memory", "a launch asks for too little shared memory, by 256 bytes", "cached_launch",
         "kernels/persistent/persistent.cpp", "rows.caches_levels ? schedule.shared_bytes : 0",
         "rows.caches_levels ? schedule.shared_bytes - 256 : 0", "fast", ORDER,
         "simulated device: .*shared"),
+    # ---- stages of copies
+    Bug("one_group_late", "the values of a point are summed while they may be on their way", "pipeline", COPIED,
+        "      ptx::wait_for_copy_groups<kAhead>();\n", "      ptx::wait_for_copy_groups<kAhead + 1>();\n", "encoder", ORDER,
+        "simulated device: |compare", quick=True),
+    Bug("no_copy_group_wait", "no group of copies is waited for", "pipeline", COPIED,
+        "      ptx::wait_for_copy_groups<kAhead>();\n", "", "encoder", ORDER, "simulated device: |compare"),
+    Bug("stage_too_soon", "values are copied into the stage that is summed next", "pipeline", COPIED,
+        "    copy_to_ = next_stage(copy_to_);\n", "    copy_to_ = next_stage(next_stage(copy_to_));\n", "encoder", ORDER, WRONG),
+    Bug("short_ring", "records are stored where those of points on their way lie", "pipeline", COPIED,
+        "kRing = ring_of(kLanes, kStages);", "kRing = kLanes;", "encoder", ORDER, f"{WRONG}|{BESIDE}|static"),
+    Bug("no_barrier_behind_records", "`__syncwarp()` between storing and reading records is missing", "pipeline", COPIED,
+        "    record(k0 + lane_) = located;\n    __syncwarp();\n", "    record(k0 + lane_) = located;\n", "encoder", ORDER,
+        f"{BESIDE}|compare|simulated device"),
     # ---- addresses
-    Bug("shared_overflow", "records are stored one place too far", "direct", ROW,
-        "records_[buffer + threadIdx.x % 32] =", "records_[buffer + threadIdx.x % 32 + 1] =", "encoder", ORDER,
+    Bug("shared_overflow", "records of each second chunk are stored one place too far", "direct", ROW,
+        "records_[buffer + threadIdx.x % 32] =", "records_[buffer + threadIdx.x % 32 + (buffer != 0)] =", "encoder", ORDER,
         BESIDE, quick=True),
     Bug("read_beyond", "coordinates and weights are read one point too far", "direct", ROW,
         "    std::int64_t const at = slot_.row * K_ + k;\n", "    std::int64_t const at = slot_.row * K_ + k + 1;\n",
@@ -218,7 +236,7 @@ BUGS = (
         "      ring_.wait_until_full(at_);\n      leave_stage();\n",
         "      ring_.wait_until_full(at_);\n      at_.advance(1);\n", "encoder", ORDER, r"simulated device: .*deadlock"),
     Bug("window_no_wait", "a producer does not wait until a stage is empty", "windows", WINDOWS,
-        "      ring.wait_until_empty(at);\n", "", "fast", ORDER, "simulated device: |CHECK"),
+        "      ring.wait_until_empty(at);\n", "", "encoder", ORDER, "simulated device: |CHECK"),
     Bug("window_short_expect", "a stage expects the bytes of a window of one row less", "windows", WINDOWS,
         "window.columns * window.rows *", "window.columns * (window.rows - 1) *", "encoder", ORDER, "simulated device: "),
     Bug("window_not_full", "points are gathered before their window is full", "windows", WINDOWS,
@@ -252,9 +270,11 @@ BUGS = (
     Bug("no_grid_wait", "a dependent grid reads before the one before has ended", "cluster", CLUSTER,
         "  ptx::wait_for_previous_grid();\n", "", "ptx: a dependent grid*", THREADS, RACE),
     Bug("no_call_wait_rows", "a call begins to read and write before the one before has ended", "persistent_chain", ROWS,
-        "  ptx::wait_for_previous_grid();\n", "", "a chain of calls*", THREADS, RACE),
+        "  ptx::wait_for_previous_grid();\n", "", "a chain of forward*", THREADS, RACE),
     Bug("no_call_wait_direct", "the same in `direct`", "direct_chain", ROW, "  ptx::wait_for_previous_grid();\n", "",
-        "a chain of calls*", THREADS, RACE),
+        "a chain of forward*", THREADS, RACE),
+    Bug("no_call_wait_pipeline", "the same in `pipeline`", "pipeline_chain", COPIED, "  ptx::wait_for_previous_grid();\n", "",
+        "a chain of forward*", THREADS, RACE),
     Bug("late_copy_group", "the last group of `cp.async` is not waited for", "memory", MEMORY,
         "    ptx::wait_for_copy_groups<1>();\n", "    ptx::wait_for_copy_groups<2>();\n", "ptx: groups of cp.async*",
         ORDER, "simulated device: "),
