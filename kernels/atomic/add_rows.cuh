@@ -9,6 +9,7 @@
 #pragma once
 
 #include "kernels/atomic/atomic.h"
+#include "kernels/common/ptx_cluster.cuh"
 #include "kernels/sorted/point_gradients.cuh"
 
 namespace msda::atomic {
@@ -120,6 +121,8 @@ template <class Config>
 static __global__ void __launch_bounds__(sorted::kPointThreads,
                                          Config::kVectors&& Config::Row::kNarrow ? 2 : 1)
     add_rows(const __grid_constant__ Params p, const __grid_constant__ AddParams s) {
+  ptx::launch_dependents();
+  ptx::wait_for_previous_grid();
   using Row = typename Config::Row;
   // Rows times parts fit 32 bits.
   std::uint32_t const item = blockIdx.x * Config::kSlots + threadIdx.x / Config::kLanes;
@@ -156,6 +159,8 @@ static __global__ void __launch_bounds__(sorted::kPointThreads,
 // Four sums a thread to the type of grad_value.
 static __global__ void __launch_bounds__(kRoundThreads, 4)
     round_sums(const __grid_constant__ Params p, const __grid_constant__ RoundParams s) {
+  ptx::launch_dependents();
+  ptx::wait_for_previous_grid();
   std::int64_t const i = static_cast<std::int64_t>(blockIdx.x) * kRoundThreads + threadIdx.x;
   if (i >= s.quads) return;
   float4 const sum = reinterpret_cast<const float4*>(s.sums)[i];

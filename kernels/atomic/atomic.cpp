@@ -188,18 +188,21 @@ void add_points(AtomicPlan const& plan, Params const& p, AddParams const& add,
   if (add.points.weights != nullptr) {
     launch_kernel(kernels.softmax,
                   {.blocks = divide_up(rows, sorted::kSmallThreads / sorted::kSoftmaxLanes),
-                   .threads = sorted::kSmallThreads},
+                   .threads = sorted::kSmallThreads,
+                   .overlaps_previous = true},
                   stream, p, sorted::SoftmaxParams{add.points.weights, 0, rows, false});
   }
   bool const vectors = plan.has_vectors && is_aligned(p.value, 16) && is_aligned(p.grad_output, 16);
-  launch_kernel(
-      kernels.add[vectors],
-      {.blocks = divide_up(rows * add.parts, kernels.slots), .threads = sorted::kPointThreads},
-      stream, p, add);
+  launch_kernel(kernels.add[vectors],
+                {.blocks = divide_up(rows * add.parts, kernels.slots),
+                 .threads = sorted::kPointThreads,
+                 .overlaps_previous = true},
+                stream, p, add);
   if (add.points.raw == nullptr || !add.wants_points) return;
   launch_kernel(kernels.finish,
                 {.blocks = divide_up(add.points.queries, sorted::kSmallThreads / sorted::kWarp),
-                 .threads = sorted::kSmallThreads},
+                 .threads = sorted::kSmallThreads,
+                 .overlaps_previous = true},
                 stream, p, add.points);
 }
 
@@ -232,8 +235,10 @@ void launch(Variant const&, Launch const& launch) {
   std::int64_t const quads = elements / kRoundChannels;
   bool const aligned = is_aligned(p.grad_value, kRoundChannels * dtype_bytes(p.grad_value_dtype));
   launch_kernel(plan.kernels.round,
-                {.blocks = divide_up(quads, kRoundThreads), .threads = kRoundThreads}, stream, p,
-                RoundParams{space.sums, quads, aligned});
+                {.blocks = divide_up(quads, kRoundThreads),
+                 .threads = kRoundThreads,
+                 .overlaps_previous = true},
+                stream, p, RoundParams{space.sums, quads, aligned});
 }
 
 }  // namespace

@@ -159,16 +159,16 @@ static __global__ void __launch_bounds__(kThreads, 1)
   std::int64_t const jobs = s.heads * s.chunks;
   for (std::int64_t job = warp_index(); job < jobs; job += warp_count()) {
     Chunk const chunk(p, s, job);
-    for_each_near_point<Real>(p, s, chunk,
-                              [&](std::int64_t i, std::int64_t* place, int before, int same) {
-                                std::int64_t const first = place != nullptr ? *place : 0;
-                                __syncwarp();
-                                if (place != nullptr) {
-                                  chunk.list[first + before] = i;
-                                  if (before == 0) *place = first + same;
-                                }
-                                __syncwarp();
-                              });
+    auto const list = [&](std::int64_t i, std::int64_t* place, int before, int same) {
+      std::int64_t const first = place != nullptr ? *place : 0;
+      __syncwarp();
+      if (place != nullptr) {
+        chunk.list[first + before] = i;
+        if (before == 0) *place = first + same;
+      }
+      __syncwarp();
+    };
+    for_each_near_point<Real>(p, s, chunk, list);
   }
 }
 

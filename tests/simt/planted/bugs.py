@@ -34,6 +34,11 @@ def kernels(family: str, *instances: str) -> str:
     return f'#include "kernels/{family}/{family}.cuh"\nnamespace msda::{family} {{\n{lines}}}  // namespace\n'
 
 
+def whole_row(family: str, arguments: str) -> str:
+    """All kernels of a row, those among them that are the file's own."""
+    return f'#include "kernels/{family}/{family}.cuh"\nMSDA_INSTANTIATE({arguments})\n'
+
+
 def rows(kind: str) -> str:
     return f"persistent_rows<RowsConfig<RowsKind{{ValueType::{kind}}}>>(Params, ScheduleParams)"
 
@@ -83,6 +88,11 @@ UNITS["cluster_four"] = Unit(
                  " persistent::inputs_any}, false}>>(Params, ScheduleParams, KeptParams)"))
 UNITS["cached_few"] = dataclasses.replace(UNITS["cached"], sm_count=2)
 
+UNITS |= {name: Unit("msda_test_kernel", KERNELS, text=whole_row(family, arguments)) for name, family, arguments in (
+    ("direct_backward", "direct", "f32, dany, pany, 2, 75"), ("sorted", "sorted", "f32, 1, 80"),
+    ("atomic", "atomic", "f32, 1, 80"))}
+
+BINS, SUMS = "kernels/direct/generic_bins.cuh", "kernels/direct/generic_sums.cuh"
 ROW, GENERIC = "kernels/direct/row.cuh", "kernels/direct/generic.cuh"
 ROWS, INPUTS = "kernels/persistent/rows.cuh", "kernels/persistent/inputs.cuh"
 COPIED = "kernels/pipeline/copied_rows.cuh"
@@ -227,6 +237,28 @@ BUGS = (
     Bug("job_twice", "a block's first job is done by two warps, with the same result", "persistent", SCHEDULE,
         "    n = __shfl_sync(0xffffffffu, n, 0);", "    n = max(__shfl_sync(0xffffffffu, n, 0), 1u) - 1;",
         "encoder", THREADS, RACE),
+    # ---- backward
+    Bug("unstable_list", "points get places in the order in which their threads come", "direct_backward", BINS,
+        "chunk.list[first + before] = i;\n        if (before == 0) *place = first + same;\n",
+        "static_cast<void>(first + before + same);\n"
+        "        chunk.list[atomicAdd(reinterpret_cast<unsigned long long*>(place), 1ull)] = i;\n",
+        "direct backward: the same bits in 10 runs", RANDOM, r"CHECK\( run_plan.*same_bits"),
+    Bug("tiles_at_once", "tiles that share pixels are added in one launch", "direct_backward", SUMS,
+        "if (turn_of_tile(p, s, tile) != turn) continue;", "if (turn != 0) continue;",
+        "direct backward: chunks*", THREADS, RACE),
+    Bug("tile_added_twice", "a tile is added in two of the four launches", "direct_backward", SUMS,
+        "if (turn_of_tile(p, s, tile) != turn) continue;",
+        "if ((turn_of_tile(p, s, tile) & 1) != (turn & 1)) continue;", "direct backward: chunks*", ORDER, WRONG),
+    Bug("chunk_end_lost", "the last point of a chunk is lost", "direct_backward", BINS,
+        "? first + s.chunk_points : s.points;", "? first + s.chunk_points - 1 : s.points;",
+        "direct backward: chunks*", ORDER, WRONG),
+    Bug("border_added_twice", "the border of the tile on the left is added twice", "sorted",
+        "kernels/sorted/join_edges.cuh", "    if (from_left) add(sum,",
+        "    if (from_left) add(sum, part_of_tile(p, s, level, head, tile - 1, right, y, d));\n"
+        "    if (from_left) add(sum,", "sorted backward: chunks*", ORDER, WRONG),
+    Bug("slots_beyond_add", "slots behind the last row add, too", "atomic", "kernels/atomic/add_rows.cuh",
+        "has[i] = row.is_there && channel(i) < p.head_dim;", "has[i] = channel(i) < p.head_dim;",
+        "atomic backward: every number of channels", ORDER, WRONG),
     # ---- stages of tensor maps' boxes and windows
     Bug("box_missing_arrival", "a consumer does not say that it has left a stage", "boxes", BOXES,
         "      if (lane == 0) ring.leave(at);\n", "", "encoder", ORDER, r"simulated device: .*deadlock", quick=True),
