@@ -72,8 +72,7 @@ std::string explain_text(std::vector<Ranked> const& ranking) {
       fmt::format_to(out, "{}  {}  predicted {:.1f} us{}\n", ++rank, entry.kernel.variant->id,
                      entry.predicted_us, entry.may_be_chosen ? "" : kOnlyChosenElsewhere);
     } else {
-      fmt::format_to(out, "-  {}  rejected: {}\n", entry.kernel.variant->id,
-                     why_rejected(entry));
+      fmt::format_to(out, "-  {}  rejected: {}\n", entry.kernel.variant->id, why_rejected(entry));
     }
   }
   return text;
