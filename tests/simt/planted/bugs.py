@@ -143,7 +143,7 @@ BUGS = (
         f"simulated device: |{WRONG}"),
     Bug("early_refill", "levels are copied to where other blocks still read", "spread", SPREAD_ROWS,
         "        ptx::wait_cluster();  // the levels before have been read\n        copy(tile, 0);\n      }\n",
-        "        copy(tile, 0);\n        ptx::wait_cluster();\n      }\n", "spread_alone", RANDOM, f"simulated device: |{WRONG}"),
+        "        copy(tile, 0);\n        ptx::wait_cluster();\n      }\n", "spread_alone", THREADS, RACE),
     Bug("early_end", "a block ends while other blocks read its levels", "spread", SPREAD_ROWS,
         "    ptx::sync_cluster();  // no block ends while its levels are read\n", "", "spread_alone", RANDOM,
         "simulated device: .*has ended"),
