@@ -61,7 +61,8 @@ UNITS = {
     for name in ("barrier", "bulk", "cluster", "memory")
 }
 
-UNITS["cached_few"] = dataclasses.replace(UNITS["cached"], sm_count=2)
+UNITS |= {f"{name}_few": dataclasses.replace(UNITS[name], sm_count=2)
+          for name in ("cached", "direct", "persistent", "pipeline")}
 
 ROW, GENERIC = "kernels/direct/row.cuh", "kernels/direct/generic.cuh"
 ROWS, INPUTS = "kernels/persistent/rows.cuh", "kernels/persistent/inputs.cuh"
@@ -205,11 +206,11 @@ BUGS = (
         "ptx: one load of a tile*", RANDOM, "simulated device: "),
     Bug("no_grid_wait", "a dependent grid reads before the one before has ended", "cluster", CLUSTER,
         "  ptx::wait_for_previous_grid();\n", "", "ptx: a dependent grid*", THREADS, RACE),
-    Bug("no_call_wait_rows", "a call begins to read and write before the one before has ended", "persistent", ROWS,
+    Bug("no_call_wait_rows", "a call begins to read and write before the one before has ended", "persistent_few", ROWS,
         "  ptx::wait_for_previous_grid();\n", "", "encoder", THREADS, RACE),
-    Bug("no_call_wait_direct", "the same in `direct`", "direct", ROW, "  ptx::wait_for_previous_grid();\n", "",
+    Bug("no_call_wait_direct", "the same in `direct`", "direct_few", ROW, "  ptx::wait_for_previous_grid();\n", "",
         "encoder", THREADS, RACE),
-    Bug("no_call_wait_pipeline", "the same in `pipeline`", "pipeline", COPIED, "  ptx::wait_for_previous_grid();\n", "",
+    Bug("no_call_wait_pipeline", "the same in `pipeline`", "pipeline_few", COPIED, "  ptx::wait_for_previous_grid();\n", "",
         "encoder", THREADS, RACE),
     Bug("late_copy_group", "the last group of `cp.async` is not waited for", "memory", MEMORY,
         "    ptx::wait_for_copy_groups<1>();\n", "    ptx::wait_for_copy_groups<2>();\n", "ptx: groups of cp.async*",
