@@ -83,7 +83,8 @@ UNITS["spread_four"] = Unit(
     CASES, KERNELS, kernel="cluster.sm90.f16.d32.p4.h1.c4@1", sm_count=4,
     text=kernels("cluster", f"cluster_rows<ClusterConfig<ClusterKind{{persistent::RowsKind{{{SPREAD}, persistent::heads_any,"
                  " persistent::inputs_any}, false}>>(Params, ScheduleParams, KeptParams)"))
-UNITS["cached_few"] = dataclasses.replace(UNITS["cached"], sm_count=2)
+UNITS |= {f"{name}_few": dataclasses.replace(UNITS[name], sm_count=2)
+          for name in ("cached", "direct", "persistent", "pipeline")}
 
 UNITS |= {name: Unit("msda_test_kernel", KERNELS, text=whole_row(family, arguments)) for name, family, arguments in (
     ("direct_backward", "direct", "f32, dany, pany, 2, 75"), ("sorted", "sorted", "f32, 1, 80"),
@@ -302,11 +303,11 @@ BUGS = (
         "ptx: one load of a tile*", RANDOM, "simulated device: "),
     Bug("no_grid_wait", "a dependent grid reads before the one before has ended", "cluster", CLUSTER,
         "  ptx::wait_for_previous_grid();\n", "", "ptx: a dependent grid*", THREADS, RACE),
-    Bug("no_call_wait_rows", "a call begins to read and write before the one before has ended", "persistent", ROWS,
+    Bug("no_call_wait_rows", "a call begins to read and write before the one before has ended", "persistent_few", ROWS,
         "  ptx::wait_for_previous_grid();\n", "", "encoder", THREADS, RACE),
-    Bug("no_call_wait_direct", "the same in `direct`", "direct", ROW, "  ptx::wait_for_previous_grid();\n", "",
+    Bug("no_call_wait_direct", "the same in `direct`", "direct_few", ROW, "  ptx::wait_for_previous_grid();\n", "",
         "encoder", THREADS, RACE),
-    Bug("no_call_wait_pipeline", "the same in `pipeline`", "pipeline", COPIED, "  ptx::wait_for_previous_grid();\n", "",
+    Bug("no_call_wait_pipeline", "the same in `pipeline`", "pipeline_few", COPIED, "  ptx::wait_for_previous_grid();\n", "",
         "encoder", THREADS, RACE),
     Bug("late_copy_group", "the last group of `cp.async` is not waited for", "memory", MEMORY,
         "    ptx::wait_for_copy_groups<1>();\n", "    ptx::wait_for_copy_groups<2>();\n", "ptx: groups of cp.async*",
