@@ -32,7 +32,7 @@ constexpr int kCalls = 2 * kBuffers;
 // As many queries as tokens, so that the value is as large as the output, and their gradients.
 ProblemShape chain_shape(msda_dtype dtype, msda_operation operation, std::int32_t reference_dim) {
   ProblemShape shape;
-  shape.levels = {{3, 4, 4}, {2, 4, 4}};
+  shape.levels = {{2, 3, 4}, {2, 2, 4}};
   shape.query_count = shape.token_count();
   shape.head_count = 8;
   shape.head_dim = 32;
