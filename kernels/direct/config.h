@@ -43,6 +43,7 @@ struct BinParams {
   std::int64_t place_count;  // tiles times chunks
 };
 inline constexpr std::int32_t kCountsOfThread = 4;  // at a time
+inline constexpr int kTogether = 4;                 // points whose rows are loaded at once
 inline constexpr int kTurns = 4;                    // launches in which tiles are added
 
 // Limits of the row kernel, which reject() keeps to.

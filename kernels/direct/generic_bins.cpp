@@ -6,8 +6,19 @@ namespace msda::direct {
 namespace {
 
 // Records that a tile should have at most where points are spread evenly. A warp adds them one
-// after the other.
-constexpr double kTileRecords = 256;
+// after the other; small problems have smaller tiles, so that there are about as many as warps fit
+// a device in all turns.
+constexpr double kMaxTileRecords = 256;
+constexpr double kMinTileRecords = 64;
+constexpr double kWantedTiles = 32768;
+
+double tile_records(Problem const& problem) {
+  double const rows = static_cast<double>(problem.batch) * static_cast<double>(problem.head_count) *
+                      static_cast<double>(problem.query_count);
+  return std::clamp(rows * static_cast<double>(problem.point_total) / kWantedTiles, kMinTileRecords,
+                    kMaxTileRecords);
+}
+
 // Points of a chunk at least, and for each tile: then the places take half a word a point.
 constexpr std::int64_t kMinChunkPoints = 1024;
 constexpr std::int64_t kPointsOfPlace = 2;
@@ -24,12 +35,12 @@ std::size_t bytes_of(BinParams bins, std::int64_t heads, std::int64_t other_byte
 }
 
 // Doubles the shorter side while tiles have too few records; neither grows past the map.
-LevelTiles tiles_of(Level const& level, std::int64_t query_count) {
+LevelTiles tiles_of(Level const& level, std::int64_t query_count, double most_records) {
   std::int64_t const width = level.width + 1, height = level.height + 1;  // cells
   double const density = static_cast<double>(level.point_count) * static_cast<double>(query_count) /
                          (static_cast<double>(width) * static_cast<double>(height));
   LevelTiles tiles{};
-  for (double records = density; 2 * records <= kTileRecords; records *= 2) {
+  for (double records = density; 2 * records <= most_records; records *= 2) {
     bool const can_widen = std::int64_t{1} << tiles.width_bits < width;
     bool const can_heighten = std::int64_t{1} << tiles.height_bits < height;
     if (!can_widen && !can_heighten) break;
@@ -51,7 +62,7 @@ Tiles make_tiles(Problem const& problem) {
     LevelTiles of_level{};
     bool const has_points =
         level.width > 0 && level.height > 0 && level.point_count > 0 && problem.query_count > 0;
-    if (has_points) of_level = tiles_of(level, problem.query_count);
+    if (has_points) of_level = tiles_of(level, problem.query_count, tile_records(problem));
     of_level.first = tiles.count;
     if (has_points) {
       tiles.count +=

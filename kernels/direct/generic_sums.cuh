@@ -33,29 +33,43 @@ __device__ auto scatter_at(Params const& p, std::int64_t b, std::int64_t m, std:
   return scatter;
 }
 
-// Adds the point of lane `source`; `sums` are those of the batch item and head.
+// Adds the points of kTogether lanes from `first` on, of which those below `count` have one; `sums`
+// are those of the batch item and head. Their rows of grad_output are loaded before the first is
+// added.
 template <typename Sum>
-__device__ void add_point(Params const& p, Scatter<Sum> const& mine, int source, std::int64_t b,
-                          std::int64_t m, Sum scale, Sum* sums) {
-  std::int64_t const q = __shfl_sync(kAllLanes, mine.q, source);
-  std::int64_t const output = p.output_strides.at(b, q, m);
-  Sum* to[4];
-  Sum weight[4];
+__device__ void add_points(Params const& p, Scatter<Sum> const& mine, int first, int count,
+                           std::int64_t b, std::int64_t m, Sum scale, Sum* sums) {
+  std::int64_t const pixel = p.head_count * p.head_dim;
+  for (std::int64_t base = 0; base < p.head_dim; base += kWarp) {
+    std::int64_t const d = base + lane_index();
+    bool const has_channel = d < p.head_dim;
+    Sum g[kTogether];
 #pragma unroll
-  for (int c = 0; c < 4; ++c) {
-    std::int64_t const token = __shfl_sync(kAllLanes, mine.token[c], source);
-    weight[c] = __shfl_sync(kAllLanes, mine.weight[c], source) * scale;
-    to[c] = token < 0 ? nullptr : sums + token * p.head_count * p.head_dim;
-  }
-  for (std::int64_t d = lane_index(); d < p.head_dim; d += kWarp) {
-    auto const g = load_element<Sum>(p.output_dtype, p.grad_output, output + d);
-    // All loads before the first store: the pixels differ, which the compiler does not know.
-    Sum sum[4];
+    for (int j = 0; j < kTogether; ++j) {
+      std::int64_t const q = __shfl_sync(kAllLanes, mine.q, first + j);
+      bool const is_there = has_channel && first + j < count;
+      g[j] = is_there ? load_element<Sum>(p.output_dtype, p.grad_output,
+                                          p.output_strides.at(b, q, m) + d)
+                      : Sum{0};
+    }
 #pragma unroll
-    for (int c = 0; c < 4; ++c) sum[c] = to[c] != nullptr ? to[c][d] : Sum{0};
+    for (int j = 0; j < kTogether; ++j) {
+      if (first + j >= count) break;
+      Sum* to[4];
+      Sum weight[4];
+      Sum sum[4];
+      // All loads before the first store: the pixels differ, which the compiler does not know.
 #pragma unroll
-    for (int c = 0; c < 4; ++c) {
-      if (to[c] != nullptr) to[c][d] = sum[c] + weight[c] * g;
+      for (int c = 0; c < 4; ++c) {
+        std::int64_t const token = __shfl_sync(kAllLanes, mine.token[c], first + j);
+        weight[c] = __shfl_sync(kAllLanes, mine.weight[c], first + j) * scale;
+        to[c] = token < 0 || !has_channel ? nullptr : sums + token * pixel + d;
+        sum[c] = to[c] != nullptr ? *to[c] : Sum{0};
+      }
+#pragma unroll
+      for (int c = 0; c < 4; ++c) {
+        if (to[c] != nullptr) *to[c] = sum[c] + weight[c] * g[j];
+      }
     }
   }
 }
@@ -71,7 +85,7 @@ __device__ inline int turn_of_tile(Params const& p, BinParams const& s, std::int
 }
 
 template <ValueType kType, typename Real>
-__global__ void __launch_bounds__(kThreads, 1)
+__global__ void __launch_bounds__(kThreads, sizeof(Real) == 4 ? 3 : 1)
     add_tiles(const __grid_constant__ Params p, const __grid_constant__ BinParams s, int turn) {
   ptx::launch_dependents();
   ptx::wait_for_previous_grid();
@@ -96,7 +110,7 @@ __global__ void __launch_bounds__(kThreads, 1)
         mine = scatter_at<kType, Real>(p, b, m, list[base + lane_index()]);
       }
       int const count = end - base < kWarp ? static_cast<int>(end - base) : kWarp;
-      for (int i = 0; i < count; ++i) add_point(p, mine, i, b, m, scale, sums);
+      for (int i = 0; i < count; i += kTogether) add_points(p, mine, i, count, b, m, scale, sums);
     }
   }
 }

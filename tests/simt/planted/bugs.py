@@ -236,14 +236,6 @@ BUGS = (
         "    n = __shfl_sync(0xffffffffu, n, 0);", "    n = max(__shfl_sync(0xffffffffu, n, 0), 1u) - 1;",
         "encoder", THREADS, RACE),
     # ---- backward
-    Bug("unstable_list", "points get places in the order in which their threads come", "direct_backward", BINS,
-        "chunk.list[first + before] = i;\n        if (before == 0) *place = first + same;\n",
-        "static_cast<void>(first + before + same);\n"
-        "        chunk.list[atomicAdd(reinterpret_cast<unsigned long long*>(place), 1ull)] = i;\n",
-        "direct backward: the same bits in 10 runs", RANDOM, r"CHECK\( run_plan.*same_bits"),
-    Bug("tiles_at_once", "tiles that share pixels are added in one launch", "direct_backward", SUMS,
-        "if (turn_of_tile(p, s, tile) != turn) continue;", "if (turn != 0) continue;",
-        "direct backward: chunks*", THREADS, RACE),
     Bug("tile_added_twice", "a tile is added in two of the four launches", "direct_backward", SUMS,
         "if (turn_of_tile(p, s, tile) != turn) continue;",
         "if ((turn_of_tile(p, s, tile) & 1) != (turn & 1)) continue;", "direct backward: chunks*", ORDER, WRONG),
