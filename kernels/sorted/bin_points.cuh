@@ -1,10 +1,10 @@
 // Points to records, ordered by tile and, within a tile, as they come: a stable counting sort, so
 // that sums over a tile's list have the same order on every run.
 //
-// Three launches. `count` reads the coordinates (8 bytes a point) and counts a chunk's points by
-// tile; `scan` turns counts into places; `place` reads coordinates and weights (12 bytes), ranks a
-// chunk's points with ballots and counters of each warp, orders their records in shared memory and
-// writes them (16 bytes) in runs. 36 bytes a point, 24 of them read.
+// Four launches. `count` reads the coordinates (8 bytes a point) and counts a chunk's points by
+// tile; `scan_chunks` and `scan_tiles` turn counts into places; `place` reads coordinates and
+// weights (12 bytes), ranks a chunk's points with ballots and counters of each warp, orders their
+// records in shared memory and writes them (16 bytes) in runs. 36 bytes a point, 24 of them read.
 #pragma once
 
 #include "kernels/common/sampling.cuh"
@@ -79,8 +79,9 @@ struct Chunk {
     std::int32_t const i = tile - first_tile;
     return tile >= first_tile && i < tiles ? i : -1;
   }
+  // Of the chunk's points, by tile of the window.
   __device__ std::uint32_t* places(ValueParams const& s) const {
-    return s.places + head * (static_cast<std::int64_t>(s.tiles) * s.chunks + 1);
+    return s.places + (head * s.chunks + chunk) * s.tiles + first_tile;
   }
 };
 
@@ -103,48 +104,71 @@ static __global__ void __launch_bounds__(kBinThreads, 2)
   __syncthreads();
   std::uint32_t* const places = chunk.places(s);
   for (int i = static_cast<int>(threadIdx.x); i < chunk.tiles; i += kBinThreads) {
-    places[static_cast<std::int64_t>(chunk.first_tile + i) * s.chunks + chunk.chunk] = counts[i];
+    places[i] = counts[i];
   }
 }
 
-// A block a head: places in order of (tile, chunk), then the pieces of tiles that have several.
-static __global__ void __launch_bounds__(kScanThreads, 1)
-    scan_counts(const __grid_constant__ ValueParams s) {
-  MSDA_SHARED(std::uint32_t, sums, [kWarp + 1]);
-  std::int64_t const count = static_cast<std::int64_t>(s.tiles) * s.chunks;
-  std::uint32_t* const places = s.places + static_cast<std::int64_t>(blockIdx.x) * (count + 1);
+// A lane a tile, a warp a part of the chunks: places of each chunk's points in the tile's list, and
+// how long that is.
+static __global__ void __launch_bounds__(kScanParts* kWarp, 4)
+    scan_chunks(const __grid_constant__ ValueParams s) {
+  MSDA_SHARED(std::uint32_t, sums, [kScanParts][kWarp]);
+  auto const groups = (static_cast<std::uint32_t>(s.tiles) + kWarp - 1) / kWarp;
+  std::int64_t const head = blockIdx.x / groups;
+  auto const tile = static_cast<std::int32_t>(blockIdx.x % groups * kWarp) + lane_of();
+  bool const is_there = tile < s.tiles;
+  std::uint32_t* const places = s.places + head * s.chunks * s.tiles + tile;
+  std::int32_t const of_part = (s.chunks + kScanParts - 1) / kScanParts;
+  std::int32_t const first = min(warp_of() * of_part, s.chunks);
+  std::int32_t const end = min(first + of_part, s.chunks);
+  std::uint32_t sum = 0;
+#pragma unroll 8
+  for (std::int32_t chunk = first; chunk < end; ++chunk) {
+    if (is_there) sum += places[static_cast<std::int64_t>(chunk) * s.tiles];
+  }
+  sums[warp_of()][lane_of()] = sum;
+  __syncthreads();
   std::uint32_t before = 0;
-  for (std::int64_t base = 0; base <= count; base += kScanThreads * kCountsOfThread) {
-    std::int64_t const i = base + static_cast<int>(threadIdx.x) * kCountsOfThread;
+  for (int part = 0; part < warp_of(); ++part) before += sums[part][lane_of()];
+  if (!is_there) return;
+  for (std::int32_t base = first; base < end; base += kCountsOfThread) {
+    std::uint32_t* const to = places + static_cast<std::int64_t>(base) * s.tiles;
     std::uint32_t counts[kCountsOfThread];
-    std::uint32_t sum = 0;
-#pragma unroll
-    for (int j = 0; j < kCountsOfThread; ++j) counts[j] = i + j < count ? places[i + j] : 0;
-#pragma unroll
-    for (int j = 0; j < kCountsOfThread; ++j) sum += counts[j];
-    std::uint32_t first = before + sum_before(sum, sums);
 #pragma unroll
     for (int j = 0; j < kCountsOfThread; ++j) {
-      if (i + j <= count) places[i + j] = first;
-      first += counts[j];
+      counts[j] = base + j < end ? to[static_cast<std::int64_t>(j) * s.tiles] : 0;
     }
-    before += sums[kWarp];
-    __syncthreads();
+#pragma unroll
+    for (int j = 0; j < kCountsOfThread; ++j) {
+      if (base + j < end) to[static_cast<std::int64_t>(j) * s.tiles] = before;
+      before += counts[j];
+    }
   }
-  std::uint32_t* const pieces = s.pieces + static_cast<std::int64_t>(blockIdx.x) * (s.tiles + 1);
-  before = 0;
+  if (warp_of() == kScanParts - 1) s.starts[head * (s.tiles + 1) + tile] = before;
+}
+
+// A block a head: lengths of tiles' lists to their starts, and the pieces of tiles that have
+// several.
+static __global__ void __launch_bounds__(kScanThreads, 1)
+    scan_tiles(const __grid_constant__ ValueParams s) {
+  MSDA_SHARED(std::uint32_t, sums, [kWarp + 1]);
+  std::int64_t const first_tile = static_cast<std::int64_t>(blockIdx.x) * (s.tiles + 1);
+  auto const most = static_cast<std::uint32_t>(s.piece_records);
+  std::uint32_t records_before = 0;
+  std::uint32_t pieces_before = 0;
   for (std::int64_t base = 0; base <= s.tiles; base += kScanThreads) {
     std::int64_t const tile = base + static_cast<int>(threadIdx.x);
-    std::uint32_t n = 0;
-    if (tile < s.tiles) {
-      std::uint32_t const records = places[(tile + 1) * s.chunks] - places[tile * s.chunks];
-      auto const most = static_cast<std::uint32_t>(s.piece_records);
-      if (records > most) n = (records - 1) / most + 1;
-    }
-    std::uint32_t const first = before + sum_before(n, sums);
-    if (tile <= s.tiles) pieces[tile] = first;
-    before += sums[kWarp];
+    std::uint32_t const records = tile < s.tiles ? s.starts[first_tile + tile] : 0;
+    std::uint32_t const pieces = records > most ? (records - 1) / most + 1 : 0;
+    std::uint32_t const start = records_before + sum_before(records, sums);
+    records_before += sums[kWarp];
     __syncthreads();
+    std::uint32_t const first_piece = pieces_before + sum_before(pieces, sums);
+    pieces_before += sums[kWarp];
+    __syncthreads();
+    if (tile > s.tiles) continue;
+    s.starts[first_tile + tile] = start;
+    s.pieces[first_tile + tile] = first_piece;
   }
 }
 
@@ -168,6 +192,7 @@ struct Staged {
 __device__ __forceinline__ std::uint32_t order_tiles(ValueParams const& s, Chunk const& chunk,
                                                      Staged const& staged) {
   const std::uint32_t* const places = chunk.places(s);
+  const std::uint32_t* const starts = s.starts + chunk.head * (s.tiles + 1) + chunk.first_tile;
   std::uint32_t before = 0;
   for (int base = 0; base < chunk.tiles; base += kBinThreads) {
     int const tile = base + static_cast<int>(threadIdx.x);
@@ -177,8 +202,7 @@ __device__ __forceinline__ std::uint32_t order_tiles(ValueParams const& s, Chunk
     }
     std::uint32_t at = before + sum_before(n, staged.sums);
     if (tile < chunk.tiles) {
-      staged.to[tile] =
-          places[static_cast<std::int64_t>(chunk.first_tile + tile) * s.chunks + chunk.chunk] - at;
+      staged.to[tile] = starts[tile] + places[tile] - at;
       for (int w = 0; w < kBinWarps; ++w) {
         std::uint16_t& counter = staged.counters[w * s.window_tiles + tile];
         std::uint32_t const of_warp = counter;

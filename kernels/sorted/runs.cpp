@@ -65,7 +65,8 @@ void take_arrays(ValueParams& params, Problem const& problem, Bins const& bins, 
   std::int64_t const tiles = params.tiles;
   params.records = arena.take<Record>(count_of(heads * bins.points));
   if (problem.fused()) params.weights = arena.take<float>(count_of(heads * bins.points));
-  params.places = arena.take<std::uint32_t>(count_of(heads * (tiles * bins.chunks + 1)));
+  params.places = arena.take<std::uint32_t>(count_of(heads * tiles * bins.chunks));
+  params.starts = arena.take<std::uint32_t>(count_of(heads * (tiles + 1)));
   params.pieces = arena.take<std::uint32_t>(count_of(heads * (tiles + 1)));
   params.borders = arena.take<float>(count_of(heads * params.border_pixels * D));
   params.piece_sums = arena.take<float>(count_of(heads * bins.max_pieces * kMaxTilePixels * D));

@@ -110,8 +110,10 @@ bool has_other_tokens(Problem const& problem) {
   return pixels != problem.token_count;
 }
 
+// Bytes from row to row fit 32 bits, too.
 bool strides_are_vectors(Strides const& strides, msda_dtype dtype) {
-  return (strides.batch | strides.row | strides.head) * dtype_bytes(dtype) % 16 == 0;
+  return (strides.batch | strides.row | strides.head) * dtype_bytes(dtype) % 16 == 0 &&
+         strides.row >= 0 && strides.row * dtype_bytes(dtype) <= kMaxIndex;
 }
 
 struct SortedPlan final : Prepared {
@@ -120,6 +122,7 @@ struct SortedPlan final : Prepared {
         far_levels(problem, device),
         levels(planned.tiling.levels, device),
         level_of_point(planned.tiling.level_of_point, device),
+        point_levels(planned.tiling.point_levels, device),
         params(make_params(problem, far_levels.data())),
         value(value_params(problem, planned.tiling, planned.bins)) {
     value.levels = levels.data();
@@ -129,12 +132,14 @@ struct SortedPlan final : Prepared {
   FarLevels far_levels;
   DeviceArray<TileLevel> levels;
   DeviceArray<std::int32_t> level_of_point;
+  DeviceArray<PointLevel> point_levels;
   Params params;      // all but the buffers
   ValueParams value;  // all but the arrays
   Kernels kernels{};
   bool has_other_tokens = false;
   bool has_output_vectors = false;  // as far as strides say
   bool has_value_vectors = false;
+  bool has_coord_pairs = false;
   std::int32_t sm_count = 1;
 };
 
@@ -150,13 +155,14 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
                             strides_are_vectors(problem.output, problem.output_dtype);
   plan.has_value_vectors =
       plan.has_output_vectors && strides_are_vectors(problem.value, problem.value_dtype);
+  plan.has_coord_pairs = (problem.coord.batch | problem.coord.row | problem.coord.head) % 2 == 0;
   plan.sm_count = device.sm_count;
   Runs const& runs = plan.planned.runs;
   std::int64_t const value_runs =
       divide_up(problem.batch * problem.head_count, std::max<std::int64_t>(runs.heads, 1));
   std::int64_t const point_runs =
       divide_up(problem.batch * problem.query_count, std::max<std::int64_t>(runs.queries, 1));
-  plan.launch_count = static_cast<std::int32_t>(value_runs * (problem.fused() ? 6 : 5) +
+  plan.launch_count = static_cast<std::int32_t>(value_runs * (problem.fused() ? 7 : 6) +
                                                 point_runs * (problem.fused() ? 3 : 1));
   return prepared;
 }
@@ -213,7 +219,12 @@ void sum_run(CallOfPlan const& call, ValueParams const& value) {
                  .threads = kBinThreads,
                  .shared_bytes = static_cast<std::size_t>(bins.window_tiles) * 4},
                 call.stream, call.params, value);
-  launch_kernel(kernels.scan, {.blocks = value.heads, .threads = kScanThreads}, call.stream, value);
+  launch_kernel(
+      kernels.scan_chunks,
+      {.blocks = value.heads * divide_up(value.tiles, kWarp), .threads = kScanParts * kWarp},
+      call.stream, value);
+  launch_kernel(kernels.scan_tiles, {.blocks = value.heads, .threads = kScanThreads}, call.stream,
+                value);
   launch_kernel(kernels.place,
                 {.blocks = bin_blocks, .threads = kBinThreads, .shared_bytes = shared_bytes},
                 call.stream, call.params, value);
@@ -272,6 +283,9 @@ void launch_point_run(CallOfPlan const& call, PointParams& points) {
   std::int64_t const rounds =
       std::clamp<std::int64_t>(blocks / (kBlocksOfSm * call.plan.sm_count), 1, kMaxRoundsOfBlock);
   points.rows_of_block = rounds * kernels.point_rows;
+  auto const pair_bytes = 2 * static_cast<std::uintptr_t>(dtype_bytes(call.params.coord_dtype));
+  points.coord_pairs = call.plan.has_coord_pairs && is_aligned(call.params.coord, pair_bytes);
+  points.grad_coord_pairs = is_aligned(call.params.grad_coord, pair_bytes);
   bool const vectors = call.plan.has_value_vectors && is_aligned(call.params.value, 16) &&
                        is_aligned(call.params.grad_output, 16);
   launch_kernel(kernels.points[vectors],
@@ -295,6 +309,7 @@ void launch_point_gradients(CallOfPlan const& call) {
   for (std::int64_t first = 0; first < queries; first += call.plan.planned.runs.queries) {
     PointParams points{};
     points.level_of_point = call.plan.level_of_point.data();
+    points.point_levels = call.plan.point_levels.data();
     points.first_query = first;
     points.queries = std::min(call.plan.planned.runs.queries, queries - first);
     Arena arena(call.workspace);

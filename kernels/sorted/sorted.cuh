@@ -28,7 +28,8 @@ Kernels load_kernels(KernelOptions options) {
   Kernels kernels;
   kernels.softmax = load_kernel(softmax_rows);
   kernels.count = load_kernel(count_points);
-  kernels.scan = load_kernel(scan_counts);
+  kernels.scan_chunks = load_kernel(scan_chunks);
+  kernels.scan_tiles = load_kernel(scan_tiles);
   kernels.place = load_kernel(place_points, options.max_bin_shared_bytes);
   kernels.join = load_kernel(join_edges);
   kernels.finish = load_kernel(finish_fused);

@@ -15,6 +15,7 @@ inline constexpr std::int32_t kPointsOfThread = 8;
 inline constexpr std::int32_t kChunkPoints = kBinThreads * kPointsOfThread;
 inline constexpr std::int32_t kMaxWindowTiles = 1024;  // that a block tells apart
 inline constexpr std::int32_t kScanThreads = 1024;
+inline constexpr std::int32_t kScanParts = 8;  // of the chunks, which a block adds up side by side
 inline constexpr std::int32_t kCountsOfThread = 8;  // at a time
 // Bytes of shared memory: of points' records and their tiles with the sums of warps, and of a
 // tile's counters and place.

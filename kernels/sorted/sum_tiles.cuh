@@ -79,10 +79,9 @@ struct Piece {
     if (!is_there) return;
     if (extra >= 0) tile = tile_of(pieces, s.tiles, static_cast<std::uint32_t>(extra));
     if (extra < 0) is_there = pieces[tile + 1] == pieces[tile];
-    const std::uint32_t* const places =
-        s.places + head * (static_cast<std::int64_t>(s.tiles) * s.chunks + 1);
-    begin = places[static_cast<std::int64_t>(tile) * s.chunks];
-    end = places[static_cast<std::int64_t>(tile + 1) * s.chunks];
+    const std::uint32_t* const starts = s.starts + head * (s.tiles + 1) + tile;
+    begin = starts[0];
+    end = starts[1];
     if (extra >= 0) {
       begin += (static_cast<std::uint32_t>(extra) - pieces[tile]) * s.piece_records;
       end = min(end, begin + s.piece_records);

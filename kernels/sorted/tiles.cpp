@@ -36,6 +36,13 @@ std::uint32_t multiplier(std::int32_t divisor) {
   return static_cast<std::uint32_t>(divide_up(std::int64_t{1} << 32, divisor));
 }
 
+PointLevel point_level(Level const& level) {
+  if (level.width == 0 || level.height == 0) return {};
+  return {static_cast<std::int32_t>(level.width), static_cast<std::int32_t>(level.height),
+          static_cast<std::int32_t>(level.origin),
+          level.height == 1 ? 0 : static_cast<std::int32_t>(level.row_tokens)};
+}
+
 }  // namespace
 
 Tiling make_tiling(Problem const& problem) {
@@ -66,6 +73,8 @@ Tiling make_tiling(Problem const& problem) {
     tiling.level_of_point.insert(tiling.level_of_point.end(),
                                  static_cast<std::size_t>(level.point_count), l);
     tiling.levels.push_back(tile_level);
+    tiling.point_levels.insert(tiling.point_levels.end(),
+                               static_cast<std::size_t>(level.point_count), point_level(level));
   }
   return tiling;
 }
