@@ -16,9 +16,13 @@
 #include "cpu/simd/simd_cost.h"
 #include "registry.h"
 #if MSDA_HAS_CUDA
+#include "kernels/atomic/atomic_costs.h"
+#include "kernels/cluster/cluster_costs.h"
 #include "kernels/direct/direct_costs.h"
 #include "kernels/persistent/persistent_costs.h"
+#include "kernels/pipeline/pipeline_costs.h"
 #include "kernels/sorted/sorted_costs.h"
+#include "kernels/tma/tma_costs.h"
 #endif
 
 #include <fmt/core.h>
@@ -92,6 +96,26 @@ Models all_models() {
 #include "kernels/sorted/sorted_costs.inc"
                          },
                          sorted::predicted_us);
+  all.add<tma::Costs>("tma",
+                      {
+#include "kernels/tma/tma_costs.inc"
+                      },
+                      tma::predicted_us);
+  all.add<cluster::Costs>("cluster",
+                          {
+#include "kernels/cluster/cluster_costs.inc"
+                          },
+                          cluster::predicted_us);
+  all.add<atomic::Costs>("atomic",
+                         {
+#include "kernels/atomic/atomic_costs.inc"
+                         },
+                         atomic::predicted_us);
+  all.add<pipeline::Costs>("pipeline",
+                           {
+#include "kernels/pipeline/pipeline_costs.inc"
+                           },
+                           pipeline::predicted_us);
 #endif
   all.add<simd::Costs>(
       "simd",

@@ -6,18 +6,14 @@
 #                           MSDA_VARIANT(arguments..., sm, architecture[, flag]) of variants.inc,
 #                           in which <name>.cuh is included and MSDA_INSTANTIATE(arguments..., sm)
 #                           expanded. sm: the least compute capability, 90 for 9.0. Architecture:
-#                           what is compiled for it; 75: 75 and everything newer; 90a: that alone
+#                           what is compiled for it; 75: 75 and everything newer; 90a: that alone.
+#                           <name>.cpp includes rows/<name>.inc: those of the rows that are built
 #
 # Families of a list in another folder, tests/families/families.inc, all lie there: <folder>/<name>.
 
 # Rows that are compiled in one file. Reading the headers takes as long as one or two kernels; the more rows
 # a file has, the fewer cores a build can use.
 set(MSDA_ROWS_PER_FILE 6)
-
-if(MSDA_KERNEL_ROWS) # neither ninja nor a compiler cache sees that a list has come before the whole one
-  string(MD5 hash "${MSDA_KERNEL_ROWS}")
-  target_compile_definitions(msda_settings INTERFACE MSDA_KERNEL_ROWS_${hash})
-endif()
 
 function(msda_add_families target list)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/${list}")
@@ -27,20 +23,27 @@ function(msda_add_families target list)
   if(folder STREQUAL "kernels")
     set(cpu_folder src/cpu)
   endif()
+  set(matching_rows "")
   foreach(row IN LISTS rows)
     if(row MATCHES "^MSDA_CPU_FAMILY\\(([a-z_0-9]+)\\)")
       set(family ${CMAKE_MATCH_1})
       file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/${cpu_folder}/${family}/*.cpp")
       target_sources(${target} PRIVATE ${sources})
     elseif(row MATCHES "^MSDA_FAMILY\\(([a-z_0-9]+)\\)")
+      set(family_folder ${folder}/${CMAKE_MATCH_1})
+      msda_choose_rows(variants matching ${family_folder})
+      list(APPEND matching_rows ${matching})
       if(MSDA_HAS_CUDA)
-        msda_add_cuda_family(${target} ${folder}/${CMAKE_MATCH_1})
+        msda_add_cuda_family(${target} ${family_folder} "${variants}")
       endif()
     else()
       message(FATAL_ERROR "${list}: cannot read '${row}'; a row is MSDA_FAMILY(name) or "
         "MSDA_CPU_FAMILY(name), name of a-z, 0-9 and _")
     endif()
   endforeach()
+  if(MSDA_KERNEL_ROWS AND matching_rows MATCHES "0" AND NOT matching_rows MATCHES "[1-9]")
+    message(FATAL_ERROR "MSDA_KERNEL_ROWS is '${MSDA_KERNEL_ROWS}'; no row of ${folder}/*/variants.inc is like that")
+  endif()
 endfunction()
 
 # The table of the families of a list, which are compiled elsewhere. Apart from everything else, so that
@@ -103,31 +106,31 @@ ${kernels}")
   target_sources(${target} INTERFACE $<TARGET_OBJECTS:msda_${unit}>)
 endfunction()
 
-# Keeps those of a family's rows that MSDA_KERNEL_ROWS is for. The family's own sources then find a list of these
-# rows before the whole one.
-function(msda_choose_rows result folder)
-  set(chosen_list "${PROJECT_BINARY_DIR}/gen/${folder}/variants.inc")
-  if(NOT MSDA_KERNEL_ROWS)
-    file(REMOVE "${chosen_list}")
-    return()
-  endif()
-  set(chosen "${${result}}")
-  list(FILTER chosen INCLUDE REGEX "${MSDA_KERNEL_ROWS}")
-  if(NOT chosen)
-    message(FATAL_ERROR "MSDA_KERNEL_ROWS is '${MSDA_KERNEL_ROWS}'; no row of ${folder}/variants.inc is like that")
-  endif()
-  list(JOIN chosen "\n" text)
-  file(CONFIGURE OUTPUT "${chosen_list}" @ONLY CONTENT "${text}\n")
-  set(${result} "${chosen}" PARENT_SCOPE)
-endfunction()
-
-function(msda_add_cuda_family target folder)
+# The rows of a family that MSDA_KERNEL_ROWS is for, and how many match it: of a family that it is not for the first one,
+# since a table has a row. Sources include the list of these rows, rows/<family>.inc of the build folder, and never the whole
+# one: neither ninja nor a compiler cache would see that a file has come before another of its name.
+function(msda_choose_rows result matching folder)
   set(list "${PROJECT_SOURCE_DIR}/${folder}/variants.inc")
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${list}")
+  file(STRINGS "${list}" rows REGEX "^MSDA_VARIANT\\(")
+  set(chosen "${rows}")
+  if(MSDA_KERNEL_ROWS)
+    list(FILTER chosen INCLUDE REGEX "${MSDA_KERNEL_ROWS}")
+  endif()
+  list(LENGTH chosen count)
+  if(count EQUAL 0 AND rows)
+    list(SUBLIST rows 0 1 chosen)
+  endif()
+  list(JOIN chosen "\n" text)
+  cmake_path(GET folder FILENAME family)
+  file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/gen/rows/${family}.inc" @ONLY CONTENT "${text}\n")
+  set(${result} "${chosen}" PARENT_SCOPE)
+  set(${matching} ${count} PARENT_SCOPE)
+endfunction()
+
+function(msda_add_cuda_family target folder rows)
   file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/${folder}/*.cpp")
   target_sources(${target} PRIVATE ${sources})
-  file(STRINGS "${list}" rows REGEX "^MSDA_VARIANT\\(")
-  msda_choose_rows(rows ${folder})
   set(all_architectures "")
   foreach(row IN LISTS rows)
     if(NOT row MATCHES "^MSDA_VARIANT\\((.+, *([0-9]+)), *(([0-9]+)[af]?)(, *[a-z_]+)?\\)")

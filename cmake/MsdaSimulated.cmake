@@ -21,6 +21,12 @@ elseif(MSDA_SANITIZE MATCHES "thread")
   list(APPEND MSDA_SIMULATED_OPTIONS -fsanitize=alignment)
 endif()
 
+option(MSDA_COUNT_LINES "Count the lines of CUDA files that run, for tools/simt_check --coverage" OFF)
+if(MSDA_COUNT_LINES)
+  list(APPEND MSDA_SIMULATED_OPTIONS --coverage)
+  add_link_options(--coverage)
+endif()
+
 # Of the files *.cu among the target's sources.
 function(msda_simulate_cuda_files target)
   get_target_property(sources ${target} SOURCES)

@@ -17,6 +17,7 @@ namespace msda {
 template <typename... Parameters>
 struct Kernel {
   cudaKernel_t handle = nullptr;
+  bool can_wait = false;  // its code has griddepcontrol.wait
 };
 
 // Loads a kernel onto the current device now, so that its first launch can be inside a capture.
@@ -33,6 +34,8 @@ Kernel<Parameters...> load_kernel(void (*kernel)(Parameters...), std::int64_t sh
   }
   Kernel<Parameters...> loaded;
   cuda::check(cudaGetKernel(&loaded.handle, entry), "looking for the kernel");
+  // Not what the device has: code for 8.0 that runs on a 9.0 does not wait.
+  loaded.can_wait = attributes.ptxVersion >= 90;
   return loaded;
 }
 
@@ -42,7 +45,7 @@ struct LaunchOptions {
   std::size_t shared_bytes = 0;     // of a block, beyond what the kernel declares
   std::int32_t cluster_blocks = 1;  // neighbours that form a cluster; Device::max_cluster_blocks
   bool overlaps_previous = false;   // begins while the stream's previous kernel still runs, whose
-                                    // results it awaits with griddepcontrol.wait
+                                    // results it awaits with griddepcontrol.wait, if it can
 };
 
 template <typename... Parameters>
@@ -61,7 +64,7 @@ void launch_kernel(Kernel<Parameters...> kernel, LaunchOptions const& options, c
     cluster.id = cudaLaunchAttributeClusterDimension;
     cluster.val.clusterDim = {static_cast<unsigned>(options.cluster_blocks), 1, 1};
   }
-  if (options.overlaps_previous) {
+  if (options.overlaps_previous && kernel.can_wait) {
     cudaLaunchAttribute& overlap = attributes[config.numAttrs++];
     overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     overlap.val.programmaticStreamSerializationAllowed = 1;

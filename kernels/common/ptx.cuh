@@ -125,6 +125,23 @@ __device__ __forceinline__ std::uint32_t count_up_shared(std::uint32_t at, unsig
   return before;
 }
 
+// ---- Parallel Synchronization and Communication Instructions: red
+
+// Adds to four float32 in global memory, at a multiple of 16 bytes; each addition is atomic by
+// itself.
+__device__ __forceinline__ void add_global(float* at, float a, float b, float c, float d) {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+  asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(at), "f"(a),
+               "f"(b), "f"(c), "f"(d)
+               : "memory");
+#else
+  atomicAdd(at, a);
+  atomicAdd(at + 1, b);
+  atomicAdd(at + 2, c);
+  atomicAdd(at + 3, d);
+#endif
+}
+
 // ---- Inline assembly without an instruction ("Inline PTX Assembly in CUDA", section Parameters):
 // the compiler keeps the value in a register from here on, and forgets how it came about.
 

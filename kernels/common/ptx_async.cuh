@@ -30,6 +30,13 @@ __device__ __forceinline__ void copy_async_or_zero(std::uint32_t to, const void*
                  : "memory");
   }
 }
+// 16 bytes that stay in L1, of which the first `from_bytes` are copied and the others are 0: what
+// other threads copy, too.
+__device__ __forceinline__ void copy_async_by_l1(std::uint32_t to, const void* from,
+                                                 std::uint32_t from_bytes) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(from_bytes)
+               : "memory");
+}
 // ---- cp.async.commit_group, cp.async.wait_group
 __device__ __forceinline__ void commit_copies() {
   asm volatile("cp.async.commit_group;" ::: "memory");
@@ -99,7 +106,9 @@ __device__ __forceinline__ void wait_for_store_reads() {
 
 // ---- cp.async.bulk.tensor. `map`: a CUtensorMap among the kernel's parameters, or in global
 // memory; coordinates of the tile's first element, the fastest dimension's first, and that one a
-// multiple of 16 bytes. What is outside the tensor is 0 when loaded, and not stored.
+// multiple of 16 bytes. What is outside the tensor is 0 when loaded, and not stored. Coordinates of
+// loads may be negative, those of stores may not (CUDA Programming Guide, "Using TMA to transfer
+// multi-dimensional arrays").
 
 __device__ __forceinline__ void tensor_load(std::uint32_t to, const void* map,
                                             std::int32_t const (&at)[2], std::uint32_t barrier) {

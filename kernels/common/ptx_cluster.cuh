@@ -76,15 +76,22 @@ __device__ __forceinline__ std::uint32_t add_cluster(std::uint32_t at, std::uint
   return before;
 }
 
-// ---- Control Flow Instructions: griddepcontrol. Of LaunchOptions::overlaps_previous.
+// ---- Control Flow Instructions: griddepcontrol. Of LaunchOptions::overlaps_previous; code for
+// devices before 9.0, where no launch overlaps another one, has neither.
 
 // The next kernel of the stream may begin when all blocks of this one have said so or ended.
 __device__ __forceinline__ void launch_dependents() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;");
+#endif
 }
-// Returns when the stream's previous kernel has ended and what it stored is there.
+// Returns when the stream's previous kernel has ended and what it stored is there. That kernel has
+// waited for the one before, so all earlier ones have ended, too. A kernel calls it before it first
+// reads or writes global memory, its output and workspace included.
 __device__ __forceinline__ void wait_for_previous_grid() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
 }
 
 }  // namespace msda::ptx

@@ -40,9 +40,12 @@ bool head_dim_fits(std::int64_t head_dim, std::int64_t most, std::int64_t multip
   return most == multiple || 2 * head_dim > most;
 }
 
+bool strides_are_multiples(Strides const& strides, msda_dtype dtype, std::int64_t alignment) {
+  return (strides.batch | strides.row | strides.head) * dtype_bytes(dtype) % alignment == 0;
+}
+
 bool value_strides_are_multiples(Problem const& problem, std::int64_t alignment) {
-  std::int64_t const strides = problem.value.batch | problem.value.row | problem.value.head;
-  return strides * dtype_bytes(problem.value_dtype) % alignment == 0;
+  return strides_are_multiples(problem.value, problem.value_dtype, alignment);
 }
 
 }  // namespace msda

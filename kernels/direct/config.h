@@ -21,12 +21,29 @@ inline constexpr std::int32_t kThreads = 256;  // of a block
 inline constexpr std::int32_t kWarp = 32;
 inline constexpr std::int32_t kWarpsPerBlock = kThreads / kWarp;
 
-// Tokens of one (batch, head) that a warp of backward_value() adds to alone; it looks at all points
-// of the head for them.
-struct Bands {
-  std::int64_t tokens;  // a band
-  std::int64_t count;   // bands of a head
+// The tiles of a level, see generic_bins.cuh.
+struct LevelTiles {
+  std::int64_t first;  // of those of a head
+  std::int64_t across;
+  std::int32_t width_bits;  // cells of a tile: 2^width_bits by 2^height_bits
+  std::int32_t height_bits;
 };
+
+// A head is a (batch item, head) pair; a call works on a run of them at a time.
+struct BinParams {
+  const LevelTiles* levels;  // [L]
+  std::int64_t* places;      // [heads][tiles][chunks] counts, then where points go in the list
+  std::int64_t* list;        // [heads][Q K] points, those of one tile after the other
+  std::int64_t first_head;
+  std::int64_t heads;   // of this run
+  std::int64_t points;  // Q K
+  std::int64_t tiles;   // of a head
+  std::int64_t chunks;  // of a head's points
+  std::int64_t chunk_points;
+  std::int64_t place_count;  // tiles times chunks
+};
+inline constexpr std::int32_t kCountsOfThread = 4;  // at a time
+inline constexpr int kTurns = 4;                    // launches in which tiles are added
 
 // Limits of the row kernel, which reject() keeps to.
 inline constexpr std::int32_t kMaxPoints = 512;        // K, where P is not a constant

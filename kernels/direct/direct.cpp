@@ -10,8 +10,10 @@
 #include "kernels/common/make_params.h"
 #include "kernels/common/row_limits.h"
 #include "kernels/direct/direct_model.h"
+#include "kernels/direct/generic_bins.h"
 
 #include <algorithm>
+#include <vector>
 
 namespace msda::direct {
 
@@ -20,7 +22,7 @@ namespace {
 // Loads the kernels of each row of variants.inc.
 constexpr Kernels (*kLoad[])(KernelOptions) = {
 #define MSDA_VARIANT(type, channels, points, ...) load_kernels<ValueType::type, channels, points>,
-#include "kernels/direct/variants.inc"
+#include "rows/direct.inc"
 #undef MSDA_VARIANT
 };
 
@@ -48,8 +50,27 @@ std::byte* take_sums(Problem const& problem, Arena& arena) {
   return arena.take<std::byte>(static_cast<std::size_t>(sum_bytes(problem)));
 }
 
-void workspace(Variant const&, Problem const& problem, Device const&, Arena& arena) {
+// Backward: how a head's points are ordered, and how many heads at a time.
+struct Order {
+  Tiles tiles;
+  BinParams bins;  // but for the arrays
+  std::int64_t run_heads;
+
+  Order(Problem const& problem, Device const& device)
+      : tiles(make_tiles(problem)),
+        bins(bin_params(problem, tiles)),
+        run_heads(heads_within(problem, bins, needs_sums(problem) ? sum_bytes(problem) : 0,
+                               device.workspace_limit_bytes)) {}
+  std::int64_t runs(Problem const& problem) const {
+    return (problem.batch * problem.head_count + run_heads - 1) / run_heads;
+  }
+};
+
+void workspace(Variant const&, Problem const& problem, Device const& device, Arena& arena) {
+  if (!problem.backward()) return;
+  Order order(problem, device);
   take_sums(problem, arena);
+  take_arrays(order.bins, order.run_heads, arena);
 }
 
 // Blocks of one launch; the generic kernels walk over what is more in strides of the grid.
@@ -57,9 +78,16 @@ constexpr std::int64_t kMaxBlocks = std::int64_t{1} << 30;
 
 struct DirectPlan final : Prepared {
   DirectPlan(Problem const& problem, Device const& device)
-      : far_levels(problem, device), params(make_params(problem, far_levels.data())) {}
+      : far_levels(problem, device),
+        params(make_params(problem, far_levels.data())),
+        order(problem, device),
+        tiles(problem.backward() ? order.tiles.levels : std::vector<LevelTiles>(), device) {
+    order.bins.levels = tiles.data();
+  }
   FarLevels far_levels;
   Params params;  // all but the buffers
+  Order order;    // backward
+  DeviceArray<LevelTiles> tiles;
   Kernels kernels{};
   bool has_aligned_strides = false;
   std::int64_t forward_blocks = 0;
@@ -84,8 +112,11 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
       value_strides_are_multiples(problem, dtype_bytes(problem.value_dtype) == 1 ? 8 : 16);
   if (device.sm_count_limit != 0) plan.max_blocks = device.sm_count;
   if (problem.backward()) {
-    // Of the values, of the points, and the rounding of sums.
-    plan.launch_count = needs_sums(problem) ? 3 : 2;
+    // Of the points, of the values for each run of heads, and the rounding of sums.
+    std::int64_t const of_values = (3 + kTurns) * plan.order.runs(problem);
+    plan.launch_count =
+        static_cast<std::int32_t>(std::min<std::int64_t>(of_values, INT32_MAX - 2)) +
+        (needs_sums(problem) ? 2 : 1);
     return prepared;
   }
   std::int64_t const rows = problem.batch * problem.query_count * problem.head_count;
@@ -104,36 +135,57 @@ bool buffers_are_aligned(Params const& params) {
   return bits % 16 == 0;
 }
 
-// Warps that share the tokens of all heads, about enough to fill any device.
-constexpr std::int64_t kBandWarps = 8192;
+std::int64_t blocks_of(DirectPlan const& plan, std::int64_t items, std::int64_t of_block) {
+  return std::min(divide_up(items, of_block), plan.max_blocks);
+}
 
-Bands bands_of(Params const& p) {
-  std::int64_t const heads = p.batch * p.head_count;
-  std::int64_t const wanted = std::clamp<std::int64_t>(kBandWarps / heads, 1, p.token_count);
-  std::int64_t const tokens = divide_up(p.token_count, wanted);
-  return {tokens, divide_up(p.token_count, tokens)};
+// Adds what the points of a run of heads give to the values.
+void add_heads(DirectPlan const& plan, Params const& p, BinParams const& bins,
+               cudaStream_t stream) {
+  Kernels const& kernels = plan.kernels;
+  cuda::check(
+      cudaMemsetAsync(
+          bins.places, 0,
+          static_cast<std::size_t>(bins.heads * bins.place_count) * sizeof(std::int64_t), stream),
+      "clearing counts");
+  LaunchOptions const by_chunk{.blocks = blocks_of(plan, bins.heads * bins.chunks, kWarpsPerBlock),
+                               .threads = kThreads,
+                               .overlaps_previous = true};
+  launch_kernel(kernels.count_tiles, by_chunk, stream, p, bins);
+  launch_kernel(
+      kernels.sum_counts,
+      {.blocks = blocks_of(plan, bins.heads, 1), .threads = kThreads, .overlaps_previous = true},
+      stream, bins);
+  launch_kernel(kernels.list_points, by_chunk, stream, p, bins);
+  for (int turn = 0; turn < kTurns; ++turn) {
+    launch_kernel(kernels.add_tiles,
+                  {.blocks = blocks_of(plan, bins.heads * bins.tiles, kWarpsPerBlock),
+                   .threads = kThreads,
+                   .overlaps_previous = true},
+                  stream, p, bins, turn);
+  }
 }
 
 void launch_value_gradient(DirectPlan const& plan, Problem const& problem, Params const& p,
-                           cudaStream_t stream) {
+                           BinParams bins, cudaStream_t stream) {
   std::int64_t const elements = p.batch * p.token_count * p.head_count * p.head_dim;
   if (p.grad_value == nullptr || elements == 0) return;
   void* const sums = p.sums != nullptr ? p.sums : p.grad_value;
   cuda::check(cudaMemsetAsync(sums, 0, static_cast<std::size_t>(sum_bytes(problem)), stream),
               "clearing grad_value");
-  auto const blocks_of = [&plan](std::int64_t items, std::int64_t of_block) {
-    return std::min(divide_up(items, of_block), plan.max_blocks);
-  };
-  if (p.query_count * p.point_total > 0) {
-    Bands const bands = bands_of(p);
-    launch_kernel(plan.kernels.of_values,
-                  {.blocks = blocks_of(p.batch * p.head_count * bands.count, kWarpsPerBlock),
-                   .threads = kThreads},
-                  stream, p, bands);
+  std::int64_t const heads = p.batch * p.head_count;
+  for (std::int64_t first = 0; first < heads && bins.place_count > 0;
+       first += plan.order.run_heads) {
+    bins.first_head = first;
+    bins.heads = std::min(plan.order.run_heads, heads - first);
+    add_heads(plan, p, bins, stream);
   }
   if (p.sums == nullptr) return;
   launch_kernel(plan.kernels.store_sums,
-                {.blocks = blocks_of(elements, kThreads), .threads = kThreads}, stream, p);
+                {.blocks = blocks_of(plan, elements, kThreads),
+                 .threads = kThreads,
+                 .overlaps_previous = true},
+                stream, p);
 }
 
 void launch(Variant const&, Launch const& launch) {
@@ -144,12 +196,15 @@ void launch(Variant const&, Launch const& launch) {
   if (!launch.problem.backward()) {
     bool const aligned = plan.has_aligned_strides && buffers_are_aligned(params);
     launch_kernel(plan.kernels.forward[aligned],
-                  {.blocks = plan.forward_blocks, .threads = kThreads}, stream, params);
+                  {.blocks = plan.forward_blocks, .threads = kThreads, .overlaps_previous = true},
+                  stream, params);
     return;
   }
   Arena arena(launch.call.workspace);
   params.sums = take_sums(launch.problem, arena);
-  launch_value_gradient(plan, launch.problem, params, stream);
+  BinParams bins = plan.order.bins;
+  take_arrays(bins, plan.order.run_heads, arena);
+  launch_value_gradient(plan, launch.problem, params, bins, stream);
   if (params.grad_coord == nullptr && params.grad_weight == nullptr &&
       params.grad_reference == nullptr) {
     return;
@@ -157,7 +212,8 @@ void launch(Variant const&, Launch const& launch) {
   std::int64_t const queries = params.batch * params.query_count;
   launch_kernel(plan.kernels.of_points,
                 {.blocks = std::min(divide_up(queries, kWarpsPerBlock), plan.max_blocks),
-                 .threads = kThreads},
+                 .threads = kThreads,
+                 .overlaps_previous = true},
                 stream, params);
 }
 

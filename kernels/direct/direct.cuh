@@ -5,6 +5,7 @@
 #include "kernels/common/choose.h"
 #include "kernels/direct/direct.h"
 #include "kernels/direct/generic_backward.cuh"
+#include "kernels/direct/generic_sums.cuh"
 #include "kernels/direct/row.cuh"
 
 namespace msda::direct {
@@ -17,8 +18,11 @@ Kernels load_generic(bool backward) {
     kernels.block_items = kThreads;
     return kernels;
   }
-  kernels.of_values = load_kernel(backward_value<kType, Real>);
   kernels.of_points = load_kernel(backward_points<kType, Real>);
+  kernels.count_tiles = load_kernel(count_tiles<Real>);
+  kernels.sum_counts = load_kernel(sum_counts);
+  kernels.list_points = load_kernel(list_points<Real>);
+  kernels.add_tiles = load_kernel(add_tiles<kType, Real>);
   kernels.store_sums = load_kernel(store_sums<typename ValueTraits<kType>::Sum>);
   return kernels;
 }

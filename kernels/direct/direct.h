@@ -18,13 +18,17 @@ struct KernelOptions {
   bool split = false;  // M is odd, see is_half_line()
 };
 
-// Those that the calls of a plan start: forward, or the other three.
+// Those that the calls of a plan start: forward, or the others.
 struct Kernels {
-  Kernel<Params> forward[2];        // by whether every tensor is aligned to 16 bytes
-  std::int32_t block_items = 0;     // of forward: rows, or elements of the generic kernel
-  Kernel<Params, Bands> of_values;  // the gradients
-  Kernel<Params> of_points;
-  Kernel<Params> store_sums;  // after of_values, where the sums are in the workspace
+  Kernel<Params> forward[2];     // by whether every tensor is aligned to 16 bytes
+  std::int32_t block_items = 0;  // of forward: rows, or elements of the generic kernel
+  Kernel<Params> of_points;      // the gradients of coordinates and weights
+  // That of the values, in this order.
+  Kernel<Params, BinParams> count_tiles;
+  Kernel<BinParams> sum_counts;
+  Kernel<Params, BinParams> list_points;
+  Kernel<Params, BinParams, int> add_tiles;
+  Kernel<Params> store_sums;  // where the sums are in the workspace
 };
 
 // Loads them onto the current device. Instantiated in CUDA files.

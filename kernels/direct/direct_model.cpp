@@ -99,7 +99,8 @@ double predicted_us(Costs const& costs, Variant const& variant, Problem const& p
   double work_ns = 0, waits_us = 0;
   if (entry.channels == dany) {
     work_ns = generic_work_ns(costs, problem);
-    waits_us = costs.generic_wait_us * number(problem.point_total);
+    waits_us = costs.generic_wait_us * number(problem.point_total) +
+               (problem.backward() ? costs.generic_backward_us : 0.0);
   } else {
     RowWork const row = work_of_row(entry, problem);
     work_ns = row_work_ns(costs, entry, problem, row);

@@ -36,7 +36,7 @@ inline constexpr VariantTable kTable({
                      .sm_min = sm,                                                            \
                      .sm_max = last_sm(#architecture, 0) __VA_OPT__(, .__VA_ARGS__ = true)},  \
                     {ValueType::type, channels, points}},
-#include "kernels/direct/variants.inc"
+#include "rows/direct.inc"
 #undef MSDA_VARIANT
 });
 

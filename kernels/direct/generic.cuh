@@ -2,6 +2,7 @@
 // have to be summed. They are written to be right; the row kernels are the fast ones.
 #pragma once
 
+#include "kernels/common/ptx_cluster.cuh"
 #include "kernels/common/sampling.cuh"
 #include "kernels/direct/config.h"
 
@@ -78,6 +79,8 @@ __device__ auto forward_element(Params const& p, Row<Real> const& row, std::int6
 
 template <ValueType kType, typename Real>
 __global__ void __launch_bounds__(kThreads, 2) forward_any(const __grid_constant__ Params p) {
+  ptx::launch_dependents();
+  ptx::wait_for_previous_grid();
   std::int64_t const M = p.head_count;
   std::int64_t const elements = p.batch * p.query_count * M * p.head_dim;
   for (std::int64_t i = thread_index(); i < elements; i += thread_count()) {

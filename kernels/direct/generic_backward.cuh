@@ -1,5 +1,5 @@
-// Backward for any legal problem, with the same bits on every run: every sum has one thread and one
-// order.
+// Gradients of the points of any legal problem, with the same bits on every run: every sum has one
+// warp and one order.
 #pragma once
 
 #include "kernels/direct/generic.cuh"
@@ -167,6 +167,8 @@ __device__ void fused_point_grads(Params const& p, std::int64_t b, std::int64_t 
 // A warp a query.
 template <ValueType kType, typename Real>
 __global__ void __launch_bounds__(kThreads, 1) backward_points(const __grid_constant__ Params p) {
+  ptx::launch_dependents();
+  ptx::wait_for_previous_grid();
   std::int64_t const queries = p.batch * p.query_count;
   for (std::int64_t i = warp_index(); i < queries; i += warp_count()) {
     std::int64_t const b = i / p.query_count;
@@ -183,97 +185,6 @@ __global__ void __launch_bounds__(kThreads, 1) backward_points(const __grid_cons
         logit_grads<kType>(p, row, packed);
       }
     }
-  }
-}
-
-// ---- gradient of the values
-
-// One point as the lane that located it hands it to all lanes.
-template <typename Sum>
-struct Scatter {
-  std::int64_t token[4];
-  Sum weight[4];
-  std::int64_t q;
-};
-
-template <ValueType kType, typename Real>
-__device__ auto scatter_at(Params const& p, std::int64_t b, std::int64_t m, std::int64_t i,
-                           std::int64_t first, std::int64_t last) {
-  using Sum = typename ValueTraits<kType>::Sum;
-  Scatter<Sum> scatter{{-1, -1, -1, -1}, {}, i / p.point_total};
-  std::int64_t const k = i % p.point_total;
-  std::int32_t l = 0;
-  while (k >= p.level(l).point_start + p.level(l).point_count) ++l;
-  LevelParams const level = p.level(l);
-  PointRow const at(p, b, scatter.q, m);
-  Point<Real> const point = point_at<Real>(p, at, level, l, k);
-  if (!point.is_number) return scatter;
-  Corners<Real> const corners = corners_of(level, point);
-  bool any = false;
-#pragma unroll
-  for (int c = 0; c < 4; ++c) {
-    std::int64_t const token = corners.token(c);
-    if (!corners.inside[c] || token < first || token >= last) continue;
-    scatter.token[c] = token;
-    any = true;
-  }
-  if (!any) return scatter;
-  Row<Real> const row(p, b, scatter.q, m);
-  auto const weight = static_cast<Sum>(row.weight(p, k));
-#pragma unroll
-  for (int c = 0; c < 4; ++c) scatter.weight[c] = weight * static_cast<Sum>(corners.weight(c));
-  return scatter;
-}
-
-template <typename Sum>
-__device__ void add_point(Params const& p, Scatter<Sum> const& mine, int source, std::int64_t b,
-                          std::int64_t m, Sum scale, Sum* sums) {
-  std::int64_t const q = __shfl_sync(0xffffffffu, mine.q, source);
-  std::int64_t const output = p.output_strides.at(b, q, m);
-  for (int c = 0; c < 4; ++c) {
-    std::int64_t const token = __shfl_sync(0xffffffffu, mine.token[c], source);
-    Sum const weight = __shfl_sync(0xffffffffu, mine.weight[c], source) * scale;
-    if (token < 0) continue;
-    Sum* const to = sums + ((b * p.token_count + token) * p.head_count + m) * p.head_dim;
-    for (std::int64_t d = lane_index(); d < p.head_dim; d += kWarp) {
-      to[d] += weight * load_element<Sum>(p.output_dtype, p.grad_output, output + d);
-    }
-  }
-}
-
-// A warp a (batch, head, band). Lanes locate points side by side; those that reach the band are
-// then added one after the other, each lane adding its own channels.
-template <ValueType kType, typename Real>
-__global__ void __launch_bounds__(kThreads, 1)
-    backward_value(const __grid_constant__ Params p, const Bands bands) {
-  using Sum = typename ValueTraits<kType>::Sum;
-  auto* const sums = static_cast<Sum*>(p.sums != nullptr ? p.sums : p.grad_value);
-  std::int64_t const M = p.head_count;
-  std::int64_t const points = p.query_count * p.point_total;
-  std::int64_t const jobs = p.batch * M * bands.count;
-  for (std::int64_t job = warp_index(); job < jobs; job += warp_count()) {
-    std::int64_t const first = job % bands.count * bands.tokens;
-    std::int64_t const m = job / bands.count % M;
-    std::int64_t const b = job / bands.count / M;
-    Sum const scale = kIsScaled<kType> ? p.scale_of(m) : 1.0f;
-    for (std::int64_t base = 0; base < points; base += kWarp) {
-      std::int64_t const i = base + lane_index();
-      Scatter<Sum> mine{{-1, -1, -1, -1}, {}, 0};
-      if (i < points) mine = scatter_at<kType, Real>(p, b, m, i, first, first + bands.tokens);
-      bool const any = (mine.token[0] & mine.token[1] & mine.token[2] & mine.token[3]) != -1;
-      for (unsigned hits = __ballot_sync(0xffffffffu, any); hits != 0; hits &= hits - 1) {
-        add_point(p, mine, __ffs(static_cast<int>(hits)) - 1, b, m, scale, sums);
-      }
-    }
-  }
-}
-
-// Sums to the type of grad_value.
-template <typename Sum>
-__global__ void __launch_bounds__(kThreads, 1) store_sums(const __grid_constant__ Params p) {
-  std::int64_t const elements = p.batch * p.token_count * p.head_count * p.head_dim;
-  for (std::int64_t i = thread_index(); i < elements; i += thread_count()) {
-    store_element(p.grad_value_dtype, p.grad_value, i, static_cast<const Sum*>(p.sums)[i]);
   }
 }
 

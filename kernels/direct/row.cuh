@@ -1,6 +1,7 @@
 // The row kernel: packed inputs, D a multiple of 8. README.md here has the schedule and its count.
 #pragma once
 
+#include "kernels/common/ptx_cluster.cuh"
 #include "kernels/common/sampling.cuh"
 #include "kernels/common/shared.cuh"
 #include "kernels/common/vecs.cuh"
@@ -361,7 +362,9 @@ __global__ void __launch_bounds__(Config::kThreads, Config::kBlocksPerSm)
   MSDA_SHARED(PlaceParams, places, [kPlaces]);
   MSDA_SHARED(std::uint8_t, level_of, [kPlaces]);
   MSDA_SHARED(Record, records, [2 * Config::kThreads]);
+  ptx::launch_dependents();
   fill_places<Config>(p, places, level_of);
+  ptx::wait_for_previous_grid();
   __syncthreads();
   RowGather<Config>(p, places, level_of, records).run();
 }

@@ -22,7 +22,7 @@ namespace {
 constexpr Kernels (*kLoad[])(KernelOptions) = {
 #define MSDA_VARIANT(type, channels, points, spread, ...) \
   load_kernels<ValueType::type, channels, points, spread>,
-#include "kernels/persistent/variants.inc"
+#include "rows/persistent.inc"
 #undef MSDA_VARIANT
 };
 
@@ -91,7 +91,8 @@ void launch(Variant const&, Launch const& launch) {
   launch_kernel(rows.kernel,
                 {.blocks = schedule.blocks,
                  .threads = rows.threads,
-                 .shared_bytes = rows.caches_levels ? schedule.shared_bytes : 0},
+                 .shared_bytes = rows.caches_levels ? schedule.shared_bytes : 0,
+                 .overlaps_previous = true},
                 static_cast<cudaStream_t>(launch.call.stream), params, schedule);
 }
 

@@ -17,7 +17,7 @@ inline constexpr VariantTable kTable({
        .sm_min = sm,                                                                            \
        .sm_max = last_sm(#architecture, kLastSm) __VA_OPT__(, .__VA_ARGS__ = true)},            \
       {ValueType::type, channels, points, spread}},
-#include "kernels/persistent/variants.inc"
+#include "rows/persistent.inc"
 #undef MSDA_VARIANT
 });
 

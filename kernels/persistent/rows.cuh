@@ -1,6 +1,7 @@
 // The kernel of the persistent family: sums of rows. README.md here has the schedule and its count.
 #pragma once
 
+#include "kernels/common/ptx_cluster.cuh"
 #include "kernels/common/shared.cuh"
 #include "kernels/persistent/exact.cuh"
 
@@ -241,9 +242,11 @@ __global__ void __launch_bounds__(Config::kThreads, 1)
   __trap();  // kLastSm: reject() keeps these devices away
 #else
   MSDA_SHARED(Shared<Config>, shared);
+  ptx::launch_dependents();
   fill_places<Config>(p, schedule, shared);
   if constexpr (!Config::kCachesLevels) fill_tiles<Config>(schedule, shared);
   if (threadIdx.x < 2) shared.fetched[threadIdx.x] = 0;
+  ptx::wait_for_previous_grid();
   __syncthreads();
   Warp<Config>(p, schedule, shared).run();
 #endif

@@ -91,6 +91,7 @@ static __global__ void __launch_bounds__(kBinThreads, 2)
   auto* const counts = reinterpret_cast<std::uint32_t*>(shared);  // [tiles of the window]
   Chunk const chunk(p, s);
   for (int i = static_cast<int>(threadIdx.x); i < chunk.tiles; i += kBinThreads) counts[i] = 0;
+  ptx::wait_for_previous_grid();
   __syncthreads();
 #pragma unroll 2
   for (int j = 0; j < kPointsOfThread; ++j) {
@@ -113,6 +114,7 @@ static __global__ void __launch_bounds__(kBinThreads, 2)
 static __global__ void __launch_bounds__(kScanParts* kWarp, 4)
     scan_chunks(const __grid_constant__ ValueParams s) {
   MSDA_SHARED(std::uint32_t, sums, [kScanParts][kWarp]);
+  ptx::wait_for_previous_grid();
   auto const groups = (static_cast<std::uint32_t>(s.tiles) + kWarp - 1) / kWarp;
   std::int64_t const head = blockIdx.x / groups;
   auto const tile = static_cast<std::int32_t>(blockIdx.x % groups * kWarp) + lane_of();
@@ -152,6 +154,7 @@ static __global__ void __launch_bounds__(kScanParts* kWarp, 4)
 static __global__ void __launch_bounds__(kScanThreads, 1)
     scan_tiles(const __grid_constant__ ValueParams s) {
   MSDA_SHARED(std::uint32_t, sums, [kWarp + 1]);
+  ptx::wait_for_previous_grid();
   std::int64_t const first_tile = static_cast<std::int64_t>(blockIdx.x) * (s.tiles + 1);
   auto const most = static_cast<std::uint32_t>(s.piece_records);
   std::uint32_t records_before = 0;
@@ -230,6 +233,7 @@ static __global__ void __launch_bounds__(kBinThreads, 2)
   auto* const words = reinterpret_cast<std::uint32_t*>(staged.counters);
   int const word_count = kBinWarps * s.window_tiles / 2;
   for (int i = static_cast<int>(threadIdx.x); i < word_count; i += kBinThreads) words[i] = 0;
+  ptx::wait_for_previous_grid();
   __syncthreads();
   std::uint16_t* const mine = staged.counters + warp_of() * s.window_tiles;
   std::uint32_t x[kPointsOfThread], y[kPointsOfThread];  // of Record

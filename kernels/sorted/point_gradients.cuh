@@ -267,6 +267,7 @@ __device__ __forceinline__ void point_gradients_of_row(Params const& p, PointPar
 template <class Config>
 static __global__ void __launch_bounds__(kPointThreads, Config::kBlocks)
     point_gradients(const __grid_constant__ Params p, const __grid_constant__ PointParams s) {
+  ptx::wait_for_previous_grid();
   std::int64_t const first = static_cast<std::int64_t>(blockIdx.x) * s.rows_of_block;
   std::int64_t const slot = threadIdx.x / Config::kSlotLanes;
   for (std::int64_t i = 0; i < s.rows_of_block; i += Config::kSlots) {

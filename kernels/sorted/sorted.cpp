@@ -33,7 +33,7 @@ constexpr VariantTable kTable({
                      .sm_min = sm,                                                           \
                      .sm_max = last_sm(#architecture, 0) __VA_OPT__(, .__VA_ARGS__ = true)}, \
                     {load_kernels<ValueType::type>}},
-#include "kernels/sorted/variants.inc"
+#include "rows/sorted.inc"
 #undef MSDA_VARIANT
 });
 
@@ -110,10 +110,9 @@ bool has_other_tokens(Problem const& problem) {
   return pixels != problem.token_count;
 }
 
-// Bytes from row to row fit 32 bits, too.
-bool strides_are_vectors(Strides const& strides, msda_dtype dtype) {
-  return (strides.batch | strides.row | strides.head) * dtype_bytes(dtype) % 16 == 0 &&
-         strides.row >= 0 && strides.row * dtype_bytes(dtype) <= kMaxIndex;
+// Bytes from row to row fit 32 bits.
+bool row_fits(Strides const& strides, msda_dtype dtype) {
+  return strides.row >= 0 && strides.row * dtype_bytes(dtype) <= kMaxIndex;
 }
 
 struct SortedPlan final : Prepared {
@@ -152,9 +151,10 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
                                        .same_types = problem.output_dtype == problem.value_dtype});
   plan.has_other_tokens = has_other_tokens(problem);
   plan.has_output_vectors = problem.output_dtype == problem.value_dtype &&
-                            strides_are_vectors(problem.output, problem.output_dtype);
-  plan.has_value_vectors =
-      plan.has_output_vectors && strides_are_vectors(problem.value, problem.value_dtype);
+                            strides_are_multiples(problem.output, problem.output_dtype, 16) &&
+                            row_fits(problem.output, problem.output_dtype);
+  plan.has_value_vectors = plan.has_output_vectors && value_strides_are_multiples(problem, 16) &&
+                           row_fits(problem.value, problem.value_dtype);
   plan.has_coord_pairs = (problem.coord.batch | problem.coord.row | problem.coord.head) % 2 == 0;
   plan.sm_count = device.sm_count;
   Runs const& runs = plan.planned.runs;
@@ -196,10 +196,11 @@ struct CallOfPlan {
   }
   void compute_weights(float* weights, std::int64_t first, std::int64_t rows, bool by_head) const {
     if (weights == nullptr) return;
-    launch_kernel(
-        plan.kernels.softmax,
-        {.blocks = divide_up(rows, kSmallThreads / kSoftmaxLanes), .threads = kSmallThreads},
-        stream, params, SoftmaxParams{weights, first, rows, by_head});
+    launch_kernel(plan.kernels.softmax,
+                  {.blocks = divide_up(rows, kSmallThreads / kSoftmaxLanes),
+                   .threads = kSmallThreads,
+                   .overlaps_previous = true},
+                  stream, params, SoftmaxParams{weights, first, rows, by_head});
   }
 };
 
@@ -217,28 +218,36 @@ void sum_run(CallOfPlan const& call, ValueParams const& value) {
   launch_kernel(kernels.count,
                 {.blocks = bin_blocks,
                  .threads = kBinThreads,
-                 .shared_bytes = static_cast<std::size_t>(bins.window_tiles) * 4},
+                 .shared_bytes = static_cast<std::size_t>(bins.window_tiles) * 4,
+                 .overlaps_previous = true},
                 call.stream, call.params, value);
-  launch_kernel(
-      kernels.scan_chunks,
-      {.blocks = value.heads * divide_up(value.tiles, kWarp), .threads = kScanParts * kWarp},
-      call.stream, value);
-  launch_kernel(kernels.scan_tiles, {.blocks = value.heads, .threads = kScanThreads}, call.stream,
-                value);
+  launch_kernel(kernels.scan_chunks,
+                {.blocks = value.heads * divide_up(value.tiles, kWarp),
+                 .threads = kScanParts * kWarp,
+                 .overlaps_previous = true},
+                call.stream, value);
+  launch_kernel(kernels.scan_tiles,
+                {.blocks = value.heads, .threads = kScanThreads, .overlaps_previous = true},
+                call.stream, value);
   launch_kernel(kernels.place,
-                {.blocks = bin_blocks, .threads = kBinThreads, .shared_bytes = shared_bytes},
+                {.blocks = bin_blocks,
+                 .threads = kBinThreads,
+                 .shared_bytes = shared_bytes,
+                 .overlaps_previous = true},
                 call.stream, call.params, value);
   bool const vectors = call.plan.has_output_vectors && is_aligned(call.params.grad_output, 16);
   launch_kernel(
       kernels.sum[vectors],
       {.blocks = value.heads * (std::int64_t{value.tiles} + value.max_pieces) * value.slices,
        .threads = kSumThreads,
-       .shared_bytes = static_cast<std::size_t>(kernels.sum_shared_bytes)},
+       .shared_bytes = static_cast<std::size_t>(kernels.sum_shared_bytes),
+       .overlaps_previous = true},
       call.stream, call.params, value);
   launch_kernel(
       kernels.join,
       {.blocks = divide_up(std::int64_t{value.heads} * value.tiles, kSmallThreads / kWarp),
-       .threads = kSmallThreads},
+       .threads = kSmallThreads,
+       .overlaps_previous = true},
       call.stream, call.params, value);
 }
 
@@ -289,13 +298,16 @@ void launch_point_run(CallOfPlan const& call, PointParams& points) {
   bool const vectors = call.plan.has_value_vectors && is_aligned(call.params.value, 16) &&
                        is_aligned(call.params.grad_output, 16);
   launch_kernel(kernels.points[vectors],
-                {.blocks = divide_up(rows, points.rows_of_block), .threads = kPointThreads},
+                {.blocks = divide_up(rows, points.rows_of_block),
+                 .threads = kPointThreads,
+                 .overlaps_previous = true},
                 call.stream, call.params, points);
   if (points.raw == nullptr) return;
-  launch_kernel(
-      kernels.finish,
-      {.blocks = divide_up(points.queries, kSmallThreads / kWarp), .threads = kSmallThreads},
-      call.stream, call.params, points);
+  launch_kernel(kernels.finish,
+                {.blocks = divide_up(points.queries, kSmallThreads / kWarp),
+                 .threads = kSmallThreads,
+                 .overlaps_previous = true},
+                call.stream, call.params, points);
 }
 
 void launch_point_gradients(CallOfPlan const& call) {

@@ -6,22 +6,12 @@
 #include "kernels/sorted/bin_points.cuh"
 #include "kernels/sorted/fused_inputs.cuh"
 #include "kernels/sorted/join_edges.cuh"
+#include "kernels/sorted/lanes.cuh"
 #include "kernels/sorted/point_gradients.cuh"
 #include "kernels/sorted/sorted.h"
 #include "kernels/sorted/sum_tiles.cuh"
 
-#include <type_traits>
-
 namespace msda::sorted {
-
-// Calls fn with the lanes that a slot takes, at most kMost of them, as a constant.
-template <int kMost, int kLanes = 1, class Fn>
-void with_lanes(std::int32_t head_dim, Fn fn) {
-  if constexpr (kLanes < kMost) {
-    if (head_dim > kLanes * kChannelsOfLane) return with_lanes<kMost, 2 * kLanes>(head_dim, fn);
-  }
-  fn(std::integral_constant<int, kLanes>());
-}
 
 template <ValueType kType>
 Kernels load_kernels(KernelOptions options) {

@@ -363,22 +363,20 @@ static __global__ void __launch_bounds__(kSumThreads, Config::kVectors ? 2 : 1)
     sum_tiles(const __grid_constant__ Params p, const __grid_constant__ ValueParams s) {
   MSDA_DYNAMIC_SHARED(storage);
   auto& shared = *reinterpret_cast<SumStorage<Config>*>(storage);
+  ptx::wait_for_previous_grid();
   Piece const piece(s);
   if (!piece.is_there) return;
   TileLevel const& level = level_of_tile(s, piece.tile);
   int const cells = level.tile_width * level.tile_height;
   GradRows const rows = grad_rows<Config>(p, s, piece);
   auto* const pixels = &shared.pixels[0][0];
-  for (int i = static_cast<int>(threadIdx.x); i < kMaxTilePixels * Config::kQuads;
-       i += kSumThreads) {
+  for (int i = static_cast<int>(threadIdx.x); i < kMaxTilePixels * Config::kQuads; i += kSumThreads)
     pixels[i] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-  }
   for (std::uint32_t base = piece.begin; base < piece.end; base += kRound) {
     auto const count = static_cast<int>(min(piece.end - base, std::uint32_t{kRound}));
     auto* const counters = &shared.counters[0][0];
-    for (int i = static_cast<int>(threadIdx.x); i < kSumWarps * kMaxCells; i += kSumThreads) {
+    for (int i = static_cast<int>(threadIdx.x); i < kSumWarps * kMaxCells; i += kSumThreads)
       counters[i] = 0;
-    }
     if (threadIdx.x <= kListRecords) shared.of_length[threadIdx.x] = 0;
     __syncthreads();
     Ranked ranked[kRoundOfThread];

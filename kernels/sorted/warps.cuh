@@ -2,6 +2,7 @@
 // same.
 #pragma once
 
+#include "kernels/common/ptx_cluster.cuh"
 #include "kernels/sorted/sorted.h"
 
 #include <cstdint>

@@ -69,6 +69,7 @@ class NpzCase {
     ProblemShape& spec = case_.spec;
     spec.operation = options_.backward ? MSDA_BACKWARD : MSDA_FORWARD;
     spec.math_mode = options_.fast_math ? MSDA_MATH_FAST : MSDA_MATH_ACCURATE;
+    if (options_.any_order) spec.determinism = MSDA_NOT_GUARANTEED;
     spec.point_locality = told_locality(options_);
     read_levels();
     read_tensors();
@@ -236,6 +237,7 @@ class FolderCase {
     if (!fs::is_directory(folder_, error)) bad_input("{} is not a folder", folder_.string());
     spec.operation = options_.backward ? MSDA_BACKWARD : MSDA_FORWARD;
     spec.math_mode = options_.fast_math ? MSDA_MATH_FAST : MSDA_MATH_ACCURATE;
+    if (options_.any_order) spec.determinism = MSDA_NOT_GUARANTEED;
     spec.point_locality = told_locality(options_);
     spec.batch = require("batch", options_.batch);
     spec.query_count = require("queries", options_.queries);

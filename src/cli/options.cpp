@@ -200,6 +200,9 @@ std::vector<OptionRow> compute_rows() {
   return {
       {"backward", kExecuted, nullptr, "gradients of the inputs, from grad_output",
        &Options::backward, parse_bool},
+      {"any-order", kExecuted, nullptr,
+       "gradients may differ in their last bits from run to run, which more\nkernels can",
+       &Options::any_order, parse_bool},
       {"gradients", kRun, "NAME,..",
        "compute only these, such as grad_value,grad_weight; default all", &Options::gradients,
        parse_names},

@@ -52,6 +52,7 @@ struct Options {
   std::optional<msda_dtype> stored_weight_dtype;
 
   bool backward = false;
+  bool any_order = false;
   std::vector<std::string> gradients;
   bool fast_math = false;
 

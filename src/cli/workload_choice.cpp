@@ -95,6 +95,7 @@ ProblemShape workload_spec(Workload const& workload, Options const& options) {
   spec.reference_dim = options.fused.value_or(0);
   spec.operation = options.backward ? MSDA_BACKWARD : MSDA_FORWARD;
   spec.math_mode = options.fast_math ? MSDA_MATH_FAST : MSDA_MATH_ACCURATE;
+  if (options.any_order) spec.determinism = MSDA_NOT_GUARANTEED;
   msda_dtype const value_type = wanted_value_type(options);
   spec.value_dtype = value_type == MSDA_DTYPE_NONE ? MSDA_F32 : value_type;
   spec.coord_dtype = wanted_coord_type(options);

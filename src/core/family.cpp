@@ -46,6 +46,13 @@ std::string_view reason_text(Reason reason) {
       return "needs more workspace than workspace_limit_bytes";
     case Reason::kSmLimit:
       return "does not keep to sm_count_limit";
+    case Reason::kMapLevels:
+      return "its tensor maps and records take levels of 1 to 65534 columns and rows";
+    case Reason::kMapStrides:
+      return "its tensor maps take strides of value that are multiples of 16 bytes below 2^40, "
+             "from token to token at least a head";
+    case Reason::kClusters:
+      return "needs clusters of more blocks than the device has multiprocessors";
   }
   return "unknown reason";
 }

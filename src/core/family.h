@@ -15,6 +15,7 @@
 #include <memory_resource>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -43,6 +44,9 @@ enum class Reason : std::int32_t {
   kTooLarge,
   kWorkspaceLimit,
   kSmLimit,
+  kMapLevels,
+  kMapStrides,
+  kClusters,
 };
 std::string_view reason_text(Reason reason);
 
@@ -55,6 +59,8 @@ struct Variant {
   // else for a measured time or by its id. It is faster on some tensors and slower on others of the
   // same shapes.
   bool for_scattered_points = false;
+  // No run on a GPU has shown its speed: a plan takes it for a measured time or by its id.
+  bool unproven = false;
   // Its bits differ from run to run: it takes no problem that asks for MSDA_DETERMINISTIC.
   bool not_deterministic = false;
 
@@ -156,6 +162,8 @@ struct Family {
   // Looks up the kernel for the buffers' alignment and launches it. Never allocates; throws
   // StatusError when the device refuses.
   void (*launch)(const Variant&, const Launch&);
+  // The numbers behind a reason of reject(), such as bytes asked for and there; null, or "": none.
+  std::string (*numbers_of)(Reason, const Variant&, const Problem&, const Device&) = nullptr;
 };
 
 }  // namespace msda

@@ -34,7 +34,7 @@ Ranked forced_kernel(KernelWish const& wish, Problem const& problem, Device cons
   Ranked const choice = judge(kernel, problem, device, wish.workspace_limit_bytes);
   if (choice.rejected == Reason::kNone) return choice;
   fail(MSDA_ERROR_UNSUPPORTED, "plan_options.kernel_id is '{}': the kernel {}", wish.kernel_id,
-       reason_text(choice.rejected));
+       why_rejected(choice));
 }
 
 // The kernel of the problem's record, if there is such a record and the kernel still is there and
@@ -49,11 +49,11 @@ std::optional<Ranked> tuned_kernel(TuningRecords const& records, Problem const& 
     return std::nullopt;
   }
   KernelRef const kernel = find_kernel(*id);
-  std::string_view why_not = "is not in this library";
+  std::string why_not = "is not in this library";
   if (kernel.variant != nullptr) {
     Ranked const choice = judge(kernel, problem, device, workspace_limit_bytes);
     if (choice.rejected == Reason::kNone) return choice;
-    why_not = reason_text(choice.rejected);
+    why_not = why_rejected(choice);
   }
   log.write(MSDA_LOG_WARN, "plan: the tuning record's kernel {} {}", *id, why_not);
   return std::nullopt;
@@ -80,7 +80,7 @@ std::vector<Ranked> accepting_kernels(Problem const& problem, Device const& devi
       reasons += fmt::format("; {} {}", entry.kernel.variant->id,
                              entry.rejected == Reason::kNone
                                  ? "is only chosen for scattered points or by tuning"
-                                 : reason_text(entry.rejected));
+                                 : why_rejected(entry));
     }
     fail(MSDA_ERROR_UNSUPPORTED, "no kernel takes this problem{}", reasons);
   }
@@ -99,7 +99,7 @@ Ranked accept_stored_kernel(KernelRef kernel, Problem const& problem, Device con
   Ranked const choice = judge(kernel, problem, device, 0);
   if (choice.rejected == Reason::kNone) return choice;
   fail(MSDA_ERROR_STALE_PLAN, "blob is for kernel '{}': here the kernel {}", kernel.variant->id,
-       reason_text(choice.rejected));
+       why_rejected(choice));
 }
 
 }  // namespace msda

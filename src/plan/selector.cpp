@@ -9,7 +9,11 @@
 namespace msda {
 namespace {
 
-constexpr std::string_view kOnlyChosenElsewhere = ", only chosen for scattered points or by tuning";
+std::string_view when_chosen(Ranked const& entry) {
+  if (entry.may_be_chosen) return "";
+  return entry.kernel.variant->unproven ? ", only chosen by tuning"
+                                        : ", only chosen for scattered points or by tuning";
+}
 
 }  // namespace
 
@@ -23,7 +27,12 @@ Ranked judge(KernelRef kernel, Problem const& problem, Device const& any_device,
       problem.determinism == MSDA_DETERMINISTIC) {
     result.rejected = Reason::kDeterminism;
   }
-  if (result.rejected != Reason::kNone) return result;
+  if (result.rejected != Reason::kNone) {
+    if (family.numbers_of != nullptr) {
+      result.numbers = family.numbers_of(result.rejected, *kernel.variant, problem, device);
+    }
+    return result;
+  }
   Arena arena;
   family.workspace(*kernel.variant, problem, device, arena);
   result.workspace_bytes = arena.used_bytes();
@@ -32,7 +41,8 @@ Ranked judge(KernelRef kernel, Problem const& problem, Device const& any_device,
     return result;
   }
   result.predicted_us = family.cost(*kernel.variant, problem, device);
-  result.may_be_chosen = problem.scattered() || !kernel.variant->for_scattered_points;
+  result.may_be_chosen =
+      !kernel.variant->unproven && (problem.scattered() || !kernel.variant->for_scattered_points);
   return result;
 }
 
@@ -53,6 +63,11 @@ std::vector<Ranked> rank_kernels(Problem const& problem, Device const& device,
   return ranking;
 }
 
+std::string why_rejected(Ranked const& entry) {
+  std::string text(reason_text(entry.rejected));
+  return entry.numbers.empty() ? text : text + ": " + entry.numbers;
+}
+
 std::string explain_text(std::vector<Ranked> const& ranking) {
   std::string text;
   int rank = 0;
@@ -60,10 +75,10 @@ std::string explain_text(std::vector<Ranked> const& ranking) {
     auto const out = std::back_inserter(text);
     if (entry.rejected == Reason::kNone) {
       fmt::format_to(out, "{}  {}  predicted {:.1f} us{}\n", ++rank, entry.kernel.variant->id,
-                     entry.predicted_us, entry.may_be_chosen ? "" : kOnlyChosenElsewhere);
+                     entry.predicted_us, when_chosen(entry));
     } else {
       fmt::format_to(out, "-  {}  rejected: {}\n", entry.kernel.variant->id,
-                     reason_text(entry.rejected));
+                     why_rejected(entry));
     }
   }
   return text;

@@ -15,6 +15,7 @@ namespace msda {
 struct Ranked {
   KernelRef kernel;
   Reason rejected = Reason::kNone;
+  std::string numbers = {};         // behind the reason, where the family has them
   double predicted_us = 0;          // 0 where rejected
   std::size_t workspace_bytes = 0;  // 0 where rejected for another reason than the workspace
   bool may_be_chosen = false;       // whether a plan may take it for its predicted time
@@ -28,6 +29,9 @@ Ranked judge(KernelRef kernel, Problem const& problem, Device const& device,
 // accept, cheapest first; then those that reject, in the registry's order.
 std::vector<Ranked> rank_kernels(Problem const& problem, Device const& device,
                                  std::size_t workspace_limit_bytes);
+
+// Why it was rejected, with the numbers.
+std::string why_rejected(Ranked const& entry);
 
 // One line a kernel: its rank and predicted time, or why it was rejected.
 std::string explain_text(std::vector<Ranked> const& ranking);

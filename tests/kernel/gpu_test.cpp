@@ -7,6 +7,7 @@
 #include "support/gpu_tests.h"
 #include "support/kernel_cases.h"
 #include "support/runner.h"
+#include "support/tolerance.h"
 #include "support/tuning_calls.h"
 
 #include "core/build_config.h"
@@ -56,6 +57,15 @@ struct Scene {
   CallBuffers buffers;
 };
 
+// Whether calls of a kernel whose bits differ from run to run left what is expected.
+bool is_near(TestProblem const& problem, std::string const& id, CallBuffers& buffers) {
+  Expectations const expected(problem, arithmetic_of(id));
+  return std::ranges::all_of(tensor_rows(), [&](TensorRow const& row) {
+    return !row.is_result() || !row.belongs_to(problem.shape) ||
+           compare(expected[row.id], buffers.tensor(row.id).values()).failure.empty();
+  });
+}
+
 // Captured by the strictest mode, in which the driver refuses whatever might block.
 cudaGraphExec_t capture(Stream const& s, msda_plan const* plan, msda_tensors const& tensors) {
   cudaGraph_t graph = nullptr;
@@ -96,7 +106,8 @@ std::uint64_t hash_of_call(Scene& scene, Stream const& s) {
   return hashes.front();
 }
 
-constexpr int kReplays = 1000;
+constexpr int kReplays = gpu_repeats(1000);
+constexpr int kCallsOfThread = gpu_repeats(20);
 
 }  // namespace
 
@@ -128,7 +139,7 @@ TEST_CASE("hashes tell runs apart that differ in a bit or write nothing, on the 
   for (std::size_t const other : {2, 3, 4}) CHECK(hashes[other] != right);
 }
 
-TEST_CASE("the first call of a kernel inside a capture, and 1000 replays, on the GPU" *
+TEST_CASE("the first call of a kernel inside a capture, and its replays, on the GPU" *
           needs_gpu()) {
   TestHandle const handle(gpu_options());
   Stream const s;
@@ -144,6 +155,10 @@ TEST_CASE("the first call of a kernel inside a capture, and 1000 replays, on the
         CHECK(call.finish() == "");
         cudaGraphExecDestroy(graph);
         CHECK(captured.buffers.check_written() == "");
+        if (!is_deterministic(id)) {
+          CHECK(is_near(problem, id, captured.buffers));
+          return;
+        }
         Scene plain(handle, problem, id);
         CHECK(hash_of_call(plain, s) == replays.front());
         CHECK(replays == std::vector<std::uint64_t>(kReplays, replays.front()));
@@ -157,7 +172,7 @@ TEST_CASE("one plan on four threads and streams, on the GPU" * needs_gpu()) {
       handle, {"decoder", "bev_heads"}, [&](TestProblem const& problem, std::string const& id) {
         Stream const alone;
         Scene first(handle, problem, id);
-        std::vector<std::uint64_t> const expected(20, hash_of_call(first, alone));
+        std::vector<std::uint64_t> const expected(kCallsOfThread, hash_of_call(first, alone));
         std::vector<std::thread> threads;
         std::vector<int> wrong(4, -1);
         for (std::size_t t = 0; t < wrong.size(); ++t) {
@@ -165,8 +180,11 @@ TEST_CASE("one plan on four threads and streams, on the GPU" * needs_gpu()) {
             Stream const s;
             Scene mine(handle, problem, id);
             GpuCall call(first.plan.plan.get(), mine.buffers);
-            bool const right = hashes_of_calls(first, call, s, 20) == expected;
-            wrong[t] = right && call.finish().empty() && mine.bits() == first.bits() ? 0 : 1;
+            bool const same = hashes_of_calls(first, call, s, kCallsOfThread) == expected;
+            bool const finished = call.finish().empty();
+            bool const right = is_deterministic(id) ? same && mine.bits() == first.bits()
+                                                    : is_near(problem, id, mine.buffers);
+            wrong[t] = finished && right ? 0 : 1;
           });
         }
         for (std::thread& thread : threads) thread.join();

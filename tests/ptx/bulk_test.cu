@@ -130,6 +130,21 @@ void check_tile(std::array<std::uint64_t, kRank> size, std::array<std::uint32_t,
   }
 }
 
+// A tile of 32 x 8 words whose corner lies at (x, y) of a tensor of 40 x 9 zeros. On a GPU each
+// place is a test of its own: an instruction that it refuses ends the tests behind it, too.
+void check_store(std::uint32_t at_x, std::uint32_t at_y) {
+  DeviceVector<std::uint32_t> const tensor(40 * 9);
+  run(store_tile, {.blocks = 1, .threads = 64},
+      tensor_map<2>(tensor.data(), {40, 9}, {32, 8}, CU_TENSOR_MAP_SWIZZLE_NONE),
+      static_cast<std::int32_t>(at_x), static_cast<std::int32_t>(at_y));
+  std::vector<std::uint32_t> const values = tensor.values();
+  for (std::uint32_t i = 0; i < 40 * 9; ++i) {
+    CAPTURE(i);
+    std::uint32_t const x = i % 40 - at_x, y = i / 40 - at_y;  // of the tile, huge before it
+    CHECK(values[i] == (x < 32 && y < 8 ? 1000 + 32 * y + x : 0));
+  }
+}
+
 // Rows of 128 bytes; their 16-byte pieces change places as the row's number says.
 void check_swizzle(CUtensorMapSwizzle swizzle, std::uint32_t row_words, std::uint32_t shift,
                    std::uint32_t mask) {
@@ -171,16 +186,14 @@ TEST_CASE("ptx: tiles of tensors of 2 to 5 dimensions are loaded, with zeros out
   check_tile<5>({8, 3, 4, 3, 2}, {8, 2, 2, 2, 2}, {-4, 2, 3, 2, 1});
 }
 
-TEST_CASE("ptx: a tile is stored, but not outside its tensor" * needs_gpu()) {
-  DeviceVector<std::uint32_t> const tensor(40 * 9);
-  run(store_tile, {.blocks = 1, .threads = 64},
-      tensor_map<2>(tensor.data(), {40, 9}, {32, 8}, CU_TENSOR_MAP_SWIZZLE_NONE), 20, -3);
-  std::vector<std::uint32_t> const values = tensor.values();
-  for (std::uint32_t i = 0; i < 40 * 9; ++i) {
-    CAPTURE(i);
-    std::uint32_t const x = i % 40, y = i / 40;
-    CHECK(values[i] == (x >= 20 && y < 5 ? 1000 + 32 * (y + 3) + x - 20 : 0));
-  }
+TEST_CASE("ptx: a tile is stored inside its tensor" * needs_gpu()) { check_store(4, 1); }
+
+TEST_CASE("ptx: a tile is stored, but not above the last row of its tensor" * needs_gpu()) {
+  check_store(0, 4);
+}
+
+TEST_CASE("ptx: a tile is stored, but not beyond the last column of its tensor" * needs_gpu()) {
+  check_store(20, 1);
 }
 
 TEST_CASE("ptx: tiles are swizzled by 32, 64 and 128 bytes" * needs_gpu()) {

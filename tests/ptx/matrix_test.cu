@@ -1,11 +1,12 @@
-// The wrappers of kernels/common/ptx_matrix.cuh, against products in float64. Elements are small
-// integers, so that every order of summation is exact.
+// The wrappers of kernels/common/ptx_matrix.cuh, against products in float64.
 #include "kernels/common/ptx_matrix.cuh"
 #include "ptx/ptx_run.cuh"
 #include "support/gpu_tests.h"
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+
+#include <cmath>
 
 namespace msda::test {
 namespace {
@@ -95,13 +96,26 @@ void check_load() {
   }
 }
 
+// Sums of small integers are exact in every order. Others differ by at most `error` of the sum of
+// magnitudes.
+struct Elements {
+  bool are_integers;
+  double error;
+};
+
 template <Type kType, bool kFresh = false>
-void check_multiply() {
+void check_multiply(Elements const& elements) {
   constexpr std::size_t kK = kType == Type::tf32 ? 8 : 16;
   std::vector<float> a(16 * kK), b(8 * kK), sums(16 * 8);
-  for (std::size_t i = 0; i < a.size(); ++i) a[i] = static_cast<float>((7 * i + 3) % 23) - 11;
-  for (std::size_t i = 0; i < b.size(); ++i) b[i] = static_cast<float>((5 * i + 1) % 19) - 9;
-  for (std::size_t i = 0; i < sums.size(); ++i) sums[i] = static_cast<float>(i) - 50;
+  // 8 bits, as many as bfloat16 holds, and powers of two, so that bits of a sum are lost.
+  auto const element = [&](std::size_t i, std::size_t most) {
+    float const integer = static_cast<float>(i % most) - static_cast<float>(most / 2);
+    return elements.are_integers ? integer : integer * std::exp2(static_cast<float>(i % 9) - 4);
+  };
+  for (std::size_t i = 0; i < a.size(); ++i) a[i] = element(7 * i + 3, 23);
+  for (std::size_t i = 0; i < b.size(); ++i) b[i] = element(5 * i + 1, 19);
+  for (std::size_t i = 0; i < sums.size(); ++i)
+    sums[i] = (static_cast<float>(i) - 50) / (elements.are_integers ? 1.0f : 3.0f);
   DeviceVector<float> const a_there(a), b_there(b), sums_there(sums);
   run(multiply<kType, kFresh>, {.blocks = 1, .threads = 32}, a_there.data(), b_there.data(),
       sums_there.data());
@@ -109,10 +123,15 @@ void check_multiply() {
   for (std::size_t row = 0; row < 16; ++row) {
     for (std::size_t column = 0; column < 8; ++column) {
       double sum = kFresh ? 0.0 : static_cast<double>(sums[8 * row + column]);
+      double magnitude = std::fabs(sum);
       for (std::size_t k = 0; k < kK; ++k) {
-        sum += static_cast<double>(a[kK * row + k]) * static_cast<double>(b[kK * column + k]);
+        double const product =
+            static_cast<double>(a[kK * row + k]) * static_cast<double>(b[kK * column + k]);
+        sum += product;
+        magnitude += std::fabs(product);
       }
-      CHECK(static_cast<double>(values[8 * row + column]) == sum);
+      double const is = static_cast<double>(values[8 * row + column]);
+      CHECK(std::fabs(is - sum) <= elements.error * magnitude);
     }
   }
 }
@@ -131,11 +150,14 @@ TEST_CASE("ptx: ldmatrix deals columns to lanes" * needs_gpu()) {
 }
 
 TEST_CASE("ptx: mma multiplies matrices" * needs_gpu()) {
-  SUBCASE("f16") { check_multiply<Type::f16>(); }
-  SUBCASE("bf16") { check_multiply<Type::bf16>(); }
-  SUBCASE("tf32") { check_multiply<Type::tf32>(); }
-  SUBCASE("f16 without sums") { check_multiply<Type::f16, true>(); }
-  SUBCASE("bf16 without sums") { check_multiply<Type::bf16, true>(); }
+  for (Elements const& elements : {Elements{true, 0}, Elements{false, 0x1p-20}}) {
+    CAPTURE(elements.are_integers);
+    check_multiply<Type::f16>(elements);
+    check_multiply<Type::bf16>(elements);
+    check_multiply<Type::tf32>(elements);
+    check_multiply<Type::f16, true>(elements);
+    check_multiply<Type::bf16, true>(elements);
+  }
 }
 
 }  // namespace msda::test

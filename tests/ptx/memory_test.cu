@@ -46,11 +46,15 @@ __global__ void copy_late(const char* from, std::uint32_t* to) {
   to[threadIdx.x] = quad.x + quad.w;
 }
 
-template <int kBytes>
+template <int kBytes, bool kByL1>
 __global__ void copy_or_zero(const std::uint32_t* from, std::uint32_t from_bytes,
                              std::uint32_t* to) {
   MSDA_SHARED(uint4, quad, );
-  ptx::copy_async_or_zero<kBytes>(shared_address(&quad), from, from_bytes);
+  if constexpr (kByL1) {
+    ptx::copy_async_by_l1(shared_address(&quad), from, from_bytes);
+  } else {
+    ptx::copy_async_or_zero<kBytes>(shared_address(&quad), from, from_bytes);
+  }
   ptx::wait_for_copies();
   for (int i = 0; i < kBytes / 4; ++i) to[i] = reinterpret_cast<const std::uint32_t*>(&quad)[i];
 }
@@ -100,6 +104,11 @@ __global__ void count_up(std::uint32_t* to) {
   if (threadIdx.x == 0) to[128] = number;
 }
 
+__global__ void add_fours(float* to) {
+  auto const lane = static_cast<float>(threadIdx.x % 32);
+  ptx::add_global(to + threadIdx.x % 2 * 4, lane, 2 * lane, 3 * lane, 4 * lane);
+}
+
 template <int kBytes>
 void check_stream() {
   CAPTURE(kBytes);
@@ -116,13 +125,13 @@ void check_stream() {
   CHECK(to.values() == expected);
 }
 
-template <int kBytes>
+template <int kBytes, bool kByL1 = false>
 void check_copy_or_zero(std::uint32_t from_bytes) {
   CAPTURE(kBytes);
   CAPTURE(from_bytes);
   DeviceVector<std::uint32_t> const from(std::vector<std::uint32_t>(4, 0x01020304));
   DeviceVector<std::uint32_t> const to(kBytes / 4);
-  run(copy_or_zero<kBytes>, {.blocks = 1, .threads = 1}, from.data(), from_bytes, to.data());
+  run(copy_or_zero<kBytes, kByL1>, {.blocks = 1, .threads = 1}, from.data(), from_bytes, to.data());
   std::vector<std::uint32_t> expected(kBytes / 4, 0);
   for (std::uint32_t i = 0; i < from_bytes; ++i) {
     expected[i / 4] |= (0x01020304u >> (8 * (i % 4)) & 0xff) << (8 * (i % 4));
@@ -167,6 +176,7 @@ TEST_CASE("ptx: cp.async fills with zeros" * needs_gpu()) {
   for (std::uint32_t const bytes : {0u, 1u, 4u}) check_copy_or_zero<4>(bytes);
   for (std::uint32_t const bytes : {0u, 3u, 8u}) check_copy_or_zero<8>(bytes);
   for (std::uint32_t const bytes : {0u, 6u, 12u, 16u}) check_copy_or_zero<16>(bytes);
+  for (std::uint32_t const bytes : {0u, 6u, 12u, 16u}) check_copy_or_zero<16, true>(bytes);
 }
 
 TEST_CASE("ptx: groups of cp.async are waited for in order" * needs_gpu()) {
@@ -185,6 +195,18 @@ TEST_CASE("ptx: cp.async arrives at an mbarrier" * needs_gpu()) {
   run(arrive_by_copy, {.blocks = 1, .threads = 32}, from.data(), to.data());
   std::vector<std::uint32_t> const values = to.values();
   for (std::uint32_t i = 0; i < 32; ++i) CHECK(values[i] == (i + 5) % 32);
+}
+
+TEST_CASE("ptx: four numbers are added to global memory" * needs_gpu()) {
+  DeviceVector<float> const to(std::vector<float>(8, 0.5f));
+  run(add_fours, {.blocks = 3, .threads = 64}, to.data());
+  std::vector<float> const values = to.values();
+  // Of the lanes of 6 warps those with an even number add to the first four, the others to the
+  // rest.
+  float const of_lanes[2] = {6 * 240.0f, 6 * 256.0f};  // 0 + 2 + ... + 30, 1 + 3 + ... + 31
+  for (std::size_t i = 0; i < 8; ++i) {
+    CHECK(values[i] == 0.5f + static_cast<float>(i % 4 + 1) * of_lanes[i / 4]);
+  }
 }
 
 TEST_CASE("ptx: a lane counts up in shared memory" * needs_gpu()) {

@@ -4,6 +4,7 @@
 
 #include "kernels/common/launch.h"
 #include "kernels/common/shared.cuh"
+#include "ptx/watchdog.h"
 
 #include <cuda_runtime.h>
 #include <doctest/doctest.h>
@@ -51,7 +52,7 @@ void run(void (*kernel)(Parameters...), LaunchOptions const& options,
          std::type_identity_t<Parameters> const&... parameters) {
   auto const loaded = load_kernel(kernel, static_cast<std::int64_t>(options.shared_bytes));
   launch_kernel(loaded, options, nullptr, parameters...);
-  cuda::check(cudaDeviceSynchronize(), "running a kernel of the tests");
+  end_program_unless_done(nullptr, "a kernel of the tests");
 }
 
 template <typename T>

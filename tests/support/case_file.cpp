@@ -97,6 +97,10 @@ std::map<std::string, Setter> const& setters() {
        [](Draft& d, std::string const& text) {
          d.result.shape.math_mode = text == "fast" ? MSDA_MATH_FAST : MSDA_MATH_ACCURATE;
        }},
+      {"determinism",
+       [](Draft& d, std::string const& text) {
+         d.result.shape.determinism = text == "none" ? MSDA_NOT_GUARANTEED : MSDA_DETERMINISTIC;
+       }},
       {"value_strides", to(&ProblemShape::value_strides, strides)},
       {"coord_strides", to(&ProblemShape::coord_strides, strides)},
       {"weight_strides", to(&ProblemShape::weight_strides, strides)},

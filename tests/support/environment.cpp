@@ -59,6 +59,11 @@ Shard shard_of_tests() {
   return shard;
 }
 
+std::string kernels_of_tests() {
+  const char* const set = std::getenv("MSDA_TEST_KERNELS");
+  return set == nullptr ? "" : set;
+}
+
 std::string check_environment() {
   try {
     random_range(0);

@@ -31,6 +31,10 @@ struct Shard {
 };
 Shard shard_of_tests();
 
+// MSDA_TEST_KERNELS, as in "cluster.": tests that go through all kernels of a device take those
+// whose ids begin so.
+std::string kernels_of_tests();
+
 // Reads every variable, so that a bad one is reported before the first test. "" or what is wrong.
 std::string check_environment();
 

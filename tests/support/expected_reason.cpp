@@ -4,6 +4,7 @@
 
 #include "core/dtype.h"
 
+#include <algorithm>
 #include <stdexcept>
 
 namespace msda::test {
@@ -37,9 +38,11 @@ bool is_packed(ProblemShape const& shape, TensorId id) {
   return layout.strides == packed(layout.dims);
 }
 
-// Of kernels that work on whole rows; `multiple` is what the channels have to be one of.
-std::string row_reason(std::string const& kernel_id, ProblemShape const& shape,
-                       std::int64_t multiple, std::int64_t min_points, std::int64_t max_points) {
+// Of kernels that work on whole rows; `multiple` is what the channels have to be one of, `points`
+// what a variant says of the points of every level.
+std::string row_reason(std::string const& kernel_id, std::string const& points,
+                       ProblemShape const& shape, std::int64_t multiple, std::int64_t min_points,
+                       std::int64_t max_points) {
   if (shape.backward()) return "does not do this operation";
   if (shape.coord_dtype == MSDA_F64) return "does not take this coord_dtype";
   if (shape.weight_dtype == MSDA_F64) return "does not take this weight_dtype";
@@ -51,7 +54,6 @@ std::string row_reason(std::string const& kernel_id, ProblemShape const& shape,
   for (LevelShape const& level : shape.levels) {
     if (level.height > 1 << 24 || level.width > 1 << 24) return "does not take these levels";
   }
-  std::string const points = part_of(kernel_id, 4);
   bool const few = points == "pfew", any = few || points == "pany";
   for (LevelShape const& level : shape.levels) {
     if (!any && level.points != std::stoi(points.substr(1))) {
@@ -71,7 +73,13 @@ std::string row_reason(std::string const& kernel_id, ProblemShape const& shape,
 
 std::string direct_reason(std::string const& kernel_id, ProblemShape const& shape) {
   if (shape.value_dtype != dtype_of(kernel_id)) return "does not take this value_dtype";
-  return part_of(kernel_id, 3) == "dany" ? "" : row_reason(kernel_id, shape, 8, 0, 512);
+  if (part_of(kernel_id, 3) == "dany") return "";
+  return row_reason(kernel_id, part_of(kernel_id, 4), shape, 8, 0, 512);
+}
+
+std::string pipeline_reason(std::string const& kernel_id, ProblemShape const& shape) {
+  if (shape.value_dtype != dtype_of(kernel_id)) return "does not take this value_dtype";
+  return row_reason(kernel_id, "pany", shape, 8, 0, 512);
 }
 
 // Backward alone; rows of 16 bytes, strides and types of any kind.
@@ -96,9 +104,80 @@ std::string sorted_reason(std::string const& kernel_id, ProblemShape const& shap
   return fits ? "" : "a tensor is too large for its index type";
 }
 
-// Part 5 of "persistent.sm80.f16.d32.p4.h1@1".
+// As sorted_reason(), but for limits of size.
+std::string atomic_reason(std::string const& kernel_id, ProblemShape const& shape) {
+  if (shape.value_dtype != dtype_of(kernel_id)) return "does not take this value_dtype";
+  if (!shape.backward()) return "does not do this operation";
+  if (shape.coord_dtype == MSDA_F64) return "does not take this coord_dtype";
+  if (shape.weight_dtype == MSDA_F64) return "does not take this weight_dtype";
+  std::int64_t const D = shape.head_dim;
+  if (D % 8 != 0 || D < 8 || D > 256) return "does not take this head_dim";
+  for (LevelShape const& level : shape.levels) {
+    if (level.height > 1 << 24 || level.width > 1 << 24) return "does not take these levels";
+  }
+  double points = 1;
+  for (std::int64_t const size :
+       {shape.batch, shape.query_count, shape.head_count, std::int64_t{shape.point_total()}}) {
+    points *= std::max(1.0, static_cast<double>(size));
+  }
+  bool const fits = points <= INT32_MAX && layout_of(shape, TensorId::kValue).dims[1] <= INT32_MAX;
+  return fits ? "" : "a tensor is too large for its index type";
+}
+
+// Part 5 of "persistent.sm80.f16.d32.p4.h1@1", "tma.sm90.f16.d32.win.h.p1n4@1" and
+// "cluster.sm90.f16.d32.p4.h1.c2@1".
 bool sums_in_float16(std::string const& kernel_id) {
-  return family_of(kernel_id) == "persistent" && part_of(kernel_id, 5).front() == 'h';
+  std::string const family = family_of(kernel_id);
+  return (family == "persistent" || family == "tma" || family == "cluster") &&
+         part_of(kernel_id, 5).front() == 'h';
+}
+
+// What a tensor map of each level says: channels, x, y, head, batch item.
+std::string tensor_map_reason(ProblemShape const& shape) {
+  auto const layout = layout_of(shape, TensorId::kValue);
+  std::int64_t const bytes = dtype_bytes(shape.value_dtype);
+  std::int64_t const token = layout.strides[1] * bytes;
+  for (LevelShape const& level : shape.levels) {
+    bool const is_empty = level.width == 0 || level.height == 0;
+    if (level.width > 65534 || level.height > 65534 || (is_empty && level.points > 0)) {
+      return "its tensor maps and records take levels of 1 to 65534 columns and rows";
+    }
+  }
+  std::string const strides =
+      "its tensor maps take strides of value that are multiples of 16 bytes below 2^40, from token "
+      "to token at least a head";
+  auto const is_wrong = [](std::int64_t stride) {
+    return stride % 16 != 0 || stride <= 0 || stride >= std::int64_t{1} << 40;
+  };
+  if (token < shape.head_dim * bytes || is_wrong(token)) return strides;
+  if (shape.head_count > 1 && is_wrong(layout.strides[2] * bytes)) return strides;
+  if (shape.batch > 1 && is_wrong(layout.strides[0] * bytes)) return strides;
+  for (LevelShape const& level : shape.levels) {
+    if (level.height > 1 && is_wrong((level.width + 2 * shape.value_border) * token)) {
+      return strides;
+    }
+  }
+  return "";
+}
+
+std::string tma_reason(std::string const& kernel_id, ProblemShape const& shape) {
+  if (shape.value_dtype != dtype_of(kernel_id)) return "does not take this value_dtype";
+  if (shape.backward()) return "does not do this operation";
+  if (shape.coord_dtype == MSDA_F64) return "does not take this coord_dtype";
+  if (shape.weight_dtype == MSDA_F64) return "does not take this weight_dtype";
+  std::int64_t const most = std::stoll(part_of(kernel_id, 3).substr(1));
+  std::int64_t const D = shape.head_dim;
+  if (D % 8 != 0 || D <= most / 2 || D > most) return "does not take this head_dim";
+  if (shape.levels.size() > 16) return "does not take these levels";
+  for (LevelShape const& level : shape.levels) {
+    if (level.height > 1 << 24 || level.width > 1 << 24) return "does not take these levels";
+  }
+  if (shape.point_total() < 1 || shape.point_total() > 512)
+    return "does not take these point counts";
+  if (part_of(kernel_id, 5) == "h" && shape.math_mode != MSDA_MATH_FAST) {
+    return "does not do this math_mode";
+  }
+  return tensor_map_reason(shape);
 }
 
 // Of what keeps levels: some fit 172 KB, of the heads whose channels fill a line of 128 bytes.
@@ -152,37 +231,110 @@ std::string in_halves_reason(std::string const& kernel_id, ProblemShape const& s
 
 std::string persistent_reason(std::string const& kernel_id, ProblemShape const& shape) {
   if (shape.value_dtype != dtype_of(kernel_id)) return "does not take this value_dtype";
-  std::string reason =
-      row_reason(kernel_id, shape, shape.value_dtype == MSDA_F8_E4M3 ? 16 : 8, 1, 256);
+  std::string reason = row_reason(kernel_id, part_of(kernel_id, 4), shape,
+                                  shape.value_dtype == MSDA_F8_E4M3 ? 16 : 8, 1, 256);
   if (sums_in_float16(kernel_id)) reason = in_halves_reason(kernel_id, shape, reason);
   return reason.empty() && keeps_levels(kernel_id) ? keeping_reason(shape) : reason;
+}
+
+// Blocks of a cluster: part 6 of "cluster.sm90.f16.d32.p4.h1.c2@1".
+std::int64_t cluster_size(std::string const& kernel_id) {
+  return std::stoll(part_of(kernel_id, 6).substr(1));
+}
+
+// Whether some level, or of its rows as many as a block has, fits 195 KB beside what a block has
+// besides: 512 bytes of records for each of 14 warps, tables, and a line that alignment may take.
+bool some_level_is_kept(std::string const& kernel_id, ProblemShape const& shape,
+                        std::int64_t pixel_bytes) {
+  std::int64_t const tables = part_of(kernel_id, 4) == "pany" ? 640 : 384;
+  std::int64_t const room = (195 << 10) - 14 * 512 - tables - 128;
+  bool any_fits = false;
+  for (LevelShape const& level : shape.levels) {
+    std::int64_t const size = level.height < 2 ? 1 : cluster_size(kernel_id);
+    std::int64_t const rows = (level.height + size - 1) / size;
+    std::int64_t const pixels = rows * (level.width + level.width % 2);
+    any_fits = any_fits || (pixels <= 4096 && (pixels * pixel_bytes + 127) / 128 * 128 <= room);
+  }
+  return any_fits;
+}
+
+std::string cluster_reason(std::string const& kernel_id, ProblemShape const& shape) {
+  if (shape.value_dtype != dtype_of(kernel_id)) return "does not take this value_dtype";
+  std::string const reason =
+      row_reason(kernel_id, part_of(kernel_id, 4), shape, 8, 1, 256);
+  bool const only_strides = reason == "does not take these strides";
+  if (!reason.empty() && !only_strides) return reason;
+  if (sums_in_float16(kernel_id)) {
+    if (shape.math_mode != MSDA_MATH_FAST) return "does not do this math_mode";
+    for (LevelShape const& level : shape.levels) {
+      std::int64_t const row_tokens = level.width + 2 * shape.value_border;
+      if (row_tokens * level.height > max_pixels_in_halves(kernel_id, shape)) {
+        return "does not take these levels";
+      }
+    }
+  }
+  if (only_strides) return reason;
+  if (shape.fused()) return "does not take this input_mode";
+  for (LevelShape const& level : shape.levels) {
+    std::int64_t const row_tokens = level.width + 2 * shape.value_border;
+    if (level.width < 1 || level.height < 1 || row_tokens * (level.height + 2) >= 1 << 24) {
+      return "does not take these levels";
+    }
+  }
+  std::int64_t const element_bytes = dtype_bytes(shape.value_dtype);
+  std::int64_t const most_bytes = std::stoll(part_of(kernel_id, 3).substr(1)) * element_bytes;
+  std::int64_t const of_line = most_bytes < 128 ? 128 / most_bytes : 1;
+  std::int64_t const heads = shape.head_count % of_line == 0 ? of_line : 1;
+  auto const strides = layout_of(shape, TensorId::kValue).strides;
+  if ((strides[0] | strides[1] | strides[2]) * element_bytes % 16 != 0 ||
+      (heads > 1 && strides[2] != shape.head_dim)) {
+    return "does not take these strides";
+  }
+  return some_level_is_kept(kernel_id, shape, heads * shape.head_dim * element_bytes)
+             ? ""
+             : "needs more shared memory than a block has on the device";
 }
 
 }  // namespace
 
 bool keeps_levels(std::string const& kernel_id) {
+  if (family_of(kernel_id) == "cluster") return true;
   return family_of(kernel_id) == "persistent" && part_of(kernel_id, 5).back() == 'c';
 }
 
 bool keeps_sm_limit(std::string const& kernel_id) {
   std::string const family = family_of(kernel_id);
-  if (family == "sorted") return false;
+  if (family == "sorted" || family == "atomic" || family == "pipeline") return false;
+  if (family == "cluster") return cluster_size(kernel_id) == 1;
   return family != "direct" || part_of(kernel_id, 3) == "dany";
 }
 
 bool is_for_gpu(std::string const& kernel_id) { return part_of(kernel_id, 1) != "cpu"; }
 
-bool does_forward(std::string const& kernel_id) { return family_of(kernel_id) != "sorted"; }
+bool does_forward(std::string const& kernel_id) {
+  return family_of(kernel_id) != "sorted" && family_of(kernel_id) != "atomic";
+}
+
+bool is_deterministic(std::string const& kernel_id) { return family_of(kernel_id) != "atomic"; }
 
 bool does_backward(std::string const& kernel_id) {
   std::string const family = family_of(kernel_id);
-  if (family == "persistent") return false;
+  if (family == "persistent" || family == "cluster" || family == "pipeline" || family == "tma") {
+    return false;
+  }
   return family != "direct" || part_of(kernel_id, 3) == "dany";
 }
 
 std::string expected_reason(TestHandle const& handle, std::string const& kernel_id,
                             ProblemShape const& shape) {
-  return expected_reason(handle.on_gpu(), kernel_id, shape);
+  std::string const reason = expected_reason(handle.on_gpu(), kernel_id, shape);
+  bool const is_cluster = handle.on_gpu() && family_of(kernel_id) == "cluster";
+  if (!is_cluster || cluster_size(kernel_id) <= handle.sm_count()) return reason;
+  // Asked before sizes are looked at.
+  for (const char* const earlier : {"operation", "value_dtype", "coord_dtype", "weight_dtype"}) {
+    if (reason.ends_with(earlier)) return reason;
+  }
+  return "needs clusters of more blocks than the device has multiprocessors";
 }
 
 std::string expected_reason(bool on_gpu, std::string const& kernel_id, ProblemShape const& shape) {
@@ -195,6 +347,10 @@ std::string expected_reason(bool on_gpu, std::string const& kernel_id, ProblemSh
   if (family == "direct") return direct_reason(kernel_id, shape);
   if (family == "persistent") return persistent_reason(kernel_id, shape);
   if (family == "sorted") return sorted_reason(kernel_id, shape);
+  if (family == "tma") return tma_reason(kernel_id, shape);
+  if (family == "cluster") return cluster_reason(kernel_id, shape);
+  if (family == "atomic") return atomic_reason(kernel_id, shape);
+  if (family == "pipeline") return pipeline_reason(kernel_id, shape);
   return "";  // of a family that is not named here: nothing
 }
 

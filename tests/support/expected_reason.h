@@ -20,6 +20,10 @@ bool is_for_gpu(std::string const& kernel_id);
 bool does_forward(std::string const& kernel_id);
 bool does_backward(std::string const& kernel_id);
 
+// Whether the kernel's results have the same bits on every run; make_plan() asks for no determinism
+// from one whose have not.
+bool is_deterministic(std::string const& kernel_id);
+
 // Whether the kernel takes a plan with a sm_count_limit. "", which is the library's choice among
 // those that do, does.
 bool keeps_sm_limit(std::string const& kernel_id);

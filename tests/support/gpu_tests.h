@@ -26,6 +26,16 @@ NeedsGpus needs_gpu();
 // For two devices: of the suite "two gpus".
 NeedsGpus needs_gpus(int count);
 
+#if MSDA_TEST_SIMULATED
+inline constexpr bool kGpuIsSimulated = true;
+#else
+inline constexpr bool kGpuIsSimulated = false;
+#endif
+
+// How often a test repeats what a GPU might do differently each time. A simulated one does the same
+// each time by its schedule's seed, and takes long: a few times.
+constexpr int gpu_repeats(int times) { return kGpuIsSimulated ? 3 : times; }
+
 // Prints a line for each suite that has cases.
 void report_gpu_tests();
 

@@ -1,10 +1,14 @@
 #include "support/runner.h"
 
+#include "core/build_config.h"
 #include "lab/random_numbers.h"
 #include "support/environment.h"
 #include "support/expected_reason.h"
 #include "support/gpu_memory.h"
 
+#if MSDA_HAS_CUDA
+#include <cuda_runtime_api.h>
+#endif
 #include <fmt/core.h>
 
 #include <stdexcept>
@@ -46,11 +50,19 @@ TestHandle::TestHandle(msda_handle_options const& options) : on_gpu_(options.dev
   msda_handle* handle = nullptr;
   require(msda_handle_create(&options, &handle), "msda_handle_create");
   handle_.reset(handle);
+#if MSDA_HAS_CUDA
+  if (!on_gpu_) return;
+  int count = 0;
+  require_cuda(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, options.device),
+               "cudaDeviceGetAttribute");
+  sm_count_ = count;
+#endif
 }
 
 PlanResult make_plan(TestHandle const& handle, ProblemShape const& shape,
                      std::string const& kernel_id, std::int32_t sm_count_limit) {
-  ProblemView const view(shape);
+  ProblemView view(shape);
+  if (!kernel_id.empty() && !is_deterministic(kernel_id)) view.c.determinism = MSDA_NOT_GUARANTEED;
   msda_plan_options options{};
   options.struct_size = sizeof(options);
   options.mode = kernel_id.empty() ? MSDA_PLAN_HEURISTIC : MSDA_PLAN_FORCED;
@@ -81,6 +93,11 @@ std::vector<std::string> kernel_ids(TestHandle const& handle) {
     info.struct_size = sizeof(info);
     require(msda_kernel_get(handle.get(), i, &info), "msda_kernel_get");
     ids.emplace_back(info.kernel_id);
+  }
+  std::string const begin = kernels_of_tests();
+  std::erase_if(ids, [&](std::string const& id) { return !id.starts_with(begin); });
+  if (ids.empty() && !begin.empty()) {
+    throw std::runtime_error("MSDA_TEST_KERNELS: no kernel's id begins with " + begin);
   }
   return ids;
 }

@@ -19,6 +19,7 @@ class TestHandle {
   explicit TestHandle(msda_handle_options const& options);
   msda_handle* get() const { return handle_.get(); }
   bool on_gpu() const { return on_gpu_; }
+  std::int32_t sm_count() const { return sm_count_; }  // of a GPU
 
  private:
   struct Destroy {
@@ -26,6 +27,7 @@ class TestHandle {
   };
   std::unique_ptr<msda_handle, Destroy> handle_;
   bool on_gpu_ = false;
+  std::int32_t sm_count_ = 0;
 };
 
 msda_handle_options gpu_options(std::int32_t device = 0);

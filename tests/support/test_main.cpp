@@ -29,6 +29,9 @@ int main(int argc, char** argv) {
   if (Shard const shard = shard_of_tests(); shard.count > 1) {
     fmt::print("[shard  ] {} of {} (MSDA_TEST_SHARD)\n", shard.number, shard.count);
   }
+  if (std::string const begin = kernels_of_tests(); !begin.empty()) {
+    fmt::print("[kernels] those that begin with {} (MSDA_TEST_KERNELS)\n", begin);
+  }
   report_gpu_tests();
 #if MSDA_TEST_SIMULATED
   fmt::print("[simt   ] schedule {} (MSDA_SIMT_SCHEDULE)\n",

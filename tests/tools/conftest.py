@@ -86,14 +86,18 @@ def measured(tmp_path_factory):
     machine = Machine(tmp_path_factory.mktemp("measured"))
     status, summary, _ = machine.check("bench")
     assert status == 0
-    assert "skipped: the comparison with a baseline: there is no bench/baselines/h200.csv" in summary
+    assert "skipped: the comparison with a baseline: there is no bench/baselines/h200.csv with " in summary
     return machine.results / "bench.csv"
 
 
 @pytest.fixture
 def machine(tmp_path, measured):
-    """One that has a baseline."""
+    """One that has a baseline of each operation."""
     machine = Machine(tmp_path)
-    status, text = machine.run("baseline", measured, machine.baseline, "--keep", "one stub")
-    assert status == 0, text
+    header, *rows = measured.read_text().splitlines()
+    for operation, name in (("forward", "h200.csv"), ("backward", "h200_backward.csv")):
+        kept = [header] + [row for row in rows if f",{operation}," in row]
+        (tmp_path / "kept.csv").write_text("\n".join(kept) + "\n")
+        status, text = machine.run("baseline", tmp_path / "kept.csv", machine.baseline.with_name(name), "--keep", "one stub")
+        assert status == 0, text
     return machine

@@ -48,7 +48,7 @@ def test_passes_where_all_is_well(machine):
         log = (machine.results / f"sanitize_{tool}_{name}.log").read_text()
         assert f"[random ] 12 problems, sm limit {SANITIZED[name][0]}\n[shard  ] {SANITIZED[name][1]}\n" in log
         assert int(count) == SANITIZED[name][2]
-    assert re.search(r"\[baseline\] 9 rows, 0 of them new;( 0 [a-z ]+,)+ 0 gone;", summary), summary
+    assert re.search(r"\[baseline\] 11 rows, 0 of them new;( 0 [a-z ]+,)+ 0 gone;", summary), summary
 
 
 @pytest.mark.parametrize(
@@ -65,6 +65,7 @@ def test_passes_where_all_is_well(machine):
         ("warning", ["sanitize"], r"FAILED: racecheck, on_1_sm"),
         ("no_summary", ["sanitize"], r"FAILED: memcheck, others"),
         ("slower", ["bench"], r"f16 +f32 +fast +fused2 +100\.0 +150\.0 us +1\.500  revision 1 -> 2  SLOWER"),
+        ("slower_gradients", ["bench"], r"dec +backward +direct\.sm75\.f16\.dany\.pany .* 150\.0 us +1\.500 .* SLOWER"),
         ("larger_error", ["bench"], r"LARGER ERROR: error_share 0\.2 -> 0\.8"),
         ("lost_row", ["bench"], r"direct\.sm75\.bf16\.dany\.pany .* NOT MEASURED"),
         ("bench_stops", ["bench"], r"FAILED: msda bench: f16 bev-local,enc-local fast"),

@@ -1,5 +1,6 @@
 """tests/simt/plant_bugs fails where a bug cannot be planted or is not found: on programs that say what they are told to."""
 
+import dataclasses
 import importlib.machinery
 import importlib.util
 import pathlib
@@ -101,13 +102,29 @@ def test_an_unknown_name_is_refused(planter):
 def test_the_table_of_bugs_fits_the_sources(bug):
     module = load()
     assert bug.unit in module.UNITS
-    assert bug.mode in (*module.MODES, "")
+    assert bug.mode in module.MODES
     assert module.planted_text(bug, (ROOT / bug.file).read_text())
 
 
-def test_the_table_shows_what_is_missed(planter):
+def test_the_table_shows_what_is_missed_and_keeps_other_rows(planter, monkeypatch):
     bug = planter.BUGS[0]
-    text = planter.table([(bug, {"tsan order": planter.Seen("TSAN", ""), "asan order": planter.Seen("", "")})])
+    other = dataclasses.replace(bug, name="other", what="another bug")
+    monkeypatch.setattr(planter, "BUGS", (bug, other))
+    readme = planter.ROOT / "README.md"
+    readme.write_text(f"Before\n{planter.TABLE_BEGIN}{planter.TABLE_END}Behind\n")
+    planter.write_table([(other, {"asan order": planter.Seen("report", "")})], readme)
+    planter.write_table([(bug, {"tsan order": planter.Seen("TSAN", ""), "asan order": planter.Seen("", "")})], readme)
+    text = readme.read_text()
+    assert text.startswith("Before\n") and text.endswith("Behind\n")
     assert "| a barrier is missing | `kernel.cuh` | - | ? | ? | TSAN |" in text
-    assert "asan order: 0 of 1." in text
-    assert "tsan order: 1 of 1." in text
+    assert "| another bug | `kernel.cuh` | report | ? | ? | ? |" in text
+    assert "asan order: 1 of 2." in text
+    assert "tsan order: 1 of 2." in text
+
+
+@pytest.mark.parametrize("bug", load().BUGS, ids=lambda bug: bug.name)
+def test_the_readme_shows_that_each_bug_is_found(bug):
+    module = load()
+    cells = module.read_table(module.README.read_text())[bug.name]
+    assert module.NOT_TRIED not in cells
+    assert cells[module.MODES.index(bug.mode)] != module.NOT_SEEN

@@ -79,7 +79,7 @@ class CountingMemory final : public std::pmr::memory_resource {
 };
 
 Ranked ranked(std::size_t variant, std::size_t workspace_bytes = 0) {
-  return {{&kFamily, &kVariants[variant]}, Reason::kNone, 1, workspace_bytes};
+  return {{&kFamily, &kVariants[variant]}, Reason::kNone, {}, 1, workspace_bytes};
 }
 
 struct LogBook {

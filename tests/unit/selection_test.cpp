@@ -123,7 +123,9 @@ TEST_CASE("with scattered points every kernel may be chosen, cheapest first" *
     int left_out = 0;
     for (Ranked const& ranked : ranking) {
       left_out += ranked.may_be_chosen ? 0 : 1;
-      CHECK(ranked.may_be_chosen == (is_told || !ranked.kernel.variant->for_scattered_points));
+      Variant const& variant = *ranked.kernel.variant;
+      CHECK(ranked.may_be_chosen ==
+            (!variant.unproven && (is_told || !variant.for_scattered_points)));
     }
     CHECK((left_out == 0) == is_told);
     if (is_told) CHECK(std::ranges::is_sorted(ranking, {}, &Ranked::predicted_us));
@@ -152,6 +154,29 @@ TEST_CASE("CPU kernels refuse a GPU") {
     if (kernel_at(i).variant->sm_min != 0) continue;
     CHECK(judge(kernel_at(i), problem_of(MSDA_F32), msda::test::h200(), 0).rejected ==
           Reason::kDeviceIsCuda);
+  }
+}
+
+TEST_CASE("atomic additions are chosen for a decoder without determinism, not for an encoder") {
+  if (find_kernel("atomic.sm80.f16@1").variant == nullptr) return;  // no CUDA here
+  msda::test::ProblemShape shape;
+  shape.levels = {{100, 167, 4}, {50, 84, 4}, {25, 42, 4}, {13, 21, 4}};
+  shape.operation = MSDA_BACKWARD;
+  shape.batch = 2;
+  shape.head_count = 8;
+  shape.head_dim = 32;
+  shape.set_dtypes(MSDA_F16);
+  for (std::int64_t const queries : {900, 22223}) {
+    shape.query_count = queries;
+    msda::test::ProblemView view(shape);
+    for (msda_determinism const determinism : {MSDA_NOT_GUARANTEED, MSDA_DETERMINISTIC}) {
+      view.c.determinism = determinism;
+      Problem const problem = api::canonical_problem(&view.c, std::pmr::new_delete_resource());
+      std::string const id =
+          rank_kernels(problem, msda::test::h200(), 0).front().kernel.variant->id;
+      CAPTURE(id);
+      CHECK(id.starts_with("atomic.") == (queries == 900 && determinism == MSDA_NOT_GUARANTEED));
+    }
   }
 }
 

@@ -30,9 +30,7 @@ struct Rows {
 enum class Side { kHost, kDevice };
 
 bool can_be(Allocation const& a, Side side) {
-  if (a.kind == MemoryKind::kUnregistered) {
-    return side == Side::kHost || state().settings.reads_host_memory;
-  }
+  if (a.kind == MemoryKind::kUnregistered) return side == Side::kHost;
   return a.kind != MemoryKind::kDevice || side == Side::kDevice;
 }
 

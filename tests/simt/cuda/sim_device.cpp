@@ -50,7 +50,7 @@ cudaDeviceProp properties_of(int device) {
   p.concurrentKernels = p.unifiedAddressing = p.canMapHostMemory = 1;
   p.asyncEngineCount = 2;
   p.managedMemory = p.concurrentManagedAccess = 1;
-  p.pageableMemoryAccess = settings.reads_host_memory ? 1 : 0;
+  p.pageableMemoryAccess = 0;
   p.cooperativeLaunch = p.streamPrioritiesSupported = p.memoryPoolsSupported = 1;
   p.hostRegisterSupported = p.canUseHostPointerForRegisteredMem = 1;
   p.computePreemptionSupported = p.globalL1CacheSupported = p.localL1CacheSupported = 1;

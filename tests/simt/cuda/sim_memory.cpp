@@ -228,28 +228,37 @@ bool is_static_data(std::uintptr_t begin, std::size_t bytes) {
 
 }  // namespace
 
-// The last allocation that this thread asked for is nearly always the next one.
+// The last few allocations that this thread asked for, a kernel's tensors, are nearly always the
+// next ones.
 bool is_device_memory(const void* at, std::size_t bytes) {
   using namespace simt::cuda;
+  struct Known {
+    std::uintptr_t begin = 0, end = 0;
+  };
+  constexpr unsigned kKnown = 8;
+  thread_local Known known[kKnown];
+  thread_local unsigned next_known = 0;
   thread_local std::uint64_t known_generation = 0;
-  thread_local std::uintptr_t known_begin = 0, known_end = 0;
   auto const begin = reinterpret_cast<std::uintptr_t>(at);
-  if (memory().generation.load(std::memory_order_acquire) == known_generation &&
-      begin >= known_begin && begin + bytes <= known_end) {
-    return true;
+  std::uint64_t const generation = memory().generation.load(std::memory_order_acquire);
+  if (generation != known_generation) {
+    std::fill(known, known + kKnown, Known{});
+    known_generation = generation;
+  }
+  for (Known const& range : known) {
+    if (begin >= range.begin && begin + bytes <= range.end) return true;
   }
   std::shared_lock const lock(memory().mutex);
   const Allocation* const a = find_locked(at);
-  if (a == nullptr) return state().settings.reads_host_memory || is_static_data(begin, bytes);
+  if (a == nullptr) return is_static_data(begin, bytes);
   if (begin + bytes > reinterpret_cast<std::uintptr_t>(a->begin) + a->bytes) return false;
   if (a->kind == MemoryKind::kDevice && t_open_devices != nullptr &&
       std::find(t_open_devices->begin(), t_open_devices->end(), a->device) ==
           t_open_devices->end()) {
     return false;
   }
-  known_generation = memory().generation.load(std::memory_order_relaxed);
-  known_begin = reinterpret_cast<std::uintptr_t>(a->begin);
-  known_end = known_begin + a->bytes;
+  auto const first = reinterpret_cast<std::uintptr_t>(a->begin);
+  known[next_known++ % kKnown] = {first, first + a->bytes};
   return true;
 }
 

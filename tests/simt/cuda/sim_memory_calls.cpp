@@ -136,7 +136,7 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
       case MemoryKind::kUnregistered:
         attributes->type = cudaMemoryTypeUnregistered;
         attributes->device = cudaInvalidDeviceId;
-        attributes->devicePointer = state().settings.reads_host_memory ? address : nullptr;
+        attributes->devicePointer = nullptr;
         break;
       case MemoryKind::kDevice:
         attributes->type = cudaMemoryTypeDevice;

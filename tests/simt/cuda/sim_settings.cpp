@@ -70,7 +70,6 @@ Settings settings_of_environment() {
   constexpr NamedChoice<WorkTime> kTimes[] = {
       {"late", WorkTime::kLate}, {"early", WorkTime::kEarly}, {"mixed", WorkTime::kMixed}};
   read_choice(s.work_time, "MSDA_SIMT_WORK", kTimes, "late, early or mixed");
-  read_number(s.reads_host_memory, {"MSDA_SIMT_HOST_MEMORY", 0, 1, "0 or 1"});
   read_number(s.has_peer_access, {"MSDA_SIMT_PEER_ACCESS", 0, 1, "0 or 1"});
   constexpr NamedChoice<LeakPolicy> kLeaks[] = {{"ignore", LeakPolicy::kIgnore},
                                                 {"report", LeakPolicy::kReport},

@@ -47,6 +47,18 @@ cudaError_t create(cudaStream_t* result, unsigned flags, int priority) {
   });
 }
 
+// One member of a stream.
+template <typename T>
+cudaError_t get(const char* call, cudaStream_t handle, T CUstream_st::* member, T* value) {
+  return api(call, Needs::kDevice, [&](Lock&) {
+    CUstream_st* stream = nullptr;
+    if (cudaError_t const error = find_stream(handle, stream); error != cudaSuccess) return error;
+    if (value == nullptr) return cudaErrorInvalidValue;
+    *value = stream->*member;
+    return cudaSuccess;
+  });
+}
+
 // Whether the stream can be waited for.
 cudaError_t forbid_waiting(CUstream_st const& stream) {
   if (stream.capture != nullptr) {
@@ -210,33 +222,13 @@ cudaError_t cudaStreamQuery(cudaStream_t handle) {
 }
 
 cudaError_t cudaStreamGetFlags(cudaStream_t handle, unsigned* flags) {
-  return api(__func__, Needs::kDevice, [&](Lock&) {
-    CUstream_st* stream = nullptr;
-    if (cudaError_t const error = find_stream(handle, stream); error != cudaSuccess) return error;
-    if (flags == nullptr) return cudaErrorInvalidValue;
-    *flags = stream->flags;
-    return cudaSuccess;
-  });
+  return get(__func__, handle, &CUstream_st::flags, flags);
 }
-
 cudaError_t cudaStreamGetPriority(cudaStream_t handle, int* priority) {
-  return api(__func__, Needs::kDevice, [&](Lock&) {
-    CUstream_st* stream = nullptr;
-    if (cudaError_t const error = find_stream(handle, stream); error != cudaSuccess) return error;
-    if (priority == nullptr) return cudaErrorInvalidValue;
-    *priority = stream->priority;
-    return cudaSuccess;
-  });
+  return get(__func__, handle, &CUstream_st::priority, priority);
 }
-
 cudaError_t cudaStreamGetDevice(cudaStream_t handle, int* device) {
-  return api(__func__, Needs::kDevice, [&](Lock&) {
-    CUstream_st* stream = nullptr;
-    if (cudaError_t const error = find_stream(handle, stream); error != cudaSuccess) return error;
-    if (device == nullptr) return cudaErrorInvalidValue;
-    *device = stream->device;
-    return cudaSuccess;
-  });
+  return get(__func__, handle, &CUstream_st::device, device);
 }
 
 cudaError_t cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t function, void* data) {

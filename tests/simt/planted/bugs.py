@@ -12,7 +12,7 @@ class Unit:
     source: str = ""  # file that is compiled, or
     text: str = ""  # text: instances of kernels, of which the linker takes these
     kernel: str = ""  # that runs a case of the corpus; else the case is one of the program's own
-    sm_count: int = 132  # of the simulated GPU; with 2 a warp works on several rows
+    sm_count: int = 6  # of the simulated GPU; with 2 a warp works on several rows
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Bug:
     right: str  # stands once in the file
     wrong: str
     case: str
-    mode: str  # that has to find it; "": none does, and the table says so
+    mode: str  # that has to find it
     message: str  # regular expression of what is printed then
     quick: bool = False
 
@@ -34,8 +34,17 @@ def kernels(family: str, *instances: str) -> str:
     return f'#include "kernels/{family}/{family}.cuh"\nnamespace msda::{family} {{\n{lines}}}  // namespace\n'
 
 
+def whole_row(family: str, arguments: str) -> str:
+    """All kernels of a row, those among them that are the file's own."""
+    return f'#include "kernels/{family}/{family}.cuh"\nMSDA_INSTANTIATE({arguments})\n'
+
+
 def rows(kind: str) -> str:
     return f"persistent_rows<RowsConfig<RowsKind{{ValueType::{kind}}}>>(Params, ScheduleParams)"
+
+
+def tma(kernel: str, kind: str, params: str) -> str:
+    return f"{kernel}<TmaConfig<ValueType::{kind}, true>>(Maps, Params, {params})"
 
 
 KERNELS = r"gen/kernels/.*\.cu\.o$"
@@ -44,7 +53,9 @@ CACHED = "persistent.sm90.f16.d32.p4.h1c@1"
 UNITS = {
     "direct": Unit(CASES, KERNELS, kernel="direct.sm75.f32.d32.p4@1",
                    text=kernels("direct", "forward_rows<RowConfig<ValueType::f32, d32, p4, false, false, true>>(Params)")),
-    "generic": Unit(CASES, KERNELS, kernel="direct.sm75.f32.dany.pany@1",
+    "pipeline": Unit(CASES, KERNELS, kernel="pipeline.sm80.f16.d32.s3@1",
+                     text=kernels("pipeline", "copied_rows<PipelineConfig<ValueType::f16, d32, s3>>(Params, Alignment)")),
+    "generic": Unit(CASES, KERNELS, kernel="direct.sm75.f32.dany.pany@2",
                     text=kernels("direct", "forward_any<ValueType::f32, float>(Params)")),
     "persistent": Unit(CASES, KERNELS, kernel="persistent.sm80.f32.d32.p4.s1@3",
                        text=kernels("persistent", rows("f32, d32, p4, s1, false, false, true, heads_8, inputs_f32"))),
@@ -53,41 +64,66 @@ UNITS = {
     "cached": Unit(CASES, KERNELS, kernel=CACHED,
                    text=kernels("persistent", rows("f16, d32, p4, h1c, false, true, true, heads_8, inputs_f32"),
                                 rows("f16, d32, p4, h1c, false, true, true, heads_8, inputs_any"))),
+    "boxes": Unit(CASES, KERNELS, kernel="tma.sm90.f32.d32.box.s.p1n4@1",
+                  text=kernels("tma", tma("sum_boxes", "f32, d32, box, s", "BoxParams"))),
+    "windows": Unit(CASES, KERNELS, kernel="tma.sm90.f32.d32.win.s.p1n4@1",
+                    text=kernels("tma", tma("sum_windows", "f32, d32, win, s", "WindowParams")), sm_count=2),
     "cached_launch": Unit(CASES, r"/persistent\.cpp\.o$", source="kernels/persistent/persistent.cpp", kernel=CACHED),
 } | {
     name: Unit("msda_test_ptx", rf"ptx/{name}_test\.cu\.o$", source=f"tests/ptx/{name}_test.cu")
     for name in ("barrier", "bulk", "cluster", "memory")
 }
 
+# Calls behind each other, of which the last ones may begin while the first one runs.
+UNITS |= {f"{name}_chain": dataclasses.replace(UNITS[name], program="msda_test_kernel", kernel="")
+          for name in ("direct", "persistent", "pipeline")}
+SPREAD = "msda::ValueType::f16, persistent::d32, persistent::p4, persistent::h1, false, false, true"
+UNITS["cluster"] = Unit(
+    CASES, KERNELS, kernel="cluster.sm90.f16.d32.p4.h1.c2@1", sm_count=2,
+    text=kernels("cluster", f"cluster_rows<ClusterConfig<ClusterKind{{persistent::RowsKind{{{SPREAD}, persistent::heads_1,"
+                 " persistent::inputs_f32}, true}>>(Params, ScheduleParams, KeptParams)"))
+UNITS["cluster_four"] = Unit(
+    CASES, KERNELS, kernel="cluster.sm90.f16.d32.p4.h1.c4@1", sm_count=4,
+    text=kernels("cluster", f"cluster_rows<ClusterConfig<ClusterKind{{persistent::RowsKind{{{SPREAD}, persistent::heads_any,"
+                 " persistent::inputs_any}, false}>>(Params, ScheduleParams, KeptParams)"))
 UNITS["cached_few"] = dataclasses.replace(UNITS["cached"], sm_count=2)
 
+UNITS |= {name: Unit("msda_test_kernel", KERNELS, text=whole_row(family, arguments)) for name, family, arguments in (
+    ("direct_backward", "direct", "f32, dany, pany, 2, 75"), ("sorted", "sorted", "f32, 1, 80"),
+    ("atomic", "atomic", "f32, 1, 80"))}
+
+BINS, SUMS = "kernels/direct/generic_bins.cuh", "kernels/direct/generic_sums.cuh"
 ROW, GENERIC = "kernels/direct/row.cuh", "kernels/direct/generic.cuh"
 ROWS, INPUTS = "kernels/persistent/rows.cuh", "kernels/persistent/inputs.cuh"
+COPIED = "kernels/pipeline/copied_rows.cuh"
 SCHEDULE, LEVELS = "kernels/persistent/schedule.cuh", "kernels/persistent/cached_levels.cuh"
+STAGES, BOXES, WINDOWS = "kernels/tma/stages.cuh", "kernels/tma/boxes.cuh", "kernels/tma/windows.cuh"
+SPREAD_ROWS, SPREAD_LEVELS = "kernels/cluster/cluster_rows.cuh", "kernels/cluster/kept_levels.cuh"
 BARRIER, BULK = "tests/ptx/barrier_test.cu", "tests/ptx/bulk_test.cu"
 CLUSTER, MEMORY = "tests/ptx/cluster_test.cu", "tests/ptx/memory_test.cu"
 
 ORDER, RANDOM, WARPS, THREADS = "asan order", "asan random:1", "asan warps:1", "tsan order"
 RACE = "ThreadSanitizer: data race"
 BESIDE = "AddressSanitizer: "
+NOWHERE = "simulated device: .*not in device memory"
 WRONG = r"CHECK\( compare\(expected"
 
 BUGS = (
     # ---- synchronisation of a block and of a warp
     Bug("no_block_barrier", "`__syncthreads()` behind the table of places is missing", "direct", ROW,
-        "  fill_places<Config>(p, places, level_of);\n  __syncthreads();\n",
-        "  fill_places<Config>(p, places, level_of);\n", "encoder", THREADS, RACE, quick=True),
+        "  ptx::wait_for_previous_grid();\n  __syncthreads();\n", "  ptx::wait_for_previous_grid();\n", "encoder", THREADS,
+        RACE, quick=True),
     Bug("some_at_barrier", "40 threads of 256 reach `__syncthreads()`", "direct", ROW,
-        "  fill_places<Config>(p, places, level_of);\n  __syncthreads();\n",
-        "  fill_places<Config>(p, places, level_of);\n  if (threadIdx.x < 40) __syncthreads();\n",
+        "  ptx::wait_for_previous_grid();\n  __syncthreads();\n",
+        "  ptx::wait_for_previous_grid();\n  if (threadIdx.x < 40) __syncthreads();\n",
         "encoder", ORDER, r"simulated device: .*__syncthreads\(\)"),
     Bug("no_warp_barrier", "`__syncwarp()` between storing and reading records is missing", "direct", ROW,
-        "      __syncwarp();\n      gather_chunk", "      gather_chunk", "encoder", ORDER, f"{BESIDE}|compare"),
+        "      __syncwarp();\n      gather_chunk", "      gather_chunk", "encoder", ORDER, NOWHERE),
     Bug("no_warp_barrier_rows", "the same in `persistent`", "persistent", ROWS,
         "        __syncwarp();\n        state_.gather.add_prepared", "        state_.gather.add_prepared",
-        "encoder", ORDER, f"{BESIDE}|compare|simulated device: .*not in device memory"),
+        "encoder", ORDER, NOWHERE),
     Bug("no_warp_barrier_before", "`__syncwarp()` before records are stored anew is missing", "cached_few", ROWS,
-        "      __syncwarp();  // the records before have been read\n", "", "fast", "", ""),
+        "      __syncwarp();  // the records before have been read\n", "", "kept_fast", THREADS, RACE),
     Bug("one_record_buffer", "records are stored into the buffer that is still read", "direct", ROW,
         "      buffer ^= Config::kRecords;\n", "", "encoder", THREADS, RACE),
     Bug("stale_records", "records of the chunk before are read", "direct", ROW,
@@ -100,28 +136,68 @@ BUGS = (
         "    n = __shfl_sync(0xffffffffu, n, 0);", "    if (lane.index != 5) n = __shfl_sync(0xffffffffu, n, 0);",
         "encoder", ORDER, "simulated device: "),
     Bug("no_barrier_for_count", "the count of jobs is used before it is cleared", "persistent", ROWS,
-        "  if (threadIdx.x < 2) shared.fetched[threadIdx.x] = 0;\n  __syncthreads();\n",
-        "  __syncthreads();\n  if (threadIdx.x < 2) shared.fetched[threadIdx.x] = 0;\n", "encoder", THREADS, RACE),
+        "  if (threadIdx.x < 2) shared.fetched[threadIdx.x] = 0;\n  ptx::wait_for_previous_grid();\n  __syncthreads();\n",
+        "  ptx::wait_for_previous_grid();\n  __syncthreads();\n  if (threadIdx.x < 2) shared.fetched[threadIdx.x] = 0;\n",
+        "encoder", THREADS, RACE),
     # ---- levels in shared memory
     Bug("no_copy_wait", "`cp.async` is not waited for", "cached", LEVELS,
         "  ptx::wait_for_copies();\n", "", "fast", ORDER, "simulated device: |compare", quick=True),
     Bug("no_barrier_behind_copy", "the barrier behind copied levels is missing", "cached", ROWS,
         "clear_next_count(lane.shared);\n        __syncthreads();\n", "clear_next_count(lane.shared);\n",
         "fast", THREADS, RACE),
-    Bug("no_barrier_before_copy", "the barrier before levels are copied anew is missing", "cached", ROWS,
+    Bug("no_barrier_before_copy", "the barrier before levels are copied anew is missing", "cached_few", ROWS,
         "        __syncthreads();  // the levels before have been read\n", "", "fast", THREADS, RACE),
     Bug("wrong_level_base", "all levels are copied to where the first one belongs", "cached", LEVELS,
         "cache_begin() + schedule.places[l].origin * kVecBytes;", "cache_begin();", "fast", ORDER, WRONG),
     Bug("copy_beyond_level", "a level is copied one vec too far", "cached", LEVELS,
         "at < schedule.cached_bytes[l];", "at <= schedule.cached_bytes[l];", "fast", ORDER,
-        BESIDE),
+        NOWHERE),
     Bug("little_shared_memory", "a launch asks for too little shared memory, by 256 bytes", "cached_launch",
         "kernels/persistent/persistent.cpp", "rows.caches_levels ? schedule.shared_bytes : 0",
         "rows.caches_levels ? schedule.shared_bytes - 256 : 0", "fast", ORDER,
         "simulated device: .*shared"),
+    # ---- stages of copies
+    Bug("one_group_late", "the values of a point are summed while they may be on their way", "pipeline", COPIED,
+        "      ptx::wait_for_copy_groups<kAhead>();\n", "      ptx::wait_for_copy_groups<kAhead + 1>();\n", "encoder", ORDER,
+        "simulated device: |compare", quick=True),
+    Bug("no_copy_group_wait", "no group of copies is waited for", "pipeline", COPIED,
+        "      ptx::wait_for_copy_groups<kAhead>();\n", "", "encoder", ORDER, "simulated device: |compare"),
+    Bug("stage_too_soon", "values are copied into the stage that is summed next", "pipeline", COPIED,
+        "    copy_to_ = next_stage(copy_to_);\n", "    copy_to_ = next_stage(next_stage(copy_to_));\n", "encoder", ORDER, WRONG),
+    Bug("short_ring", "records are stored where those of points on their way lie", "pipeline", COPIED,
+        "kRing = ring_of(kLanes, kStages);", "kRing = kLanes;", "encoder", ORDER, f"{WRONG}|{BESIDE}|static"),
+    Bug("no_barrier_behind_records", "`__syncwarp()` between storing and reading records is missing", "pipeline", COPIED,
+        "    record(k0 + lane_) = located;\n    __syncwarp();\n", "    record(k0 + lane_) = located;\n", "encoder", ORDER,
+        f"{BESIDE}|compare|simulated device"),
+    # ---- levels spread over the blocks of a cluster
+    Bug("no_levels_arrival", "nobody arrives at the mbarrier of a tile's levels", "cluster", SPREAD_LEVELS,
+        "  if (lane.index == 0) ptx::arrive_and_expect(barrier, bytes);\n", "", "spread_even", ORDER,
+        "simulated device: ", quick=True),
+    Bug("no_phase_flip", "the mbarrier of the levels is waited for without its phase", "cluster", SPREAD_ROWS,
+        "        fills_before % 2);", "        0);", "spread_even", ORDER, f"simulated device: |{WRONG}"),
+    Bug("short_levels", "the mbarrier expects a line less than is copied", "cluster", SPREAD_LEVELS,
+        "ptx::arrive_and_expect(barrier, bytes);", "ptx::arrive_and_expect(barrier, bytes - 128);", "spread_even", ORDER,
+        f"simulated device: |{WRONG}"),
+    Bug("early_remote_read", "levels of other blocks are read before they are there", "cluster", SPREAD_ROWS,
+        "      ptx::sync_cluster();  // the levels are there in all blocks\n", "      __syncthreads();\n", "spread_even", RANDOM,
+        f"simulated device: |{WRONG}"),
+    Bug("early_refill", "levels are copied to where other blocks still read", "cluster", SPREAD_ROWS,
+        "        ptx::wait_cluster();  // the levels before have been read\n        copy(tile, 0);\n      }\n",
+        "        copy(tile, 0);\n        ptx::wait_cluster();\n      }\n", "spread_even", RANDOM, f"simulated device: |{WRONG}"),
+    Bug("early_end", "a block ends while other blocks read its levels", "cluster", SPREAD_ROWS,
+        "    ptx::sync_cluster();  // no block ends while its levels are read\n", "", "spread_even", RANDOM,
+        "simulated device: .*has ended"),
+    Bug("wrong_block", "with clusters of four the odd row is looked for in the block behind the even one's", "cluster_four",
+        SPREAD_LEVELS, "(is_lower ? rank - 1 : rank + 1) & lane.size_mask()", "(rank + 1) & lane.size_mask()", "spread_odd",
+        ORDER, WRONG),
+    Bug("rows_not_swapped", "the weights of a split level's rows are not swapped with the rows", "cluster",
+        "kernels/cluster/kept_record.cuh", "bool const swaps_rows = is_split && rows.is_lower;",
+        "bool const swaps_rows = false;", "spread_odd", ORDER, WRONG),
+    Bug("job_of_all_blocks", "the blocks of a cluster have the same jobs", "cluster", "kernels/cluster/tile_walk.cuh",
+        "(n << lane.size_shift()) + lane.rank;", "n;", "spread_even", THREADS, RACE),
     # ---- addresses
-    Bug("shared_overflow", "records are stored one place too far", "direct", ROW,
-        "records_[buffer + threadIdx.x % 32] =", "records_[buffer + threadIdx.x % 32 + 1] =", "encoder", ORDER,
+    Bug("shared_overflow", "records of each second chunk are stored one place too far", "direct", ROW,
+        "records_[buffer + threadIdx.x % 32] =", "records_[buffer + threadIdx.x % 32 + (buffer != 0)] =", "encoder", ORDER,
         BESIDE, quick=True),
     Bug("read_beyond", "coordinates and weights are read one point too far", "direct", ROW,
         "    std::int64_t const at = slot_.row * K_ + k;\n", "    std::int64_t const at = slot_.row * K_ + k + 1;\n",
@@ -161,6 +237,47 @@ BUGS = (
     Bug("job_twice", "a block's first job is done by two warps, with the same result", "persistent", SCHEDULE,
         "    n = __shfl_sync(0xffffffffu, n, 0);", "    n = max(__shfl_sync(0xffffffffu, n, 0), 1u) - 1;",
         "encoder", THREADS, RACE),
+    # ---- backward
+    Bug("unstable_list", "points get places in the order in which their threads come", "direct_backward", BINS,
+        "chunk.list[first + before] = i;\n        if (before == 0) *place = first + same;\n",
+        "static_cast<void>(first + before + same);\n"
+        "        chunk.list[atomicAdd(reinterpret_cast<unsigned long long*>(place), 1ull)] = i;\n",
+        "direct backward: the same bits in 10 runs", RANDOM, r"CHECK\( run_plan.*same_bits"),
+    Bug("tiles_at_once", "tiles that share pixels are added in one launch", "direct_backward", SUMS,
+        "if (turn_of_tile(p, s, tile) != turn) continue;", "if (turn != 0) continue;",
+        "direct backward: chunks*", THREADS, RACE),
+    Bug("tile_added_twice", "a tile is added in two of the four launches", "direct_backward", SUMS,
+        "if (turn_of_tile(p, s, tile) != turn) continue;",
+        "if ((turn_of_tile(p, s, tile) & 1) != (turn & 1)) continue;", "direct backward: chunks*", ORDER, WRONG),
+    Bug("chunk_end_lost", "the last point of a chunk is lost", "direct_backward", BINS,
+        "? first + s.chunk_points : s.points;", "? first + s.chunk_points - 1 : s.points;",
+        "direct backward: chunks*", ORDER, WRONG),
+    Bug("border_added_twice", "the border of the tile on the left is added twice", "sorted",
+        "kernels/sorted/join_edges.cuh", "    if (from_left) add(sum,",
+        "    if (from_left) add(sum, part_of_tile(p, s, level, head, tile - 1, right, y, d));\n"
+        "    if (from_left) add(sum,", "sorted backward: chunks*", ORDER, WRONG),
+    Bug("slots_beyond_add", "slots behind the last row add, too", "atomic", "kernels/atomic/add_rows.cuh",
+        "has[i] = row.is_there && channel(i) < p.head_dim;", "has[i] = channel(i) < p.head_dim;",
+        "atomic backward: every number of channels", ORDER, WRONG),
+    # ---- stages of tensor maps' boxes and windows
+    Bug("box_missing_arrival", "a consumer does not say that it has left a stage", "boxes", BOXES,
+        "      if (lane == 0) ring.leave(at);\n", "", "encoder", ORDER, r"simulated device: .*deadlock", quick=True),
+    Bug("box_no_phase_flip", "a stage is used again without the other parity", "boxes", STAGES,
+        "    stage_ -= stages_;\n    parity_ ^= 1;\n", "    stage_ -= stages_;\n", "encoder", ORDER,
+        "simulated device: |CHECK|AddressSanitizer"),
+    Bug("box_short_expect", "a stage expects the bytes of one box less", "boxes", BOXES,
+        "__popc(boxes) * 4 * schedule.pixel_bytes", "(__popc(boxes) - 1) * 4 * schedule.pixel_bytes", "encoder", ORDER,
+        "simulated device: "),
+    Bug("window_missing_arrival", "a warp without rows leaves a window without saying so", "windows", WINDOWS,
+        "      ring_.wait_until_full(at_);\n      leave_stage();\n",
+        "      ring_.wait_until_full(at_);\n      at_.advance(1);\n", "encoder", ORDER, r"simulated device: .*deadlock"),
+    Bug("window_no_wait", "a producer does not wait until a stage is empty", "windows", WINDOWS,
+        "      ring.wait_until_empty(at);\n", "", "encoder", ORDER, "simulated device: |CHECK"),
+    Bug("window_short_expect", "a stage expects the bytes of a window of one row less", "windows", WINDOWS,
+        "window.columns * window.rows *", "window.columns * (window.rows - 1) *", "encoder", ORDER, "simulated device: "),
+    Bug("window_not_full", "points are gathered before their window is full", "windows", WINDOWS,
+        "window.level];\n    ring_.wait_until_full(at_);\n", "window.level];\n", "encoder", ORDER,
+        "simulated device: |CHECK|AddressSanitizer"),
     # ---- what no kernel of the library does yet, in kernels of tests/ptx
     Bug("wrong_phase", "a consumer waits for the phase before", "barrier", BARRIER,
         "      ptx::wait_parity(is_full, item % 2);", "      ptx::wait_parity(is_full, (item + 1) % 2);",
@@ -188,6 +305,12 @@ BUGS = (
         "ptx: one load of a tile*", RANDOM, "simulated device: "),
     Bug("no_grid_wait", "a dependent grid reads before the one before has ended", "cluster", CLUSTER,
         "  ptx::wait_for_previous_grid();\n", "", "ptx: a dependent grid*", THREADS, RACE),
+    Bug("no_call_wait_rows", "a call begins to read and write before the one before has ended", "persistent_chain", ROWS,
+        "  ptx::wait_for_previous_grid();\n", "", "a chain of forward*", THREADS, RACE),
+    Bug("no_call_wait_direct", "the same in `direct`", "direct_chain", ROW, "  ptx::wait_for_previous_grid();\n", "",
+        "a chain of forward*", THREADS, RACE),
+    Bug("no_call_wait_pipeline", "the same in `pipeline`", "pipeline_chain", COPIED, "  ptx::wait_for_previous_grid();\n", "",
+        "a chain of forward*", THREADS, RACE),
     Bug("late_copy_group", "the last group of `cp.async` is not waited for", "memory", MEMORY,
         "    ptx::wait_for_copy_groups<1>();\n", "    ptx::wait_for_copy_groups<2>();\n", "ptx: groups of cp.async*",
         ORDER, "simulated device: "),

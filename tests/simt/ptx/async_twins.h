@@ -13,6 +13,10 @@ void copy_async_or_zero(std::uint32_t to, const void* from, std::uint32_t from_b
   static_assert(kBytes == 4 || kBytes == 8 || kBytes == 16, "4, 8 or 16 bytes");
   simt::copy_async(to, from, kBytes, from_bytes, where);
 }
+inline void copy_async_by_l1(std::uint32_t to, const void* from, std::uint32_t from_bytes,
+                             Where where = Where::current()) {
+  simt::copy_async(to, from, 16, from_bytes, where);
+}
 inline void commit_copies(Where where = Where::current()) { simt::commit_async_copies(where); }
 template <int kLeft>
 void wait_for_copy_groups(Where where = Where::current()) {

@@ -48,6 +48,10 @@ inline bool test_parity(std::uint32_t at, std::uint32_t parity, Where where = Wh
 inline void wait_parity(std::uint32_t at, std::uint32_t parity, Where where = Where::current()) {
   simt::mbarrier_wait_parity(at, parity, where);
 }
+inline void wait_parity_in_block(std::uint32_t at, std::uint32_t parity,
+                                 Where where = Where::current()) {
+  simt::mbarrier_wait_parity(at, parity, where);
+}
 
 // An object is there for all as soon as it is initialised.
 inline void fence_mbarrier_init() {}

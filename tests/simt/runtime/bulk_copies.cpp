@@ -266,6 +266,10 @@ void tensor_load_multicast(std::uint32_t to, const void* map, const std::int32_t
 void tensor_store(const void* map, const std::int32_t* at, std::uint32_t rank, std::uint32_t from,
                   Where where) {
   Tile const tile = tile_of(map, at, rank, where);
+  for (std::uint32_t i = 0; i < rank; ++i) {
+    // An H200 ends other kernels with cudaErrorIllegalInstruction.
+    if (at[i] < 0) fail(where, "coordinate %d of dimension %u of a store is negative", at[i], i);
+  }
   from_own_shared(from, tile.bytes, 128, where);
   OwnWork const work;
   give_store(tile_pieces(tile, at, from, false, where), where);

@@ -1,11 +1,10 @@
 #include "runtime/fiber.h"
 
+#include "runtime/fresh_memory.h"
 #include "runtime/sanitizers.h"
 
-#include <sys/mman.h>
 #include <boost/context/detail/fcontext.hpp>
 
-#include <cstdio>
 #include <cstdlib>
 #include <utility>
 
@@ -52,7 +51,6 @@ void create_fiber(Fiber& fiber, char* stack, void (*run)(),
   fiber = {};
   fiber.stack = stack;
   fiber.stack_bytes = kStackBytes;
-  unpoison(stack, kStackBytes);  // of a fiber that was left in the middle of a call
   fiber.context = context::make_fcontext(stack + kStackBytes, kStackBytes, begin);
   fiber.run = run;
   create_shadow(fiber, name.c_str());
@@ -73,6 +71,8 @@ void destroy_fiber([[maybe_unused]] Fiber& fiber) {
   fiber.shadow = nullptr;
 #endif
 }
+
+void abandon_fiber(Fiber& fiber) { unpoison(fiber.stack, fiber.stack_bytes); }
 
 void become_fiber([[maybe_unused]] Fiber& fiber) {
 #if MSDA_SIMT_TSAN
@@ -109,13 +109,7 @@ SeenAs::~SeenAs() {
 void Stacks::reserve(std::size_t count) {
   if (count <= count_) return;
   release();
-  void* const memory = mmap(nullptr, count * kStackBytes, PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) {
-    std::fprintf(stderr, "simulated device: no memory for %zu stacks\n", count);
-    std::abort();
-  }
-  memory_ = static_cast<char*>(memory);
+  memory_ = map_fresh(count * kStackBytes);
   count_ = count;
 }
 
@@ -126,8 +120,7 @@ void Stacks::swap(Stacks& other) {
 
 void Stacks::release() {
   if (memory_ == nullptr) return;
-  unpoison(memory_, count_ * kStackBytes);
-  munmap(memory_, count_ * kStackBytes);
+  unmap_fresh(memory_, count_ * kStackBytes);
   memory_ = nullptr;
   count_ = 0;
 }

@@ -23,6 +23,8 @@ struct Fiber {
 // return. Called on the host's fiber, in OwnWork.
 void create_fiber(Fiber& fiber, char* stack, void (*run)(), std::string const& name);
 void destroy_fiber(Fiber& fiber);
+// Its stack is as good as new, though it was left in the middle of a call.
+void abandon_fiber(Fiber& fiber);
 // A name for what the thread sanitizer sees, without a stack: what is done in SeenAs.
 void create_shadow(Fiber& fiber, const char* name);
 // Makes the calling thread of the host a fiber.

@@ -30,6 +30,7 @@ void before_atomic(const void* at) {
 }
 
 void after_atomic(const void* at) {
+  if constexpr (!kSeesOrder) return;
   Thread& thread = running_thread();
   OwnWork const work;
   auto& seen = thread.seen_atomics;

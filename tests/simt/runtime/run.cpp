@@ -141,7 +141,11 @@ void end_cluster(Cluster& cluster) {
   for (auto const& block : cluster.blocks) {
     close_arena(*block);
     for (Thread& thread : block->threads) {
-      if (thread.state == State::ended) destroy_fiber(thread.fiber);
+      if (thread.state == State::ended) {
+        destroy_fiber(thread.fiber);
+      } else {
+        abandon_fiber(thread.fiber);
+      }
     }
   }
 #if MSDA_SIMT_TSAN

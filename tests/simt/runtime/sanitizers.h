@@ -65,6 +65,13 @@ inline void acquire([[maybe_unused]] void* sync) {
 #endif
 }
 
+// Whether anybody looks at release() and acquire().
+#if MSDA_SIMT_TSAN
+inline constexpr bool kSeesOrder = true;
+#else
+inline constexpr bool kSeesOrder = false;
+#endif
+
 // Accesses that the running fiber makes without an instrumented instruction.
 inline void note_read([[maybe_unused]] const void* at, [[maybe_unused]] std::size_t bytes) {
 #if MSDA_SIMT_TSAN

@@ -1,8 +1,8 @@
 #include "runtime/shared_memory.h"
 
+#include "runtime/fresh_memory.h"
 #include "runtime/kernels.h"
 
-#include <cstdlib>
 #include <cstring>
 
 namespace simt {
@@ -24,10 +24,7 @@ struct SpareArenas {
   ~SpareArenas() {
     for (char* const arena : all) free_arena(arena);
   }
-  static void free_arena(char* arena) {
-    unpoison(arena, kArenaBytes);
-    std::free(arena);
-  }
+  static void free_arena(char* arena) { unmap_fresh(arena, kArenaBytes); }
   std::vector<char*> all;
 };
 thread_local SpareArenas spare_arenas;
@@ -49,7 +46,7 @@ std::uint32_t first_variable(Launch const& launch) {
 
 void open_arena(Block& block) {
   if (spare_arenas.all.empty()) {
-    block.arena = static_cast<char*>(std::aligned_alloc(1024, kArenaBytes));
+    block.arena = map_fresh(kArenaBytes);
   } else {
     block.arena = spare_arenas.all.back();
     spare_arenas.all.pop_back();
@@ -113,6 +110,12 @@ Block& block_of(Thread const& thread, std::uint32_t address, Where where) {
   if (block.alive == 0) {
     fail(where, "shared address %#x is of rank %u of the cluster, a block that has ended", address,
          rank);
+  }
+  if (&block != thread.own_block && cluster.phase == 0) {
+    fail(where,
+         "shared address %#x is of rank %u of the cluster, a block that may not have begun: the "
+         "cluster has met at no barrier",
+         address, rank);
   }
   return block;
 }

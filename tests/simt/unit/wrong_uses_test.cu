@@ -78,6 +78,11 @@ __global__ void read_ended_block(std::uint32_t* to) {
   for (int i = 0; i < 100; ++i) __nanosleep(100);
   to[0] = ptx::load_cluster(ptx::map_shared(shared_address(&word), 1));
 }
+__global__ void read_early(std::uint32_t* to) {
+  MSDA_SHARED(std::uint32_t, word, );
+  word = 1;
+  to[0] = ptx::load_cluster(ptx::map_shared(shared_address(&word), ptx::cluster_rank() ^ 1));
+}
 __global__ void exit_between() { ptx::arrive_cluster(); }
 __global__ void wait_without_arrival() { ptx::wait_cluster(); }
 
@@ -168,6 +173,13 @@ __global__ void load_between(const __grid_constant__ CUtensorMap map) {
   std::uint32_t const to = (shared_address(quads) + 127) / 128 * 128;
   ptx::tensor_load(to, &map, {3, 0}, barrier);
 }
+__global__ void store_before(const __grid_constant__ CUtensorMap map) {
+  MSDA_SHARED(uint4, quads, [16]);
+  std::uint32_t const from = (shared_address(quads) + 127) / 128 * 128;
+  ptx::tensor_store(&map, {4, -1}, from);
+  ptx::commit_stores();
+  ptx::wait_for_stores<0>();
+}
 __global__ void ask_for_much() {
   MSDA_SHARED(uint4, quads, [14336]);  // 224 KiB
   quads[threadIdx.x] = {1, 2, 3, 4};
@@ -199,6 +211,11 @@ TEST_CASE("simt: __trap() ends the kernel") {
 TEST_CASE("simt: memory of a block that has ended is not there") {
   DeviceVector<std::uint32_t> const to(1);
   check_report(report_of(read_ended_block, shape(2, 32, 2), to.data()), "a block that has ended");
+}
+
+TEST_CASE("simt: memory of another block is there when the cluster has met") {
+  DeviceVector<std::uint32_t> const to(1);
+  check_report(report_of(read_early, shape(2, 32, 2), to.data()), "may not have begun");
 }
 
 TEST_CASE("simt: the cluster's barrier is arrived at, then waited for") {
@@ -246,6 +263,12 @@ TEST_CASE("simt: tiles begin at multiples of 16 bytes") {
   DeviceVector<std::uint32_t> const tensor(40 * 9);
   CUtensorMap const map = tensor_map<2>(tensor.data(), {40, 9}, {8, 4}, CU_TENSOR_MAP_SWIZZLE_NONE);
   check_report(report_of(load_between, shape(1, 1), map), "no multiple of 16 bytes");
+}
+
+TEST_CASE("simt: tiles are not stored before the first element of a tensor") {
+  DeviceVector<std::uint32_t> const tensor(40 * 9);
+  CUtensorMap const map = tensor_map<2>(tensor.data(), {40, 9}, {8, 4}, CU_TENSOR_MAP_SWIZZLE_NONE);
+  check_report(report_of(store_before, shape(1, 1), map), "of a store is negative");
 }
 
 TEST_CASE("simt: a block has no more shared memory than the device") {

@@ -116,10 +116,6 @@ TEST_CASE("attributes and properties, by capability") {
     CHECK(attribute(cudaDevAttrClusterLaunch) == e.clusters);
     CHECK(attribute(cudaDevAttrPageableMemoryAccess) == 0);
   }
-  Settings s = simt::cuda::settings();
-  s.reads_host_memory = true;
-  ScopedSettings const scope(s);
-  CHECK(attribute(cudaDevAttrPageableMemoryAccess) == 1);
 }
 
 TEST_CASE("access to another device's memory is given once") {

@@ -38,23 +38,32 @@ struct LaunchShape {
   bool overlaps = false;
 };
 
+// The same for CUDA.
+struct LaunchConfig {
+  explicit LaunchConfig(LaunchShape const& shape, cudaStream_t stream = nullptr) {
+    attributes[0].id = cudaLaunchAttributeClusterDimension;
+    attributes[0].val.clusterDim = {shape.cluster, 1, 1};
+    attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[1].val.programmaticStreamSerializationAllowed = shape.overlaps ? 1 : 0;
+    config.gridDim = dim3(shape.grid);
+    config.blockDim = dim3(shape.block);
+    config.dynamicSmemBytes = shape.shared;
+    config.stream = stream;
+    config.attrs = attributes;
+    config.numAttrs = 2;
+  }
+  LaunchConfig(LaunchConfig const&) = delete;
+  operator const cudaLaunchConfig_t*() const { return &config; }
+
+  cudaLaunchAttribute attributes[2] = {};
+  cudaLaunchConfig_t config = {};
+};
+
 template <typename... Parameters>
 cudaError_t launch(LaunchShape const& shape, cudaStream_t stream, void (*kernel)(Parameters...),
                    std::type_identity_t<Parameters>... arguments) {
-  cudaLaunchAttribute attributes[2] = {};
-  attributes[0].id = cudaLaunchAttributeClusterDimension;
-  attributes[0].val.clusterDim = {shape.cluster, 1, 1};
-  attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attributes[1].val.programmaticStreamSerializationAllowed = shape.overlaps ? 1 : 0;
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(shape.grid);
-  config.blockDim = dim3(shape.block);
-  config.dynamicSmemBytes = shape.shared;
-  config.stream = stream;
-  config.attrs = attributes;
-  config.numAttrs = 2;
   void* pointers[] = {&arguments..., nullptr};
-  return cudaLaunchKernelExC(&config, kernel_entry(kernel), pointers);
+  return cudaLaunchKernelExC(LaunchConfig(shape, stream), kernel_entry(kernel), pointers);
 }
 
 inline cudaError_t set(int* to, int value, cudaStream_t stream) {

@@ -41,16 +41,8 @@ int max_blocks(int threads, std::size_t shared) {
 }
 
 cudaError_t max_clusters(unsigned cluster, std::size_t shared, int& count) {
-  cudaLaunchAttribute attribute{};
-  attribute.id = cudaLaunchAttributeClusterDimension;
-  attribute.val.clusterDim = {cluster, 1, 1};
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(cluster);
-  config.blockDim = dim3(128);
-  config.dynamicSmemBytes = shared;
-  config.attrs = &attribute;
-  config.numAttrs = 1;
-  return cudaOccupancyMaxActiveClusters(&count, entry(), &config);
+  return cudaOccupancyMaxActiveClusters(&count, entry(),
+                                        LaunchConfig({cluster, 128, cluster, shared}));
 }
 
 }  // namespace
@@ -94,11 +86,9 @@ TEST_CASE("a kernel's handle is as good as its address") {
   CHECK(kernel == again);
   int value = 12, count = kCount;
   void* arguments[] = {&a.data, &value, &count};
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(2);
-  config.blockDim = dim3(kThreads);
-  CHECK(cudaLaunchKernelExC(&config, kernel, nullptr) == cudaErrorInvalidValue);
-  CHECK(cudaLaunchKernelExC(&config, kernel, arguments) == cudaSuccess);
+  LaunchConfig const config(LaunchShape{});
+  CHECK(cudaLaunchKernelExC(config, kernel, nullptr) == cudaErrorInvalidValue);
+  CHECK(cudaLaunchKernelExC(config, kernel, arguments) == cudaSuccess);
   value = 13;
   CHECK(a.read() == all(12));
   cudaGetLastError();

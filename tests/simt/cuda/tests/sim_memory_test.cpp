@@ -263,10 +263,6 @@ TEST_CASE("memory of which runtime may ask") {
   CHECK(simt::is_device_memory(pinned, 64));
   CHECK(cudaFreeHost(pinned) == cudaSuccess);
   CHECK(!simt::is_device_memory(pinned, 1));
-  simt::cuda::Settings all_memory = simt::cuda::settings();
-  all_memory.reads_host_memory = true;
-  simt::cuda::ScopedSettings const scope(all_memory);
-  CHECK(simt::is_device_memory(on_stack, 4));
 }
 
 TEST_CASE("memory by a stream's order") {

@@ -1,0 +1,170 @@
+// All gradients in one pass over the points: those of coordinates and weights as the sorted family
+// forms them, that of the values by atomic additions to float32 sums.
+//
+// A slot of lanes takes some points of a row. A lane has 8 of the row's channels twice: those that
+// one load of 16 bytes gives, for the products, and the quads `lane` and `lane` + kLanes, for the
+// additions: neighbouring lanes then add to neighbouring 16 bytes, and a slot of 4 to whole
+// sectors. For 32 points of D = 32 a warp issues 16 loads, 32 matrix products and 32 additions of
+// 512 bytes; 770 instructions in all.
+#pragma once
+
+#include "kernels/atomic/atomic.h"
+#include "kernels/common/ptx_cluster.cuh"
+#include "kernels/sorted/point_gradients.cuh"
+
+namespace msda::atomic {
+
+using sorted::kAllLanes;
+
+// The channels of grad_output that a lane adds, and where it adds them to.
+template <class Config>
+struct AddedRow {
+  float4 grad[2];
+  bool has[2];
+  std::int64_t first;  // element of the sums: the head's, of pixel 0, from the lane's channel on
+  std::int64_t pixel;  // elements from a pixel to the next
+
+  __device__ __forceinline__ AddedRow(Params const& p, sorted::PointGradRow const& row)
+      : first(((row.b * p.token_count * p.head_count) + row.m) * p.head_dim + channel(0)),
+        pixel(p.head_count * p.head_dim) {
+    std::int64_t const output = p.output_strides.at(row.b, row.q, row.m);
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      has[i] = row.is_there && channel(i) < p.head_dim;
+      grad[i] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+      if (!has[i]) continue;
+      std::int64_t const at = output + channel(i);
+      grad[i] = make_float4(load(p, at), load(p, at + 1), load(p, at + 2), load(p, at + 3));
+    }
+  }
+
+  static constexpr int kStep = 4 * Config::kLanes;  // channels from a lane's quad to its other one
+
+ private:
+  __device__ __forceinline__ static int channel(int i) {
+    return static_cast<int>(threadIdx.x % Config::kLanes) * 4 + i * kStep;
+  }
+  __device__ __forceinline__ static float load(Params const& p, std::int64_t at) {
+    return load_element<float>(p.output_dtype, p.grad_output, at);
+  }
+};
+
+__device__ __forceinline__ void add_four(float* to, float weight, float4 const& grad,
+                                         bool vectors) {
+  float4 const sum =
+      make_float4(weight * grad.x, weight * grad.y, weight * grad.z, weight * grad.w);
+  if (vectors) {
+    ptx::add_global(to, sum.x, sum.y, sum.z, sum.w);
+  } else {
+    atomicAdd(to, sum.x);
+    atomicAdd(to + 1, sum.y);
+    atomicAdd(to + 2, sum.z);
+    atomicAdd(to + 3, sum.w);
+  }
+}
+
+// Adds what point `j` of those that the lanes have located gives to its corners.
+template <class Config>
+__device__ __forceinline__ void add_to_corners(AddParams const& s, AddedRow<Config> const& row,
+                                               sorted::LocatedPoint const& mine, float my_weight,
+                                               int j) {
+  unsigned my_corners = 0;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) my_corners |= mine.inside[i] ? 1u << i : 0u;
+  unsigned const corners = __shfl_sync(kAllLanes, my_corners, j, Config::kPoints);
+  std::int64_t const token = __shfl_sync(kAllLanes, mine.token, j, Config::kPoints);
+  std::uint32_t const steps = __shfl_sync(kAllLanes, mine.steps, j, Config::kPoints);
+  float const fx = __shfl_sync(kAllLanes, mine.fx, j, Config::kPoints);
+  float const fy = __shfl_sync(kAllLanes, mine.fy, j, Config::kPoints);
+  float const weight = __shfl_sync(kAllLanes, my_weight, j, Config::kPoints);
+  float* const first = s.sums + row.first + token * row.pixel;
+  std::int64_t const beside = (steps & 1) != 0 ? row.pixel : 0;
+  std::int64_t const below = static_cast<std::int64_t>(steps >> 1) * row.pixel;
+  float const of_row[2] = {weight * (1.0f - fy), weight * fy};
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    if ((corners >> i & 1) == 0) continue;
+    float* const to = first + ((i & 1) != 0 ? beside : 0) + ((i & 2) != 0 ? below : 0);
+    float const of_corner = of_row[i >> 1] * ((i & 1) != 0 ? fx : 1.0f - fx);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      if (row.has[half]) {
+        add_four(to + half * row.kStep, of_corner, row.grad[half], s.vector_sums);
+      }
+    }
+  }
+}
+
+// kPoints points of a row, from `first` on; `own` is the one that the lane locates.
+template <class Config, class Products>
+__device__ __forceinline__ void point_gradients_of(Params const& p, AddParams const& s,
+                                                   sorted::PointGradRow const& row,
+                                                   sorted::LocatedPoint const& mine, float weight,
+                                                   std::int64_t own, Products& products) {
+  int const d = static_cast<int>(threadIdx.x % Config::kLanes) * sorted::kChannelsOfLane;
+  std::int64_t const value = row.b * p.value_strides.batch + row.m * p.value_strides.head + d;
+  // Products of all points are in registers, but for those of matrix instructions.
+  constexpr int kUnrolled = Config::Products::kByLane ? 1 : Config::kPoints;
+#pragma unroll kUnrolled
+  for (int j = 0; j < Config::kPoints; ++j) {
+    sorted::multiply_corners<Config>(p, value, d < p.head_dim, mine, j, products);
+  }
+  float sums[4];
+  products.sum(sums);
+  bool const stores =
+      row.is_there && static_cast<int>(threadIdx.x % Config::kLanes) < Config::kPoints;
+  if (!stores || own >= p.point_total) return;
+  sorted::store_gradient(p, s.points, row.index, own, sorted::point_gradient(mine, weight, sums));
+}
+
+template <class Config>
+static __global__ void __launch_bounds__(sorted::kPointThreads,
+                                         Config::kVectors&& Config::Row::kNarrow ? 2 : 1)
+    add_rows(const __grid_constant__ Params p, const __grid_constant__ AddParams s) {
+  ptx::launch_dependents();
+  ptx::wait_for_previous_grid();
+  using Row = typename Config::Row;
+  // Rows times parts fit 32 bits.
+  std::uint32_t const item = blockIdx.x * Config::kSlots + threadIdx.x / Config::kLanes;
+  auto const parts = static_cast<std::uint32_t>(s.parts);
+  sorted::PointGradRow const row(p, s.points, item / parts);
+  PointRow const at(p, row.b, row.q, row.m);
+  int const d = static_cast<int>(threadIdx.x % Config::kLanes) * sorted::kChannelsOfLane;
+  std::int64_t const grad = p.output_strides.at(row.b, row.q, row.m) + d;
+  typename Config::Products products(d < p.head_dim ? Row::load(p.output_dtype, p.grad_output, grad)
+                                                    : Row::zeros());
+  std::int64_t const begin = item % parts * s.part_points;
+#pragma unroll 1
+  for (std::int64_t i = 0; i < s.part_points; i += Config::kPoints) {
+    std::int64_t const own = begin + i + sorted::lane_of() % Config::kPoints;
+    sorted::LocatedPoint const mine = sorted::locate_point(p, s.points, at, own);
+    float weight = 0.0f;
+    if (own < p.point_total) {
+      weight = s.points.weights != nullptr ? s.points.weights[row.index * p.point_total + own]
+                                           : load_narrow(p.weight_dtype, p.weight, at.weight + own);
+    }
+    if (s.sums != nullptr) {
+      // Loaded once more for each batch of points: kept, it would take registers that there are
+      // not.
+      AddedRow<Config> const added(p, row);
+#pragma unroll 1
+      for (int j = 0; j < Config::kPoints; ++j) {
+        add_to_corners<Config>(s, added, mine, weight, j);
+      }
+    }
+    if (s.wants_points) point_gradients_of<Config>(p, s, row, mine, weight, own, products);
+  }
+}
+
+// Four sums a thread to the type of grad_value.
+static __global__ void __launch_bounds__(kRoundThreads, 4)
+    round_sums(const __grid_constant__ Params p, const __grid_constant__ RoundParams s) {
+  ptx::launch_dependents();
+  ptx::wait_for_previous_grid();
+  std::int64_t const i = static_cast<std::int64_t>(blockIdx.x) * kRoundThreads + threadIdx.x;
+  if (i >= s.quads) return;
+  float4 const sum = reinterpret_cast<const float4*>(s.sums)[i];
+  sorted::store_four(p.grad_value_dtype, p.grad_value, kRoundChannels * i, sum, s.aligned_result);
+}
+
+}  // namespace msda::atomic

@@ -1,0 +1,63 @@
+// One row of variants.inc as its kernels. Included in a CUDA file, which goes on with
+// MSDA_INSTANTIATE(type, channels, points, spread, sizes, revision, sm) for each of its rows.
+#pragma once
+
+#include "kernels/cluster/cluster_rows.cuh"
+#include "kernels/common/choose.h"
+#include "kernels/common/clusters.h"
+
+namespace msda::cluster {
+
+// Calls fn with the ClusterConfig for what is known at run time.
+template <ValueType kType, Channels kMax, Points kPoints, Spread kSpread, class Fn>
+void with_config(KernelOptions const& how, bool is_aligned, Fn fn) {
+  using persistent::RowsKind;
+  // One head of fp16 sums and clusters of two: what pays. All else is told at run time.
+  if constexpr (kMax == persistent::d32 && kPoints > 0) {
+    if (how.is_one && how.is_pair && how.f32_inputs && is_aligned) {
+      return fn(ClusterConfig<ClusterKind{
+                    RowsKind{kType, kMax, kPoints, kSpread, false, false, true,
+                             persistent::heads_1, persistent::inputs_f32},
+                    true}>());
+    }
+  }
+  constexpr bool kCanGroup =
+      persistent::heads_of_line(kMax, sizeof(typename ValueTraits<kType>::Element)) > 1;
+  with_bool(is_aligned, [&](auto aligned) {
+    with_bool(how.grouped, [&](auto grouped) {
+      fn(ClusterConfig<ClusterKind{
+             RowsKind{kType, kMax, kPoints, kSpread, false, grouped && kCanGroup, aligned,
+                      persistent::heads_any, persistent::inputs_any},
+             false}>());
+    });
+  });
+}
+
+template <ValueType kType, Channels kMax, Points kPoints, Spread kSpread>
+Kernels load_kernels(KernelOptions options) {
+  Kernels kernels;
+  // Of any plan: what a kernel may ask for is a property of the process.
+  std::int64_t const max_shared_bytes = max_kept_bytes(kPoints) + persistent::kLineBytes;
+  for (bool const aligned : {false, true}) {
+    for (bool const f32_inputs : {false, true}) {
+      options.f32_inputs = f32_inputs;
+      with_config<kType, kMax, kPoints, kSpread>(options, aligned, [&](auto config) {
+        auto* const kernel = cluster_rows<decltype(config)>;
+        kernels.rows[aligned][f32_inputs] = load_kernel(kernel, max_shared_bytes);
+        kernels.max_clusters = max_active_clusters(
+            kernel, {.threads = kThreads,
+                     .shared_bytes = static_cast<std::size_t>(options.shared_bytes),
+                     .cluster_blocks = options.size});
+      });
+    }
+  }
+  return kernels;
+}
+
+}  // namespace msda::cluster
+
+#define MSDA_INSTANTIATE(type, channels, points, spread, sizes, revision, sm)            \
+  template msda::cluster::Kernels                                                        \
+      msda::cluster::load_kernels<msda::ValueType::type, msda::persistent::channels,     \
+                                  msda::persistent::points, msda::persistent::spread>(   \
+          msda::cluster::KernelOptions);

@@ -1,0 +1,92 @@
+#include "kernels/direct/generic_bins.h"
+
+#include <algorithm>
+
+namespace msda::direct {
+namespace {
+
+// Records that a tile should have at most where points are spread evenly. A warp adds them one
+// after the other.
+constexpr double kTileRecords = 256;
+// Points of a chunk at least, and for each tile: then the places take half a word a point.
+constexpr std::int64_t kMinChunkPoints = 1024;
+constexpr std::int64_t kPointsOfPlace = 2;
+
+std::int64_t divide_up(std::int64_t items, std::int64_t of_one) {
+  return (items + of_one - 1) / of_one;
+}
+
+std::size_t bytes_of(BinParams bins, std::int64_t heads, std::int64_t other_bytes) {
+  Arena arena;
+  arena.take<std::byte>(static_cast<std::size_t>(other_bytes));
+  take_arrays(bins, heads, arena);
+  return arena.used_bytes();
+}
+
+// Doubles the shorter side while tiles have too few records; neither grows past the map.
+LevelTiles tiles_of(Level const& level, std::int64_t query_count) {
+  std::int64_t const width = level.width + 1, height = level.height + 1;  // cells
+  double const density = static_cast<double>(level.point_count) * static_cast<double>(query_count) /
+                         (static_cast<double>(width) * static_cast<double>(height));
+  LevelTiles tiles{};
+  for (double records = density; 2 * records <= kTileRecords; records *= 2) {
+    bool const can_widen = std::int64_t{1} << tiles.width_bits < width;
+    bool const can_heighten = std::int64_t{1} << tiles.height_bits < height;
+    if (!can_widen && !can_heighten) break;
+    if (can_widen && (!can_heighten || tiles.width_bits <= tiles.height_bits)) {
+      ++tiles.width_bits;
+    } else {
+      ++tiles.height_bits;
+    }
+  }
+  tiles.across = divide_up(width, std::int64_t{1} << tiles.width_bits);
+  return tiles;
+}
+
+}  // namespace
+
+Tiles make_tiles(Problem const& problem) {
+  Tiles tiles;
+  for (Level const& level : problem.levels) {
+    LevelTiles of_level{};
+    bool const has_points =
+        level.width > 0 && level.height > 0 && level.point_count > 0 && problem.query_count > 0;
+    if (has_points) of_level = tiles_of(level, problem.query_count);
+    of_level.first = tiles.count;
+    if (has_points) {
+      tiles.count +=
+          of_level.across * divide_up(level.height + 1, std::int64_t{1} << of_level.height_bits);
+    }
+    tiles.levels.push_back(of_level);
+  }
+  return tiles;
+}
+
+BinParams bin_params(Problem const& problem, Tiles const& tiles) {
+  BinParams bins{};
+  bins.points = problem.query_count * problem.point_total;
+  bins.tiles = tiles.count;
+  bins.chunk_points = std::max(kMinChunkPoints, kPointsOfPlace * tiles.count);
+  bins.chunks = divide_up(bins.points, bins.chunk_points);
+  bins.place_count = bins.tiles * bins.chunks;
+  return bins;
+}
+
+void take_arrays(BinParams& bins, std::int64_t heads, Arena& arena) {
+  bins.places = arena.take<std::int64_t>(static_cast<std::size_t>(heads * bins.place_count));
+  bins.list = arena.take<std::int64_t>(static_cast<std::size_t>(heads * bins.points));
+}
+
+std::int64_t heads_within(Problem const& problem, BinParams const& bins, std::int64_t other_bytes,
+                          std::size_t limit) {
+  std::int64_t const all = std::max<std::int64_t>(problem.batch * problem.head_count, 1);
+  if (limit == 0 || bytes_of(bins, all, other_bytes) <= limit) return all;
+  std::int64_t fits = 1, too_many = all;
+  while (too_many - fits > 1) {
+    std::int64_t const middle = fits + (too_many - fits) / 2;
+    (bytes_of(bins, middle, other_bytes) <= limit ? fits : too_many) = middle;
+  }
+  return fits;
+}
+
+}  // namespace msda::direct

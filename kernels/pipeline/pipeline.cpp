@@ -1,0 +1,153 @@
+// The pipeline family: forward, values through shared memory by cp.async.
+
+#include "kernels/pipeline/pipeline.h"
+
+#include "core/dtype.h"
+#include "core/family.h"
+#include "kernels/common/make_params.h"
+#include "kernels/common/row_limits.h"
+#include "kernels/common/work.h"
+#include "kernels/pipeline/pipeline_costs.h"
+
+#include <algorithm>
+
+namespace msda::pipeline {
+
+namespace {
+
+// What the id says.
+struct Entry {
+  Channels channels;
+  Stages stages;
+  Loaded (*load)();
+};
+constexpr VariantTable kTable({
+#define MSDA_VARIANT(type, channels, stages, revision, sm, architecture, ...)                   \
+  VariantRow<Entry>{{.id = "pipeline.sm" #sm "." #type "." #channels "." #stages "@" #revision, \
+                     .value_dtype = dtype_of(ValueType::type),                                  \
+                     .sm_min = sm,                                                              \
+                     .sm_max = last_sm(#architecture, 0) __VA_OPT__(, .__VA_ARGS__ = true)},    \
+                    {channels, stages, load_kernels<ValueType::type, channels, stages>}},
+#include "kernels/pipeline/variants.inc"
+#undef MSDA_VARIANT
+});
+
+std::int32_t element_bytes(Problem const& problem) {
+  return static_cast<std::int32_t>(dtype_bytes(problem.value_dtype));
+}
+
+// ---- reject
+
+std::int64_t rows_of_block(Entry const& entry, Problem const& problem) {
+  return kThreads / layout_of(entry.channels, element_bytes(problem)).lanes;
+}
+
+bool sizes_fit(Entry const& entry, Problem const& problem) {
+  std::int64_t const bytes = problem.value.row * dtype_bytes(problem.value_dtype);
+  if (problem.token_count >= kMaxTokens || bytes > kMaxBytes) return false;
+  if (problem.head_count > INT32_MAX) return false;
+  double const blocks = rows_of(problem) / static_cast<double>(rows_of_block(entry, problem));
+  if (blocks > static_cast<double>(kMaxBlocks)) return false;
+  return std::ranges::all_of(problem.levels, [&](Level const& level) {
+    return bytes == 0 || level.row_tokens <= kMaxBytes / bytes;
+  });
+}
+
+Reason reject(Variant const& variant, Problem const& problem, Device const& device) {
+  Entry const& entry = kTable[variant];
+  if (device.is_cpu()) return Reason::kDeviceIsCpu;
+  if (!variant.runs_on(device)) return Reason::kComputeCapability;
+  if (problem.value_dtype != variant.value_dtype) return Reason::kValueDtype;
+  if (problem.backward()) return Reason::kOperation;
+  if (problem.coord_dtype == MSDA_F64) return Reason::kCoordDtype;
+  if (problem.weight_dtype == MSDA_F64) return Reason::kWeightDtype;
+  if (device.sm_count_limit != 0) return Reason::kSmLimit;
+  if (!head_dim_fits(problem.head_dim, entry.channels, 8)) return Reason::kHeadDim;
+  if (!levels_are_near(problem)) return Reason::kLevels;
+  if (problem.point_total > kMaxPoints) return Reason::kPoints;
+  if (!rows_are_packed(problem)) return Reason::kStrides;
+  if (!sizes_fit(entry, problem)) return Reason::kTooLarge;
+  std::int64_t const shared_bytes =
+      shared_bytes_of(entry.channels, entry.stages, element_bytes(problem));
+  return shared_bytes > device.shared_bytes_per_block ? Reason::kSharedMemory : Reason::kNone;
+}
+
+double cost(Variant const& variant, Problem const& problem, Device const& device) {
+  return predicted_us(Costs{}, variant, problem, device);
+}
+
+double number(std::int64_t n) { return static_cast<double>(n); }
+
+}  // namespace
+
+double predicted_us(Costs const& costs, Variant const& variant, Problem const& problem,
+                    Device const& device) {
+  Entry const& entry = kTable[variant];
+  Layout const layout = layout_of(entry.channels, element_bytes(problem));
+  double const points = number(problem.point_total);
+  double const chunks = number((problem.point_total + layout.lanes - 1) / layout.lanes);
+  double const vecs = number(layout.lanes * layout.vecs);
+  double const gather_ns = std::max(costs.point_ns, costs.point_vec_ns * vecs);
+  double const locate_ns = costs.locate_ns + (problem.fused() ? costs.fused_ns : 0.0);
+  double const row_ns =
+      gather_ns * points + locate_ns * chunks * layout.lanes + costs.row_vec_ns * vecs;
+  double const waits_us = costs.wait_us * points / number(entry.stages) +
+                          costs.chunk_wait_us * chunks +
+                          (problem.fused() ? costs.fused_wait_us : 0.0);
+  return costs.launch_us + waits_us +
+         std::max(1e-3 * rows_of(problem) * row_ns / device.sm_count,
+                  forward_bytes(problem) / costs.bytes_per_us);
+}
+
+namespace {
+
+// ---- workspace, prepare, launch
+
+void workspace(Variant const&, Problem const&, Device const&, Arena&) {}
+
+struct PipelinePlan final : Prepared {
+  explicit PipelinePlan(Problem const& problem) : params(make_params(problem, nullptr)) {}
+  Params params;  // all but the buffers
+  Loaded loaded{};
+  std::int64_t blocks = 0;
+  bool has_aligned_strides = false;
+};
+
+PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const&,
+                    std::pmr::memory_resource* memory) {
+  PreparedPtr prepared = make_prepared<PipelinePlan>(memory, problem);
+  auto& plan = static_cast<PipelinePlan&>(*prepared);
+  plan.loaded = kTable[variant].load();
+  plan.has_aligned_strides = value_strides_are_multiples(problem, kVecBytes);
+  std::int64_t const rows = problem.batch * problem.query_count * problem.head_count;
+  plan.blocks = (rows + plan.loaded.block_rows - 1) / plan.loaded.block_rows;
+  return prepared;
+}
+
+bool is_aligned(const void* pointer) {
+  return reinterpret_cast<std::uintptr_t>(pointer) % kVecBytes == 0;
+}
+
+void launch(Variant const&, Launch const& launch) {
+  auto const& plan = static_cast<PipelinePlan const&>(*launch.prepared);
+  Params params = plan.params;
+  set_buffers(params, launch.call);
+  Alignment const alignment = {
+      .values = plan.has_aligned_strides && is_aligned(params.value),
+      .inputs = is_aligned(params.coord) && is_aligned(params.weight),
+      .output = is_aligned(params.output),
+  };
+  launch_kernel(plan.loaded.rows,
+                {.blocks = plan.blocks,
+                 .threads = kThreads,
+                 .shared_bytes = static_cast<std::size_t>(plan.loaded.shared_bytes),
+                 .overlaps_previous = true},
+                static_cast<cudaStream_t>(launch.call.stream), params, alignment);
+}
+
+}  // namespace
+
+extern const Family kFamily;
+const Family kFamily = {"pipeline", kTable.variants(), reject, cost, workspace, prepare, launch};
+
+}  // namespace msda::pipeline

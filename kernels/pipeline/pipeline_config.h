@@ -1,0 +1,42 @@
+// What variants.inc instantiates and how its rows are laid out; host and device read it.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace msda::pipeline {
+
+// Names of variants.inc: most channels of a head; stages of a warp's values in shared memory.
+enum Channels : std::int32_t { d8 = 8, d16 = 16, d32 = 32, d64 = 64, d128 = 128, d256 = 256 };
+enum Stages : std::int32_t { s2 = 2, s3 = 3, s4 = 4 };
+
+inline constexpr std::int32_t kThreads = 128;  // of a block
+inline constexpr std::int32_t kWarp = 32;
+inline constexpr std::int32_t kVecBytes = 16;  // of a pixel, that a lane copies at once
+
+// Limits that reject() keeps to.
+inline constexpr std::int32_t kMaxPoints = 512;        // K
+inline constexpr std::int64_t kMaxTokens = 1 << 29;    // what fits a record
+inline constexpr std::int64_t kMaxBytes = 0xffffffff;  // from a pixel to the one below
+inline constexpr std::int64_t kMaxBlocks = INT32_MAX;
+
+// How the channels of a row are dealt to lanes.
+struct Layout {
+  std::int32_t lanes;  // of a slot: they share the channels of a row
+  std::int32_t vecs;   // of each lane
+};
+constexpr Layout layout_of(std::int32_t channels, std::int32_t element_bytes) {
+  std::int32_t const vecs = channels * element_bytes / kVecBytes;
+  std::int32_t const lanes = std::min(vecs, kWarp);
+  return {lanes, vecs / lanes};
+}
+
+// Records of a slot that are there at a time: those of the lanes that have just located a point
+// each, and of the points before whose values are on their way. A power of two.
+constexpr std::int32_t ring_of(std::int32_t lanes, std::int32_t stages) {
+  std::int32_t ring = 1;
+  while (ring < lanes + stages - 1) ring *= 2;
+  return ring;
+}
+
+}  // namespace msda::pipeline

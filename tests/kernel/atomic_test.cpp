@@ -1,0 +1,185 @@
+// What the atomic backward has to keep to beside what every kernel is tested for: determinism
+// refused, every number of channels, long rows, subsets of gradients, rows that are no numbers.
+
+#include "support/expected_reason.h"
+#include "support/gpu_tests.h"
+#include "support/random_problem.h"
+#include "support/runner.h"
+#include "support/tolerance.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+using namespace msda::test;
+
+namespace {
+
+struct Shape {
+  std::vector<LevelShape> levels;
+  std::int64_t batch, queries, heads, channels;
+};
+
+ProblemShape backward_shape(Shape const& shape, msda_dtype dtype, std::int32_t reference_dim = 0) {
+  ProblemShape result;
+  result.levels = shape.levels;
+  result.batch = shape.batch;
+  result.query_count = shape.queries;
+  result.head_count = shape.heads;
+  result.head_dim = shape.channels;
+  result.reference_dim = reference_dim;
+  result.set_dtypes(dtype);
+  result.operation = MSDA_BACKWARD;
+  return result;
+}
+
+TestProblem problem_of(ProblemShape const& shape, std::uint64_t seed) {
+  Rng rng(seed);
+  return fill_problem(shape, DataKind{}, rng);
+}
+
+std::string atomic_kernel(TestHandle const& handle, ProblemShape const& shape) {
+  std::vector<std::string> ids = accepting_kernels(handle, shape);
+  std::erase_if(ids, [](std::string const& id) { return !id.starts_with("atomic."); });
+  REQUIRE(ids.size() == 1);
+  return ids.front();
+}
+
+std::vector<TensorId> gradients_of(ProblemShape const& shape) {
+  std::vector<TensorId> results;
+  for (TensorRow const& row : tensor_rows()) {
+    if (row.is_result() && row.belongs_to(shape)) results.push_back(row.id);
+  }
+  return results;
+}
+
+void check_against_oracle(TestHandle const& handle, TestProblem const& problem) {
+  std::string const id = atomic_kernel(handle, problem.shape);
+  CAPTURE(problem.shape.describe());
+  RunResult const result = run(handle, problem, id, 3);
+  REQUIRE(result.failure == "");
+  Expectations const expected(problem, arithmetic_of(id));
+  for (TensorId const gradient : gradients_of(problem.shape)) {
+    CAPTURE(static_cast<int>(gradient));
+    CHECK(compare(expected[gradient], result.values[gradient]).failure == "");
+  }
+}
+
+}  // namespace
+
+TEST_CASE("atomic backward: only for problems that ask for no determinism" * needs_gpu()) {
+  TestHandle const handle(gpu_options());
+  ProblemShape shape = backward_shape({{{6, 7, 4}}, 1, 20, 2, 32}, MSDA_F16);
+  std::string const id = atomic_kernel(handle, shape);
+  PlanResult const plan = make_plan(handle, shape, id);
+  REQUIRE(plan.message == "");
+  CHECK(plan_info(plan.plan.get()).is_deterministic == 0);
+
+  ProblemView const view(shape);
+  REQUIRE(view.c.determinism == MSDA_DETERMINISTIC);
+  msda_plan_options options{};
+  options.struct_size = sizeof(options);
+  options.mode = MSDA_PLAN_FORCED;
+  options.kernel_id = id.c_str();
+  msda_plan* refused = nullptr;
+  CHECK(msda_plan_create(handle.get(), &view.c, &options, &refused) == MSDA_ERROR_UNSUPPORTED);
+  CHECK(std::string(msda_last_error()).find("does not give this determinism") != std::string::npos);
+}
+
+TEST_CASE("atomic backward: every number of channels" * needs_gpu()) {
+  TestHandle const handle(gpu_options());
+  for (std::int64_t channels = 8; channels <= 256; channels += channels < 72 ? 8 : 48) {
+    for (msda_dtype const dtype : {MSDA_F32, MSDA_F16, MSDA_BF16}) {
+      check_against_oracle(
+          handle, problem_of(backward_shape({{{7, 8, 3}, {4, 4, 2}}, 2, 9, 3, channels}, dtype),
+                             static_cast<std::uint64_t>(channels)));
+    }
+  }
+}
+
+TEST_CASE("atomic backward: rows of any number of points, shared by slots or not" * needs_gpu()) {
+  TestHandle const handle(gpu_options());
+  for (std::int32_t const points : {1, 3, 4, 5, 16, 33, 70}) {
+    for (std::int64_t const queries : {1, 40}) {
+      for (std::int32_t const reference_dim : {0, 2, 4}) {
+        check_against_oracle(
+            handle, problem_of(backward_shape({{{6, 5, points}, {3, 3, 1}}, 2, queries, 3, 16},
+                                              MSDA_F16, reference_dim),
+                               static_cast<std::uint64_t>(points)));
+      }
+    }
+  }
+}
+
+TEST_CASE("atomic backward: a hundred thousand points on one pixel" * needs_gpu()) {
+  TestHandle const handle(gpu_options());
+  ProblemShape shape = backward_shape({{{6, 7, 4}}, 1, 25000, 1, 8}, MSDA_F16);
+  shape.coord_dtype = shape.weight_dtype = MSDA_F32;
+  TestProblem problem = problem_of(shape, 11);
+  Rng rng(12);
+  std::vector<double>& coord = problem.inputs[TensorId::kCoord];
+  for (std::size_t i = 0; i < coord.size(); i += 2) {
+    coord[i] = rng.uniform(2.501, 3.499) / 7;
+    coord[i + 1] = rng.uniform(3.501, 4.499) / 6;
+  }
+  for (double& g : problem.inputs[TensorId::kGradOutput]) g = std::clamp(g * 1.2e4, -6e4, 6e4);
+  for (double& w : problem.inputs[TensorId::kWeight]) w *= 1e-4;
+  problem.settle();
+  check_against_oracle(handle, problem);
+}
+
+TEST_CASE("atomic backward: rows that are no numbers reach their points' pixels alone" *
+          needs_gpu()) {
+  TestHandle const handle(gpu_options());
+  double const infinity = std::numeric_limits<double>::infinity();
+  for (msda_dtype const dtype : {MSDA_F32, MSDA_F16, MSDA_BF16}) {
+    TestProblem problem =
+        problem_of(backward_shape({{{30, 31, 2}, {6, 5, 1}}, 1, 60, 2, 32}, dtype), 41);
+    std::vector<double>& grad = problem.inputs[TensorId::kGradOutput];
+    std::size_t const row = 2 * 32;
+    for (std::size_t d = 0; d < row; ++d) {
+      grad[7 * row + d] = std::numeric_limits<double>::quiet_NaN();
+      grad[20 * row + d] = d % 2 == 0 ? infinity : -infinity;
+    }
+    problem.settle();
+    check_against_oracle(handle, problem);
+  }
+}
+
+TEST_CASE("atomic backward: every subset of the gradients" * needs_gpu()) {
+  TestHandle const handle(gpu_options());
+  for (std::int32_t const reference_dim : {0, 2, 4}) {
+    for (msda_dtype const dtype : {MSDA_F32, MSDA_F16}) {
+      ProblemShape const shape =
+          backward_shape({{{9, 8, 4}, {4, 5, 3}}, 2, 17, 3, 24}, dtype, reference_dim);
+      TestProblem const problem = problem_of(shape, 71);
+      std::string const id = atomic_kernel(handle, shape);
+      PlanResult const plan = make_plan(handle, shape, id);
+      REQUIRE(plan.message == "");
+      Expectations const expected(problem, arithmetic_of(id));
+      std::vector<TensorId> const results = gradients_of(shape);
+      for (std::uint32_t subset = 0; subset < 1u << results.size(); ++subset) {
+        CAPTURE(subset);
+        CallBuffers buffers(problem, plan.plan.get(), 5);
+        for (std::size_t i = 0; i < results.size(); ++i) {
+          if ((subset >> i & 1) == 0) set_pointer(buffers.c(), results[i], nullptr);
+        }
+        Executed const executed = execute(plan.plan.get(), buffers);
+        REQUIRE(executed.message == "");
+        REQUIRE(executed.failure == "");
+        for (std::size_t i = 0; i < results.size(); ++i) {
+          HostTensor& tensor = buffers.tensor(results[i]);
+          if ((subset >> i & 1) == 0) {
+            CHECK(tensor.check_untouched() == "");
+          } else {
+            CHECK(compare(expected[results[i]], tensor.values()).failure == "");
+          }
+        }
+      }
+    }
+  }
+}

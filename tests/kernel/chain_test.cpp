@@ -1,0 +1,164 @@
+// Calls behind each other in a stream and in a graph, where each kernel may begin while the one
+// before still runs: what a call computes is what the next one reads, and every third one writes
+// what the first one read.
+
+#include "support/gpu_memory.h"
+#include "support/gpu_tests.h"
+#include "support/random_problem.h"
+#include "support/runner.h"
+
+#include "core/build_config.h"
+
+#include <doctest/doctest.h>
+
+#if MSDA_HAS_CUDA
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+using namespace msda::test;
+
+namespace {
+
+constexpr int kBuffers = 3;
+constexpr int kCalls = 2 * kBuffers;
+
+// As many queries as tokens, so that the value is as large as the output, and their gradients.
+ProblemShape chain_shape(msda_dtype dtype, msda_operation operation, std::int32_t reference_dim) {
+  ProblemShape shape;
+  shape.levels = {{3, 4, 4}, {2, 4, 4}};
+  shape.query_count = shape.token_count();
+  shape.head_count = 8;
+  shape.head_dim = 32;
+  shape.reference_dim = reference_dim;
+  shape.set_dtypes(dtype);
+  shape.operation = operation;
+  return shape;
+}
+
+class Chain {
+ public:
+  Chain(TestHandle const& handle, TestProblem const& problem, std::string const& id)
+      : backward_(problem.shape.backward()),
+        plan_(make_plan(handle, problem.shape, id)),
+        host_(problem, plan_.plan.get(), 0),
+        call_(plan_.plan.get(), host_) {
+    require_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "stream");
+    HostTensor const& first = host_.tensor(from());
+    auto const bytes =
+        static_cast<std::size_t>(first.layout().span()) * element_bytes(first.layout().dtype);
+    for (int i = 0; i < kBuffers; ++i) {
+      buffers_.emplace_back(bytes, nullptr);
+      buffers_.back().copy_from(first.data());
+    }
+  }
+  ~Chain() { cudaStreamDestroy(stream_); }
+  Chain(Chain const&) = delete;
+
+  // Call `i` of the chain.
+  void enqueue(int i) {
+    msda_tensors tensors = call_.c();
+    set_pointer(tensors, from(), buffer(i));
+    set_pointer(tensors, to(), buffer(i + 1));
+    REQUIRE(msda_execute(plan_.plan.get(), &tensors, stream_) == MSDA_SUCCESS);
+  }
+  void wait() const { require_cuda(cudaStreamSynchronize(stream_), "waiting"); }
+
+  void run_one_by_one() {
+    for (int i = 0; i < kCalls; ++i) {
+      enqueue(i);
+      wait();
+    }
+  }
+  void run_in_stream() {
+    for (int i = 0; i < kCalls; ++i) enqueue(i);
+    wait();
+  }
+  // Half of the calls are captured, and their graph is launched twice.
+  void run_in_graph() {
+    cudaGraph_t graph = nullptr;
+    cudaGraphExec_t executable = nullptr;
+    require_cuda(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeGlobal), "begin capture");
+    for (int i = 0; i < kBuffers; ++i) enqueue(i);
+    require_cuda(cudaStreamEndCapture(stream_, &graph), "end capture");
+    require_cuda(cudaGraphInstantiate(&executable, graph, 0), "instantiate");
+    for (int i = 0; i < kCalls / kBuffers; ++i) {
+      require_cuda(cudaGraphLaunch(executable, stream_), "launching the graph");
+    }
+    wait();
+    cudaGraphExecDestroy(executable);
+    cudaGraphDestroy(graph);
+  }
+
+  // Of the three buffers, and of the results that every call writes anew.
+  std::vector<std::vector<std::uint64_t>> bits() {
+    std::vector<std::vector<std::uint64_t>> all;
+    CHECK(call_.finish() == "");
+    for (TensorRow const& row : tensor_rows()) {
+      if (row.is_result() && row.id != to()) all.push_back(host_.tensor(row.id).bits());
+    }
+    HostTensor copy(host_.tensor(from()).layout());
+    for (GpuBuffer const& buffer : buffers_) {
+      CHECK(buffer.surroundings_intact());
+      buffer.copy_to(copy.data());
+      all.push_back(copy.bits());
+      std::vector<double> const values = copy.values();
+      CHECK(std::ranges::all_of(values, [](double x) { return std::isfinite(x); }));
+      CHECK(std::ranges::count(values, 0.0) < static_cast<std::ptrdiff_t>(values.size()) / 2);
+    }
+    return all;
+  }
+
+ private:
+  TensorId from() const { return backward_ ? TensorId::kGradOutput : TensorId::kValue; }
+  TensorId to() const { return backward_ ? TensorId::kGradValue : TensorId::kOutput; }
+  void* buffer(int i) const { return buffers_[static_cast<std::size_t>(i % kBuffers)].data(); }
+
+  bool backward_;
+  PlanResult plan_;
+  CallBuffers host_;
+  GpuCall call_;
+  std::vector<GpuBuffer> buffers_;
+  cudaStream_t stream_ = nullptr;
+};
+
+void check_chains(TestHandle const& handle, ProblemShape const& shape, std::uint64_t seed) {
+  DataKind kind;
+  kind.low = 0.0;
+  kind.high = 1.0;
+  Rng rng(seed);
+  TestProblem const problem = fill_problem(shape, kind, rng);
+  for (std::string const& id : accepting_kernels(handle, shape)) {
+    std::string const what = id + ": " + shape.describe();
+    CAPTURE(what);
+    Chain one_by_one(handle, problem, id), in_stream(handle, problem, id),
+        in_graph(handle, problem, id);
+    one_by_one.run_one_by_one();
+    in_stream.run_in_stream();
+    in_graph.run_in_graph();
+    auto const expected = one_by_one.bits();
+    CHECK(in_stream.bits() == expected);
+    CHECK(in_graph.bits() == expected);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a chain of forward calls has the bits of calls one by one, on the GPU" * needs_gpu()) {
+  TestHandle const handle(gpu_options());
+  check_chains(handle, chain_shape(MSDA_F32, MSDA_FORWARD, 0), 71);
+  check_chains(handle, chain_shape(MSDA_F16, MSDA_FORWARD, 2), 72);
+}
+
+TEST_CASE("a chain of backward calls has the bits of calls one by one, on the GPU" * needs_gpu()) {
+  TestHandle const handle(gpu_options());
+  check_chains(handle, chain_shape(MSDA_F32, MSDA_BACKWARD, 0), 71);
+  check_chains(handle, chain_shape(MSDA_F16, MSDA_BACKWARD, 2), 72);
+}
+
+#endif  // MSDA_HAS_CUDA
