@@ -17,7 +17,7 @@ static_assert(kTileSizes[0].width * kTileSizes[0].height == kMaxCells &&
 
 // Records that a tile should have where points are spread evenly: one round of a block, with room
 // for what chance adds.
-constexpr double kWantedRecords = 0.8 * kRound;
+constexpr double kWantedRecords = 0.85 * kRound;
 
 TileSize tile_size(Level const& level, std::int64_t query_count) {
   double const cells = static_cast<double>(level.width + 1) * static_cast<double>(level.height + 1);
