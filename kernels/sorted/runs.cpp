@@ -53,6 +53,9 @@ ValueParams value_params(Problem const& problem, Tiling const& tiling, Bins cons
   params.window_tiles = static_cast<std::int32_t>(bins.window_tiles);
   params.tile_bits =
       std::bit_width(static_cast<std::uint32_t>(std::max<std::int64_t>(bins.window_tiles - 1, 0)));
+  std::int64_t const row_points = std::max<std::int64_t>(problem.point_total, 1);
+  params.step_queries = static_cast<std::uint32_t>(kWarp / row_points);
+  params.step_points = static_cast<std::uint32_t>(kWarp % row_points);
   params.slices = static_cast<std::int32_t>((problem.head_dim + kMaxSlice - 1) / kMaxSlice);
   params.piece_records = static_cast<std::int32_t>(bins.piece_records);
   params.max_pieces = static_cast<std::int32_t>(bins.max_pieces);

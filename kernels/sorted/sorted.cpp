@@ -169,6 +169,10 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
 
 // ---- launch
 
+bool is_aligned(const void* pointer, std::uintptr_t bytes) {
+  return reinterpret_cast<std::uintptr_t>(pointer) % bytes == 0;
+}
+
 // A call of a plan, on its stream.
 struct CallOfPlan {
   SortedPlan const& plan;
@@ -194,6 +198,12 @@ struct CallOfPlan {
     auto const bytes = static_cast<std::size_t>(elements * dtype_bytes(dtype));
     cuda::check(cudaMemsetAsync(array, 0, bytes, stream), "clearing a gradient");
   }
+  std::uintptr_t pair_bytes() const {
+    return 2 * static_cast<std::uintptr_t>(dtype_bytes(params.coord_dtype));
+  }
+  bool has_coord_pairs() const {
+    return plan.has_coord_pairs && is_aligned(params.coord, pair_bytes());
+  }
   void compute_weights(float* weights, std::int64_t first, std::int64_t rows, bool by_head) const {
     if (weights == nullptr) return;
     launch_kernel(plan.kernels.softmax,
@@ -203,10 +213,6 @@ struct CallOfPlan {
                   stream, params, SoftmaxParams{weights, first, rows, by_head});
   }
 };
-
-bool is_aligned(const void* pointer, std::uintptr_t bytes) {
-  return reinterpret_cast<std::uintptr_t>(pointer) % bytes == 0;
-}
 
 void sum_run(CallOfPlan const& call, ValueParams const& value) {
   Kernels const& kernels = call.plan.kernels;
@@ -266,6 +272,7 @@ void launch_value_gradient(CallOfPlan const& call) {
     ValueParams value = call.plan.value;
     value.first_head = first;
     value.heads = static_cast<std::int32_t>(std::min(planned.runs.heads, heads - first));
+    value.coord_pairs = call.has_coord_pairs();
     value.aligned_result =
         is_aligned(p.grad_value, 4 * static_cast<std::uintptr_t>(dtype_bytes(p.grad_value_dtype)));
     Arena arena(call.workspace);
@@ -292,9 +299,8 @@ void launch_point_run(CallOfPlan const& call, PointParams& points) {
   std::int64_t const rounds =
       std::clamp<std::int64_t>(blocks / (kBlocksOfSm * call.plan.sm_count), 1, kMaxRoundsOfBlock);
   points.rows_of_block = rounds * kernels.point_rows;
-  auto const pair_bytes = 2 * static_cast<std::uintptr_t>(dtype_bytes(call.params.coord_dtype));
-  points.coord_pairs = call.plan.has_coord_pairs && is_aligned(call.params.coord, pair_bytes);
-  points.grad_coord_pairs = is_aligned(call.params.grad_coord, pair_bytes);
+  points.coord_pairs = call.has_coord_pairs();
+  points.grad_coord_pairs = is_aligned(call.params.grad_coord, call.pair_bytes());
   bool const vectors = call.plan.has_value_vectors && is_aligned(call.params.value, 16) &&
                        is_aligned(call.params.grad_output, 16);
   launch_kernel(kernels.points[vectors],

@@ -56,11 +56,14 @@ struct ValueParams {
   std::int32_t chunks;
   std::int32_t windows;
   std::int32_t window_tiles;
-  std::int32_t tile_bits;  // that tell the tiles of a window apart
-  std::int32_t slices;     // of a head's channels
+  std::int32_t tile_bits;      // that tell the tiles of a window apart
+  std::int32_t slices;         // of a head's channels
+  std::uint32_t step_queries;  // from a point to the one kWarp behind it
+  std::uint32_t step_points;
   std::int32_t piece_records;
   std::int32_t max_pieces;  // of a head
   bool aligned_result;      // grad_value, to 4 elements
+  bool coord_pairs;         // x and y of a point lie at a multiple of their bytes
 };
 
 // The level of a point, as its gradients need it. Tokens of a head fit 32 bits.
@@ -81,7 +84,7 @@ struct PointParams {
   std::int64_t first_query;
   std::int64_t queries;
   std::int64_t rows_of_block;  // a multiple of the block's slots
-  bool coord_pairs;            // x and y of a point lie at a multiple of their bytes
+  bool coord_pairs;            // as in ValueParams
   bool grad_coord_pairs;       // the same of the gradients
 };
 
