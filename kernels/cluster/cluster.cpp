@@ -66,7 +66,8 @@ ScheduleParams cluster_schedule(Entry const& entry, Problem const& problem,
   std::int64_t const jobs = schedule.group_jobs.divisor;
   std::int64_t const groups =
       std::max<std::int64_t>(schedule.groups.divisor * problem.batch, 1);  // B may be 0
-  schedule.blocks = u32(std::clamp<std::int64_t>(clusters, 1, std::max<std::int64_t>(schedule.jobs, 1)));
+  schedule.blocks =
+      u32(std::clamp<std::int64_t>(clusters, 1, std::max<std::int64_t>(schedule.jobs, 1)));
   persistent::GridRanges const ranges =
       persistent::grid_ranges_of(jobs, groups, schedule.blocks, persistent::value_bytes(problem));
   schedule.group_indices = persistent::divider(u32(ranges.group_indices));

@@ -15,10 +15,10 @@ void with_config(KernelOptions const& how, bool is_aligned, Fn fn) {
   // One head of fp16 sums and clusters of two: what pays. All else is told at run time.
   if constexpr (kMax == persistent::d32 && kPoints > 0) {
     if (how.is_one && how.is_pair && how.f32_inputs && is_aligned) {
-      return fn(ClusterConfig<ClusterKind{
-                    RowsKind{kType, kMax, kPoints, kSpread, false, false, true,
-                             persistent::heads_1, persistent::inputs_f32},
-                    true}>());
+      return fn(
+          ClusterConfig<ClusterKind{RowsKind{kType, kMax, kPoints, kSpread, false, false, true,
+                                             persistent::heads_1, persistent::inputs_f32},
+                                    true}>());
     }
   }
   constexpr bool kCanGroup =
@@ -56,8 +56,8 @@ Kernels load_kernels(KernelOptions options) {
 
 }  // namespace msda::cluster
 
-#define MSDA_INSTANTIATE(type, channels, points, spread, sizes, revision, sm)            \
-  template msda::cluster::Kernels                                                        \
-      msda::cluster::load_kernels<msda::ValueType::type, msda::persistent::channels,     \
-                                  msda::persistent::points, msda::persistent::spread>(   \
+#define MSDA_INSTANTIATE(type, channels, points, spread, sizes, revision, sm)          \
+  template msda::cluster::Kernels                                                      \
+      msda::cluster::load_kernels<msda::ValueType::type, msda::persistent::channels,   \
+                                  msda::persistent::points, msda::persistent::spread>( \
           msda::cluster::KernelOptions);

@@ -15,8 +15,8 @@ namespace msda::cluster {
 using persistent::ScheduleParams;
 
 // Where levels are. A kept level is copied to every block, or its rows alternate between the blocks
-// of the cluster: row y is row y / size of block y % size. Of kept levels the schedule's strides and
-// origins are those in a buffer.
+// of the cluster: row y is row y / size of block y % size. Of kept levels the schedule's strides
+// and origins are those in a buffer.
 struct KeptParams {
   std::uint32_t size_mask;     // blocks of a cluster - 1
   std::uint32_t size_shift;    // log2 of them
@@ -25,7 +25,7 @@ struct KeptParams {
   std::uint32_t buffer_bytes;  // one line of 128 bytes after the other
   std::uint32_t buffers;       // 2: a tile's levels are copied while the one before is gathered
   std::uint32_t pixel_bytes;   // of a group of heads, one pixel beside the other
-  bool copies_rows;                         // pixels of a row lie side by side in memory, too
+  bool copies_rows;            // pixels of a row lie side by side in memory, too
   std::uint32_t begin[kInlineLevels];       // bytes, in a buffer
   std::uint32_t row_pixels[kInlineLevels];  // from a row to the next one, in a buffer
 };

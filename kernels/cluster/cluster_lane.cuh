@@ -97,8 +97,7 @@ __device__ void fill_tables(Lane<Config> const& lane) {
   }
   if constexpr (Config::kPoints == 0) {
     for (int k = static_cast<int>(threadIdx.x); k < lane.K; k += kThreads) {
-      lane.shared.level_of[k] =
-          static_cast<std::uint8_t>(level_of_place<Config>(lane.p, k));
+      lane.shared.level_of[k] = static_cast<std::uint8_t>(level_of_place<Config>(lane.p, k));
     }
   }
 }

@@ -124,7 +124,8 @@ double row_ns(Costs const& costs, Entry const& entry, Problem const& problem) {
                                        : costs.miss_ns * bytes / (bytes + costs.l1_bytes);
     points_ns += number(level.point_count) * (point_ns + more);
   }
-  double const row_bytes = number(std::int64_t{entry.rows.channels} * persistent::element_bytes(problem));
+  double const row_bytes =
+      number(std::int64_t{entry.rows.channels} * persistent::element_bytes(problem));
   return costs.row_ns + points_ns * std::max(row_bytes / 64, 1.0);
 }
 
@@ -136,8 +137,8 @@ double predicted_us(Costs const& costs, Variant const& variant, Problem const& p
   double const clusters = std::max(std::floor(number(device.sm_count) / entry.size), 1.0);
   double const work_us =
       1e-3 * rows_of(problem) / (clusters * entry.size) * row_ns(costs, entry, problem);
-  double const groups = number(problem.batch) * number(problem.head_count) /
-                        layout_for(entry.rows, problem).heads;
+  double const groups =
+      number(problem.batch) * number(problem.head_count) / layout_for(entry.rows, problem).heads;
   double const tiles =
       number(persistent::cached_rounds(persistent::value_bytes(problem))) + groups / clusters;
   return costs.launch_us + costs.copy_us * tiles +

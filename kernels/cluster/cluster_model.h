@@ -18,21 +18,20 @@ struct Entry {
 
 // Calls row(size, ...) for each size of a row of variants.inc.
 #define MSDA_ROWS_size_2(row, ...) row(2, __VA_ARGS__)
-#define MSDA_ROWS_all_sizes(row, ...) \
+#define MSDA_ROWS_all_sizes(row, ...)                                             \
   row(1, __VA_ARGS__) row(2, __VA_ARGS__) row(4, __VA_ARGS__) row(8, __VA_ARGS__) \
       row(16, __VA_ARGS__)
 
 #define MSDA_VARIANT(type, channels, points, spread, sizes, ...) \
   MSDA_ROWS_##sizes(MSDA_ROW, type, channels, points, spread, __VA_ARGS__)
-#define MSDA_ROW(size, type, channels, points, spread, revision, sm, architecture, ...)     \
-  VariantRow<Entry>{{.id = "cluster.sm" #sm "." #type "." #channels "." #points "." #spread \
-                           ".c" #size "@" #revision,                                        \
-                     .value_dtype = dtype_of(ValueType::type),                              \
-                     .sm_min = sm,                                                          \
-                     .sm_max = last_sm(#architecture, 0) __VA_OPT__(, .__VA_ARGS__ = true)}, \
-                    {{ValueType::type, persistent::channels, persistent::points,            \
-                      persistent::spread},                                                  \
-                     size}},
+#define MSDA_ROW(size, type, channels, points, spread, revision, sm, architecture, ...)  \
+  VariantRow<Entry>{                                                                     \
+      {.id = "cluster.sm" #sm "." #type "." #channels "." #points "." #spread ".c" #size \
+             "@" #revision,                                                              \
+       .value_dtype = dtype_of(ValueType::type),                                         \
+       .sm_min = sm,                                                                     \
+       .sm_max = last_sm(#architecture, 0) __VA_OPT__(, .__VA_ARGS__ = true)},           \
+      {{ValueType::type, persistent::channels, persistent::points, persistent::spread}, size}},
 inline constexpr VariantTable kTable({
 #include "rows/cluster.inc"
 });

@@ -10,21 +10,21 @@ namespace msda::cluster {
 using persistent::Batch;
 using persistent::ChunkInputs;
 
-// A warp, from its jobs to their results. kRank: the block's, where clusters are pairs: which rows are
-// its own is known when compiled then, and no load is issued for either case.
+// A warp, from its jobs to their results. kRank: the block's, where clusters are pairs: which rows
+// are its own is known when compiled then, and no load is issued for either case.
 template <class Config, int kRank>
 class Warp {
  public:
   __device__ Warp(Params const& p, ScheduleParams const& schedule, KeptParams const& kept,
                   persistent::Shared<Config>& shared)
       : lane_(p, schedule, kept, shared),
-        records_(Records::place(static_cast<std::uint32_t>(__cvta_generic_to_shared(
-                                    &shared.records[threadIdx.x / 32][0])),
-                                lane_.slot())) {}
+        records_(Table::place(static_cast<std::uint32_t>(
+                                  __cvta_generic_to_shared(&shared.records[threadIdx.x / 32][0])),
+                              lane_.slot())) {}
 
-  // Tile by tile. All blocks of a cluster have the same tiles and meet twice for each, or once where
-  // there are two buffers: when the tile's levels are there, and before another tile's take their
-  // place.
+  // Tile by tile. All blocks of a cluster have the same tiles and meet twice for each, or once
+  // where there are two buffers: when the tile's levels are there, and before another tile's take
+  // their place.
   __device__ void run() {
     TileWalk walk(lane_.schedule, blockIdx.x >> lane_.size_shift());
     Tile tile, next;
@@ -57,7 +57,9 @@ class Warp {
   }
 
  private:
-  using Records = KeptRecords<Config>;
+  using Table = KeptRecords<Config>;
+  using Records = RecordOf<Config>[Config::kInFlight];
+  using Corners = typename RowSums<Config>::Corner[Config::kInFlight][4];
 
   // By one warp of the block.
   __device__ void copy(Tile const& tile, std::uint32_t buffer) const {
@@ -76,8 +78,7 @@ class Warp {
   __device__ void sum_rows(Row row, ChunkInputs<Config> inputs) {
     while (true) {
       persistent::Job const next = queue_.fetch_job(lane_);
-      Row const next_row =
-          next.is_there ? persistent::JobQueue<Config>::row_of(lane_, next) : row;
+      Row const next_row = next.is_there ? persistent::JobQueue<Config>::row_of(lane_, next) : row;
       gather_.start(lane_, row, buffer_);
       sums_.clear();
       if constexpr (Config::kAligned) sum_fast(row, next_row, inputs);
@@ -98,8 +99,8 @@ class Warp {
     for (int k0 = 0; k0 < lane_.K; k0 += Config::kChunk) {
       Batch<Config::kBatch> points =
           to_points(inputs.points[0], lane_.coord_dtype(), lane_.weight_dtype(),
-                    persistent::vecs_are_swapped<Config::kBatch>(
-                        lane_.inputs_are_wide(), lane_.coord_dtype(), lane_.index));
+                    persistent::vecs_are_swapped<Config::kBatch>(lane_.inputs_are_wide(),
+                                                                 lane_.coord_dtype(), lane_.index));
       int const first = lane_.first_point(k0);
       // Lanes behind the row's last point prepare it again: it weighs nothing then.
 #pragma unroll
@@ -114,9 +115,9 @@ class Warp {
           points.template advance<Config::kTogether>();
         } else {
           bool const is_last = k0 + Config::kChunk >= lane_.K;
-          inputs = read_chunk(lane_, is_last ? next_row.row : row.row,
-                              is_last ? next_row.query : row.query,
-                              is_last ? 0 : k0 + Config::kChunk);
+          inputs =
+              read_chunk(lane_, is_last ? next_row.row : row.row,
+                         is_last ? next_row.query : row.query, is_last ? 0 : k0 + Config::kChunk);
         }
         __syncwarp();
         add_records(k0, t0);
@@ -148,50 +149,57 @@ class Warp {
 
   __device__ __forceinline__ void put_record(Batch<Config::kBatch> const& points, int i, int level,
                                              Place const& place, bool is_split) const {
-    float2 const at =
-        persistent::to_pixels(static_cast<persistent::Lane<Config> const&>(lane_), {}, place.width,
-                              place.height, points.x[i], points.y[i]);
+    float2 const at = persistent::to_pixels(static_cast<persistent::Lane<Config> const&>(lane_), {},
+                                            place.width, place.height, points.x[i], points.y[i]);
     std::uint32_t const pixel_vecs = lane_.is_kept(level)
                                          ? lane_.kept_pixel_bytes() / persistent::kVecBytes
                                          : lane_.pixel_stride();
     auto const j = static_cast<int>(lane_.j);
-    persistent::put_record(Records::at(records_, i * Config::kLanes + j, j),
+    persistent::put_record(Table::at(records_, i * Config::kLanes + j, j),
                            locate(lane_, place, is_split, pixel_vecs, at, points.weight[i]));
   }
 
-  // What the lanes have prepared of a chunk, from point t0 of each lane on; kInFlight points at once.
+  // What the lanes have prepared of a chunk, from point t0 of each lane on.
   __device__ __forceinline__ void add_records(int k0, int t0) {
+    if constexpr (Config::kLevelOfChunk) {
+      int const level = k0 / Config::kPoints;
+      LevelVecs const vecs = level_vecs(lane_, level);
+      with_home(lane_, level, [&](auto home) {
+        for_records(k0, t0, [&](Records const& record, int) { add<home.value>(record, vecs); });
+      });
+    } else {
+      for_records(k0, t0, [&](Records const& record, int k) { add(record, k); });
+    }
+  }
+
+  // Calls fn with kInFlight records at once and the first one's point.
+  template <class Fn>
+  __device__ __forceinline__ void for_records(int k0, int t0, Fn fn) {
 #pragma unroll 1
     for (int i = 0; i < Config::kTogether; ++i) {
-      std::uint32_t const records =
-          records_ + static_cast<std::uint32_t>(i * Config::kLanes * Records::kRowBytes);
+      std::uint32_t const at =
+          records_ + static_cast<std::uint32_t>(i * Config::kLanes * Table::kRowBytes);
 #pragma unroll
       for (int j0 = 0; j0 < Config::kLanes; j0 += Config::kInFlight) {
         if (!Config::kWholeChunks && j0 > 0 && k0 + j0 * Config::kBatch >= lane_.K) break;
-        RecordOf<Config> record[Config::kInFlight];
+        Records record;
 #pragma unroll
         for (int u = 0; u < Config::kInFlight; ++u) {
-          persistent::get_record(Records::at(records, j0 + u, j0 + u), record[u]);
+          persistent::get_record(Table::at(at, j0 + u, j0 + u), record[u]);
         }
-        add(record, k0 + j0 * Config::kBatch + t0 + i);
+        fn(record, k0 + j0 * Config::kBatch + t0 + i);
       }
     }
   }
 
-  // Records of points k, k + kBatch and so on: all loads first, then the sums.
-  __device__ __forceinline__ void add(RecordOf<Config> const (&record)[Config::kInFlight], int k) {
-    typename RowSums<Config>::Corner value[Config::kInFlight][4];
+  // Records of points k, k + kBatch and so on.
+  __device__ __forceinline__ void add(Records const& record, int k) {
     if constexpr (Config::kOneLevelInFlight) {
       int const level = lane_.level_of(k);
       LevelVecs const vecs = level_vecs(lane_, level);
-      with_home(lane_, level, [&](auto home) {
-#pragma unroll
-        for (int u = 0; u < Config::kInFlight; ++u) {
-          gather_.template load<home.value, kRank>(lane_, vecs, record[u], value[u]);
-        }
-        sum(record, value);
-      });
+      with_home(lane_, level, [&](auto home) { add<home.value>(record, vecs); });
     } else {
+      Corners value;
 #pragma unroll
       for (int u = 0; u < Config::kInFlight; ++u) {
         int const level = lane_.level_of(k + u * Config::kBatch);
@@ -204,9 +212,18 @@ class Warp {
     }
   }
 
-  __device__ __forceinline__ void sum(
-      RecordOf<Config> const (&record)[Config::kInFlight],
-      typename RowSums<Config>::Corner const (&value)[Config::kInFlight][4]) {
+  // Of one level: all loads first, then the sums.
+  template <Home kHome>
+  __device__ __forceinline__ void add(Records const& record, LevelVecs const& vecs) {
+    Corners value;
+#pragma unroll
+    for (int u = 0; u < Config::kInFlight; ++u) {
+      gather_.template load<kHome, kRank>(lane_, vecs, record[u], value[u]);
+    }
+    sum(record, value);
+  }
+
+  __device__ __forceinline__ void sum(Records const& record, Corners const& value) {
     if constexpr (Config::kFp16Sums) {
 #pragma unroll
       for (int u = 0; u < Config::kInFlight; u += 2) sums_.add_fp16(record, value, u, u + 2);

@@ -56,11 +56,10 @@ class ExactRow {
     int const l = lane_.level_of(k);
     auto const width = static_cast<float>(p.near_levels[l].width);
     auto const height = static_cast<float>(p.near_levels[l].height);
-    float2 const pixel = persistent::to_pixels(
-        static_cast<persistent::Lane<Config> const&>(lane_), {}, width, height, x, y);
+    float2 const pixel = persistent::to_pixels(static_cast<persistent::Lane<Config> const&>(lane_),
+                                               {}, width, height, x, y);
     // False where a coordinate is no number.
-    bool const inside =
-        pixel.x >= -1.0f && pixel.x < width && pixel.y >= -1.0f && pixel.y < height;
+    bool const inside = pixel.x >= -1.0f && pixel.x < width && pixel.y >= -1.0f && pixel.y < height;
     if (inside) return add_inside<kFp16Sums>(sums, l, pixel, weight, pairs);
     // A weight that is NaN makes the result NaN, whatever it weighs; a coordinate that is no number
     // makes the point nothing.
@@ -90,16 +89,16 @@ class ExactRow {
     float const lower = __fmul_rn(total, by.fraction);
     float const upper = __fsub_rn(total, lower);
     float const rows[2] = {first_y != 0 ? lower : upper, first_y != 0 ? upper : lower};
-    persistent::Fp16Weights const weights = Sums::fp16_weights(
-        __floats2half2_rn(rows[0], rows[1]), __float2half2_rn(fraction));
+    persistent::Fp16Weights const weights =
+        Sums::fp16_weights(__floats2half2_rn(rows[0], rows[1]), __float2half2_rn(fraction));
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       int const dx = i % 2 ^ first_x, dy = i / 2 ^ first_y;
       if (!(dx == 0 ? has_x[0] : has_x[1]) || !(dy == 0 ? has_y[0] : has_y[1])) continue;
       float const of_second = __fmul_rn(rows[i / 2], fraction);
       std::int64_t const token = level.origin + in_level + dy * level.row_tokens + dx;
-      auto const value = load_vec<Config>(
-          values_ + token * lane_.p.value_strides.row * Config::kElementBytes);
+      auto const value =
+          load_vec<Config>(values_ + token * lane_.p.value_strides.row * Config::kElementBytes);
       if constexpr (kFp16Sums) {
         multiply_add_fp16<Config>(pairs[i % Sums::kColumnSums], weights.of(i), value);
       } else {

@@ -47,9 +47,8 @@ KeptLevels choose_kept_levels(Problem const& problem, std::int64_t pixel_bytes, 
   std::array<std::size_t, kInlineLevels> numbers;
   auto const order = std::span(numbers).first(problem.levels.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(order, {}, [&](std::size_t l) {
-    return problem.levels[l].height * problem.levels[l].width;
-  });
+  std::ranges::stable_sort(
+      order, {}, [&](std::size_t l) { return problem.levels[l].height * problem.levels[l].width; });
   KeptLevels kept;
   std::array<Part, kInlineLevels> parts;
   for (std::size_t const l : order) {

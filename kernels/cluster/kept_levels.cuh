@@ -111,7 +111,7 @@ class KeptGather {
     std::uint32_t const head_bytes = lane.kept_pixel_bytes() / Config::kHeads;
     own_ = persistent::cache_begin() + buffer * lane.kept.buffer_bytes +
            lane.slot() % Config::kHeads * head_bytes + vec;
-    if constexpr (Config::kPair) other_ = ptx::map_shared(own_, lane.rank ^ 1);
+    if constexpr (Config::kPair) to_other_ = ptx::map_shared(own_, lane.rank ^ 1) - own_;
   }
   // The lane's vec of the first pixel of all.
   __device__ __forceinline__ const char* values() const { return values_; }
@@ -120,23 +120,29 @@ class KeptGather {
   template <Home kHome, int kRank>
   __device__ __forceinline__ void load(Lane<Config> const& lane, LevelVecs const& level,
                                        Record const& record, Corner (&value)[4]) const {
-    std::uint32_t const bits = number_of(record);
-    if constexpr (kHome == Home::kCluster) {
-      std::uint32_t at[4];
-      first_row(lane, level, record, SplitBits<Config>::first(bits), at);
-      load_split<kRank>(lane, level, bits, at, value);
-    } else {
-      std::uint32_t at[4];
-      first_row(lane, level, record, bits, at, kHome == Home::kBlock);
-      at[2] = at[0] + level.row;
-      at[3] = at[1] + level.row;
+    std::uint32_t const number = number_of(record);
+    if constexpr (kHome == Home::kMemory) {
+      std::uint32_t const column = column_of(level, record, lane.pixel_stride());
+      std::uint32_t const first =
+          Config::kFp16Sums ? number * lane.pixel_stride() + level.origin : number;
+      std::uint32_t const at[4] = {first, first + column, first + level.row,
+                                   first + level.row + column};
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        if constexpr (kHome == Home::kBlock) {
-          ptx::load_shared(own_ + at[i] * Config::kVecBytes, value[i][0].word);
-        } else {
-          value[i][0] = load_vec<Config>(values_ + std::uint64_t{at[i]} * Config::kVecBytes);
-        }
+        value[i][0] = load_vec<Config>(values_ + std::uint64_t{at[i]} * Config::kVecBytes);
+      }
+    } else {
+      std::uint32_t const first = own_first(
+          lane, level, kHome == Home::kCluster ? SplitBits<Config>::first(number) : number);
+      std::uint32_t const second = first + column_of(level, record, lane.kept_pixel_bytes());
+      std::uint32_t const row = level.row * Config::kVecBytes;
+      if constexpr (kHome == Home::kCluster) {
+        load_split<kRank>(lane, number, first, second, row, value);
+      } else {
+        ptx::load_shared(first, value[0][0].word);
+        ptx::load_shared(second, value[1][0].word);
+        ptx::load_shared(first + row, value[2][0].word);
+        ptx::load_shared(second + row, value[3][0].word);
       }
     }
   }
@@ -150,62 +156,65 @@ class KeptGather {
     }
   }
 
-  // The vecs of the two pixels of a record's first row. `number`: of the first pixel; in vecs, where
-  // sums are in float32.
-  __device__ __forceinline__ static void first_row(Lane<Config> const& lane, LevelVecs const& level,
-                                                   Record const& record, std::uint32_t number,
-                                                   std::uint32_t (&at)[4], bool is_kept = true) {
-    std::uint32_t const pixel =
-        is_kept ? lane.kept_pixel_bytes() / persistent::kVecBytes : lane.pixel_stride();
-    std::uint32_t column = level.column != 0 ? pixel : 0;
-    at[0] = number;
-    if constexpr (Config::kFp16Sums) {
-      at[0] = number * pixel + level.origin;
-      column = Config::kByParity && record.is_turned() ? 0u - column : column;
-    }
-    at[1] = at[0] + column;
+  // From a record's first pixel to its second one, which are `pixel` apart.
+  __device__ __forceinline__ static std::uint32_t column_of(LevelVecs const& level,
+                                                            Record const& record,
+                                                            std::uint32_t pixel) {
+    std::uint32_t const column = level.column != 0 ? pixel : 0;
+    if constexpr (Config::kByParity) return record.is_turned() ? 0u - column : column;
+    return column;
   }
 
-  // The first row is the even one.
+  // Where the first pixel is in the block's shared memory. `number`: its number, or vecs where sums
+  // are in float32.
+  __device__ __forceinline__ std::uint32_t own_first(Lane<Config> const& lane,
+                                                     LevelVecs const& level,
+                                                     std::uint32_t number) const {
+    if constexpr (Config::kFp16Sums) {
+      return own_ + level.origin * Config::kVecBytes + number * lane.kept_pixel_bytes();
+    } else {
+      return own_ + number * Config::kVecBytes;
+    }
+  }
+
+  // The first row is the even one; `first` and `second`: where its pixels would be in this block.
   template <int kRank>
-  __device__ __forceinline__ void load_split(Lane<Config> const& lane, LevelVecs const& level,
-                                             std::uint32_t bits, std::uint32_t const (&at)[4],
-                                             Corner (&value)[4]) const {
+  __device__ __forceinline__ void load_split(Lane<Config> const& lane, std::uint32_t bits,
+                                             std::uint32_t first, std::uint32_t second,
+                                             std::uint32_t row, Corner (&value)[4]) const {
     using Bits = SplitBits<Config>;
-    std::uint32_t const first = at[0] * Config::kVecBytes, second = at[1] * Config::kVecBytes;
-    std::uint32_t const row = level.row * Config::kVecBytes;
     bool const is_lower = Bits::is_lower(bits);
     if constexpr (Config::kPair) {
       // The odd row has the even one's number in its block, or the one before. What comes from the
       // other block takes longer and is asked for first.
       std::uint32_t const back = is_lower ? row : 0;
       if constexpr (kRank == 0) {
-        ptx::load_cluster(other_ + first - back, value[2][0].word);
-        ptx::load_cluster(other_ + second - back, value[3][0].word);
-        ptx::load_shared(own_ + first, value[0][0].word);
-        ptx::load_shared(own_ + second, value[1][0].word);
+        ptx::load_cluster(first + to_other_ - back, value[2][0].word);
+        ptx::load_cluster(second + to_other_ - back, value[3][0].word);
+        ptx::load_shared(first, value[0][0].word);
+        ptx::load_shared(second, value[1][0].word);
       } else {
-        ptx::load_cluster(other_ + first, value[0][0].word);
-        ptx::load_cluster(other_ + second, value[1][0].word);
-        ptx::load_shared(own_ + first - back, value[2][0].word);
-        ptx::load_shared(own_ + second - back, value[3][0].word);
+        ptx::load_cluster(first + to_other_, value[0][0].word);
+        ptx::load_cluster(second + to_other_, value[1][0].word);
+        ptx::load_shared(first - back, value[2][0].word);
+        ptx::load_shared(second - back, value[3][0].word);
       }
     } else {
       std::uint32_t const rank = Bits::rank(bits);
+      std::uint32_t const odd_rank = (is_lower ? rank - 1 : rank + 1) & lane.size_mask();
       std::uint32_t const back = is_lower && rank == 0 ? row : 0;
-      std::uint32_t const even = ptx::map_shared(own_, rank);
-      std::uint32_t const odd =
-          ptx::map_shared(own_, (is_lower ? rank - 1 : rank + 1) & lane.size_mask()) - back;
-      ptx::load_cluster(even + first, value[0][0].word);
-      ptx::load_cluster(even + second, value[1][0].word);
-      ptx::load_cluster(odd + first, value[2][0].word);
-      ptx::load_cluster(odd + second, value[3][0].word);
+      std::uint32_t const to_even = ptx::map_shared(own_, rank) - own_;
+      std::uint32_t const to_odd = ptx::map_shared(own_, odd_rank) - own_ - back;
+      ptx::load_cluster(first + to_even, value[0][0].word);
+      ptx::load_cluster(second + to_even, value[1][0].word);
+      ptx::load_cluster(first + to_odd, value[2][0].word);
+      ptx::load_cluster(second + to_odd, value[3][0].word);
     }
   }
 
   const char* values_;
-  std::uint32_t own_;        // of kept levels, in the block's shared memory
-  std::uint32_t other_ = 0;  // the same of the other one of two blocks
+  std::uint32_t own_;           // of kept levels, in the block's shared memory
+  std::uint32_t to_other_ = 0;  // from there to the same in the other one of two blocks
 };
 
 }  // namespace msda::cluster

@@ -9,8 +9,8 @@ namespace msda::cluster {
 using persistent::Between;
 using persistent::RecordOf;
 
-// A row of a split level lies in one block and the next row in the next block. Of a point's two rows
-// the even one is the first of its record, so that its sum has one order in every block. With
+// A row of a split level lies in one block and the next row in the next block. Of a point's two
+// rows the even one is the first of its record, so that its sum has one order in every block. With
 // clusters of two the even rows are those of block 0: all lanes of a load read the same block.
 struct SplitRows {
   std::uint32_t even;  // the even row's number in its block
@@ -25,8 +25,8 @@ __device__ __forceinline__ SplitRows split_rows(std::uint32_t y, std::uint32_t m
   return {even >> shift, even & mask, is_odd != 0};
 }
 
-// How a record says it. With fp16 sums the number of the pixel has 12 bits, then half the rank, then
-// whether the even row is the lower one; in other records the first pixel has 28 bits.
+// How a record says it. With fp16 sums the number of the pixel has 12 bits, then half the rank,
+// then whether the even row is the lower one; in other records the first pixel has 28 bits.
 template <class Config>
 struct SplitBits {
   static constexpr int kRankBit = Config::kFp16Sums ? 12 : 28;
@@ -53,9 +53,8 @@ __device__ __forceinline__ RecordOf<Config> locate(Lane<Config> const& lane, Pla
                                                    float2 const& at, float weight) {
   Between const bx = persistent::between<Config::kIsKnown>(at.x, place.width);
   Between const by = persistent::between<Config::kIsKnown>(at.y, place.height);
-  SplitRows const rows =
-      split_rows(static_cast<std::uint32_t>(static_cast<std::int32_t>(by.base)), lane.size_mask(),
-                 lane.size_shift());
+  SplitRows const rows = split_rows(static_cast<std::uint32_t>(static_cast<std::int32_t>(by.base)),
+                                    lane.size_mask(), lane.size_shift());
   float const y = is_split ? static_cast<float>(rows.even) : by.base;
   bool const swaps_rows = is_split && rows.is_lower;
   // Exact: levels of 2^24 tokens or more are refused.
@@ -82,9 +81,9 @@ __device__ __forceinline__ RecordOf<Config> locate(Lane<Config> const& lane, Pla
   }
 }
 
-// A warp's records: a row for each lane of a slot and each of the points that it prepares at a time,
-// with those of all slots. Slots are numbered anew in some rows, so that lanes of one slot write to
-// different banks.
+// A warp's records: a row for each lane of a slot and each of the points that it prepares at a
+// time, with those of all slots. Slots are numbered anew in some rows, so that lanes of one slot
+// write to different banks.
 template <class Config>
 struct KeptRecords {
   static constexpr int kRecordBytes = sizeof(RecordOf<Config>);

@@ -86,8 +86,8 @@ __device__ __forceinline__ void wait_parity(std::uint32_t at, std::uint32_t pari
       "r"(parity)
       : "memory");
 }
-// The same, acquired by the block alone: what another block of a cluster stored need not be there. The
-// hit rate of L1 fell from 12 to 1 % where wait_parity() stood instead.
+// The same, acquired by the block alone: what another block of a cluster stored need not be there.
+// The hit rate of L1 fell from 12 to 1 % where wait_parity() stood instead.
 __device__ __forceinline__ void wait_parity_in_block(std::uint32_t at, std::uint32_t parity) {
   asm volatile(
       "{\n.reg .pred done;\nagain_%=:\n"

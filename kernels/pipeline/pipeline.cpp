@@ -28,7 +28,7 @@ constexpr VariantTable kTable({
                      .sm_min = sm,                                                              \
                      .sm_max = last_sm(#architecture, 0) __VA_OPT__(, .__VA_ARGS__ = true)},    \
                     {channels, stages, load_kernels<ValueType::type, channels, stages>}},
-#include "kernels/pipeline/variants.inc"
+#include "rows/pipeline.inc"
 #undef MSDA_VARIANT
 });
 

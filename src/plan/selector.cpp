@@ -77,8 +77,7 @@ std::string explain_text(std::vector<Ranked> const& ranking) {
       fmt::format_to(out, "{}  {}  predicted {:.1f} us{}\n", ++rank, entry.kernel.variant->id,
                      entry.predicted_us, when_chosen(entry));
     } else {
-      fmt::format_to(out, "-  {}  rejected: {}\n", entry.kernel.variant->id,
-                     why_rejected(entry));
+      fmt::format_to(out, "-  {}  rejected: {}\n", entry.kernel.variant->id, why_rejected(entry));
     }
   }
   return text;

@@ -16,12 +16,13 @@ namespace {
 constexpr std::uint32_t kThreads = 64;
 constexpr std::uint32_t kRounds = 3;
 
-std::uint32_t __host__ __device__ word_of(std::uint32_t round, std::uint32_t block, std::uint32_t i) {
+std::uint32_t __host__ __device__ word_of(std::uint32_t round, std::uint32_t block,
+                                          std::uint32_t i) {
   return round * 1000003 + block * 1009 + i;
 }
 
-// In every round each block gets new words by a bulk copy, as the levels of a tile come; then it reads
-// those of all blocks of its cluster, its own ones too.
+// In every round each block gets new words by a bulk copy, as the levels of a tile come; then it
+// reads those of all blocks of its cluster, its own ones too.
 __global__ void read_all(const std::uint32_t* from, std::uint32_t* to) {
   MSDA_SHARED(uint4, words, [kThreads / 4]);
   MSDA_SHARED(std::uint64_t, full, );
@@ -35,8 +36,8 @@ __global__ void read_all(const std::uint32_t* from, std::uint32_t* to) {
   for (std::uint32_t round = 0; round < kRounds; ++round) {
     if (i == 0) {
       ptx::arrive_and_expect(barrier, sizeof(words));
-      ptx::bulk_load(shared_address(&words[0]),
-                     from + (round * gridDim.x + blockIdx.x) * kThreads, sizeof(words), barrier);
+      ptx::bulk_load(shared_address(&words[0]), from + (round * gridDim.x + blockIdx.x) * kThreads,
+                     sizeof(words), barrier);
     }
     ptx::wait_parity_in_block(barrier, round % 2);
     ptx::sync_cluster();  // all words are there

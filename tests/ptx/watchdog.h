@@ -1,5 +1,5 @@
-// Whether work given to a stream ends: a kernel that hangs is a failure after some seconds, and the end
-// of the program, since nothing else can be done with the device then.
+// Whether work given to a stream ends: a kernel that hangs is a failure after some seconds, and the
+// end of the program, since nothing else can be done with the device then.
 #pragma once
 
 #include "core/cuda.h"

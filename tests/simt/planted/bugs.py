@@ -78,11 +78,11 @@ UNITS = {
 UNITS |= {f"{name}_chain": dataclasses.replace(UNITS[name], program="msda_test_kernel", kernel="")
           for name in ("direct", "persistent", "pipeline")}
 SPREAD = "msda::ValueType::f16, persistent::d32, persistent::p4, persistent::h1, false, false, true"
-UNITS["cluster"] = Unit(
+UNITS["spread"] = Unit(
     CASES, KERNELS, kernel="cluster.sm90.f16.d32.p4.h1.c2@1", sm_count=2,
     text=kernels("cluster", f"cluster_rows<ClusterConfig<ClusterKind{{persistent::RowsKind{{{SPREAD}, persistent::heads_1,"
                  " persistent::inputs_f32}, true}>>(Params, ScheduleParams, KeptParams)"))
-UNITS["cluster_four"] = Unit(
+UNITS["spread_four"] = Unit(
     CASES, KERNELS, kernel="cluster.sm90.f16.d32.p4.h1.c4@1", sm_count=4,
     text=kernels("cluster", f"cluster_rows<ClusterConfig<ClusterKind{{persistent::RowsKind{{{SPREAD}, persistent::heads_any,"
                  " persistent::inputs_any}, false}>>(Params, ScheduleParams, KeptParams)"))
@@ -170,30 +170,30 @@ BUGS = (
         "    record(k0 + lane_) = located;\n    __syncwarp();\n", "    record(k0 + lane_) = located;\n", "encoder", ORDER,
         f"{BESIDE}|compare|simulated device"),
     # ---- levels spread over the blocks of a cluster
-    Bug("no_levels_arrival", "nobody arrives at the mbarrier of a tile's levels", "cluster", SPREAD_LEVELS,
+    Bug("no_levels_arrival", "nobody arrives at the mbarrier of a tile's levels", "spread", SPREAD_LEVELS,
         "  if (lane.index == 0) ptx::arrive_and_expect(barrier, bytes);\n", "", "spread_even", ORDER,
         "simulated device: ", quick=True),
-    Bug("no_phase_flip", "the mbarrier of the levels is waited for without its phase", "cluster", SPREAD_ROWS,
+    Bug("no_phase_flip", "the mbarrier of the levels is waited for without its phase", "spread", SPREAD_ROWS,
         "        fills_before % 2);", "        0);", "spread_even", ORDER, f"simulated device: |{WRONG}"),
-    Bug("short_levels", "the mbarrier expects a line less than is copied", "cluster", SPREAD_LEVELS,
+    Bug("short_levels", "the mbarrier expects a line less than is copied", "spread", SPREAD_LEVELS,
         "ptx::arrive_and_expect(barrier, bytes);", "ptx::arrive_and_expect(barrier, bytes - 128);", "spread_even", ORDER,
         f"simulated device: |{WRONG}"),
-    Bug("early_remote_read", "levels of other blocks are read before they are there", "cluster", SPREAD_ROWS,
+    Bug("early_remote_read", "levels of other blocks are read before they are there", "spread", SPREAD_ROWS,
         "      ptx::sync_cluster();  // the levels are there in all blocks\n", "      __syncthreads();\n", "spread_even", RANDOM,
         f"simulated device: |{WRONG}"),
-    Bug("early_refill", "levels are copied to where other blocks still read", "cluster", SPREAD_ROWS,
+    Bug("early_refill", "levels are copied to where other blocks still read", "spread", SPREAD_ROWS,
         "        ptx::wait_cluster();  // the levels before have been read\n        copy(tile, 0);\n      }\n",
         "        copy(tile, 0);\n        ptx::wait_cluster();\n      }\n", "spread_even", RANDOM, f"simulated device: |{WRONG}"),
-    Bug("early_end", "a block ends while other blocks read its levels", "cluster", SPREAD_ROWS,
+    Bug("early_end", "a block ends while other blocks read its levels", "spread", SPREAD_ROWS,
         "    ptx::sync_cluster();  // no block ends while its levels are read\n", "", "spread_even", RANDOM,
         "simulated device: .*has ended"),
-    Bug("wrong_block", "with clusters of four the odd row is looked for in the block behind the even one's", "cluster_four",
+    Bug("wrong_block", "with clusters of four the odd row is looked for in the block behind the even one's", "spread_four",
         SPREAD_LEVELS, "(is_lower ? rank - 1 : rank + 1) & lane.size_mask()", "(rank + 1) & lane.size_mask()", "spread_odd",
         ORDER, WRONG),
-    Bug("rows_not_swapped", "the weights of a split level's rows are not swapped with the rows", "cluster",
+    Bug("rows_not_swapped", "the weights of a split level's rows are not swapped with the rows", "spread",
         "kernels/cluster/kept_record.cuh", "bool const swaps_rows = is_split && rows.is_lower;",
         "bool const swaps_rows = false;", "spread_odd", ORDER, WRONG),
-    Bug("job_of_all_blocks", "the blocks of a cluster have the same jobs", "cluster", "kernels/cluster/tile_walk.cuh",
+    Bug("job_of_all_blocks", "the blocks of a cluster have the same jobs", "spread", "kernels/cluster/tile_walk.cuh",
         "(n << lane.size_shift()) + lane.rank;", "n;", "spread_even", THREADS, RACE),
     # ---- addresses
     Bug("shared_overflow", "records of each second chunk are stored one place too far", "direct", ROW,
