@@ -38,6 +38,8 @@ struct PointConfig {
                          ScalarProducts<PointConfig>>>;
   // Points whose corners are loaded before the first are multiplied.
   static constexpr int kInFlight = kCorners < 4 || kPoints < 2 ? 1 : 2;
+  // Steps that are told apart when compiled: the others take too many registers at once.
+  static constexpr int kUnrolled = kGroups == 1 && Row::kNarrow && kPoints == 4 ? 1 : kPoints;
   static constexpr int kBlocks = !(kVectors && Row::kNarrow) ? 1 : 2;  // an SM
 };
 
@@ -249,7 +251,7 @@ __device__ __forceinline__ void point_gradients_of_row(Params const& p, PointPar
   for (std::int64_t first = 0; first < p.point_total; first += Config::kLocated) {
     std::int64_t const k = first + own;
     LocatedPoint const mine = locate_point(p, s, at, k);
-#pragma unroll
+#pragma unroll Config::kUnrolled
     for (int j = 0; j < Config::kPoints; j += Config::kInFlight) {
       multiply_corners<Config>(values, mine, j, products);
     }
