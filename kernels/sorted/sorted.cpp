@@ -294,15 +294,15 @@ void launch_point_run(CallOfPlan const& call, PointParams& points) {
   Kernels const& kernels = call.plan.kernels;
   std::int64_t const rows = points.queries * call.params.head_count;
   call.compute_weights(points.weights, points.first_query, rows, false);
-  // Neighbouring rows to one block, as long as there are blocks enough for all SMs.
-  std::int64_t const blocks = divide_up(rows, kernels.point_rows);
-  std::int64_t const rounds =
-      std::clamp<std::int64_t>(blocks / (kBlocksOfSm * call.plan.sm_count), 1, kMaxRoundsOfBlock);
-  points.rows_of_block = rounds * kernels.point_rows;
-  points.coord_pairs = call.has_coord_pairs();
-  points.grad_coord_pairs = is_aligned(call.params.grad_coord, call.pair_bytes());
   bool const vectors = call.plan.has_value_vectors && is_aligned(call.params.value, 16) &&
                        is_aligned(call.params.grad_output, 16);
+  // Neighbouring rows to one block, as long as there are blocks enough for all SMs.
+  std::int64_t const blocks = divide_up(rows, kernels.point_rows[vectors]);
+  std::int64_t const rounds =
+      std::clamp<std::int64_t>(blocks / (kBlocksOfSm * call.plan.sm_count), 1, kMaxRoundsOfBlock);
+  points.rows_of_block = rounds * kernels.point_rows[vectors];
+  points.coord_pairs = call.has_coord_pairs();
+  points.grad_coord_pairs = is_aligned(call.params.grad_coord, call.pair_bytes());
   launch_kernel(kernels.points[vectors],
                 {.blocks = divide_up(rows, points.rows_of_block),
                  .threads = kPointThreads,

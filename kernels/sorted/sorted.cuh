@@ -34,12 +34,13 @@ Kernels load_kernels(KernelOptions options) {
   // rows at any address are, too.
   with_lanes<kWarp>(options.head_dim, [&](auto lanes) {
     using Config = PointConfig<kType, Loads::vectors, lanes>;
+    using OfElements = PointConfig<kType, Loads::elements, lanes>;
+    using OfAny = PointConfig<kType, Loads::any, lanes>;
     kernels.points[1] = load_kernel(point_gradients<Config>);
-    kernels.points[0] =
-        options.same_types
-            ? load_kernel(point_gradients<PointConfig<kType, Loads::elements, lanes>>)
-            : load_kernel(point_gradients<PointConfig<kType, Loads::any, lanes>>);
-    kernels.point_rows = Config::kSlots;
+    kernels.points[0] = options.same_types ? load_kernel(point_gradients<OfElements>)
+                                           : load_kernel(point_gradients<OfAny>);
+    kernels.point_rows[1] = Config::kSlots;
+    kernels.point_rows[0] = options.same_types ? OfElements::kSlots : OfAny::kSlots;
   });
   return kernels;
 }

@@ -115,7 +115,7 @@ struct Kernels {
   Kernel<Params, ValueParams> join;
   Kernel<Params, PointParams> points[2];
   Kernel<Params, PointParams> finish;
-  std::int32_t point_rows = 0;  // of a block of `points`
+  std::int32_t point_rows[2] = {};  // of a block of `points`
   std::int64_t sum_shared_bytes = 0;
 };
 
