@@ -24,10 +24,17 @@ struct Channels {
   // From element `index` of the array on, which is of `dtype`.
   __device__ __forceinline__ static Channels load(msda_dtype dtype, const void* array,
                                                   std::int64_t index) {
-    Channels channels;
     if constexpr (kLoads == Loads::vectors) {
       return load_at(static_cast<const char*>(array) + index * kBytes);
-    } else if constexpr (kNarrow) {
+    } else {
+      return load_elements(dtype, array, index);
+    }
+  }
+
+  __device__ __forceinline__ static Channels load_elements(msda_dtype dtype, const void* array,
+                                                           std::int64_t index) {
+    Channels channels;
+    if constexpr (kNarrow) {
       auto const* const halves = static_cast<const std::uint16_t*>(array) + index;
 #pragma unroll
       for (int i = 0; i < kWords; ++i) {

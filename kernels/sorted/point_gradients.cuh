@@ -16,7 +16,8 @@
 
 namespace msda::sorted {
 
-template <ValueType kValueType, Loads kLoads, int kRowLanes>
+// kInPairs: a 16-bit row of 32 channels has two groups of lanes, which take different points.
+template <ValueType kValueType, Loads kLoads, int kRowLanes, bool kInPairs = false>
 struct PointConfig {
   static constexpr ValueType kType = kValueType;
   static constexpr msda_dtype kDtype = dtype_of(kValueType);
@@ -24,7 +25,8 @@ struct PointConfig {
   static constexpr int kElementBytes = sizeof(typename ValueTraits<kType>::Element);
   static constexpr int kLanes = kRowLanes;  // that have the channels of a row
   using Row = Channels<kType, kLoads>;
-  static constexpr int kGroups = Row::kNarrow && kLanes == 4 ? 2 : 1;  // of as many lanes, a slot
+  static constexpr int kGroups =
+      kInPairs && Row::kNarrow && kLanes == 4 ? 2 : 1;  // of as many lanes, a slot
   static constexpr int kSlotLanes = kGroups * kLanes;
   static constexpr int kSlots = kPointThreads / kSlotLanes;
   static constexpr int kPoints = kLanes < kTogether ? kLanes : kTogether;  // located by a group

@@ -110,18 +110,13 @@ bool has_other_tokens(Problem const& problem) {
   return pixels != problem.token_count;
 }
 
-// Bytes from row to row fit 32 bits.
-bool row_fits(Strides const& strides, msda_dtype dtype) {
-  return strides.row >= 0 && strides.row * dtype_bytes(dtype) <= kMaxIndex;
-}
-
 struct SortedPlan final : Prepared {
   SortedPlan(Problem const& problem, Device const& device)
       : planned(problem, device),
         far_levels(problem, device),
         levels(planned.tiling.levels, device),
         level_of_point(planned.tiling.level_of_point, device),
-        point_levels(planned.tiling.point_levels, device),
+        point_levels(make_point_levels(problem), device),
         params(make_params(problem, far_levels.data())),
         value(value_params(problem, planned.tiling, planned.bins)) {
     value.levels = levels.data();
@@ -152,9 +147,9 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
   plan.has_other_tokens = has_other_tokens(problem);
   plan.has_output_vectors = problem.output_dtype == problem.value_dtype &&
                             strides_are_multiples(problem.output, problem.output_dtype, 16) &&
-                            row_fits(problem.output, problem.output_dtype);
+                            row_stride_fits(problem.output, problem.output_dtype);
   plan.has_value_vectors = plan.has_output_vectors && value_strides_are_multiples(problem, 16) &&
-                           row_fits(problem.value, problem.value_dtype);
+                           row_stride_fits(problem.value, problem.value_dtype);
   plan.has_coord_pairs = (problem.coord.batch | problem.coord.row | problem.coord.head) % 2 == 0;
   plan.sm_count = device.sm_count;
   Runs const& runs = plan.planned.runs;

@@ -33,8 +33,8 @@ Kernels load_kernels(KernelOptions options) {
   // Bits do not depend on addresses: of types that are multiplied by matrix instructions there, the
   // rows at any address are, too.
   with_lanes<kWarp>(options.head_dim, [&](auto lanes) {
-    using Config = PointConfig<kType, Loads::vectors, lanes>;
-    using OfElements = PointConfig<kType, Loads::elements, lanes>;
+    using Config = PointConfig<kType, Loads::vectors, lanes, true>;
+    using OfElements = PointConfig<kType, Loads::elements, lanes, true>;
     using OfAny = PointConfig<kType, Loads::any, lanes>;
     kernels.points[1] = load_kernel(point_gradients<Config>);
     kernels.points[0] = options.same_types ? load_kernel(point_gradients<OfElements>)

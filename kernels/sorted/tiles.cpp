@@ -73,10 +73,16 @@ Tiling make_tiling(Problem const& problem) {
     tiling.level_of_point.insert(tiling.level_of_point.end(),
                                  static_cast<std::size_t>(level.point_count), l);
     tiling.levels.push_back(tile_level);
-    tiling.point_levels.insert(tiling.point_levels.end(),
-                               static_cast<std::size_t>(level.point_count), point_level(level));
   }
   return tiling;
+}
+
+std::vector<PointLevel> make_point_levels(Problem const& problem) {
+  std::vector<PointLevel> levels;
+  for (Level const& level : problem.levels) {
+    levels.insert(levels.end(), static_cast<std::size_t>(level.point_count), point_level(level));
+  }
+  return levels;
 }
 
 std::int64_t max_bin_shared_bytes(Device const& device) {

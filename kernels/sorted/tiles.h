@@ -17,11 +17,12 @@ namespace msda::sorted {
 struct Tiling {
   std::vector<TileLevel> levels;             // [L]
   std::vector<std::int32_t> level_of_point;  // [K]
-  std::vector<PointLevel> point_levels;      // [K]
   std::int64_t tiles = 0;                    // of a head
   std::int64_t border_pixels = 0;            // of all tiles of a head
 };
 Tiling make_tiling(Problem const& problem);
+// [K]
+std::vector<PointLevel> make_point_levels(Problem const& problem);
 
 // Of one head, for the kernels; `shared_bytes` of a block that bins.
 struct Bins {
