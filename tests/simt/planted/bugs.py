@@ -74,9 +74,6 @@ UNITS = {
     for name in ("barrier", "bulk", "cluster", "memory")
 }
 
-# Calls behind each other, of which the last ones may begin while the first one runs.
-UNITS |= {f"{name}_chain": dataclasses.replace(UNITS[name], program="msda_test_kernel", kernel="")
-          for name in ("direct", "persistent", "pipeline")}
 SPREAD = "msda::ValueType::f16, persistent::d32, persistent::p4, persistent::h1, false, false, true"
 UNITS["spread"] = Unit(
     CASES, KERNELS, kernel="cluster.sm90.f16.d32.p4.h1.c2@1", sm_count=2,
@@ -305,12 +302,12 @@ BUGS = (
         "ptx: one load of a tile*", RANDOM, "simulated device: "),
     Bug("no_grid_wait", "a dependent grid reads before the one before has ended", "cluster", CLUSTER,
         "  ptx::wait_for_previous_grid();\n", "", "ptx: a dependent grid*", THREADS, RACE),
-    Bug("no_call_wait_rows", "a call begins to read and write before the one before has ended", "persistent_chain", ROWS,
-        "  ptx::wait_for_previous_grid();\n", "", "a chain of forward*", THREADS, RACE),
-    Bug("no_call_wait_direct", "the same in `direct`", "direct_chain", ROW, "  ptx::wait_for_previous_grid();\n", "",
-        "a chain of forward*", THREADS, RACE),
-    Bug("no_call_wait_pipeline", "the same in `pipeline`", "pipeline_chain", COPIED, "  ptx::wait_for_previous_grid();\n", "",
-        "a chain of forward*", THREADS, RACE),
+    Bug("no_call_wait_rows", "a call begins to read and write before the one before has ended", "persistent", ROWS,
+        "  ptx::wait_for_previous_grid();\n", "", "encoder", THREADS, RACE),
+    Bug("no_call_wait_direct", "the same in `direct`", "direct", ROW, "  ptx::wait_for_previous_grid();\n", "",
+        "encoder", THREADS, RACE),
+    Bug("no_call_wait_pipeline", "the same in `pipeline`", "pipeline", COPIED, "  ptx::wait_for_previous_grid();\n", "",
+        "encoder", THREADS, RACE),
     Bug("late_copy_group", "the last group of `cp.async` is not waited for", "memory", MEMORY,
         "    ptx::wait_for_copy_groups<1>();\n", "    ptx::wait_for_copy_groups<2>();\n", "ptx: groups of cp.async*",
         ORDER, "simulated device: "),
