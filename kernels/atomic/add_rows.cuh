@@ -70,7 +70,7 @@ __device__ __forceinline__ void add_to_corners(AddParams const& s, AddedRow<Conf
                                                int j) {
   unsigned my_corners = 0;
 #pragma unroll
-  for (int i = 0; i < 4; ++i) my_corners |= mine.inside[i] ? 1u << i : 0u;
+  for (int i = 0; i < 4; ++i) my_corners |= mine.inside(i) ? 1u << i : 0u;
   unsigned const corners = __shfl_sync(kAllLanes, my_corners, j, Config::kPoints);
   std::int64_t const token = __shfl_sync(kAllLanes, mine.token, j, Config::kPoints);
   std::uint32_t const steps = __shfl_sync(kAllLanes, mine.steps, j, Config::kPoints);
@@ -102,12 +102,11 @@ __device__ __forceinline__ void point_gradients_of(Params const& p, AddParams co
                                                    sorted::LocatedPoint const& mine, float weight,
                                                    std::int64_t own, Products& products) {
   int const d = static_cast<int>(threadIdx.x % Config::kLanes) * sorted::kChannelsOfLane;
-  std::int64_t const value = row.b * p.value_strides.batch + row.m * p.value_strides.head + d;
-  // Products of all points are in registers, but for those of matrix instructions.
-  constexpr int kUnrolled = Config::Products::kByLane ? 1 : Config::kPoints;
-#pragma unroll kUnrolled
-  for (int j = 0; j < Config::kPoints; ++j) {
-    sorted::multiply_corners<Config>(p, value, d < p.head_dim, mine, j, products);
+  sorted::ValueRows<Config> const values(
+      p, row.b * p.value_strides.batch + row.m * p.value_strides.head + d, d < p.head_dim);
+#pragma unroll Config::kUnrolled
+  for (int j = 0; j < Config::kPoints; j += Config::kInFlight) {
+    sorted::multiply_corners<Config>(values, mine, j, products);
   }
   float sums[4];
   products.sum(sums);

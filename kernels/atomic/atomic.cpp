@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <vector>
+#include "kernels/sorted/tiles.h"
 
 namespace msda::atomic {
 
@@ -121,9 +122,11 @@ struct AtomicPlan final : Prepared {
   AtomicPlan(Problem const& problem, Device const& device)
       : far_levels(problem, device),
         level_of_point(level_of_points(problem), device),
+        point_levels(sorted::make_point_levels(problem), device),
         params(make_params(problem, far_levels.data())) {}
   FarLevels far_levels;
   DeviceArray<std::int32_t> level_of_point;
+  DeviceArray<sorted::PointLevel> point_levels;
   Params params;    // all but the buffers
   AddParams add{};  // all but the arrays
   Kernels kernels{};
@@ -150,8 +153,10 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
   plan.kernels = kTable[variant].load(
       {.head_dim = static_cast<std::int32_t>(problem.head_dim), .same_types = same_types});
   plan.has_vectors = same_types && value_strides_are_multiples(problem, 16) &&
+                     row_stride_fits(problem.value, problem.value_dtype) &&
                      strides_are_multiples(problem.output, problem.output_dtype, 16);
   plan.add.points.level_of_point = plan.level_of_point.data();
+  plan.add.points.point_levels = plan.point_levels.data();
   plan.add.points.queries = problem.batch * problem.query_count;
   share_points(plan, problem, device);
   plan.launch_count =

@@ -84,6 +84,16 @@ __device__ __forceinline__ void convert_f8(std::uint32_t word, std::uint32_t& lo
 }
 #endif
 
+// ---- Integer Arithmetic Instructions: mad.wide. Of a stride that a loop leaves alone the compiler
+// would multiply 64 bits.
+
+__device__ __forceinline__ const char* row_at(const char* first, std::uint32_t row,
+                                              std::uint32_t stride_bytes) {
+  const char* at;
+  asm("mad.wide.u32 %0, %1, %2, %3;" : "=l"(at) : "r"(row), "r"(stride_bytes), "l"(first));
+  return at;
+}
+
 // ---- Floating Point Instructions: ex2, rcp
 
 // 2^x to about 2^-22 of it; what is below 2^-126 is 0.

@@ -42,8 +42,9 @@ __device__ __forceinline__ void load_transposed(std::uint32_t row, std::uint32_t
                : "memory");
 }
 
-// ---- mma. sums += a * b in float32: a of 16 rows, b of 8 columns, K as named.
+// ---- mma, in float32: a of 16 rows, b of 8 columns, K as named.
 
+// sums += a * b
 __device__ __forceinline__ void multiply_f16_k16(float (&sums)[4], std::uint32_t const (&a)[4],
                                                  std::uint32_t const (&b)[2]) {
   asm volatile(
@@ -59,6 +60,23 @@ __device__ __forceinline__ void multiply_bf16_k16(float (&sums)[4], std::uint32_
       "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
       : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+// products = a * b
+__device__ __forceinline__ void products_f16_k16(float (&products)[4], std::uint32_t const (&a)[4],
+                                                 std::uint32_t const (&b)[2]) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %10, %10, %10};"
+      : "=f"(products[0]), "=f"(products[1]), "=f"(products[2]), "=f"(products[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(0.0f));
+}
+__device__ __forceinline__ void products_bf16_k16(float (&products)[4], std::uint32_t const (&a)[4],
+                                                  std::uint32_t const (&b)[2]) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %10, %10, %10};"
+      : "=f"(products[0]), "=f"(products[1]), "=f"(products[2]), "=f"(products[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(0.0f));
 }
 // Of float32 whose lower 13 bits do not count.
 __device__ __forceinline__ void multiply_tf32_k8(float (&sums)[4], std::uint32_t const (&a)[4],

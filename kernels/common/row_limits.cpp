@@ -44,6 +44,10 @@ bool strides_are_multiples(Strides const& strides, msda_dtype dtype, std::int64_
   return (strides.batch | strides.row | strides.head) * dtype_bytes(dtype) % alignment == 0;
 }
 
+bool row_stride_fits(Strides const& strides, msda_dtype dtype) {
+  return strides.row >= 0 && strides.row * dtype_bytes(dtype) <= INT32_MAX;
+}
+
 bool value_strides_are_multiples(Problem const& problem, std::int64_t alignment) {
   return strides_are_multiples(problem.value, problem.value_dtype, alignment);
 }

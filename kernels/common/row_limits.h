@@ -19,6 +19,8 @@ bool every_level_has(Problem const& problem, std::int64_t points);
 bool head_dim_fits(std::int64_t head_dim, std::int64_t most, std::int64_t multiple);
 // In bytes.
 bool strides_are_multiples(Strides const& strides, msda_dtype dtype, std::int64_t alignment);
+// Bytes from a row to the next fit 31 bits.
+bool row_stride_fits(Strides const& strides, msda_dtype dtype);
 // Strides of value in bytes, all multiples of `alignment`.
 bool value_strides_are_multiples(Problem const& problem, std::int64_t alignment);
 

@@ -24,17 +24,17 @@ struct Channels {
   // From element `index` of the array on, which is of `dtype`.
   __device__ __forceinline__ static Channels load(msda_dtype dtype, const void* array,
                                                   std::int64_t index) {
-    Channels channels;
     if constexpr (kLoads == Loads::vectors) {
-      const char* const at = static_cast<const char*>(array) + index * kBytes;
-#pragma unroll
-      for (int i = 0; i < kWords; i += 4) {
-        std::uint32_t words[4];
-        ptx::load_global(at + 4 * i, words);
-#pragma unroll
-        for (int j = 0; j < 4; ++j) channels.word[i + j] = words[j];
-      }
-    } else if constexpr (kNarrow) {
+      return load_at(static_cast<const char*>(array) + index * kBytes);
+    } else {
+      return load_elements(dtype, array, index);
+    }
+  }
+
+  __device__ __forceinline__ static Channels load_elements(msda_dtype dtype, const void* array,
+                                                           std::int64_t index) {
+    Channels channels;
+    if constexpr (kNarrow) {
       auto const* const halves = static_cast<const std::uint16_t*>(array) + index;
 #pragma unroll
       for (int i = 0; i < kWords; ++i) {
@@ -45,6 +45,19 @@ struct Channels {
       for (int i = 0; i < kChannelsOfLane; ++i) {
         channels.word[i] = __float_as_uint(load_element<float>(dtype, array, index + i));
       }
+    }
+    return channels;
+  }
+
+  // In vectors.
+  __device__ __forceinline__ static Channels load_at(const char* at) {
+    Channels channels;
+#pragma unroll
+    for (int i = 0; i < kWords; i += 4) {
+      std::uint32_t words[4];
+      ptx::load_global(at + 4 * i, words);
+#pragma unroll
+      for (int j = 0; j < 4; ++j) channels.word[i + j] = words[j];
     }
     return channels;
   }
@@ -61,6 +74,34 @@ struct Channels {
     }
   }
 };
+
+// Two neighbours of an array that is F32, F16 or BF16; `aligned`: they lie at a multiple of their
+// bytes.
+__device__ __forceinline__ float2 load_pair(msda_dtype dtype, const void* array, std::int64_t index,
+                                            bool aligned) {
+  if (!aligned) return {load_narrow(dtype, array, index), load_narrow(dtype, array, index + 1)};
+  if (dtype == MSDA_F32) {
+    return *reinterpret_cast<const float2*>(static_cast<const float*>(array) + index);
+  }
+  std::uint32_t const pair =
+      *reinterpret_cast<const std::uint32_t*>(static_cast<const std::uint16_t*>(array) + index);
+  if (dtype == MSDA_BF16) {
+    return {__uint_as_float(pair << 16), __uint_as_float(pair & 0xffff0000u)};
+  }
+  return __half22float2(half2_of(pair));
+}
+__device__ __forceinline__ void store_pair(msda_dtype dtype, void* array, std::int64_t index,
+                                           float2 const& x, bool aligned) {
+  if (!aligned) {
+    store_element(dtype, array, index, x.x);
+    store_element(dtype, array, index + 1, x.y);
+  } else if (dtype == MSDA_F32) {
+    *reinterpret_cast<float2*>(static_cast<float*>(array) + index) = x;
+  } else {
+    *reinterpret_cast<std::uint32_t*>(static_cast<std::uint16_t*>(array) + index) =
+        pack_pair(dtype, x.x, x.y);
+  }
+}
 
 // Four sums into an array of any type.
 __device__ __forceinline__ void store_four(msda_dtype dtype, void* array, std::int64_t index,

@@ -25,7 +25,7 @@ template <class Config>
 class ScalarProducts {
  public:
   using Row = typename Config::Row;
-  static constexpr bool kByLane = false;  // products of all points are in registers until the end
+  __device__ __forceinline__ static int source(int j) { return j; }
 
   __device__ __forceinline__ explicit ScalarProducts(Row const& row) {
 #pragma unroll
@@ -72,7 +72,7 @@ template <class Config>
 class MatrixProducts {
  public:
   using Row = typename Config::Row;
-  static constexpr bool kByLane = true;  // each lane keeps those of its own point
+  __device__ __forceinline__ static int source(int j) { return j; }
 
   __device__ __forceinline__ explicit MatrixProducts(Row const& row)
       : grad_{row.word[0], row.word[2], row.word[1], row.word[3]} {}
@@ -101,6 +101,52 @@ class MatrixProducts {
 
  private:
   std::uint32_t grad_[4];
+  float sums_[4];
+};
+
+// The same for slots of two groups of four lanes, where a group has all channels. What a group has
+// loaded are two rows of the first matrix as they are: words 0 and 2, and words 1 and 3. Each of
+// the warp's four rows of grad_output has two columns of the second, in the same order, so that the
+// sum of two products is that of a pixel. It ends in the lane whose number is that of the columns'
+// pair: from step to step the pairs move on by one, and so does the lane whose point is loaded. One
+// instruction and one addition for each load, no exchange between lanes.
+template <class Config>
+class PairProducts {
+ public:
+  using Row = typename Config::Row;
+
+  __device__ __forceinline__ explicit PairProducts(Row const& row)
+      : own_step_((lane_of() - lane_of() / 8) & 3) {
+    bool const odd = (lane_of() & 4) != 0;
+    std::uint32_t const words[2] = {odd ? row.word[1] : row.word[0],
+                                    odd ? row.word[3] : row.word[2]};
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      int const from = (lane_of() - 8 * j) & (kWarp - 1);
+#pragma unroll
+      for (int i = 0; i < 2; ++i) grad_[j][i] = __shfl_sync(kAllLanes, words[i], from);
+    }
+  }
+  // The lane of the group whose point step `j` is for.
+  __device__ __forceinline__ static int source(int j) { return (lane_of() / 8 + j) & 3; }
+  __device__ __forceinline__ void multiply(int j, int corner, Row const& row) {
+    float products[4];
+    if constexpr (Config::kType == ValueType::bf16) {
+      ptx::products_bf16_k16(products, row.word, grad_[j]);
+    } else {
+      ptx::products_f16_k16(products, row.word, grad_[j]);
+    }
+    // Lane t of group g has columns 2 t and 2 t + 1 of rows g and g + 8.
+    if (own_step_ == j) sums_[corner] = products[0] + products[3];
+  }
+  __device__ __forceinline__ void sum(float (&sums)[4]) const {
+#pragma unroll
+    for (int corner = 0; corner < 4; ++corner) sums[corner] = sums_[corner];
+  }
+
+ private:
+  int own_step_;
+  std::uint32_t grad_[4][2];  // of each step
   float sums_[4];
 };
 

@@ -17,7 +17,6 @@ __device__ __forceinline__ float largest_of_lanes(float x, int lanes) {
 
 static __global__ void __launch_bounds__(kSmallThreads, 4)
     softmax_rows(const __grid_constant__ Params p, const __grid_constant__ SoftmaxParams s) {
-  ptx::launch_dependents();
   ptx::wait_for_previous_grid();
   std::int64_t const i =
       (static_cast<std::int64_t>(blockIdx.x) * kSmallThreads + threadIdx.x) / kSoftmaxLanes;
@@ -148,7 +147,6 @@ __device__ __forceinline__ void store_place_gradients(Params const& p, FusedQuer
 // A warp a query.
 static __global__ void __launch_bounds__(kSmallThreads, 2)
     finish_fused(const __grid_constant__ Params p, const __grid_constant__ PointParams s) {
-  ptx::launch_dependents();
   ptx::wait_for_previous_grid();
   std::int64_t const i =
       static_cast<std::int64_t>(blockIdx.x) * (kSmallThreads / kWarp) + warp_of();

@@ -26,7 +26,6 @@ __device__ __forceinline__ float4 part_of_tile(Params const& p, ValueParams cons
 
 static __global__ void __launch_bounds__(kSmallThreads, 4)
     join_edges(const __grid_constant__ Params p, const __grid_constant__ ValueParams s) {
-  ptx::launch_dependents();
   ptx::wait_for_previous_grid();
   auto const tiles = static_cast<std::uint32_t>(s.tiles);
   std::uint32_t const unit = blockIdx.x * (kSmallThreads / kWarp) + warp_of();

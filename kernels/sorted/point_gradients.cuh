@@ -2,10 +2,10 @@
 // the row of grad_output.
 //
 // A slot of lanes owns one row, a (batch, query, head); a lane has 8 of its channels of grad_output
-// in registers. Four points at a time: each lane of four locates one, all lanes load four corners
-// of each and multiply, and the products are summed so that each lane ends with those of its own
-// point: 12 shuffles for four points instead of 32. For 8 points of D = 32 a warp issues 4 loads,
-// 64 conversions and multiply-adds, 12 instructions for addresses and 13 for the sums.
+// in registers. Each lane of four locates a point, all lanes load the four corners of each and
+// multiply, and the products are summed so that each lane ends with those of its own point
+// (corner_products.cuh). A 16-bit row of 32 channels has a slot of two groups of four lanes, which
+// take different points.
 #pragma once
 
 #include "kernels/common/sampling.cuh"
@@ -16,22 +16,33 @@
 
 namespace msda::sorted {
 
-template <ValueType kValueType, Loads kLoads, int kSlotLanes>
+// kInPairs: a 16-bit row of 32 channels has two groups of lanes, which take different points.
+template <ValueType kValueType, Loads kLoads, int kRowLanes, bool kInPairs = false>
 struct PointConfig {
   static constexpr ValueType kType = kValueType;
   static constexpr msda_dtype kDtype = dtype_of(kValueType);
   static constexpr bool kVectors = kLoads == Loads::vectors;
-  static constexpr int kLanes = kSlotLanes;
-  static constexpr int kSlots = kPointThreads / kLanes;
-  static constexpr int kPoints = kLanes < kTogether ? kLanes : kTogether;  // located at once
+  static constexpr int kElementBytes = sizeof(typename ValueTraits<kType>::Element);
+  static constexpr int kLanes = kRowLanes;  // that have the channels of a row
   using Row = Channels<kType, kLoads>;
+  static constexpr int kGroups =
+      kInPairs && Row::kNarrow && kLanes == 4 ? 2 : 1;  // of as many lanes, a slot
+  static constexpr int kSlotLanes = kGroups * kLanes;
+  static constexpr int kSlots = kPointThreads / kSlotLanes;
+  static constexpr int kPoints = kLanes < kTogether ? kLanes : kTogether;  // located by a group
+  static constexpr int kLocated = kGroups * kPoints;
   // Corners of a point that are loaded before the first is multiplied.
   static constexpr int kCorners = Row::kNarrow ? 4 : 2;
   static_assert(kLanes <= kWarp && (kLanes & (kLanes - 1)) == 0);
-  using Products = std::conditional_t<Row::kNarrow && kPoints == 4, MatrixProducts<PointConfig>,
-                                      ScalarProducts<PointConfig>>;
+  using Products = std::conditional_t<
+      kGroups == 2, PairProducts<PointConfig>,
+      std::conditional_t<Row::kNarrow && kPoints == 4, MatrixProducts<PointConfig>,
+                         ScalarProducts<PointConfig>>>;
   // Points whose corners are loaded before the first are multiplied.
-  static constexpr int kInFlight = Products::kByLane ? 2 : kPoints;
+  static constexpr int kInFlight = kCorners < 4 || kPoints < 2 ? 1 : 2;
+  // Steps that are told apart when compiled: the others take too many registers at once.
+  static constexpr int kUnrolled = kGroups == 1 && Row::kNarrow && kPoints == 4 ? 1 : kPoints;
+  static constexpr int kBlocks = !(kVectors && Row::kNarrow) ? 1 : 2;  // an SM
 };
 
 // A row of the run, and where its tensors' elements begin.
@@ -57,64 +68,125 @@ struct PointGradRow {
 
 // A point as the lane that located it has it.
 struct LocatedPoint {
-  std::int32_t token;   // of the first corner, moved onto the map; 0 where there is none
+  std::uint32_t token;  // of the first corner, moved onto the map; 0 where there is none
   std::uint32_t steps;  // from it to the corner below << 1 | to the one beside it: of the map
   float fx, fy;
   float width, height;
-  bool inside[4];  // corners
+  bool has_x[2], has_y[2];  // none: no corner is on the map
+
+  __device__ __forceinline__ bool inside(int corner) const {
+    return has_x[corner & 1] && has_y[corner >> 1];
+  }
 };
+
+__device__ __forceinline__ Point<float> point_of_row(Params const& p, PointParams const& s,
+                                                     PointRow const& row, PointLevel const& level,
+                                                     std::int64_t k) {
+  if (p.reference_dim != 0) {
+    std::int32_t const l = s.level_of_point[k];
+    return point_at<float>(p, row, p.level(l), l, k);
+  }
+  float2 const at = load_pair(p.coord_dtype, p.coord, row.coord + 2 * k, s.coord_pairs);
+  float const check = zero_if_number(at.x) + zero_if_number(at.y);
+  return {to_pixel(at.x, static_cast<float>(level.width)),
+          to_pixel(at.y, static_cast<float>(level.height)), check == check};
+}
 
 __device__ __forceinline__ LocatedPoint locate_point(Params const& p, PointParams const& s,
                                                      PointRow const& row, std::int64_t k) {
   LocatedPoint located{};
   if (k >= p.point_total) return located;
-  std::int32_t const l = s.level_of_point[k];
-  LevelParams const level = p.level(l);
+  PointLevel const level = s.point_levels[k];
   located.width = static_cast<float>(level.width);
   located.height = static_cast<float>(level.height);
-  Point<float> const point = point_at<float>(p, row, level, l, k);
-  if (!point.is_number) return located;
-  Corners<float> const corners = corners_of(level, point);
-  if (!corners.any_inside) return located;
-  located.fx = corners.fx;
-  located.fy = corners.fy;
-#pragma unroll
-  for (int i = 0; i < 4; ++i) located.inside[i] = corners.inside[i];
-  bool const has_left = corners.inside[0] || corners.inside[2];
-  bool const has_right = corners.inside[1] || corners.inside[3];
-  bool const has_top = corners.inside[0] || corners.inside[1];
-  bool const has_bottom = corners.inside[2] || corners.inside[3];
-  located.token = static_cast<std::int32_t>(corners.first + (has_left ? 0 : 1) +
-                                            (has_top ? 0 : level.row_tokens));
-  auto const below = static_cast<std::uint32_t>(has_top && has_bottom ? level.row_tokens : 0);
-  located.steps = below << 1 | (has_left && has_right ? 1u : 0u);
+  Point<float> const point = point_of_row(p, s, row, level, k);
+  // Written so that NaN is outside. Beyond these bounds the floor may not fit an integer.
+  if (!point.is_number || !(point.x >= -1.0f && point.x < located.width) ||
+      !(point.y >= -1.0f && point.y < located.height)) {
+    return located;
+  }
+  float const left = floorf(point.x);
+  float const top = floorf(point.y);
+  located.fx = point.x - left;
+  located.fy = point.y - top;
+  auto const x = static_cast<std::int32_t>(left);
+  auto const y = static_cast<std::int32_t>(top);
+  located.has_x[0] = x >= 0;
+  located.has_x[1] = x < level.width - 1;
+  located.has_y[0] = y >= 0;
+  located.has_y[1] = y < level.height - 1;
+  located.token =
+      static_cast<std::uint32_t>(level.origin + max(y, 0) * level.row_tokens + max(x, 0));
+  auto const below =
+      static_cast<std::uint32_t>(located.has_y[0] && located.has_y[1] ? level.row_tokens : 0);
+  located.steps = below << 1 | (located.has_x[0] && located.has_x[1] ? 1u : 0u);
   return located;
 }
 
-// Loads the corners of point `j` of those that the lanes have located, and multiplies them.
+// A lane's channels of the tokens of one head.
+template <class Config>
+class ValueRows {
+ public:
+  using Row = typename Config::Row;
+
+  __device__ __forceinline__ ValueRows(Params const& p, std::int64_t first, bool has_channels)
+      : p_(p),
+        first_(first),
+        at_(static_cast<const char*>(p.value) + first * Config::kElementBytes),
+        stride_(static_cast<std::uint32_t>(p.value_strides.row) * Config::kElementBytes),
+        has_channels_(has_channels) {
+    if constexpr (Config::kVectors) ptx::pin(at_);
+  }
+  __device__ __forceinline__ Row operator[](std::uint32_t token) const {
+    if (!has_channels_) return Row::zeros();
+    // Vectors by one instruction of 32 bits: sorted.cpp sees to it that the stride fits.
+    if constexpr (Config::kVectors) return Row::load_at(ptx::row_at(at_, token, stride_));
+    return Row::load(Config::kDtype, p_.value, first_ + token * p_.value_strides.row);
+  }
+
+ private:
+  Params const& p_;
+  std::int64_t first_;  // element
+  const char* at_;
+  std::uint32_t stride_;  // bytes
+  bool has_channels_;
+};
+
+// Corners of point `j` of those that the group's lanes have located.
+struct CornerTokens {
+  std::uint32_t first, beside, below;
+
+  __device__ __forceinline__ CornerTokens(LocatedPoint const& mine, int source, int lanes)
+      : first(__shfl_sync(kAllLanes, mine.token, source, lanes)) {
+    std::uint32_t const steps = __shfl_sync(kAllLanes, mine.steps, source, lanes);
+    beside = steps & 1;
+    below = steps >> 1;
+  }
+  __device__ __forceinline__ std::uint32_t operator[](int corner) const {
+    return first + ((corner & 1) != 0 ? beside : 0) + ((corner & 2) != 0 ? below : 0);
+  }
+};
+
+// Loads kCorners corners of kInFlight points, beginning with point `j`, and multiplies them.
 template <class Config, class Products>
-__device__ __forceinline__ void multiply_corners(Params const& p, std::int64_t value,
-                                                 bool has_channels, LocatedPoint const& mine, int j,
+__device__ __forceinline__ void multiply_corners(ValueRows<Config> const& values,
+                                                 LocatedPoint const& mine, int j,
                                                  Products& products) {
   using Row = typename Config::Row;
-  std::int64_t const token = __shfl_sync(kAllLanes, mine.token, j, Config::kPoints);
-  std::uint32_t const steps = __shfl_sync(kAllLanes, mine.steps, j, Config::kPoints);
-  std::int64_t const stride = p.value_strides.row;
-  std::int64_t const beside = (steps & 1) != 0 ? stride : 0;
-  std::int64_t const below = static_cast<std::int64_t>(steps >> 1) * stride;
-  std::int64_t const first = value + token * stride;
 #pragma unroll
   for (int base = 0; base < 4; base += Config::kCorners) {
-    Row rows[Config::kCorners];
+    Row rows[Config::kInFlight][Config::kCorners];
 #pragma unroll
-    for (int i = 0; i < Config::kCorners; ++i) {
-      int const corner = base + i;
-      std::int64_t const at =
-          first + ((corner & 1) != 0 ? beside : 0) + ((corner & 2) != 0 ? below : 0);
-      rows[i] = has_channels ? Row::load(Config::kDtype, p.value, at) : Row::zeros();
+    for (int i = 0; i < Config::kInFlight; ++i) {
+      CornerTokens const tokens(mine, Products::source(j + i), Config::kPoints);
+#pragma unroll
+      for (int c = 0; c < Config::kCorners; ++c) rows[i][c] = values[tokens[base + c]];
     }
 #pragma unroll
-    for (int i = 0; i < Config::kCorners; ++i) products.multiply(j, base + i, rows[i]);
+    for (int i = 0; i < Config::kInFlight; ++i) {
+#pragma unroll
+      for (int c = 0; c < Config::kCorners; ++c) products.multiply(j + i, base + c, rows[i][c]);
+    }
   }
 }
 
@@ -124,11 +196,11 @@ struct PointGradient {
 
 __device__ __forceinline__ PointGradient point_gradient(LocatedPoint const& at, float weight,
                                                         float (&d)[4]) {
-  bool const any = at.inside[0] || at.inside[1] || at.inside[2] || at.inside[3];
+  bool const any = (at.has_x[0] || at.has_x[1]) && (at.has_y[0] || at.has_y[1]);
   if (!any) return {0.0f, 0.0f, 0.0f};
 #pragma unroll
   for (int corner = 0; corner < 4; ++corner) {
-    if (!at.inside[corner]) d[corner] = 0.0f;
+    if (!at.inside(corner)) d[corner] = 0.0f;
   }
   float const left = 1.0f - at.fx;
   float const top = 1.0f - at.fy;
@@ -136,7 +208,7 @@ __device__ __forceinline__ PointGradient point_gradient(LocatedPoint const& at, 
 #pragma unroll
   for (int corner = 0; corner < 4; ++corner) {
     float const share = ((corner & 1) != 0 ? at.fx : left) * ((corner & 2) != 0 ? at.fy : top);
-    if (at.inside[corner]) sample = fmaf(share, d[corner], sample);
+    if (at.inside(corner)) sample = fmaf(share, d[corner], sample);
   }
   return {weight * at.width * (top * (d[1] - d[0]) + at.fy * (d[3] - d[2])),
           weight * at.height * (left * (d[2] - d[0]) + at.fx * (d[3] - d[1])), sample};
@@ -157,8 +229,7 @@ __device__ __forceinline__ void store_gradient(Params const& p, PointParams cons
     store_element(p.weight_dtype, p.grad_weight, at, gradient.weight);
   }
   if (p.grad_coord != nullptr) {
-    store_element(p.coord_dtype, p.grad_coord, 2 * at, gradient.x);
-    store_element(p.coord_dtype, p.grad_coord, 2 * at + 1, gradient.y);
+    store_pair(p.coord_dtype, p.grad_coord, 2 * at, {gradient.x, gradient.y}, s.grad_coord_pairs);
   }
 }
 
@@ -169,21 +240,22 @@ __device__ __forceinline__ void point_gradients_of_row(Params const& p, PointPar
   using Row = typename Config::Row;
   int const d = static_cast<int>(threadIdx.x % Config::kLanes) * kChannelsOfLane;
   bool const has_channels = d < p.head_dim;
-  std::int64_t const value = row.b * p.value_strides.batch + row.m * p.value_strides.head + d;
+  ValueRows<Config> const values(
+      p, row.b * p.value_strides.batch + row.m * p.value_strides.head + d, has_channels);
   std::int64_t const grad = p.output_strides.at(row.b, row.q, row.m) + d;
   typename Config::Products products(has_channels ? Row::load(p.output_dtype, p.grad_output, grad)
                                                   : Row::zeros());
   PointRow const at(p, row.b, row.q, row.m);
-  int const own = lane_of() % Config::kPoints;
+  int const own = lane_of() % Config::kLocated;
   bool const stores =
-      row.is_there && static_cast<int>(threadIdx.x % Config::kLanes) < Config::kPoints;
+      row.is_there && static_cast<int>(threadIdx.x % Config::kSlotLanes) < Config::kLocated;
 #pragma unroll 1
-  for (std::int64_t first = 0; first < p.point_total; first += Config::kPoints) {
+  for (std::int64_t first = 0; first < p.point_total; first += Config::kLocated) {
     std::int64_t const k = first + own;
     LocatedPoint const mine = locate_point(p, s, at, k);
-#pragma unroll Config::kInFlight
-    for (int j = 0; j < Config::kPoints; ++j) {
-      multiply_corners<Config>(p, value, has_channels, mine, j, products);
+#pragma unroll Config::kUnrolled
+    for (int j = 0; j < Config::kPoints; j += Config::kInFlight) {
+      multiply_corners<Config>(values, mine, j, products);
     }
     float sums[4];
     products.sum(sums);
@@ -197,13 +269,11 @@ __device__ __forceinline__ void point_gradients_of_row(Params const& p, PointPar
 
 // A block takes neighbouring rows: their points lie near each other, and meet in L1.
 template <class Config>
-static __global__ void __launch_bounds__(kPointThreads,
-                                         Config::kVectors&& Config::Row::kNarrow ? 2 : 1)
+static __global__ void __launch_bounds__(kPointThreads, Config::kBlocks)
     point_gradients(const __grid_constant__ Params p, const __grid_constant__ PointParams s) {
-  ptx::launch_dependents();
   ptx::wait_for_previous_grid();
   std::int64_t const first = static_cast<std::int64_t>(blockIdx.x) * s.rows_of_block;
-  std::int64_t const slot = threadIdx.x / Config::kLanes;
+  std::int64_t const slot = threadIdx.x / Config::kSlotLanes;
   for (std::int64_t i = 0; i < s.rows_of_block; i += Config::kSlots) {
     point_gradients_of_row<Config>(p, s, PointGradRow(p, s, first + i + slot));
   }

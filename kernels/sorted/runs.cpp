@@ -53,6 +53,9 @@ ValueParams value_params(Problem const& problem, Tiling const& tiling, Bins cons
   params.window_tiles = static_cast<std::int32_t>(bins.window_tiles);
   params.tile_bits =
       std::bit_width(static_cast<std::uint32_t>(std::max<std::int64_t>(bins.window_tiles - 1, 0)));
+  std::int64_t const row_points = std::max<std::int64_t>(problem.point_total, 1);
+  params.step_queries = static_cast<std::uint32_t>(kWarp / row_points);
+  params.step_points = static_cast<std::uint32_t>(kWarp % row_points);
   params.slices = static_cast<std::int32_t>((problem.head_dim + kMaxSlice - 1) / kMaxSlice);
   params.piece_records = static_cast<std::int32_t>(bins.piece_records);
   params.max_pieces = static_cast<std::int32_t>(bins.max_pieces);
@@ -65,7 +68,8 @@ void take_arrays(ValueParams& params, Problem const& problem, Bins const& bins, 
   std::int64_t const tiles = params.tiles;
   params.records = arena.take<Record>(count_of(heads * bins.points));
   if (problem.fused()) params.weights = arena.take<float>(count_of(heads * bins.points));
-  params.places = arena.take<std::uint32_t>(count_of(heads * (tiles * bins.chunks + 1)));
+  params.places = arena.take<std::uint32_t>(count_of(heads * tiles * bins.chunks));
+  params.starts = arena.take<std::uint32_t>(count_of(heads * (tiles + 1)));
   params.pieces = arena.take<std::uint32_t>(count_of(heads * (tiles + 1)));
   params.borders = arena.take<float>(count_of(heads * params.border_pixels * D));
   params.piece_sums = arena.take<float>(count_of(heads * bins.max_pieces * kMaxTilePixels * D));

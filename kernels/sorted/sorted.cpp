@@ -116,6 +116,7 @@ struct SortedPlan final : Prepared {
         far_levels(problem, device),
         levels(planned.tiling.levels, device),
         level_of_point(planned.tiling.level_of_point, device),
+        point_levels(make_point_levels(problem), device),
         params(make_params(problem, far_levels.data())),
         value(value_params(problem, planned.tiling, planned.bins)) {
     value.levels = levels.data();
@@ -125,12 +126,14 @@ struct SortedPlan final : Prepared {
   FarLevels far_levels;
   DeviceArray<TileLevel> levels;
   DeviceArray<std::int32_t> level_of_point;
+  DeviceArray<PointLevel> point_levels;
   Params params;      // all but the buffers
   ValueParams value;  // all but the arrays
   Kernels kernels{};
   bool has_other_tokens = false;
   bool has_output_vectors = false;  // as far as strides say
   bool has_value_vectors = false;
+  bool has_coord_pairs = false;
   std::int32_t sm_count = 1;
 };
 
@@ -143,20 +146,27 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
                                        .same_types = problem.output_dtype == problem.value_dtype});
   plan.has_other_tokens = has_other_tokens(problem);
   plan.has_output_vectors = problem.output_dtype == problem.value_dtype &&
-                            strides_are_multiples(problem.output, problem.output_dtype, 16);
-  plan.has_value_vectors = plan.has_output_vectors && value_strides_are_multiples(problem, 16);
+                            strides_are_multiples(problem.output, problem.output_dtype, 16) &&
+                            row_stride_fits(problem.output, problem.output_dtype);
+  plan.has_value_vectors = plan.has_output_vectors && value_strides_are_multiples(problem, 16) &&
+                           row_stride_fits(problem.value, problem.value_dtype);
+  plan.has_coord_pairs = (problem.coord.batch | problem.coord.row | problem.coord.head) % 2 == 0;
   plan.sm_count = device.sm_count;
   Runs const& runs = plan.planned.runs;
   std::int64_t const value_runs =
       divide_up(problem.batch * problem.head_count, std::max<std::int64_t>(runs.heads, 1));
   std::int64_t const point_runs =
       divide_up(problem.batch * problem.query_count, std::max<std::int64_t>(runs.queries, 1));
-  plan.launch_count = static_cast<std::int32_t>(value_runs * (problem.fused() ? 6 : 5) +
+  plan.launch_count = static_cast<std::int32_t>(value_runs * (problem.fused() ? 7 : 6) +
                                                 point_runs * (problem.fused() ? 3 : 1));
   return prepared;
 }
 
 // ---- launch
+
+bool is_aligned(const void* pointer, std::uintptr_t bytes) {
+  return reinterpret_cast<std::uintptr_t>(pointer) % bytes == 0;
+}
 
 // A call of a plan, on its stream.
 struct CallOfPlan {
@@ -183,6 +193,12 @@ struct CallOfPlan {
     auto const bytes = static_cast<std::size_t>(elements * dtype_bytes(dtype));
     cuda::check(cudaMemsetAsync(array, 0, bytes, stream), "clearing a gradient");
   }
+  std::uintptr_t pair_bytes() const {
+    return 2 * static_cast<std::uintptr_t>(dtype_bytes(params.coord_dtype));
+  }
+  bool has_coord_pairs() const {
+    return plan.has_coord_pairs && is_aligned(params.coord, pair_bytes());
+  }
   void compute_weights(float* weights, std::int64_t first, std::int64_t rows, bool by_head) const {
     if (weights == nullptr) return;
     launch_kernel(plan.kernels.softmax,
@@ -192,10 +208,6 @@ struct CallOfPlan {
                   stream, params, SoftmaxParams{weights, first, rows, by_head});
   }
 };
-
-bool is_aligned(const void* pointer, std::uintptr_t bytes) {
-  return reinterpret_cast<std::uintptr_t>(pointer) % bytes == 0;
-}
 
 void sum_run(CallOfPlan const& call, ValueParams const& value) {
   Kernels const& kernels = call.plan.kernels;
@@ -210,7 +222,12 @@ void sum_run(CallOfPlan const& call, ValueParams const& value) {
                  .shared_bytes = static_cast<std::size_t>(bins.window_tiles) * 4,
                  .overlaps_previous = true},
                 call.stream, call.params, value);
-  launch_kernel(kernels.scan,
+  launch_kernel(kernels.scan_chunks,
+                {.blocks = value.heads * divide_up(value.tiles, kWarp),
+                 .threads = kScanParts * kWarp,
+                 .overlaps_previous = true},
+                call.stream, value);
+  launch_kernel(kernels.scan_tiles,
                 {.blocks = value.heads, .threads = kScanThreads, .overlaps_previous = true},
                 call.stream, value);
   launch_kernel(kernels.place,
@@ -250,6 +267,7 @@ void launch_value_gradient(CallOfPlan const& call) {
     ValueParams value = call.plan.value;
     value.first_head = first;
     value.heads = static_cast<std::int32_t>(std::min(planned.runs.heads, heads - first));
+    value.coord_pairs = call.has_coord_pairs();
     value.aligned_result =
         is_aligned(p.grad_value, 4 * static_cast<std::uintptr_t>(dtype_bytes(p.grad_value_dtype)));
     Arena arena(call.workspace);
@@ -271,13 +289,15 @@ void launch_point_run(CallOfPlan const& call, PointParams& points) {
   Kernels const& kernels = call.plan.kernels;
   std::int64_t const rows = points.queries * call.params.head_count;
   call.compute_weights(points.weights, points.first_query, rows, false);
-  // Neighbouring rows to one block, as long as there are blocks enough for all SMs.
-  std::int64_t const blocks = divide_up(rows, kernels.point_rows);
-  std::int64_t const rounds =
-      std::clamp<std::int64_t>(blocks / (kBlocksOfSm * call.plan.sm_count), 1, kMaxRoundsOfBlock);
-  points.rows_of_block = rounds * kernels.point_rows;
   bool const vectors = call.plan.has_value_vectors && is_aligned(call.params.value, 16) &&
                        is_aligned(call.params.grad_output, 16);
+  // Neighbouring rows to one block, as long as there are blocks enough for all SMs.
+  std::int64_t const blocks = divide_up(rows, kernels.point_rows[vectors]);
+  std::int64_t const rounds =
+      std::clamp<std::int64_t>(blocks / (kBlocksOfSm * call.plan.sm_count), 1, kMaxRoundsOfBlock);
+  points.rows_of_block = rounds * kernels.point_rows[vectors];
+  points.coord_pairs = call.has_coord_pairs();
+  points.grad_coord_pairs = is_aligned(call.params.grad_coord, call.pair_bytes());
   launch_kernel(kernels.points[vectors],
                 {.blocks = divide_up(rows, points.rows_of_block),
                  .threads = kPointThreads,
@@ -302,6 +322,7 @@ void launch_point_gradients(CallOfPlan const& call) {
   for (std::int64_t first = 0; first < queries; first += call.plan.planned.runs.queries) {
     PointParams points{};
     points.level_of_point = call.plan.level_of_point.data();
+    points.point_levels = call.plan.point_levels.data();
     points.first_query = first;
     points.queries = std::min(call.plan.planned.runs.queries, queries - first);
     Arena arena(call.workspace);

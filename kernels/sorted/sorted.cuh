@@ -18,7 +18,8 @@ Kernels load_kernels(KernelOptions options) {
   Kernels kernels;
   kernels.softmax = load_kernel(softmax_rows);
   kernels.count = load_kernel(count_points);
-  kernels.scan = load_kernel(scan_counts);
+  kernels.scan_chunks = load_kernel(scan_chunks);
+  kernels.scan_tiles = load_kernel(scan_tiles);
   kernels.place = load_kernel(place_points, options.max_bin_shared_bytes);
   kernels.join = load_kernel(join_edges);
   kernels.finish = load_kernel(finish_fused);
@@ -32,13 +33,14 @@ Kernels load_kernels(KernelOptions options) {
   // Bits do not depend on addresses: of types that are multiplied by matrix instructions there, the
   // rows at any address are, too.
   with_lanes<kWarp>(options.head_dim, [&](auto lanes) {
-    using Config = PointConfig<kType, Loads::vectors, lanes>;
+    using Config = PointConfig<kType, Loads::vectors, lanes, true>;
+    using OfElements = PointConfig<kType, Loads::elements, lanes, true>;
+    using OfAny = PointConfig<kType, Loads::any, lanes>;
     kernels.points[1] = load_kernel(point_gradients<Config>);
-    kernels.points[0] =
-        options.same_types
-            ? load_kernel(point_gradients<PointConfig<kType, Loads::elements, lanes>>)
-            : load_kernel(point_gradients<PointConfig<kType, Loads::any, lanes>>);
-    kernels.point_rows = Config::kSlots;
+    kernels.points[0] = options.same_types ? load_kernel(point_gradients<OfElements>)
+                                           : load_kernel(point_gradients<OfAny>);
+    kernels.point_rows[1] = Config::kSlots;
+    kernels.point_rows[0] = options.same_types ? OfElements::kSlots : OfAny::kSlots;
   });
   return kernels;
 }

@@ -41,7 +41,8 @@ struct ValueParams {
   const TileLevel* levels;             // [L]
   const std::int32_t* level_of_point;  // [K]
   const float* weights;                // fused: [heads][Q][K], by softmax; else null
-  std::uint32_t* places;               // [heads][tiles * chunks + 1] counts, then first records
+  std::uint32_t* places;               // [heads][chunks][tiles] counts, then places in the tile
+  std::uint32_t* starts;               // [heads][tiles + 1] first record of a tile
   std::uint32_t* pieces;               // [heads][tiles + 1] first piece of a tile that has several
   Record* records;                     // [heads][Q K], those of one tile after the other
   float* borders;                      // [heads][border_pixels][D] sums of a tile that is one piece
@@ -55,22 +56,36 @@ struct ValueParams {
   std::int32_t chunks;
   std::int32_t windows;
   std::int32_t window_tiles;
-  std::int32_t tile_bits;  // that tell the tiles of a window apart
-  std::int32_t slices;     // of a head's channels
+  std::int32_t tile_bits;      // that tell the tiles of a window apart
+  std::int32_t slices;         // of a head's channels
+  std::uint32_t step_queries;  // from a point to the one kWarp behind it
+  std::uint32_t step_points;
   std::int32_t piece_records;
   std::int32_t max_pieces;  // of a head
   bool aligned_result;      // grad_value, to 4 elements
+  bool coord_pairs;         // x and y of a point lie at a multiple of their bytes
+};
+
+// The level of a point, as its gradients need it. Tokens of a head fit 32 bits.
+struct alignas(16) PointLevel {
+  std::int32_t width;  // pixels; 0: the map is empty
+  std::int32_t height;
+  std::int32_t origin;      // token of pixel (0, 0)
+  std::int32_t row_tokens;  // 0 where there is one row
 };
 
 // The gradients by the points of the rows of `queries` queries, beginning with `first_query` of all
 // B Q.
 struct PointParams {
   const std::int32_t* level_of_point;  // [K]
+  const PointLevel* point_levels;      // [K]
   float* weights;                      // fused: [queries][M][K], by softmax; else null
   float* raw;                          // fused: [queries][M][K][3] by x, by y, by weight; else null
   std::int64_t first_query;
   std::int64_t queries;
   std::int64_t rows_of_block;  // a multiple of the block's slots
+  bool coord_pairs;            // as in ValueParams
+  bool grad_coord_pairs;       // the same of the gradients
 };
 
 // What the weights of either are computed for: rows in their order.
@@ -93,13 +108,14 @@ struct KernelOptions {
 struct Kernels {
   Kernel<Params, SoftmaxParams> softmax;
   Kernel<Params, ValueParams> count;
-  Kernel<ValueParams> scan;
+  Kernel<ValueParams> scan_chunks;
+  Kernel<ValueParams> scan_tiles;
   Kernel<Params, ValueParams> place;
   Kernel<Params, ValueParams> sum[2];
   Kernel<Params, ValueParams> join;
   Kernel<Params, PointParams> points[2];
   Kernel<Params, PointParams> finish;
-  std::int32_t point_rows = 0;  // of a block of `points`
+  std::int32_t point_rows[2] = {};  // of a block of `points`
   std::int64_t sum_shared_bytes = 0;
 };
 

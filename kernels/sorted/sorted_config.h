@@ -15,6 +15,7 @@ inline constexpr std::int32_t kPointsOfThread = 8;
 inline constexpr std::int32_t kChunkPoints = kBinThreads * kPointsOfThread;
 inline constexpr std::int32_t kMaxWindowTiles = 1024;  // that a block tells apart
 inline constexpr std::int32_t kScanThreads = 1024;
+inline constexpr std::int32_t kScanParts = 8;  // of the chunks, which a block adds up side by side
 inline constexpr std::int32_t kCountsOfThread = 8;  // at a time
 // Bytes of shared memory: of points' records and their tiles with the sums of warps, and of a
 // tile's counters and place.
@@ -23,16 +24,24 @@ inline constexpr std::int32_t kTileBytes = kBinWarps * 2 + 4;
 static_assert(kChunkPoints <= 0xffff, "a rank in a chunk fits 16 bits");
 
 // ---- sums: a block adds up a tile's records, as many at a time as fit shared memory
-inline constexpr std::int32_t kSumThreads = 256;
+inline constexpr std::int32_t kSumThreads = 128;
+inline constexpr std::int32_t kSumBlocks = 4;  // an SM
 inline constexpr std::int32_t kSumWarps = kSumThreads / kWarp;
 inline constexpr std::int32_t kMaxCells = 64;  // of a tile
 inline constexpr std::int32_t kMaxTilePixels = 81;
-inline constexpr std::int32_t kRoundOfThread = 4;
+inline constexpr std::int32_t kRoundOfThread = 7;
 inline constexpr std::int32_t kRound = kRoundOfThread * kSumThreads;  // records
-// A slot of lanes adds up a list: records of one cell, at most kListRecords of them.
-inline constexpr std::int32_t kListRecords = 16;
-inline constexpr std::int32_t kMaxLists = kMaxCells + kRound / kListRecords;
-static_assert(kListRecords < kWarp, "a warp sorts the lengths of lists");
+// A slot of lanes adds up a list: records of one cell. Cells with more than kListRecords are cut
+// into 2^n lists of more than half as many each.
+inline constexpr std::int32_t kListRecords = 32;
+inline constexpr std::int32_t kMaxLogLists = 5;
+static_assert(kRound <= kListRecords << kMaxLogLists);
+inline constexpr std::int32_t kMaxLists =
+    (kMaxCells + 2 * kRound / kListRecords + kWarp - 1) / kWarp * kWarp;
+// Sums of cells that several warps add up: their warps beyond the first of each. A warp of 8 slots
+// has a part of a cell of more than 8 kListRecords, of which there are at most 3.
+inline constexpr std::int32_t kExtraSums = 5;
+static_assert(kRound < 4 * 8 * kListRecords);
 inline constexpr std::int32_t kMaxSliceLanes = 4;  // of a slot: channels beyond are other blocks'
 inline constexpr std::int32_t kMaxSlice = kMaxSliceLanes * kChannelsOfLane;
 

@@ -41,7 +41,7 @@ double predicted_us(Costs const& costs, Variant const&, Problem const& problem,
                         (dtype_bytes(problem.value_dtype) == 4 ? costs.f32_factor : 1.0);
   double const work_us = 1e-3 * factor * instructions_of(costs, problem) /
                          (costs.instructions_per_ns * device.sm_count);
-  double const launches = problem.fused() ? 9.0 : 6.0;
+  double const launches = problem.fused() ? 10.0 : 7.0;
   return costs.launch_us * launches + std::max(work_us, bytes_of(problem) / costs.bytes_per_us);
 }
 

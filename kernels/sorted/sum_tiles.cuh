@@ -3,22 +3,19 @@
 // A block takes a tile, or a piece of a long one, and 32 channels. It works in rounds of kRound
 // records:
 //
-//   rank      stably by cell, with ballots and counters of each warp
-//   lists     a cell's records, cut where there are more than kListRecords, longest lists first, so
-//             that the slots of a warp have equally much to do
-//   add       a slot of lanes a list: rows of grad_output times the four corner weights, in float32
-//             registers; then to shared memory
-//   pixels    each sums its lists in the order of cells and records
+//   rank, order, place   tile_lists.cuh
+//   add                  a slot of lanes a list: rows of grad_output times the four corner weights,
+//                        in float32 registers; then the lists of a cell to shared memory
 //
-// A step adds a record: LDS.128 and LDS for weights and query, 16 bytes of grad_output, 8
-// conversions and 32 multiply-adds: 57 instructions for 8 records of D = 32. NaN reaches a point's
-// corners alone. Pixels that tiles share, and sums of pieces, go to join_edges.cuh.
+// and in the end each pixel adds up the sums of its four cells. A step adds a record: LDS.128 and
+// LDS for weights and query, 16 bytes of grad_output, 8 conversions and 32 multiply-adds. NaN
+// reaches a point's corners alone. Pixels that tiles share, and sums of pieces, go to
+// join_edges.cuh.
 #pragma once
 
 #include "kernels/common/shared.cuh"
-#include "kernels/sorted/channels.cuh"
+#include "kernels/sorted/tile_lists.cuh"
 #include "kernels/sorted/tile_pixels.cuh"
-#include "kernels/sorted/warps.cuh"
 
 namespace msda::sorted {
 
@@ -27,7 +24,7 @@ struct SumConfig {
   static constexpr ValueType kType = kRowType;
   static constexpr bool kVectors = kIsVectors;
   static constexpr int kLanes = kSlotLanes;
-  static constexpr int kSlots = kSumThreads / kLanes;
+  static constexpr int kWarpSlots = kWarp / kLanes;
   static constexpr int kQuads = kLanes * kChannelsOfLane / 4;
   // Rows of grad_output that a slot has in flight.
   using Row = Channels<kType, kVectors ? Loads::vectors : Loads::any>;
@@ -35,24 +32,6 @@ struct SumConfig {
   static_assert(kLanes <= kMaxSliceLanes && (kLanes & (kLanes - 1)) == 0);
 };
 
-struct List {
-  std::uint16_t first;  // record
-  std::uint16_t count;
-};
-
-template <class Config>
-struct SumStorage {
-  float4 weights[kRound];  // of the corners
-  float4 sums[kMaxLists][4][Config::kQuads];
-  float4 pixels[kMaxTilePixels][Config::kQuads];
-  std::uint32_t queries[kRound];
-  List lists[kMaxLists];
-  std::uint32_t list_count;
-  std::uint32_t of_length[kListRecords + 1];     // lists, then where the next of them goes
-  std::uint16_t order[kMaxLists];                // of lists, longest first
-  std::uint16_t first_list[kMaxCells + 1];       // of each cell
-  std::uint16_t counters[kSumWarps][kMaxCells];  // records, then where the next of them goes
-};
 static_assert(sizeof(SumStorage<SumConfig<ValueType::f32, true, kMaxSliceLanes>>) <=
               kLeastSharedBytes);
 
@@ -66,29 +45,30 @@ struct Piece {
   std::int64_t extra;  // index among the pieces of the head, or -1: the tile is one piece
   bool is_there;
 
+  // Pieces first, then tiles from the last on: what takes longest begins first.
   __device__ Piece(ValueParams const& s) {
     auto const units = static_cast<std::uint32_t>(s.tiles + s.max_pieces);
     auto const slices = static_cast<std::uint32_t>(s.slices);
     auto const unit = static_cast<std::int32_t>(blockIdx.x % units);
-    slice = static_cast<std::int32_t>(blockIdx.x / units % slices);
-    head = blockIdx.x / units / slices;
+    std::uint32_t const rest = blockIdx.x / units;
+    slice = static_cast<std::int32_t>(rest % slices);
+    head = rest / slices;
     const std::uint32_t* const pieces = s.pieces + head * (s.tiles + 1);
-    extra = unit - s.tiles;
-    is_there = extra < static_cast<std::int64_t>(pieces[s.tiles]);
-    tile = unit;
-    if (!is_there) return;
-    if (extra >= 0) tile = tile_of(pieces, s.tiles, static_cast<std::uint32_t>(extra));
-    if (extra < 0) is_there = pieces[tile + 1] == pieces[tile];
-    const std::uint32_t* const places =
-        s.places + head * (static_cast<std::int64_t>(s.tiles) * s.chunks + 1);
-    begin = places[static_cast<std::int64_t>(tile) * s.chunks];
-    end = places[static_cast<std::int64_t>(tile + 1) * s.chunks];
-    if (extra >= 0) {
-      begin += (static_cast<std::uint32_t>(extra) - pieces[tile]) * s.piece_records;
-      end = min(end, begin + s.piece_records);
-    } else {
+    const std::uint32_t* const starts = s.starts + head * (s.tiles + 1);
+    if (unit >= s.max_pieces) {
       extra = -1;
+      tile = s.tiles - 1 - (unit - s.max_pieces);
+      is_there = pieces[tile + 1] == pieces[tile];
+      begin = starts[tile];
+      end = starts[tile + 1];
+      return;
     }
+    extra = unit;
+    is_there = extra < static_cast<std::int64_t>(pieces[s.tiles]);
+    if (!is_there) return;
+    tile = tile_of(pieces, s.tiles, static_cast<std::uint32_t>(extra));
+    begin = starts[tile] + (static_cast<std::uint32_t>(extra) - pieces[tile]) * s.piece_records;
+    end = min(starts[tile + 1], begin + s.piece_records);
   }
 
  private:
@@ -109,120 +89,35 @@ struct Piece {
   }
 };
 
-// ---- one round
-
-// Records of the round that a thread ranks, a warp's one behind the other.
-struct Ranked {
-  Record record;
-  std::uint32_t cell;
-  std::uint32_t rank;  // in the warp
-};
-
-template <class Config>
-__device__ __forceinline__ void rank_records(SumStorage<Config>& shared, const Record* records,
-                                             int count, int tile_width,
-                                             Ranked (&ranked)[kRoundOfThread]) {
-  constexpr int kCellBits = 6;
-  static_assert(kMaxCells <= 1 << kCellBits);
-  // Of a round that is not full every warp has as many.
-  int const of_thread = (count + kSumThreads - 1) / kSumThreads;
-  int const first = warp_of() * of_thread * kWarp + lane_of();
-#pragma unroll
-  for (int j = 0; j < kRoundOfThread; ++j) {
-    int const i = first + j * kWarp;
-    if (j < of_thread && i < count) ranked[j].record = records[i];
-  }
-#pragma unroll
-  for (int j = 0; j < kRoundOfThread; ++j) {
-    int const i = first + j * kWarp;
-    Ranked& mine = ranked[j];
-    mine.rank = ~0u;
-    if (j >= of_thread) continue;
-    mine.cell = 0;
-    if (i < count) {
-      mine.cell =
-          (mine.record.y >> 24) * static_cast<std::uint32_t>(tile_width) + (mine.record.x >> 24);
-    }
-    mine.rank = rank_in_warp(shared.counters[warp_of()], i < count, mine.cell, kCellBits);
-    if (i >= count) mine.rank = ~0u;
-  }
-}
-
-// By one warp: where each cell's and each warp's records go, and the lists.
-template <class Config>
-__device__ __forceinline__ void make_lists(SumStorage<Config>& shared, int cells) {
-  std::uint32_t record = 0;
-  std::uint32_t list = 0;
-  for (int base = 0; base < cells; base += kWarp) {
-    int const cell = base + lane_of();
-    std::uint32_t count = 0;
-    for (int w = 0; w < kSumWarps && cell < cells; ++w) count += shared.counters[w][cell];
-    std::uint32_t const lists = (count + kListRecords - 1) / kListRecords;
-    // Both sums in one: neither reaches 2^16.
-    std::uint32_t const until = running_sum(lists << 16 | count);
-    std::uint32_t at = record + (until & 0xffffu) - count;
-    std::uint32_t const first_list = list + (until >> 16) - lists;
-    if (cell < cells) {
-      shared.first_list[cell] = static_cast<std::uint16_t>(first_list);
-      for (std::uint32_t i = 0; i < lists; ++i) {
-        std::uint32_t const left = min(count - i * kListRecords, std::uint32_t{kListRecords});
-        shared.lists[first_list + i] = {static_cast<std::uint16_t>(at + i * kListRecords),
-                                        static_cast<std::uint16_t>(left)};
-        atomicAdd(&shared.of_length[left], 1u);
-      }
-      for (int w = 0; w < kSumWarps; ++w) {
-        std::uint32_t const of_warp = shared.counters[w][cell];
-        shared.counters[w][cell] = static_cast<std::uint16_t>(at);
-        at += of_warp;
-      }
-    }
-    std::uint32_t const all = __shfl_sync(kAllLanes, until, kWarp - 1);
-    record += all & 0xffffu;
-    list += all >> 16;
-  }
-  if (lane_of() == 0) {
-    shared.first_list[cells] = static_cast<std::uint16_t>(list);
-    shared.list_count = list;
-  }
-  __syncwarp();
-  // Longest first: the lanes have the lengths in that order.
-  int const length = kListRecords - lane_of();
-  std::uint32_t const count = length > 0 ? shared.of_length[length] : 0;
-  std::uint32_t const before = running_sum(count) - count;
-  __syncwarp();
-  if (length > 0) shared.of_length[length] = before;
-}
-
-template <class Config>
-__device__ __forceinline__ void place_records(SumStorage<Config>& shared,
-                                              Ranked const (&ranked)[kRoundOfThread]) {
-#pragma unroll
-  for (int j = 0; j < kRoundOfThread; ++j) {
-    Ranked const& mine = ranked[j];
-    if (mine.rank == ~0u) continue;
-    std::uint32_t const at = shared.counters[warp_of()][mine.cell] + mine.rank;
-    float const fx = static_cast<float>(mine.record.x & 0xffffffu) * 0x1p-24f;
-    float const fy = static_cast<float>(mine.record.y & 0xffffffu) * 0x1p-24f;
-    float const top = mine.record.weight * (1.0f - fy);
-    float const bottom = mine.record.weight * fy;
-    shared.weights[at] =
-        make_float4(top * (1.0f - fx), top * fx, bottom * (1.0f - fx), bottom * fx);
-    shared.queries[at] = mine.record.query;
-  }
-  // The order among lists of the same length is open; no sum depends on it.
-  for (std::uint32_t i = threadIdx.x; i < shared.list_count; i += kSumThreads) {
-    std::uint32_t const at = atomicAdd(&shared.of_length[shared.lists[i].count], 1u);
-    shared.order[at] = static_cast<std::uint16_t>(i);
-  }
-}
-
 // The rows of grad_output of one head, from the lane's first channel on.
-struct GradRows {
-  const void* array;
-  msda_dtype dtype;
-  std::int64_t first;  // element
-  std::int64_t row_stride;
+template <class Config>
+class GradRows {
+ public:
   bool has_channels;
+
+  __device__ __forceinline__ GradRows(Params const& p, ValueParams const& s, Piece const& piece)
+      : p_(p) {
+    HeadIndex const index(p, s, piece.head);
+    std::int64_t const d = piece.slice * kMaxSlice + threadIdx.x % Config::kLanes * kChannelsOfLane;
+    has_channels = d < p.head_dim;
+    first_ = p.output_strides.at(index.b, 0, index.m) + d;
+    at_ = static_cast<const char*>(p.grad_output) + first_ * kBytes;
+    stride_ = static_cast<std::uint32_t>(p.output_strides.row) * kBytes;
+    if constexpr (Config::kVectors) ptx::pin(at_);
+  }
+  __device__ __forceinline__ typename Config::Row operator[](std::uint32_t query) const {
+    using Row = typename Config::Row;
+    // Vectors by one instruction of 32 bits: sorted.cpp sees to it that the stride fits.
+    if constexpr (Config::kVectors) return Row::load_at(ptx::row_at(at_, query, stride_));
+    return Row::load(p_.output_dtype, p_.grad_output, first_ + query * p_.output_strides.row);
+  }
+
+ private:
+  static constexpr int kBytes = sizeof(typename ValueTraits<Config::kType>::Element);
+  Params const& p_;
+  std::int64_t first_;  // element
+  const char* at_;
+  std::uint32_t stride_;  // bytes
 };
 
 template <class Config>
@@ -238,41 +133,106 @@ __device__ __forceinline__ void add_record(float (&sums)[4][kChannelsOfLane], fl
   }
 }
 
+// The sums of a list.
 template <class Config>
-__device__ __forceinline__ void add_lists(SumStorage<Config>& shared, GradRows const& rows) {
+__device__ __forceinline__ void add_records(SumStorage<Config> const& shared,
+                                            GradRows<Config> const& rows, int first, int end,
+                                            float (&sums)[4][kChannelsOfLane]) {
   using Row = typename Config::Row;
-  int const lane = static_cast<int>(threadIdx.x % Config::kLanes);
-  int const slot = static_cast<int>(threadIdx.x / Config::kLanes);
-  if (!rows.has_channels) return;
-  for (std::uint32_t i = slot; i < shared.list_count; i += Config::kSlots) {
-    int const list = shared.order[i];
-    int const first = shared.lists[list].first;
-    int const end = first + shared.lists[list].count;
+  for (int r = first; r < end; r += Config::kInFlight) {
+    Row row[Config::kInFlight];
+    float4 weights[Config::kInFlight];
+    std::uint32_t queries[Config::kInFlight];
+#pragma unroll
+    for (int j = 0; j < Config::kInFlight; ++j) {
+      if (r + j < end) queries[j] = shared.queries[r + j];
+    }
+#pragma unroll
+    for (int j = 0; j < Config::kInFlight; ++j) {
+      if (r + j < end) row[j] = rows[queries[j]];
+    }
+#pragma unroll
+    for (int j = 0; j < Config::kInFlight; ++j) {
+      if (r + j < end) weights[j] = shared.weights[r + j];
+    }
+#pragma unroll
+    for (int j = 0; j < Config::kInFlight; ++j) {
+      if (r + j < end) add_record<Config>(sums, weights[j], row[j]);
+    }
+  }
+}
+
+// Neighbouring lanes store neighbouring quads; of two slots one begins with the lower channels and
+// one with the upper, so that they meet different banks.
+template <class Config>
+__device__ __forceinline__ void store_sums(float4 (&to)[4][Config::kQuads], bool more,
+                                           float const (&sums)[4][kChannelsOfLane]) {
+  int const lane = lane_of() % Config::kLanes;
+  bool const turn = lane_of() / Config::kLanes % 2 != 0;
+  int const quads[2] = {lane + (turn ? Config::kLanes : 0), lane + (turn ? 0 : Config::kLanes)};
+#pragma unroll
+  for (int corner = 0; corner < 4; ++corner) {
+    float const(&x)[kChannelsOfLane] = sums[corner];
+    float4 const lower = make_float4(x[0], x[1], x[2], x[3]);
+    float4 const upper = make_float4(x[4], x[5], x[6], x[7]);
+    float4 parts[2] = {turn ? upper : lower, turn ? lower : upper};
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      if (more) add(parts[i], to[corner][quads[i]]);
+      to[corner][quads[i]] = parts[i];
+    }
+  }
+}
+
+// A warp's slots take neighbouring lists. Lists of one cell are added up in a fixed order; what a
+// second or later warp has of a cell goes to a place of its own.
+template <class Config>
+__device__ __forceinline__ void add_lists(SumStorage<Config>& shared, GradRows<Config> const& rows,
+                                          bool more) {
+  constexpr int kSlots = Config::kWarpSlots;
+  int const groups = static_cast<int>(shared.list_count + kSlots - 1) / kSlots;
+  for (int base = 0; base < groups; base += kSumWarps) {
+    // There and back, so that no warp has the longer lists every time.
+    int const group = base + (base / kSumWarps % 2 == 0 ? warp_of() : kSumWarps - 1 - warp_of());
+    if (group >= groups) continue;
+    List const list = shared.lists[group * kSlots + lane_of() / Config::kLanes];
+    int const records = shared.first[list.cell];
+    int const count = shared.first[list.cell + 1] - records;
+    int const first = records + (count * list.index >> list.log_lists);
+    int const end = records + (count * (list.index + 1) >> list.log_lists);
     float sums[4][kChannelsOfLane] = {};
-    for (int r = first; r < end; r += Config::kInFlight) {
-      Row row[Config::kInFlight];
+    if (list.is_there != 0 && rows.has_channels) add_records(shared, rows, first, end, sums);
+    __syncwarp();
+    int const lists = min(1 << list.log_lists, kSlots);
+    int const most = __shfl_sync(kAllLanes, lists, 0);  // the first has most
+    for (int distance = 1; distance < most; distance *= 2) {
 #pragma unroll
-      for (int j = 0; j < Config::kInFlight; ++j) {
-        // Behind the end it is the last one again, which is not added.
-        std::uint32_t const query = shared.queries[min(r + j, end - 1)];
-        row[j] = Row::load(rows.dtype, rows.array, rows.first + query * rows.row_stride);
-      }
+      for (int corner = 0; corner < 4; ++corner) {
 #pragma unroll
-      for (int j = 0; j < Config::kInFlight; ++j) {
-        if (r + j < end) add_record<Config>(sums, shared.weights[r + j], row[j]);
+        for (int c = 0; c < kChannelsOfLane; ++c) {
+          float const other =
+              __shfl_xor_sync(kAllLanes, sums[corner][c], distance * Config::kLanes);
+          if (distance < lists) sums[corner][c] += other;
+        }
       }
     }
-    // Neighbouring lanes store neighbouring quads; of two slots one begins with the lower channels
-    // and one with the upper, so that they meet different banks.
-#pragma unroll
-    for (int corner = 0; corner < 4; ++corner) {
-      float const(&x)[kChannelsOfLane] = sums[corner];
-      float4 const lower = make_float4(x[0], x[1], x[2], x[3]);
-      float4 const upper = make_float4(x[4], x[5], x[6], x[7]);
-      bool const turn = slot % 2 != 0;
-      float4* const to = shared.sums[list][corner];
-      to[lane + (turn ? Config::kLanes : 0)] = turn ? upper : lower;
-      to[lane + (turn ? 0 : Config::kLanes)] = turn ? lower : upper;
+    if (list.is_there == 0 || list.index % lists != 0) continue;
+    bool const is_extra = list.index >= kSlots;
+    store_sums<Config>(shared.sums[is_extra ? kMaxCells + group - 1 : list.cell], more && !is_extra,
+                       sums);
+  }
+}
+
+// Sums of the second and later warps of a cell to those of the first.
+template <class Config>
+__device__ __forceinline__ void add_extra_sums(SumStorage<Config>& shared) {
+  for (int group = 1; group <= kExtraSums; ++group) {
+    int const first = group * Config::kWarpSlots;
+    if (first >= static_cast<int>(shared.list_count)) break;
+    List const list = shared.lists[first];
+    if (list.index < Config::kWarpSlots) continue;
+    for (int i = static_cast<int>(threadIdx.x); i < 4 * Config::kQuads; i += kSumThreads) {
+      add((&shared.sums[list.cell][0][0])[i], (&shared.sums[kMaxCells + group - 1][0][0])[i]);
     }
   }
 }
@@ -299,27 +259,21 @@ struct PixelQuad {
 };
 
 template <class Config>
-__device__ __forceinline__ void add_to_pixels(SumStorage<Config>& shared, TileLevel const& level) {
-  int const items = PixelQuad<Config>::count(level);
-  for (int i = static_cast<int>(threadIdx.x); i < items; i += kSumThreads) {
-    auto const [quad, pixel, x, y] = PixelQuad<Config>(level, i);
-    float4 sum = shared.pixels[pixel][quad];
-    // The pixel is the last corner of the first of its cells.
+__device__ __forceinline__ float4 sum_of_pixel(SumStorage<Config> const& shared,
+                                               TileLevel const& level,
+                                               PixelQuad<Config> const& at) {
+  float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+  // The pixel is the last corner of the first of its cells.
 #pragma unroll
-    for (int corner = 3; corner >= 0; --corner) {
-      int const cell_x = x - (corner & 1);
-      int const cell_y = y - (corner >> 1);
-      if (cell_x < 0 || cell_y < 0 || cell_x >= level.tile_width || cell_y >= level.tile_height) {
-        continue;
-      }
-      int const cell = cell_y * level.tile_width + cell_x;
-      int const end = shared.first_list[cell + 1];
-      for (int list = shared.first_list[cell]; list < end; ++list) {
-        add(sum, shared.sums[list][corner][quad]);
-      }
+  for (int corner = 3; corner >= 0; --corner) {
+    int const cell_x = at.x - (corner & 1);
+    int const cell_y = at.y - (corner >> 1);
+    if (cell_x < 0 || cell_y < 0 || cell_x >= level.tile_width || cell_y >= level.tile_height) {
+      continue;
     }
-    shared.pixels[pixel][quad] = sum;
+    add(sum, shared.sums[cell_y * level.tile_width + cell_x][corner][at.quad]);
   }
+  return sum;
 }
 
 template <class Config>
@@ -331,12 +285,13 @@ __device__ __forceinline__ void store_pixels(Params const& p, ValueParams const&
   std::int32_t const top = in_level / level.tiles_across * level.tile_height - 1;
   int const items = PixelQuad<Config>::count(level);
   for (int i = static_cast<int>(threadIdx.x); i < items; i += kSumThreads) {
-    auto const [quad, pixel, x, y] = PixelQuad<Config>(level, i);
+    PixelQuad<Config> const at_pixel(level, i);
+    auto const [quad, pixel, x, y] = at_pixel;
     bool const is_on_map =
         left + x >= 0 && top + y >= 0 && left + x < level.width && top + y < level.height;
     std::int64_t const d = piece.slice * kMaxSlice + channel_of_quad<Config>(quad);
     if (!is_on_map || d >= p.head_dim) continue;
-    float4 const sum = shared.pixels[pixel][quad];
+    float4 const sum = sum_of_pixel(shared, level, at_pixel);
     if (piece.extra >= 0) {
       float* const to = piece_pixel(p, s, level, piece.head, piece.extra, x, y);
       *reinterpret_cast<float4*>(to + d) = sum;
@@ -351,48 +306,44 @@ __device__ __forceinline__ void store_pixels(Params const& p, ValueParams const&
 }
 
 template <class Config>
-__device__ __forceinline__ GradRows grad_rows(Params const& p, ValueParams const& s,
-                                              Piece const& piece) {
-  HeadIndex const index(p, s, piece.head);
-  std::int64_t const d = piece.slice * kMaxSlice + threadIdx.x % Config::kLanes * kChannelsOfLane;
-  return {p.grad_output, p.output_dtype, p.output_strides.at(index.b, 0, index.m) + d,
-          p.output_strides.row, d < p.head_dim};
-}
-
-template <class Config>
-static __global__ void __launch_bounds__(kSumThreads, Config::kVectors ? 2 : 1)
+static __global__ void __launch_bounds__(kSumThreads, Config::kVectors ? kSumBlocks : 1)
     sum_tiles(const __grid_constant__ Params p, const __grid_constant__ ValueParams s) {
   MSDA_DYNAMIC_SHARED(storage);
   auto& shared = *reinterpret_cast<SumStorage<Config>*>(storage);
-  ptx::launch_dependents();
   ptx::wait_for_previous_grid();
   Piece const piece(s);
   if (!piece.is_there) return;
   TileLevel const& level = level_of_tile(s, piece.tile);
   int const cells = level.tile_width * level.tile_height;
-  GradRows const rows = grad_rows<Config>(p, s, piece);
-  auto* const pixels = &shared.pixels[0][0];
-  for (int i = static_cast<int>(threadIdx.x); i < kMaxTilePixels * Config::kQuads; i += kSumThreads)
-    pixels[i] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-  for (std::uint32_t base = piece.begin; base < piece.end; base += kRound) {
-    auto const count = static_cast<int>(min(piece.end - base, std::uint32_t{kRound}));
-    auto* const counters = &shared.counters[0][0];
-    for (int i = static_cast<int>(threadIdx.x); i < kSumWarps * kMaxCells; i += kSumThreads)
+  GradRows<Config> const rows(p, s, piece);
+  auto* const sums = &shared.sums[0][0][0];
+  for (int i = static_cast<int>(threadIdx.x); i < cells * 4 * Config::kQuads; i += kSumThreads) {
+    sums[i] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+  }
+  // Rounds of nearly the same length.
+  std::uint32_t const rounds = (piece.end - piece.begin + kRound - 1) / kRound;
+  std::uint32_t const round = rounds == 0 ? 0 : (piece.end - piece.begin + rounds - 1) / rounds;
+  for (std::uint32_t base = piece.begin; base < piece.end; base += round) {
+    auto const count = static_cast<int>(min(piece.end - base, round));
+    auto* const counters = reinterpret_cast<std::uint32_t*>(shared.counters);
+    for (int i = static_cast<int>(threadIdx.x); i < kSumWarps * kMaxCells / 2; i += kSumThreads) {
       counters[i] = 0;
-    if (threadIdx.x <= kListRecords) shared.of_length[threadIdx.x] = 0;
+    }
     __syncthreads();
     Ranked ranked[kRoundOfThread];
     rank_records<Config>(shared, s.records + piece.head * s.points + base, count, level.tile_width,
                          ranked);
     __syncthreads();
-    if (warp_of() == 0) make_lists<Config>(shared, cells);
+    if (warp_of() == 0) find_places<Config>(shared);
+    if (warp_of() == 1) make_lists<Config>(shared);
     __syncthreads();
     place_records<Config>(shared, ranked);
     __syncthreads();
-    add_lists<Config>(shared, rows);
+    add_lists<Config>(shared, rows, base != piece.begin);
     __syncthreads();
-    add_to_pixels<Config>(shared, level);
+    add_extra_sums<Config>(shared);
   }
+  __syncthreads();
   store_pixels<Config>(p, s, shared, piece, level);
 }
 

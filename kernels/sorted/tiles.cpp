@@ -17,7 +17,7 @@ static_assert(kTileSizes[0].width * kTileSizes[0].height == kMaxCells &&
 
 // Records that a tile should have where points are spread evenly: one round of a block, with room
 // for what chance adds.
-constexpr double kWantedRecords = 0.8 * kRound;
+constexpr double kWantedRecords = 0.85 * kRound;
 
 TileSize tile_size(Level const& level, std::int64_t query_count) {
   double const cells = static_cast<double>(level.width + 1) * static_cast<double>(level.height + 1);
@@ -34,6 +34,13 @@ std::int64_t divide_up(std::int64_t items, std::int64_t of_one) {
 
 std::uint32_t multiplier(std::int32_t divisor) {
   return static_cast<std::uint32_t>(divide_up(std::int64_t{1} << 32, divisor));
+}
+
+PointLevel point_level(Level const& level) {
+  if (level.width == 0 || level.height == 0) return {};
+  return {static_cast<std::int32_t>(level.width), static_cast<std::int32_t>(level.height),
+          static_cast<std::int32_t>(level.origin),
+          level.height == 1 ? 0 : static_cast<std::int32_t>(level.row_tokens)};
 }
 
 }  // namespace
@@ -68,6 +75,14 @@ Tiling make_tiling(Problem const& problem) {
     tiling.levels.push_back(tile_level);
   }
   return tiling;
+}
+
+std::vector<PointLevel> make_point_levels(Problem const& problem) {
+  std::vector<PointLevel> levels;
+  for (Level const& level : problem.levels) {
+    levels.insert(levels.end(), static_cast<std::size_t>(level.point_count), point_level(level));
+  }
+  return levels;
 }
 
 std::int64_t max_bin_shared_bytes(Device const& device) {

@@ -21,6 +21,8 @@ struct Tiling {
   std::int64_t border_pixels = 0;            // of all tiles of a head
 };
 Tiling make_tiling(Problem const& problem);
+// [K]
+std::vector<PointLevel> make_point_levels(Problem const& problem);
 
 // Of one head, for the kernels; `shared_bytes` of a block that bins.
 struct Bins {

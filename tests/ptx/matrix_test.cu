@@ -50,7 +50,8 @@ __device__ std::uint32_t word_of(const float* matrix, std::uint32_t row, std::ui
   }
 }
 
-template <Type kType>
+// Adds the products to the sums, or (kFresh) replaces these.
+template <Type kType, bool kFresh>
 __global__ void multiply(const float* a, const float* b, float* sums) {
   constexpr std::uint32_t kHalf = kType == Type::tf32 ? 4 : 8, kStep = kHalf / 4, kK = 2 * kHalf;
   std::uint32_t const group = threadIdx.x / 4, member = threadIdx.x % 4;
@@ -64,7 +65,11 @@ __global__ void multiply(const float* a, const float* b, float* sums) {
   float own[4];
   for (std::uint32_t i = 0; i < 4; ++i)
     own[i] = sums[(group + 8 * (i / 2)) * 8 + 2 * member + i % 2];
-  if constexpr (kType == Type::f16) {
+  if constexpr (kFresh && kType == Type::f16) {
+    ptx::products_f16_k16(own, a_words, b_words);
+  } else if constexpr (kFresh) {
+    ptx::products_bf16_k16(own, a_words, b_words);
+  } else if constexpr (kType == Type::f16) {
     ptx::multiply_f16_k16(own, a_words, b_words);
   } else if constexpr (kType == Type::bf16) {
     ptx::multiply_bf16_k16(own, a_words, b_words);
@@ -98,7 +103,7 @@ struct Elements {
   double error;
 };
 
-template <Type kType>
+template <Type kType, bool kFresh = false>
 void check_multiply(Elements const& elements) {
   constexpr std::size_t kK = kType == Type::tf32 ? 8 : 16;
   std::vector<float> a(16 * kK), b(8 * kK), sums(16 * 8);
@@ -112,12 +117,13 @@ void check_multiply(Elements const& elements) {
   for (std::size_t i = 0; i < sums.size(); ++i)
     sums[i] = (static_cast<float>(i) - 50) / (elements.are_integers ? 1.0f : 3.0f);
   DeviceVector<float> const a_there(a), b_there(b), sums_there(sums);
-  run(multiply<kType>, {.blocks = 1, .threads = 32}, a_there.data(), b_there.data(),
+  run(multiply<kType, kFresh>, {.blocks = 1, .threads = 32}, a_there.data(), b_there.data(),
       sums_there.data());
   std::vector<float> const values = sums_there.values();
   for (std::size_t row = 0; row < 16; ++row) {
     for (std::size_t column = 0; column < 8; ++column) {
-      double sum = static_cast<double>(sums[8 * row + column]), magnitude = std::fabs(sum);
+      double sum = kFresh ? 0.0 : static_cast<double>(sums[8 * row + column]);
+      double magnitude = std::fabs(sum);
       for (std::size_t k = 0; k < kK; ++k) {
         double const product =
             static_cast<double>(a[kK * row + k]) * static_cast<double>(b[kK * column + k]);
@@ -149,6 +155,8 @@ TEST_CASE("ptx: mma multiplies matrices" * needs_gpu()) {
     check_multiply<Type::f16>(elements);
     check_multiply<Type::bf16>(elements);
     check_multiply<Type::tf32>(elements);
+    check_multiply<Type::f16, true>(elements);
+    check_multiply<Type::bf16, true>(elements);
   }
 }
 

@@ -21,6 +21,10 @@ inline void convert_f8(std::uint32_t word, std::uint32_t& lower, std::uint32_t& 
   upper = f8_pair(word >> 16);
 }
 
+inline const char* row_at(const char* first, std::uint32_t row, std::uint32_t stride_bytes) {
+  return first + std::uint64_t{row} * stride_bytes;
+}
+
 // Subnormal results are 0 (.ftz).
 inline float flushed(float x) { return std::fabs(x) < 0x1p-126f ? std::copysign(0.0f, x) : x; }
 inline float exp2_approximate(float x) { return flushed(std::exp2(flushed(x))); }

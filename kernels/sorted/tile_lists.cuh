@@ -1,0 +1,179 @@
+// The records of a round of a tile, sorted by cell in shared memory, and the lists that slots of
+// lanes add up.
+//
+//   rank    stably by cell, with ballots and counters of each warp
+//   order   cells by the number of their records; a cell with many is cut into 2 to 32 lists, so
+//           that no list is much longer than kListRecords, and neighbouring slots have lists of
+//           nearly one length
+//   place   weights of the corners and query to the record's place
+#pragma once
+
+#include "kernels/sorted/channels.cuh"
+#include "kernels/sorted/warps.cuh"
+
+namespace msda::sorted {
+
+// The list of a slot: one of 2^log_lists of its cell.
+struct List {
+  std::uint8_t cell;
+  std::uint8_t log_lists;
+  std::uint8_t index;  // among those of the cell
+  std::uint8_t is_there;
+};
+
+template <class Config>
+struct SumStorage {
+  float4 sums[kMaxCells + kExtraSums][4][Config::kQuads];  // of cells by corner
+  float4 weights[kRound];                                  // of the corners
+  std::uint32_t queries[kRound];
+  std::uint16_t counters[kSumWarps][kMaxCells];  // records
+  std::uint16_t places[kSumWarps][kMaxCells];    // where the first of them goes
+  std::uint16_t first[kMaxCells + 1];            // record of a cell
+  List lists[kMaxLists];
+  std::uint16_t of_key[kWarp];  // cells, then where the first list goes
+  std::uint32_t list_count;
+};
+
+// Records of the round that a thread ranks, a warp's one behind the other.
+struct Ranked {
+  Record record;
+  std::uint32_t place;  // cell << 16 | rank in the warp; all ones: no record
+};
+
+template <class Config>
+__device__ __forceinline__ void rank_records(SumStorage<Config>& shared, const Record* records,
+                                             int count, int tile_width,
+                                             Ranked (&ranked)[kRoundOfThread]) {
+  constexpr int kCellBits = 6;
+  static_assert(kMaxCells <= 1 << kCellBits);
+  // Of a round that is not full every warp has as many.
+  int const of_thread = (count + kSumThreads - 1) / kSumThreads;
+  int const first = warp_of() * of_thread * kWarp + lane_of();
+#pragma unroll
+  for (int j = 0; j < kRoundOfThread; ++j) {
+    int const i = first + j * kWarp;
+    if (j < of_thread && i < count) ranked[j].record = records[i];
+  }
+#pragma unroll
+  for (int j = 0; j < kRoundOfThread; ++j) {
+    int const i = first + j * kWarp;
+    ranked[j].place = ~0u;
+    if (j >= of_thread) continue;
+    Record const& record = ranked[j].record;
+    std::uint32_t cell = 0;
+    if (i < count) {
+      cell = (record.y >> 24) * static_cast<std::uint32_t>(tile_width) + (record.x >> 24);
+    }
+    std::uint32_t const rank = rank_in_warp(shared.counters[warp_of()], i < count, cell, kCellBits);
+    if (i < count) ranked[j].place = cell << 16 | rank;
+  }
+}
+
+template <class Config>
+__device__ __forceinline__ std::uint32_t records_of_cell(SumStorage<Config> const& shared,
+                                                         int cell) {
+  std::uint32_t count = 0;
+#pragma unroll
+  for (int w = 0; w < kSumWarps; ++w) count += shared.counters[w][cell];
+  return count;
+}
+
+// Where the records of each cell and, in it, of each warp go. By one warp, a lane two cells.
+template <class Config>
+__device__ __forceinline__ void find_places(SumStorage<Config>& shared) {
+  std::uint32_t const lower = records_of_cell(shared, lane_of());
+  std::uint32_t const upper = records_of_cell(shared, lane_of() + kWarp);
+  // Both sums in one: neither reaches 2^16.
+  std::uint32_t const until = running_sum(upper << 16 | lower);
+  std::uint32_t const all = __shfl_sync(kAllLanes, until, kWarp - 1);
+  std::uint32_t const first[2] = {(until & 0xffffu) - lower,
+                                  (all & 0xffffu) + (until >> 16) - upper};
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    int const cell = lane_of() + i * kWarp;
+    std::uint32_t at = first[i];
+    shared.first[cell] = static_cast<std::uint16_t>(at);
+#pragma unroll
+    for (int w = 0; w < kSumWarps; ++w) {
+      shared.places[w][cell] = static_cast<std::uint16_t>(at);
+      at += shared.counters[w][cell];
+    }
+    if (cell == kMaxCells - 1) shared.first[kMaxCells] = static_cast<std::uint16_t>(at);
+  }
+}
+
+// Into how many lists a cell is cut, as a logarithm.
+__device__ __forceinline__ int log_lists_of(std::uint32_t records) {
+  int const log = kWarp - __clz(static_cast<int>((records - 1) / kListRecords));
+  return min(log, kMaxLogLists);
+}
+
+// Cells in this order have lists that begin at a multiple of their number, and nearly as long ones
+// side by side: first those of most lists, then those with most records.
+__device__ __forceinline__ std::uint32_t key_of(std::uint32_t records, int log_lists) {
+  if (log_lists == 0) return 16 + (kListRecords - records) / (kListRecords / 16);
+  std::uint32_t const of_list = min((records - 1) >> log_lists, std::uint32_t{kListRecords - 1});
+  std::uint32_t const third = (kListRecords - 1 - of_list) / (kListRecords / 5);
+  return static_cast<std::uint32_t>(kMaxLogLists - log_lists) * 3 + min(third, 2u);
+}
+
+// The lists of all cells. By one warp, a lane two cells.
+template <class Config>
+__device__ __forceinline__ void make_lists(SumStorage<Config>& shared) {
+  constexpr int kKeyBits = 5;
+  static_assert(kMaxLogLists * 3 <= 16 && kListRecords % 16 == 0);
+  std::uint32_t records[2], keys[2], ranks[2];
+  int logs[2];
+  shared.of_key[lane_of()] = 0;
+  __syncwarp();
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    records[i] = records_of_cell(shared, lane_of() + i * kWarp);
+    logs[i] = records[i] == 0 ? 0 : log_lists_of(records[i]);
+    keys[i] = records[i] == 0 ? 0 : key_of(records[i], logs[i]);
+    ranks[i] = rank_in_warp(shared.of_key, records[i] > 0, keys[i], kKeyBits);
+  }
+  // A lane a key.
+  int const log = lane_of() < 16 ? max(kMaxLogLists - lane_of() / 3, 0) : 0;
+  std::uint32_t const lists = static_cast<std::uint32_t>(shared.of_key[lane_of()]) << log;
+  std::uint32_t const until = running_sum(lists);
+  __syncwarp();
+  shared.of_key[lane_of()] = static_cast<std::uint16_t>(until - lists);
+  __syncwarp();
+  std::uint32_t const all = __shfl_sync(kAllLanes, until, kWarp - 1);
+  if (lane_of() == 0) shared.list_count = all;
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    if (records[i] == 0) continue;
+    std::uint32_t const first = shared.of_key[keys[i]] + (ranks[i] << logs[i]);
+    for (int part = 0; part < 1 << logs[i]; ++part) {
+      shared.lists[first + static_cast<std::uint32_t>(part)] = {
+          static_cast<std::uint8_t>(lane_of() + i * kWarp), static_cast<std::uint8_t>(logs[i]),
+          static_cast<std::uint8_t>(part), 1};
+    }
+  }
+  // Slots of the last warp that have no list.
+  std::uint32_t const end =
+      (all + Config::kWarpSlots - 1) / Config::kWarpSlots * Config::kWarpSlots;
+  if (all + lane_of() < end) shared.lists[all + lane_of()] = {};
+}
+
+template <class Config>
+__device__ __forceinline__ void place_records(SumStorage<Config>& shared,
+                                              Ranked const (&ranked)[kRoundOfThread]) {
+#pragma unroll
+  for (int j = 0; j < kRoundOfThread; ++j) {
+    Ranked const& mine = ranked[j];
+    if (mine.place == ~0u) continue;
+    std::uint32_t const at = shared.places[warp_of()][mine.place >> 16] + (mine.place & 0xffffu);
+    float const fx = static_cast<float>(mine.record.x & 0xffffffu) * 0x1p-24f;
+    float const fy = static_cast<float>(mine.record.y & 0xffffffu) * 0x1p-24f;
+    float const top = mine.record.weight * (1.0f - fy);
+    float const bottom = mine.record.weight * fy;
+    shared.weights[at] =
+        make_float4(top * (1.0f - fx), top * fx, bottom * (1.0f - fx), bottom * fx);
+    shared.queries[at] = mine.record.query;
+  }
+}
+
+}  // namespace msda::sorted
