@@ -120,7 +120,6 @@ template <class Config>
 static __global__ void __launch_bounds__(sorted::kPointThreads,
                                          Config::kVectors&& Config::Row::kNarrow ? 2 : 1)
     add_rows(const __grid_constant__ Params p, const __grid_constant__ AddParams s) {
-  ptx::launch_dependents();
   ptx::wait_for_previous_grid();
   using Row = typename Config::Row;
   // Rows times parts fit 32 bits.
@@ -159,7 +158,6 @@ static __global__ void __launch_bounds__(sorted::kPointThreads,
 // beside it.
 static __global__ void __launch_bounds__(kRoundThreads, 4)
     round_sums(const __grid_constant__ Params p, const __grid_constant__ RoundParams s) {
-  ptx::launch_dependents();
   ptx::wait_for_previous_grid();
   std::int64_t const first =
       static_cast<std::int64_t>(blockIdx.x) * (kRoundThreads * kRoundQuads) + threadIdx.x;

@@ -79,7 +79,6 @@ __device__ auto forward_element(Params const& p, Row<Real> const& row, std::int6
 
 template <ValueType kType, typename Real>
 __global__ void __launch_bounds__(kThreads, 2) forward_any(const __grid_constant__ Params p) {
-  ptx::launch_dependents();
   ptx::wait_for_previous_grid();
   std::int64_t const M = p.head_count;
   std::int64_t const elements = p.batch * p.query_count * M * p.head_dim;

@@ -167,7 +167,6 @@ __device__ void fused_point_grads(Params const& p, std::int64_t b, std::int64_t 
 // A warp a query.
 template <ValueType kType, typename Real>
 __global__ void __launch_bounds__(kThreads, 1) backward_points(const __grid_constant__ Params p) {
-  ptx::launch_dependents();
   ptx::wait_for_previous_grid();
   std::int64_t const queries = p.batch * p.query_count;
   for (std::int64_t i = warp_index(); i < queries; i += warp_count()) {

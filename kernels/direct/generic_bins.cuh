@@ -85,7 +85,6 @@ __device__ void for_each_near_point(Params const& p, BinParams const& s, Chunk c
 template <typename Real>
 static __global__ void __launch_bounds__(kThreads, 1)
     count_tiles(const __grid_constant__ Params p, const __grid_constant__ BinParams s) {
-  ptx::launch_dependents();
   ptx::wait_for_previous_grid();
   std::int64_t const jobs = s.heads * s.chunks;
   for (std::int64_t job = warp_index(); job < jobs; job += warp_count()) {
@@ -123,7 +122,6 @@ __device__ inline std::int64_t sum_before(std::int64_t x, std::int64_t* sums) {
 // A block a head: counts, in the order (tile, chunk), to places in the head's list.
 static __global__ void __launch_bounds__(kThreads, 1)
     sum_counts(const __grid_constant__ BinParams s) {
-  ptx::launch_dependents();
   ptx::wait_for_previous_grid();
   MSDA_SHARED(std::int64_t, sums, [kWarpsPerBlock + 1]);
   for (std::int64_t head = blockIdx.x; head < s.heads; head += gridDim.x) {
@@ -154,7 +152,6 @@ static __global__ void __launch_bounds__(kThreads, 1)
 template <typename Real>
 static __global__ void __launch_bounds__(kThreads, 1)
     list_points(const __grid_constant__ Params p, const __grid_constant__ BinParams s) {
-  ptx::launch_dependents();
   ptx::wait_for_previous_grid();
   std::int64_t const jobs = s.heads * s.chunks;
   for (std::int64_t job = warp_index(); job < jobs; job += warp_count()) {

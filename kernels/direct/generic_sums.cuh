@@ -87,7 +87,6 @@ __device__ inline int turn_of_tile(Params const& p, BinParams const& s, std::int
 template <ValueType kType, typename Real>
 __global__ void __launch_bounds__(kThreads, sizeof(Real) == 4 ? 3 : 1)
     add_tiles(const __grid_constant__ Params p, const __grid_constant__ BinParams s, int turn) {
-  ptx::launch_dependents();
   ptx::wait_for_previous_grid();
   using Sum = typename ValueTraits<kType>::Sum;
   auto* const all_sums = static_cast<Sum*>(p.sums != nullptr ? p.sums : p.grad_value);
@@ -118,7 +117,6 @@ __global__ void __launch_bounds__(kThreads, sizeof(Real) == 4 ? 3 : 1)
 // Sums to the type of grad_value.
 template <typename Sum>
 __global__ void __launch_bounds__(kThreads, 1) store_sums(const __grid_constant__ Params p) {
-  ptx::launch_dependents();
   ptx::wait_for_previous_grid();
   std::int64_t const elements = p.batch * p.token_count * p.head_count * p.head_dim;
   for (std::int64_t i = thread_index(); i < elements; i += thread_count()) {

@@ -362,7 +362,6 @@ __global__ void __launch_bounds__(Config::kThreads, Config::kBlocksPerSm)
   MSDA_SHARED(PlaceParams, places, [kPlaces]);
   MSDA_SHARED(std::uint8_t, level_of, [kPlaces]);
   MSDA_SHARED(Record, records, [2 * Config::kThreads]);
-  ptx::launch_dependents();
   fill_places<Config>(p, places, level_of);
   ptx::wait_for_previous_grid();
   __syncthreads();

@@ -260,7 +260,6 @@ __global__ void __launch_bounds__(Config::kThreads, Config::kBlocksPerSm)
     copied_rows(const __grid_constant__ Params p, const __grid_constant__ Alignment alignment) {
   MSDA_DYNAMIC_SHARED(storage);
   auto& shared = *reinterpret_cast<PipelineStorage<Config>*>(storage);
-  ptx::launch_dependents();
   fill_tables<Config>(p, shared);
   ptx::wait_for_previous_grid();
   __syncthreads();
