@@ -156,15 +156,27 @@ static __global__ void __launch_bounds__(sorted::kPointThreads,
   }
 }
 
-// Four sums a thread to the type of grad_value.
+// Sums to the type of grad_value: a thread has kRoundQuads quads in flight, a block's neighbours
+// beside it.
 static __global__ void __launch_bounds__(kRoundThreads, 4)
     round_sums(const __grid_constant__ Params p, const __grid_constant__ RoundParams s) {
   ptx::launch_dependents();
   ptx::wait_for_previous_grid();
-  std::int64_t const i = static_cast<std::int64_t>(blockIdx.x) * kRoundThreads + threadIdx.x;
-  if (i >= s.quads) return;
-  float4 const sum = reinterpret_cast<const float4*>(s.sums)[i];
-  sorted::store_four(p.grad_value_dtype, p.grad_value, kRoundChannels * i, sum, s.aligned_result);
+  std::int64_t const first =
+      static_cast<std::int64_t>(blockIdx.x) * (kRoundThreads * kRoundQuads) + threadIdx.x;
+  float4 sums[kRoundQuads];
+#pragma unroll
+  for (int j = 0; j < kRoundQuads; ++j) {
+    std::int64_t const i = first + j * kRoundThreads;
+    if (i < s.quads) sums[j] = reinterpret_cast<const float4*>(s.sums)[i];
+  }
+#pragma unroll
+  for (int j = 0; j < kRoundQuads; ++j) {
+    std::int64_t const i = first + j * kRoundThreads;
+    if (i >= s.quads) return;
+    sorted::store_four(p.grad_value_dtype, p.grad_value, kRoundChannels * i, sums[j],
+                       s.aligned_result);
+  }
 }
 
 }  // namespace msda::atomic

@@ -235,7 +235,7 @@ void launch(Variant const&, Launch const& launch) {
   std::int64_t const quads = elements / kRoundChannels;
   bool const aligned = is_aligned(p.grad_value, kRoundChannels * dtype_bytes(p.grad_value_dtype));
   launch_kernel(plan.kernels.round,
-                {.blocks = divide_up(quads, kRoundThreads),
+                {.blocks = divide_up(quads, kRoundThreads * kRoundQuads),
                  .threads = kRoundThreads,
                  .overlaps_previous = true},
                 stream, p, RoundParams{space.sums, quads, aligned});

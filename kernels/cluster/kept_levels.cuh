@@ -19,7 +19,7 @@ __device__ void copy_levels(Lane<Config> const& lane, Tile const& tile, std::uin
   std::uint32_t const group = tile.group - item * lane.schedule.groups.divisor;
   const char* const values = static_cast<const char*>(lane.p.value) +
                              item * lane.schedule.item_bytes +
-                             std::uint64_t{group} * kept.pixel_bytes;
+                             std::uint64_t{group} * Config::kHeads * lane.schedule.head_bytes;
   auto const barrier =
       static_cast<std::uint32_t>(__cvta_generic_to_shared(&lane.shared.full[buffer]));
   std::uint32_t const to = persistent::cache_begin() + buffer * kept.buffer_bytes;

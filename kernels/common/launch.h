@@ -17,7 +17,7 @@ namespace msda {
 template <typename... Parameters>
 struct Kernel {
   cudaKernel_t handle = nullptr;
-  bool can_wait = false;  // its code has griddepcontrol.wait
+  std::int32_t code_sm = 0;  // compute capability, times ten, that its code was made for
 };
 
 // Loads a kernel onto the current device now, so that its first launch can be inside a capture.
@@ -34,10 +34,12 @@ Kernel<Parameters...> load_kernel(void (*kernel)(Parameters...), std::int64_t sh
   }
   Kernel<Parameters...> loaded;
   cuda::check(cudaGetKernel(&loaded.handle, entry), "looking for the kernel");
-  // Not what the device has: code for 8.0 that runs on a 9.0 does not wait.
-  loaded.can_wait = attributes.ptxVersion >= 90;
+  loaded.code_sm = attributes.ptxVersion;
   return loaded;
 }
+
+// Code for 8.0 that runs on a 9.0 has no griddepcontrol.wait.
+inline constexpr std::int32_t kFirstSmToOverlap = 90;
 
 struct LaunchOptions {
   std::int64_t blocks = 0;
@@ -64,7 +66,7 @@ void launch_kernel(Kernel<Parameters...> kernel, LaunchOptions const& options, c
     cluster.id = cudaLaunchAttributeClusterDimension;
     cluster.val.clusterDim = {static_cast<unsigned>(options.cluster_blocks), 1, 1};
   }
-  if (options.overlaps_previous && kernel.can_wait) {
+  if (options.overlaps_previous && kernel.code_sm >= kFirstSmToOverlap) {
     cudaLaunchAttribute& overlap = attributes[config.numAttrs++];
     overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     overlap.val.programmaticStreamSerializationAllowed = 1;

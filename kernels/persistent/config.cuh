@@ -14,6 +14,16 @@ inline constexpr bool kHasMuchSharedMemory = false;
 inline constexpr bool kHasMuchSharedMemory = true;
 #endif
 
+// The compute capability, times ten, that this code is compiled for. The host's is not used, but on
+// the simulated device.
+#if defined(__CUDA_ARCH__)
+inline constexpr std::int32_t kCodeSm = __CUDA_ARCH__ / 10;
+#elif defined(MSDA_SIMULATED_SM)
+inline constexpr std::int32_t kCodeSm = MSDA_SIMULATED_SM;
+#else
+inline constexpr std::int32_t kCodeSm = 90;
+#endif
+
 // A row of variants.inc, and what the kernel takes for granted of a launch (LaunchOptions).
 struct RowsKind {
   ValueType type;
@@ -77,12 +87,14 @@ struct RowsConfig {
                                                       : turns_in_flight_of(kBatch);
   static constexpr InputTypes kInputs = kKind.inputs;
   static constexpr int kPixelBytes = kHeadCount * kRowBytes;
-  static constexpr int kThreads = threads_of({.type = kType,
-                                              .channels = kKind.channels,
-                                              .points = kKind.points,
-                                              .spread = kKind.spread,
-                                              .aligned = kAligned,
-                                              .known = kIsKnown});
+  static constexpr BlockKind kBlock = {.type = kType,
+                                       .channels = kKind.channels,
+                                       .points = kKind.points,
+                                       .spread = kKind.spread,
+                                       .fused = kFused,
+                                       .aligned = kAligned,
+                                       .known = kIsKnown};
+  static constexpr int kThreads = threads_of(kBlock, kCodeSm);
   // A level for all points of a batch.
   static constexpr bool kLevelOfBatch =
       kFp16Sums || kBatch == 1 || (kPoints > 0 && kPoints % kBatch == 0);

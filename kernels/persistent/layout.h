@@ -3,6 +3,7 @@
 
 #include "kernels/common/elements.h"
 
+#include <algorithm>
 #include <cstdint>
 
 namespace msda::persistent {
@@ -34,10 +35,6 @@ inline constexpr std::int32_t kVecBytes = 16;
 constexpr std::int32_t channels_of_vec(std::int32_t element_bytes) {
   return kVecBytes / element_bytes;
 }
-
-// The last compute capability, times ten, that the budgets of registers are made for: code
-// for later devices spills with them.
-inline constexpr std::int32_t kLastSm = 90;
 
 // Limits that reject() keeps to.
 inline constexpr std::int32_t kMaxPoints = 256;             // K, where P is not a constant
@@ -122,23 +119,27 @@ struct BlockKind {
   Channels channels;
   Points points;
   Spread spread;
+  bool fused;
   bool aligned;  // values
   bool known;    // heads
 };
 
-// As many threads as there are registers for without spilling. Where levels are cached, fewer leave
-// more of L1.
-constexpr std::int32_t threads_of(BlockKind const& kind) {
+// As many threads as there are registers for without spilling, in code for a compute capability
+// (times ten). Where levels are cached, fewer leave more of L1.
+constexpr std::int32_t threads_of(BlockKind const& kind, std::int32_t sm) {
   bool const is_f8 = kind.type == ValueType::f8, is_f32 = kind.type == ValueType::f32;
   bool const fp16_sums = has_fp16_sums(kind.spread), cached = caches_levels(kind.spread);
   bool const points_are_known = kind.points > 0;
   bool const is_large = slots_of(kind.spread) == 4 || (fp16_sums && kind.channels > 32) ||
                         (is_f32 && !kind.known && points_are_known);
   bool const is_lean = kind.known && (kind.points == pfew || (points_are_known && !is_f8));
-  return !kind.aligned                       ? 256
-         : is_large || (cached && fp16_sums) ? 512
-         : is_lean && !cached                ? 768
-                                             : 640;
+  std::int32_t const threads = !kind.aligned                       ? 256
+                               : is_large || (cached && fp16_sums) ? 512
+                               : is_lean && !cached                ? 768
+                                                                   : 640;
+  // Code for 10.0 and later takes more registers where it converts float8 or fused input.
+  bool const takes_more = sm >= 100 && (is_f8 || kind.fused);
+  return takes_more ? std::min(threads, std::max(threads - 128, 512)) : threads;
 }
 
 // Heads that have to divide M for `grouped`.

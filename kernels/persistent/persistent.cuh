@@ -52,6 +52,15 @@ void with_config(KernelOptions how, Fn fn) {
   });
 }
 
+// Of a block, in the code that was loaded, which is not what the host sees of the kernel.
+template <class Config>
+std::int32_t threads_of_code(std::int32_t code_sm) {
+#ifdef MSDA_SIMULATED
+  code_sm = kCodeSm;
+#endif
+  return threads_of(Config::kBlock, code_sm);
+}
+
 template <ValueType kType, Channels kMax, Points kPoints, Spread kSpread>
 Kernels load_kernels(KernelOptions options) {
   Kernels kernels;
@@ -61,9 +70,10 @@ Kernels load_kernels(KernelOptions options) {
       options.inputs = inputs;
       with_config<kType, kMax, kPoints, kSpread>(options, [&](auto config) {
         using Config = decltype(config);
-        kernels[aligned][inputs] = {
-            load_kernel(persistent_rows<Config>, Config::kCachesLevels ? kMaxCachedBytes : 0),
-            Config::kThreads, Config::kCachesLevels};
+        auto const kernel =
+            load_kernel(persistent_rows<Config>, Config::kCachesLevels ? kMaxCachedBytes : 0);
+        kernels[aligned][inputs] = {kernel, threads_of_code<Config>(kernel.code_sm),
+                                    Config::kCachesLevels};
       });
     }
   }

@@ -237,13 +237,14 @@ double predicted_us(Costs const& costs, Variant const& variant, Problem const& p
   double const work_us = 1e-3 * jobs / device.sm_count * job_ns * factor_of(costs, entry, problem);
   // Warps take a job each at a time. The last ones do not find work for all: of 1.1 jobs a warp
   // some take two, one after the other.
-  double const warps = threads_of({.type = entry.type,
-                                   .channels = entry.channels,
-                                   .points = entry.points,
-                                   .spread = entry.spread,
-                                   .aligned = value_strides_are_multiples(problem, kVecBytes),
-                                   .known = known_heads(entry, problem) != heads_any}) /
-                       32;
+  BlockKind const block = {.type = entry.type,
+                           .channels = entry.channels,
+                           .points = entry.points,
+                           .spread = entry.spread,
+                           .fused = problem.fused(),
+                           .aligned = value_strides_are_multiples(problem, kVecBytes),
+                           .known = known_heads(entry, problem) != heads_any};
+  double const warps = threads_of(block, device.sm) / 32;
   double const of_sm = jobs / device.sm_count;
   double const waves = std::max(std::ceil(std::ceil(of_sm) / warps), 1.0);
   double const idle = waves - std::max(of_sm / warps, 1.0);

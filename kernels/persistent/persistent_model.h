@@ -15,7 +15,7 @@ inline constexpr VariantTable kTable({
       {.id = "persistent.sm" #sm "." #type "." #channels "." #points "." #spread "@" #revision, \
        .value_dtype = dtype_of(ValueType::type),                                                \
        .sm_min = sm,                                                                            \
-       .sm_max = last_sm(#architecture, kLastSm) __VA_OPT__(, .__VA_ARGS__ = true)},            \
+       .sm_max = last_sm(#architecture, 0) __VA_OPT__(, .__VA_ARGS__ = true)},                  \
       {ValueType::type, channels, points, spread}},
 #include "rows/persistent.inc"
 #undef MSDA_VARIANT

@@ -238,9 +238,6 @@ template <class Config>
 __global__ void __launch_bounds__(Config::kThreads, 1)
     persistent_rows(const __grid_constant__ Params p,
                     const __grid_constant__ ScheduleParams schedule) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
-  __trap();  // kLastSm: reject() keeps these devices away
-#else
   MSDA_SHARED(Shared<Config>, shared);
   ptx::launch_dependents();
   fill_places<Config>(p, schedule, shared);
@@ -249,7 +246,6 @@ __global__ void __launch_bounds__(Config::kThreads, 1)
   ptx::wait_for_previous_grid();
   __syncthreads();
   Warp<Config>(p, schedule, shared).run();
-#endif
 }
 
 }  // namespace msda::persistent

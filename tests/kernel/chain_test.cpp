@@ -2,6 +2,7 @@
 // before still runs: what a call computes is what the next one reads, and every third one writes
 // what the first one read.
 
+#include "support/expected_reason.h"
 #include "support/gpu_memory.h"
 #include "support/gpu_tests.h"
 #include "support/random_problem.h"
@@ -31,7 +32,7 @@ constexpr int kCalls = 2 * kBuffers;
 // As many queries as tokens, so that the value is as large as the output, and their gradients.
 ProblemShape chain_shape(msda_dtype dtype, msda_operation operation, std::int32_t reference_dim) {
   ProblemShape shape;
-  shape.levels = {{3, 4, 4}, {2, 4, 4}};
+  shape.levels = {{2, 3, 4}, {2, 2, 4}};
   shape.query_count = shape.token_count();
   shape.head_count = 8;
   shape.head_dim = 32;
@@ -39,6 +40,25 @@ ProblemShape chain_shape(msda_dtype dtype, msda_operation operation, std::int32_
   shape.set_dtypes(dtype);
   shape.operation = operation;
   return shape;
+}
+
+struct Results {
+  std::vector<std::vector<std::uint64_t>> bits;
+  std::vector<std::vector<double>> values;
+};
+
+// Of kernels whose bits differ from run to run. Six calls behind each other make more of a rounding
+// than one; a call that begins too early reads other numbers altogether.
+bool are_near(Results const& a, Results const& b) {
+  for (std::size_t i = 0; i < a.values.size(); ++i) {
+    double largest = 0, difference = 0;
+    for (std::size_t j = 0; j < a.values[i].size(); ++j) {
+      largest = std::max(largest, std::fabs(a.values[i][j]));
+      difference = std::max(difference, std::fabs(a.values[i][j] - b.values[i][j]));
+    }
+    if (!(difference <= 0.02 * largest)) return false;
+  }
+  return true;
 }
 
 class Chain {
@@ -96,18 +116,21 @@ class Chain {
   }
 
   // Of the three buffers, and of the results that every call writes anew.
-  std::vector<std::vector<std::uint64_t>> bits() {
-    std::vector<std::vector<std::uint64_t>> all;
+  Results results() {
+    Results all;
     CHECK(call_.finish() == "");
     for (TensorRow const& row : tensor_rows()) {
-      if (row.is_result() && row.id != to()) all.push_back(host_.tensor(row.id).bits());
+      if (!row.is_result() || row.id == to()) continue;
+      all.bits.push_back(host_.tensor(row.id).bits());
+      all.values.push_back(host_.tensor(row.id).values());
     }
     HostTensor copy(host_.tensor(from()).layout());
     for (GpuBuffer const& buffer : buffers_) {
       CHECK(buffer.surroundings_intact());
       buffer.copy_to(copy.data());
-      all.push_back(copy.bits());
+      all.bits.push_back(copy.bits());
       std::vector<double> const values = copy.values();
+      all.values.push_back(values);
       CHECK(std::ranges::all_of(values, [](double x) { return std::isfinite(x); }));
       CHECK(std::ranges::count(values, 0.0) < static_cast<std::ptrdiff_t>(values.size()) / 2);
     }
@@ -141,9 +164,12 @@ void check_chains(TestHandle const& handle, ProblemShape const& shape, std::uint
     one_by_one.run_one_by_one();
     in_stream.run_in_stream();
     in_graph.run_in_graph();
-    auto const expected = one_by_one.bits();
-    CHECK(in_stream.bits() == expected);
-    CHECK(in_graph.bits() == expected);
+    Results const expected = one_by_one.results();
+    for (Chain* const chain : {&in_stream, &in_graph}) {
+      Results const results = chain->results();
+      CHECK(are_near(expected, results));
+      if (is_deterministic(id)) CHECK(results.bits == expected.bits);
+    }
   }
 }
 

@@ -68,7 +68,7 @@ void check_case(TestHandle const& handle, CorpusCase const& item, ProblemShape c
   for (std::string const& id : kernel_ids(handle)) {
     if (!id.starts_with(MSDA_TEST_FAMILY)) continue;
     for (std::int32_t const limit : limits) {
-      if (limit != 0 && !keeps_sm_limit(id)) continue;
+      if (limit != 0 && !keeps_sm_limit(id, limit)) continue;
       CAPTURE(id);
       CAPTURE(limit);
       PlanPtr const plan = check_plan(handle, shape, id, limit);

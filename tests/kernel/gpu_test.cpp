@@ -271,7 +271,7 @@ TEST_CASE("fewer multiprocessors change no bit, on the GPU" * needs_gpu()) {
         for (std::int32_t const limit : {1, 3, 7, 100000}) {
           CAPTURE(limit);
           PlanResult const part = make_plan(handle, problem.shape, id, limit);
-          if (!keeps_sm_limit(id)) {
+          if (!keeps_sm_limit(id, limit)) {
             CHECK(part.status == MSDA_ERROR_UNSUPPORTED);
             CHECK(part.message.find("does not keep to sm_count_limit") != std::string::npos);
             continue;

@@ -302,10 +302,10 @@ bool keeps_levels(std::string const& kernel_id) {
   return family_of(kernel_id) == "persistent" && part_of(kernel_id, 5).back() == 'c';
 }
 
-bool keeps_sm_limit(std::string const& kernel_id) {
+bool keeps_sm_limit(std::string const& kernel_id, std::int64_t limit) {
   std::string const family = family_of(kernel_id);
   if (family == "sorted" || family == "atomic" || family == "pipeline") return false;
-  if (family == "cluster") return cluster_size(kernel_id) == 1;
+  if (family == "cluster") return cluster_size(kernel_id) <= limit;
   return family != "direct" || part_of(kernel_id, 3) == "dany";
 }
 

@@ -24,9 +24,9 @@ bool does_backward(std::string const& kernel_id);
 // from one whose have not.
 bool is_deterministic(std::string const& kernel_id);
 
-// Whether the kernel takes a plan with a sm_count_limit. "", which is the library's choice among
+// Whether the kernel takes a plan with this sm_count_limit. "", which is the library's choice among
 // those that do, does.
-bool keeps_sm_limit(std::string const& kernel_id);
+bool keeps_sm_limit(std::string const& kernel_id, std::int64_t limit);
 
 // What the kernel computes its forward sums in.
 lab::Arithmetic arithmetic_of(std::string const& kernel_id);

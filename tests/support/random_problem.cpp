@@ -248,6 +248,7 @@ enum class Rows {
   kFours,       // 4 or 8 points on every level
   kKeptFours,   // 4, and what kernels that keep levels take
   kKeptEights,  // the same with 8
+  kSpread,      // any, and what kernels that spread levels over blocks take
 };
 struct Target {
   std::int64_t channels;  // heads have these, or some less
@@ -271,10 +272,13 @@ constexpr Target kTargets[] = {
     {32, Rows::kKeptFours, true},
     {32, Rows::kKeptEights, true},
     {64, Rows::kFours, true},
+    {64, Rows::kSpread, true},
 };
 constexpr msda_dtype kTargetTypes[] = {MSDA_F32, MSDA_F16, MSDA_BF16, MSDA_F8_E4M3};
 
-bool is_kept(Rows rows) { return rows == Rows::kKeptFours || rows == Rows::kKeptEights; }
+bool is_kept(Rows rows) {
+  return rows == Rows::kKeptFours || rows == Rows::kKeptEights || rows == Rows::kSpread;
+}
 
 std::vector<LevelShape> target_levels(Rng& rng, Rows rows) {
   std::vector<LevelShape> levels(static_cast<std::size_t>(rng.integer(1, 3)));
@@ -286,7 +290,8 @@ std::vector<LevelShape> target_levels(Rng& rng, Rows rows) {
                                                         : rng.integer(1, most);
   bool const varies = ragged && (rows == Rows::kFew || rows == Rows::kAny);
   for (LevelShape& level : levels) {
-    std::int64_t const side = rng.pick<std::int64_t>({3, 7, 20});
+    std::int64_t const side = rows == Rows::kSpread ? rng.pick<std::int64_t>({7, 45})
+                                                    : rng.pick<std::int64_t>({3, 7, 20});
     level.height = static_cast<std::int32_t>(rng.integer(is_kept(rows) ? 2 : 1, side));
     level.width = static_cast<std::int32_t>(rng.integer(is_kept(rows) ? 2 : 1, side));
     level.points = static_cast<std::int32_t>(varies ? rng.integer(1, most) : same);

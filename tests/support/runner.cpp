@@ -67,8 +67,10 @@ PlanResult make_plan(TestHandle const& handle, ProblemShape const& shape,
   options.struct_size = sizeof(options);
   options.mode = kernel_id.empty() ? MSDA_PLAN_HEURISTIC : MSDA_PLAN_FORCED;
   options.kernel_id = kernel_id.empty() ? nullptr : kernel_id.c_str();
-  bool const by_environment = sm_count_limit == 0 && handle.on_gpu() && keeps_sm_limit(kernel_id);
-  options.sm_count_limit = by_environment ? sm_limit_of_tests().value_or(0) : sm_count_limit;
+  std::int32_t const of_tests = sm_limit_of_tests().value_or(0);
+  bool const by_environment =
+      sm_count_limit == 0 && handle.on_gpu() && keeps_sm_limit(kernel_id, of_tests);
+  options.sm_count_limit = by_environment ? of_tests : sm_count_limit;
   msda_plan* plan = nullptr;
   PlanResult result;
   result.status = msda_plan_create(handle.get(), &view.c, &options, &plan);

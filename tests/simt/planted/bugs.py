@@ -74,9 +74,6 @@ UNITS = {
     for name in ("barrier", "bulk", "cluster", "memory")
 }
 
-# Calls behind each other, of which the last ones may begin while the first one runs.
-UNITS |= {f"{name}_chain": dataclasses.replace(UNITS[name], program="msda_test_kernel", kernel="")
-          for name in ("direct", "persistent", "pipeline")}
 SPREAD = "msda::ValueType::f16, persistent::d32, persistent::p4, persistent::h1, false, false, true"
 UNITS["spread"] = Unit(
     CASES, KERNELS, kernel="cluster.sm90.f16.d32.p4.h1.c2@1", sm_count=2,
@@ -86,7 +83,8 @@ UNITS["spread_four"] = Unit(
     CASES, KERNELS, kernel="cluster.sm90.f16.d32.p4.h1.c4@1", sm_count=4,
     text=kernels("cluster", f"cluster_rows<ClusterConfig<ClusterKind{{persistent::RowsKind{{{SPREAD}, persistent::heads_any,"
                  " persistent::inputs_any}, false}>>(Params, ScheduleParams, KeptParams)"))
-UNITS["cached_few"] = dataclasses.replace(UNITS["cached"], sm_count=2)
+UNITS |= {f"{name}_few": dataclasses.replace(UNITS[name], sm_count=2)
+          for name in ("cached", "direct", "persistent", "pipeline")}
 
 UNITS |= {name: Unit("msda_test_kernel", KERNELS, text=whole_row(family, arguments)) for name, family, arguments in (
     ("direct_backward", "direct", "f32, dany, pany, 2, 75"), ("sorted", "sorted", "f32, 1, 80"),
@@ -183,9 +181,9 @@ BUGS = (
         f"simulated device: |{WRONG}"),
     Bug("early_refill", "levels are copied to where other blocks still read", "spread", SPREAD_ROWS,
         "        ptx::wait_cluster();  // the levels before have been read\n        copy(tile, 0);\n      }\n",
-        "        copy(tile, 0);\n        ptx::wait_cluster();\n      }\n", "spread_even", RANDOM, f"simulated device: |{WRONG}"),
+        "        copy(tile, 0);\n        ptx::wait_cluster();\n      }\n", "spread_alone", THREADS, RACE),
     Bug("early_end", "a block ends while other blocks read its levels", "spread", SPREAD_ROWS,
-        "    ptx::sync_cluster();  // no block ends while its levels are read\n", "", "spread_even", RANDOM,
+        "    ptx::sync_cluster();  // no block ends while its levels are read\n", "", "spread_alone", RANDOM,
         "simulated device: .*has ended"),
     Bug("wrong_block", "with clusters of four the odd row is looked for in the block behind the even one's", "spread_four",
         SPREAD_LEVELS, "(is_lower ? rank - 1 : rank + 1) & lane.size_mask()", "(rank + 1) & lane.size_mask()", "spread_odd",
@@ -305,12 +303,12 @@ BUGS = (
         "ptx: one load of a tile*", RANDOM, "simulated device: "),
     Bug("no_grid_wait", "a dependent grid reads before the one before has ended", "cluster", CLUSTER,
         "  ptx::wait_for_previous_grid();\n", "", "ptx: a dependent grid*", THREADS, RACE),
-    Bug("no_call_wait_rows", "a call begins to read and write before the one before has ended", "persistent_chain", ROWS,
-        "  ptx::wait_for_previous_grid();\n", "", "a chain of forward*", THREADS, RACE),
-    Bug("no_call_wait_direct", "the same in `direct`", "direct_chain", ROW, "  ptx::wait_for_previous_grid();\n", "",
-        "a chain of forward*", THREADS, RACE),
-    Bug("no_call_wait_pipeline", "the same in `pipeline`", "pipeline_chain", COPIED, "  ptx::wait_for_previous_grid();\n", "",
-        "a chain of forward*", THREADS, RACE),
+    Bug("no_call_wait_rows", "a call begins to read and write before the one before has ended", "persistent_few", ROWS,
+        "  ptx::wait_for_previous_grid();\n", "", "encoder", THREADS, RACE),
+    Bug("no_call_wait_direct", "the same in `direct`", "direct_few", ROW, "  ptx::wait_for_previous_grid();\n", "",
+        "encoder", THREADS, RACE),
+    Bug("no_call_wait_pipeline", "the same in `pipeline`", "pipeline_few", COPIED, "  ptx::wait_for_previous_grid();\n", "",
+        "encoder", THREADS, RACE),
     Bug("late_copy_group", "the last group of `cp.async` is not waited for", "memory", MEMORY,
         "    ptx::wait_for_copy_groups<1>();\n", "    ptx::wait_for_copy_groups<2>();\n", "ptx: groups of cp.async*",
         ORDER, "simulated device: "),
