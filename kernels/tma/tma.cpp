@@ -267,7 +267,7 @@ void launch(Variant const& variant, Launch const& launch) {
 double predicted_us(Costs const& costs, Variant const& variant, Problem const& problem,
                     Device const& device) {
   Entry const& entry = kTable[variant];
-  double const of_point = entry.shape == box ? costs.box_ps / entry.producers
+  double const of_point = entry.shape == box ? costs.box_ps / static_cast<int>(entry.producers)
                           : entry.sums == h  ? costs.window_fp16_ps
                                              : costs.window_ps;
   double const factor = (pixel_bytes(problem) >= kLineBytes ? costs.wide_factor : 1.0) *
