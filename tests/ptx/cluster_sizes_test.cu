@@ -62,7 +62,8 @@ void check_size(std::uint32_t size, std::uint32_t clusters) {
                  .threads = static_cast<std::int32_t>(kThreads),
                  .cluster_blocks = static_cast<std::int32_t>(size)},
                 nullptr, from.data(), to.data());
-  std::string const what = std::to_string(clusters) + " clusters of " + std::to_string(size) + " blocks";
+  std::string const what =
+      std::to_string(clusters) + " clusters of " + std::to_string(size) + " blocks";
   end_program_unless_done(nullptr, what.c_str());
   std::vector<std::uint32_t> const values = to.values();
   std::size_t wrong = 0;

@@ -260,8 +260,7 @@ bool some_level_is_kept(std::string const& kernel_id, ProblemShape const& shape,
 
 std::string cluster_reason(std::string const& kernel_id, ProblemShape const& shape) {
   if (shape.value_dtype != dtype_of(kernel_id)) return "does not take this value_dtype";
-  std::string const reason =
-      row_reason(kernel_id, part_of(kernel_id, 4), shape, 8, 1, 256);
+  std::string const reason = row_reason(kernel_id, part_of(kernel_id, 4), shape, 8, 1, 256);
   bool const only_strides = reason == "does not take these strides";
   if (!reason.empty() && !only_strides) return reason;
   if (sums_in_float16(kernel_id)) {
