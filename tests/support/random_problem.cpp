@@ -266,7 +266,7 @@ constexpr Target kTargets[] = {
     {32, Rows::kKeptEights},
     {32, Rows::kFours},
     {64, Rows::kFew},
-    {64, Rows::kAny},
+    {64, Rows::kSpread},
     {128, Rows::kAny},
     {256, Rows::kAny},
     {32, Rows::kKeptFours, true},

@@ -595,8 +595,8 @@ fn bindgen_test_layout_msda_plan_options() {
 pub struct msda_plan_info {
     /// sizeof(msda_plan_info), set by the caller.
     pub struct_size: usize,
-    /** The kernel chosen, "family.target.dtype[...]@revision"; the same id and device always give
-  the same bits. Lives as long as the plan.*/
+    /** The kernel chosen, "family.target.dtype[...]@revision"; where is_deterministic is 1 the
+  same id and device always give the same bits. Lives as long as the plan.*/
     pub kernel_id: *const core::ffi::c_char,
     /// Bytes of workspace that each call needs; 0: none.
     pub workspace_bytes: usize,
