@@ -59,7 +59,8 @@ struct Variant {
   // else for a measured time or by its id. It is faster on some tensors and slower on others of the
   // same shapes.
   bool for_scattered_points = false;
-  // No measurement has shown it to be the fastest: a plan takes it for a measured time or by its id.
+  // No measurement has shown it to be the fastest: a plan takes it for a measured time or by its
+  // id.
   bool unproven = false;
   // Its bits differ from run to run: it takes no problem that asks for MSDA_DETERMINISTIC.
   bool not_deterministic = false;
