@@ -2,6 +2,7 @@
 // of chunks and rounds, many tiles, rows that are no numbers, and runs of heads under a workspace
 // limit.
 
+#include "support/backward_shape.h"
 #include "support/expected_reason.h"
 #include "support/gpu_tests.h"
 #include "support/random_problem.h"
@@ -19,24 +20,6 @@
 using namespace msda::test;
 
 namespace {
-
-struct Shape {
-  std::vector<LevelShape> levels;
-  std::int64_t batch, queries, heads, channels;
-};
-
-ProblemShape backward_shape(Shape const& shape, msda_dtype dtype, std::int32_t reference_dim = 0) {
-  ProblemShape result;
-  result.levels = shape.levels;
-  result.batch = shape.batch;
-  result.query_count = shape.queries;
-  result.head_count = shape.heads;
-  result.head_dim = shape.channels;
-  result.reference_dim = reference_dim;
-  result.set_dtypes(dtype);
-  result.operation = MSDA_BACKWARD;
-  return result;
-}
 
 TestProblem problem_of(ProblemShape const& shape, std::uint64_t seed) {
   Rng rng(seed);
