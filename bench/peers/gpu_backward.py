@@ -191,6 +191,7 @@ def main(words=None):
     arguments = parse_arguments(words)
     if not arguments.dry_run:
         torch.cuda.set_device(arguments.device)
+        torch.cuda.set_stream(torch.cuda.Stream())  # see captured()
     handle = msda.Handle() if arguments.dry_run else msda.Handle(device=arguments.device)
     rows, begin, chosen = [], time.monotonic(), problems(arguments)
     try:

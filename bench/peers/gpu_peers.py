@@ -192,14 +192,16 @@ def error_shares(sides, work, dtype):
 
 
 def captured(call):
-    """The call as a replay of a graph, which keeps the tensors of the call."""
+    """The call as a replay of a graph, which keeps the tensors of the call. It is recorded on the current stream, unless that
+    is the default one, which cannot be: autograd runs a function's backward on the stream of its forward."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
         call()
     torch.cuda.current_stream().wait_stream(side)
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+    current = torch.cuda.current_stream()
+    with torch.cuda.graph(graph, stream=None if current == torch.cuda.default_stream() else current):
         call()
 
     def replay(keep=call):
