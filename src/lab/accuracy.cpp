@@ -1,6 +1,7 @@
 #include "lab/accuracy.h"
 
 #include "core/join.h"
+#include "lab/parallel.h"
 
 #include <fmt/core.h>
 
@@ -8,6 +9,7 @@
 #include <cmath>
 #include <limits>
 #include <span>
+#include <vector>
 
 namespace msda::lab {
 namespace {
@@ -38,6 +40,38 @@ double bound_share(double result, double exact, msda_dtype type, double bound) {
   return std::isfinite(error) && bound > 0 ? excess / bound : kInfinity;
 }
 
+// The elements [start, start + length) of both.
+Accuracy compare_elements(Array const& result, Expected const& expected, double factor,
+                          std::size_t start, std::size_t length) {
+  Accuracy accuracy;
+  std::span<const double> const exact = float64_elements(expected.exact);
+  std::span<const double> const bounds = float64_elements(expected.bound);
+  HalfUlp const half_ulp_at(expected.type);
+  std::size_t const element_bytes = type_bytes(result.type);
+  auto const results = decode_elements(
+      result.type, std::span(result.bytes).subspan(start * element_bytes, length * element_bytes));
+  for (std::size_t j = 0; j < length; ++j) {
+    std::size_t const i = start + j;
+    double const bound = factor * bounds[i];
+    double const error = std::fabs(results[j] - exact[i]);
+    if (std::isfinite(error)) accuracy.max_error = std::max(accuracy.max_error, error);
+    double const excess = error - half_ulp_at(exact[i]);
+    if (excess <= std::min(accuracy.max_bound_share, 1.0) * bound) continue;  // no larger share
+    double const share = bound_share(results[j], exact[i], expected.type, bound);
+    accuracy.max_bound_share = std::max(accuracy.max_bound_share, share);
+    if (share <= 1) continue;
+    if (!std::isfinite(error)) accuracy.max_error = kInfinity;
+    if (accuracy.wrong_count++ > 0) continue;
+    accuracy.first_wrong =
+        fmt::format("{} is {}, exact {}: off by {:.3g}, allowed {:.3g}",
+                    element_text(expected.name, expected.exact.shape, static_cast<std::int64_t>(i)),
+                    unsigned_nan(results[j]), unsigned_nan(exact[i]), unsigned_nan(error),
+                    bound + half_ulp(expected.type, exact[i]));
+  }
+  accuracy.value_count = static_cast<std::int64_t>(length);
+  return accuracy;
+}
+
 }  // namespace
 
 void Accuracy::merge(Accuracy const& other) {
@@ -49,38 +83,15 @@ void Accuracy::merge(Accuracy const& other) {
 }
 
 Accuracy compare(Array const& result, Expected const& expected, double factor) {
-  Accuracy accuracy;
   std::span<const double> const exact = float64_elements(expected.exact);
-  std::span<const double> const bounds = float64_elements(expected.bound);
-  HalfUlp const half_ulp_at(expected.type);
-  std::size_t const element_bytes = type_bytes(result.type);
   // In chunks: the whole result in float64 would be much larger than the result.
   constexpr std::size_t kChunk = std::size_t{1} << 20;
-  for (std::size_t start = 0; start < exact.size(); start += kChunk) {
-    std::size_t const length = std::min(kChunk, exact.size() - start);
-    auto const results = decode_elements(
-        result.type,
-        std::span(result.bytes).subspan(start * element_bytes, length * element_bytes));
-    for (std::size_t j = 0; j < length; ++j) {
-      std::size_t const i = start + j;
-      double const bound = factor * bounds[i];
-      double const error = std::fabs(results[j] - exact[i]);
-      if (std::isfinite(error)) accuracy.max_error = std::max(accuracy.max_error, error);
-      double const excess = error - half_ulp_at(exact[i]);
-      if (excess <= std::min(accuracy.max_bound_share, 1.0) * bound) continue;  // no larger share
-      double const share = bound_share(results[j], exact[i], expected.type, bound);
-      accuracy.max_bound_share = std::max(accuracy.max_bound_share, share);
-      if (share <= 1) continue;
-      if (!std::isfinite(error)) accuracy.max_error = kInfinity;
-      if (accuracy.wrong_count++ > 0) continue;
-      accuracy.first_wrong = fmt::format(
-          "{} is {}, exact {}: off by {:.3g}, allowed {:.3g}",
-          element_text(expected.name, expected.exact.shape, static_cast<std::int64_t>(i)),
-          unsigned_nan(results[j]), unsigned_nan(exact[i]), unsigned_nan(error),
-          bound + half_ulp(expected.type, exact[i]));
-    }
-  }
-  accuracy.value_count = static_cast<std::int64_t>(exact.size());
+  std::vector<Accuracy> chunks((exact.size() + kChunk - 1) / kChunk);
+  for_chunks(exact.size(), kChunk, [&](std::size_t chunk, std::size_t start, std::size_t length) {
+    chunks[chunk] = compare_elements(result, expected, factor, start, length);
+  });
+  Accuracy accuracy;
+  for (Accuracy const& chunk : chunks) accuracy.merge(chunk);
   return accuracy;
 }
 

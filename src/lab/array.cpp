@@ -2,10 +2,12 @@
 
 #include "core/join.h"
 #include "lab/input_error.h"
+#include "lab/parallel.h"
 
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <atomic>
 #include <span>
 #include <utility>
 
@@ -52,17 +54,19 @@ Array convert(Array array, msda_dtype type, std::int64_t& overflow_count) {
   if (array.type == type) return array;
   Array converted(type, array.shape);
   // In chunks: the float64 in between would be much larger than either array.
-  constexpr std::size_t kChunk = std::size_t{1} << 22;
+  constexpr std::size_t kChunk = std::size_t{1} << 20;
   std::size_t const from_bytes = type_bytes(array.type);
   std::size_t const to_bytes = type_bytes(type);
-  auto const count = static_cast<std::size_t>(array.element_count());
-  for (std::size_t start = 0; start < count; start += kChunk) {
-    std::size_t const length = std::min(kChunk, count - start);
-    auto const values = decode_elements(
-        array.type, std::span(array.bytes).subspan(start * from_bytes, length * from_bytes));
-    overflow_count += encode_elements(
-        type, values, std::span(converted.bytes).subspan(start * to_bytes, length * to_bytes));
-  }
+  std::atomic<std::int64_t> overflows = 0;
+  for_chunks(
+      static_cast<std::size_t>(array.element_count()), kChunk,
+      [&](std::size_t, std::size_t start, std::size_t length) {
+        auto const values = decode_elements(
+            array.type, std::span(array.bytes).subspan(start * from_bytes, length * from_bytes));
+        overflows += encode_elements(
+            type, values, std::span(converted.bytes).subspan(start * to_bytes, length * to_bytes));
+      });
+  overflow_count += overflows;
   return converted;
 }
 
