@@ -17,6 +17,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -352,7 +353,10 @@ TEST_CASE("every CUDA call of tuning fails in turn, on the GPU" * needs_gpu()) {
 
 TEST_CASE("tuning gives no memory back that kernels may be using, on the GPU" * needs_gpu()) {
   TestHandle const handle(gpu_options());
-  TestProblem const problem = sample_problems()[1];  // its only kernel needs a workspace
+  ProblemShape shape = corpus_case("encoder_grid").shape;
+  shape.set_dtypes(MSDA_F64);  // whose only kernel needs a workspace
+  shape.operation = MSDA_BACKWARD;
+  TestProblem const problem = corpus_case("encoder_grid").make(shape);
   Scene scene(handle, problem, "");
   ProblemView const view(problem.shape);
   msda_tensors sample = scene.call.c();
@@ -367,7 +371,10 @@ TEST_CASE("tuning gives no memory back that kernels may be using, on the GPU" * 
         msda_plan_tune(handle.get(), &view.c, nullptr, &sample, nullptr, 1, &plan);
     msda_plan_destroy(plan);
     if (watch.failed().empty()) break;
-    REQUIRE(status != MSDA_SUCCESS);
+    if (status == MSDA_SUCCESS) {  // what tuning can do without, as above
+      REQUIRE((watch.failed() == "cudaGetDevice" || watch.failed() == "cudaStreamSynchronize"));
+      continue;
+    }
     auto const& calls = watch.calls();
     auto const last_launch = std::find(calls.rbegin(), calls.rend(), "cudaLaunchKernelExC");
     auto const last_wait = std::find_if(calls.rbegin(), calls.rend(), [](std::string const& name) {
@@ -512,9 +519,11 @@ TEST_CASE("a workspace larger than the device, on the GPU" * needs_gpu()) {
   std::string const message = msda_last_error();
   CAPTURE(message);
   CHECK(status == MSDA_ERROR_OUT_OF_MEMORY);
-  CHECK(message ==
-        "msda_plan_tune: 274877906944 bytes of memory of CUDA device 0 could not be "
-        "allocated");
+  std::string const begin = "msda_plan_tune: ",
+                    end = " bytes of memory of CUDA device 0 could not be allocated";
+  REQUIRE(message.starts_with(begin));
+  CHECK(message.ends_with(end));
+  CHECK(std::strtoll(message.c_str() + begin.size(), nullptr, 10) >= std::int64_t{1} << 38);
   CHECK(plan == nullptr);
   CHECK(watch.held() == 0);
   static_cast<void>(cudaGetLastError());
