@@ -7,15 +7,16 @@
 //   add                  a slot of lanes a list: rows of grad_output times the four corner weights,
 //                        in float32 registers; then the lists of a cell to shared memory
 //
-// and in the end each pixel adds up the sums of its four cells. A step adds a record: LDS.128 and
-// LDS for weights and query, 16 bytes of grad_output, 8 conversions and 32 multiply-adds. NaN
-// reaches a point's corners alone. Pixels that tiles share, and sums of pieces, go to
-// join_edges.cuh.
+// and in the end each pixel adds up the sums of its four cells (store_pixels.cuh). A step adds a
+// record: LDS.128 and LDS for weights and query, 16 bytes of grad_output, 8 conversions and 32
+// multiply-adds. NaN reaches a point's corners alone. Tiles of few records: few_records.cuh.
 #pragma once
 
 #include "kernels/common/shared.cuh"
+#include "kernels/sorted/few_records.cuh"
+#include "kernels/sorted/piece.cuh"
+#include "kernels/sorted/store_pixels.cuh"
 #include "kernels/sorted/tile_lists.cuh"
-#include "kernels/sorted/tile_pixels.cuh"
 
 namespace msda::sorted {
 
@@ -34,60 +35,6 @@ struct SumConfig {
 
 static_assert(sizeof(SumStorage<SumConfig<ValueType::f32, true, kMaxSliceLanes>>) <=
               kLeastSharedBytes);
-
-// What a block sums.
-struct Piece {
-  std::int64_t head;  // of the run
-  std::int32_t slice;
-  std::int32_t tile;
-  std::uint32_t begin;  // records of the head's list
-  std::uint32_t end;
-  std::int64_t extra;  // index among the pieces of the head, or -1: the tile is one piece
-  bool is_there;
-
-  // Pieces first, then tiles from the last on: what takes longest begins first.
-  __device__ Piece(ValueParams const& s) {
-    auto const units = static_cast<std::uint32_t>(s.tiles + s.max_pieces);
-    auto const slices = static_cast<std::uint32_t>(s.slices);
-    auto const unit = static_cast<std::int32_t>(blockIdx.x % units);
-    std::uint32_t const rest = blockIdx.x / units;
-    slice = static_cast<std::int32_t>(rest % slices);
-    head = rest / slices;
-    const std::uint32_t* const pieces = s.pieces + head * (s.tiles + 1);
-    const std::uint32_t* const starts = s.starts + head * (s.tiles + 1);
-    if (unit >= s.max_pieces) {
-      extra = -1;
-      tile = s.tiles - 1 - (unit - s.max_pieces);
-      is_there = pieces[tile + 1] == pieces[tile];
-      begin = starts[tile];
-      end = starts[tile + 1];
-      return;
-    }
-    extra = unit;
-    is_there = extra < static_cast<std::int64_t>(pieces[s.tiles]);
-    if (!is_there) return;
-    tile = tile_of(pieces, s.tiles, static_cast<std::uint32_t>(extra));
-    begin = starts[tile] + (static_cast<std::uint32_t>(extra) - pieces[tile]) * s.piece_records;
-    end = min(starts[tile + 1], begin + s.piece_records);
-  }
-
- private:
-  // The tile that a piece is of: the last that begins with it or before.
-  __device__ static std::int32_t tile_of(const std::uint32_t* pieces, std::int32_t tiles,
-                                         std::uint32_t piece) {
-    std::int32_t low = 0;
-    std::int32_t high = tiles;
-    while (high - low > 1) {
-      std::int32_t const middle = low + (high - low) / 2;
-      if (pieces[middle] <= piece) {
-        low = middle;
-      } else {
-        high = middle;
-      }
-    }
-    return low;
-  }
-};
 
 // The rows of grad_output of one head, from the lane's first channel on.
 template <class Config>
@@ -237,71 +184,38 @@ __device__ __forceinline__ void add_extra_sums(SumStorage<Config>& shared) {
   }
 }
 
-// The first of the four channels that are quad `i` of shared memory, from the slice's first on.
+// The sums of the tile's cells, in rounds.
 template <class Config>
-__device__ __forceinline__ int channel_of_quad(int i) {
-  return i % Config::kLanes * kChannelsOfLane + i / Config::kLanes * 4;
-}
-
-// A pixel of a tile, and four of its channels.
-template <class Config>
-struct PixelQuad {
-  int quad, pixel, x, y;
-
-  __device__ __forceinline__ PixelQuad(TileLevel const& level, int i)
-      : quad(i % Config::kQuads), pixel(i / Config::kQuads) {
-    y = static_cast<int>(__umulhi(static_cast<std::uint32_t>(pixel), level.by_pixels));
-    x = pixel - y * (level.tile_width + 1);
-  }
-  __device__ __forceinline__ static int count(TileLevel const& level) {
-    return (level.tile_width + 1) * (level.tile_height + 1) * Config::kQuads;
-  }
-};
-
-template <class Config>
-__device__ __forceinline__ float4 sum_of_pixel(SumStorage<Config> const& shared,
-                                               TileLevel const& level,
-                                               PixelQuad<Config> const& at) {
-  float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-  // The pixel is the last corner of the first of its cells.
+__device__ __forceinline__ void sum_cells(Params const& p, ValueParams const& s,
+                                          SumStorage<Config>& shared, Piece const& piece,
+                                          TileLevel const& level) {
+  GradRows<Config> const rows(p, s, piece);
+  // Those without a record have none later on.
+  auto* const sums = &shared.sums[0][0][0];
 #pragma unroll
-  for (int corner = 3; corner >= 0; --corner) {
-    int const cell_x = at.x - (corner & 1);
-    int const cell_y = at.y - (corner >> 1);
-    if (cell_x < 0 || cell_y < 0 || cell_x >= level.tile_width || cell_y >= level.tile_height) {
-      continue;
-    }
-    add(sum, shared.sums[cell_y * level.tile_width + cell_x][corner][at.quad]);
+  for (int i = 0; i < kMaxCells * 4 * Config::kQuads; i += kSumThreads) {
+    sums[i + threadIdx.x] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
   }
-  return sum;
-}
-
-template <class Config>
-__device__ __forceinline__ void store_pixels(Params const& p, ValueParams const& s,
-                                             SumStorage<Config>& shared, Piece const& piece,
-                                             TileLevel const& level) {
-  std::int32_t const in_level = piece.tile - level.first_tile;
-  std::int32_t const left = in_level % level.tiles_across * level.tile_width - 1;
-  std::int32_t const top = in_level / level.tiles_across * level.tile_height - 1;
-  int const items = PixelQuad<Config>::count(level);
-  for (int i = static_cast<int>(threadIdx.x); i < items; i += kSumThreads) {
-    PixelQuad<Config> const at_pixel(level, i);
-    auto const [quad, pixel, x, y] = at_pixel;
-    bool const is_on_map =
-        left + x >= 0 && top + y >= 0 && left + x < level.width && top + y < level.height;
-    std::int64_t const d = piece.slice * kMaxSlice + channel_of_quad<Config>(quad);
-    if (!is_on_map || d >= p.head_dim) continue;
-    float4 const sum = sum_of_pixel(shared, level, at_pixel);
-    if (piece.extra >= 0) {
-      float* const to = piece_pixel(p, s, level, piece.head, piece.extra, x, y);
-      *reinterpret_cast<float4*>(to + d) = sum;
-    } else if (x == 0 || y == 0 || x == level.tile_width || y == level.tile_height) {
-      float* const to = border_of(p, s, level, piece.head, piece.tile, x, y);
-      *reinterpret_cast<float4*>(to + d) = sum;
-    } else {
-      std::int64_t const at = value_element(p, s, level, piece.head, left + x, top + y);
-      store_four(p.grad_value_dtype, p.grad_value, at + d, sum, s.aligned_result);
-    }
+  // Rounds of nearly the same length.
+  std::uint32_t round = piece.end - piece.begin;
+  if (round > kRound) {
+    std::uint32_t const rounds = (round + kRound - 1) / kRound;
+    round = (round + rounds - 1) / rounds;
+  }
+  for (std::uint32_t base = piece.begin; base < piece.end; base += round) {
+    auto const count = static_cast<int>(min(piece.end - base, round));
+    Ranked ranked[kRoundOfThread];
+    rank_records<Config>(shared, s.records + std::int64_t{piece.head} * s.points + base, count,
+                         level.tile_width, ranked);
+    __syncthreads();
+    if (warp_of() == 0) find_places<Config>(shared);
+    if (warp_of() == 1) make_lists<Config>(shared);
+    __syncthreads();
+    place_records<Config>(shared, ranked);
+    __syncthreads();
+    add_lists<Config>(shared, rows, base != piece.begin);
+    __syncthreads();
+    add_extra_sums<Config>(shared);
   }
 }
 
@@ -314,37 +228,16 @@ static __global__ void __launch_bounds__(kSumThreads, Config::kVectors ? kSumBlo
   Piece const piece(s);
   if (!piece.is_there) return;
   TileLevel const& level = level_of_tile(s, piece.tile);
-  int const cells = level.tile_width * level.tile_height;
-  GradRows<Config> const rows(p, s, piece);
-  auto* const sums = &shared.sums[0][0][0];
-  for (int i = static_cast<int>(threadIdx.x); i < cells * 4 * Config::kQuads; i += kSumThreads) {
-    sums[i] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+  auto const quad = static_cast<int>(threadIdx.x) % Config::kQuads;
+  if (piece.end - piece.begin <= kFewRecords) {
+    add_few_records<Config>(p, s, shared, piece);
+    __syncthreads();
+    store_pixels<Config>(p, s, PixelSums<Config>(shared, quad), piece, level, quad);
+  } else {
+    sum_cells<Config>(p, s, shared, piece, level);
+    __syncthreads();
+    store_pixels<Config>(p, s, CellSums<Config>(shared, level, quad), piece, level, quad);
   }
-  // Rounds of nearly the same length.
-  std::uint32_t const rounds = (piece.end - piece.begin + kRound - 1) / kRound;
-  std::uint32_t const round = rounds == 0 ? 0 : (piece.end - piece.begin + rounds - 1) / rounds;
-  for (std::uint32_t base = piece.begin; base < piece.end; base += round) {
-    auto const count = static_cast<int>(min(piece.end - base, round));
-    auto* const counters = reinterpret_cast<std::uint32_t*>(shared.counters);
-    for (int i = static_cast<int>(threadIdx.x); i < kSumWarps * kMaxCells / 2; i += kSumThreads) {
-      counters[i] = 0;
-    }
-    __syncthreads();
-    Ranked ranked[kRoundOfThread];
-    rank_records<Config>(shared, s.records + piece.head * s.points + base, count, level.tile_width,
-                         ranked);
-    __syncthreads();
-    if (warp_of() == 0) find_places<Config>(shared);
-    if (warp_of() == 1) make_lists<Config>(shared);
-    __syncthreads();
-    place_records<Config>(shared, ranked);
-    __syncthreads();
-    add_lists<Config>(shared, rows, base != piece.begin);
-    __syncthreads();
-    add_extra_sums<Config>(shared);
-  }
-  __syncthreads();
-  store_pixels<Config>(p, s, shared, piece, level);
 }
 
 }  // namespace msda::sorted

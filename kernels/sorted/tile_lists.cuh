@@ -26,9 +26,9 @@ struct SumStorage {
   float4 sums[kMaxCells + kExtraSums][4][Config::kQuads];  // of cells by corner
   float4 weights[kRound];                                  // of the corners
   std::uint32_t queries[kRound];
-  std::uint16_t counters[kSumWarps][kMaxCells];  // records
-  std::uint16_t places[kSumWarps][kMaxCells];    // where the first of them goes
-  std::uint16_t first[kMaxCells + 1];            // record of a cell
+  alignas(4) std::uint16_t counters[kSumWarps][kMaxCells];  // records
+  std::uint16_t places[kSumWarps][kMaxCells];               // where the first of them goes
+  std::uint16_t first[kMaxCells + 1];                       // record of a cell
   List lists[kMaxLists];
   std::uint16_t of_key[kWarp];  // cells, then where the first list goes
   std::uint32_t list_count;
@@ -46,6 +46,10 @@ __device__ __forceinline__ void rank_records(SumStorage<Config>& shared, const R
                                              Ranked (&ranked)[kRoundOfThread]) {
   constexpr int kCellBits = 6;
   static_assert(kMaxCells <= 1 << kCellBits);
+  static_assert(kMaxCells == 2 * kWarp);
+  std::uint16_t* const counters = shared.counters[warp_of()];
+  reinterpret_cast<std::uint32_t*>(counters)[lane_of()] = 0;
+  __syncwarp();
   // Of a round that is not full every warp has as many.
   int const of_thread = (count + kSumThreads - 1) / kSumThreads;
   int const first = warp_of() * of_thread * kWarp + lane_of();
@@ -64,7 +68,7 @@ __device__ __forceinline__ void rank_records(SumStorage<Config>& shared, const R
     if (i < count) {
       cell = (record.y >> 24) * static_cast<std::uint32_t>(tile_width) + (record.x >> 24);
     }
-    std::uint32_t const rank = rank_in_warp(shared.counters[warp_of()], i < count, cell, kCellBits);
+    std::uint32_t const rank = rank_in_warp<kCellBits>(counters, i < count, cell);
     if (i < count) ranked[j].place = cell << 16 | rank;
   }
 }
@@ -131,7 +135,7 @@ __device__ __forceinline__ void make_lists(SumStorage<Config>& shared) {
     records[i] = records_of_cell(shared, lane_of() + i * kWarp);
     logs[i] = records[i] == 0 ? 0 : log_lists_of(records[i]);
     keys[i] = records[i] == 0 ? 0 : key_of(records[i], logs[i]);
-    ranks[i] = rank_in_warp(shared.of_key, records[i] > 0, keys[i], kKeyBits);
+    ranks[i] = rank_in_warp<kKeyBits>(shared.of_key, records[i] > 0, keys[i]);
   }
   // A lane a key.
   int const log = lane_of() < 16 ? max(kMaxLogLists - lane_of() / 3, 0) : 0;
@@ -158,6 +162,14 @@ __device__ __forceinline__ void make_lists(SumStorage<Config>& shared) {
   if (all + lane_of() < end) shared.lists[all + lane_of()] = {};
 }
 
+__device__ __forceinline__ float4 corner_weights(Record const& record) {
+  float const fx = static_cast<float>(record.x & 0xffffffu) * 0x1p-24f;
+  float const fy = static_cast<float>(record.y & 0xffffffu) * 0x1p-24f;
+  float const top = record.weight * (1.0f - fy);
+  float const bottom = record.weight * fy;
+  return make_float4(top * (1.0f - fx), top * fx, bottom * (1.0f - fx), bottom * fx);
+}
+
 template <class Config>
 __device__ __forceinline__ void place_records(SumStorage<Config>& shared,
                                               Ranked const (&ranked)[kRoundOfThread]) {
@@ -166,12 +178,7 @@ __device__ __forceinline__ void place_records(SumStorage<Config>& shared,
     Ranked const& mine = ranked[j];
     if (mine.place == ~0u) continue;
     std::uint32_t const at = shared.places[warp_of()][mine.place >> 16] + (mine.place & 0xffffu);
-    float const fx = static_cast<float>(mine.record.x & 0xffffffu) * 0x1p-24f;
-    float const fy = static_cast<float>(mine.record.y & 0xffffffu) * 0x1p-24f;
-    float const top = mine.record.weight * (1.0f - fy);
-    float const bottom = mine.record.weight * fy;
-    shared.weights[at] =
-        make_float4(top * (1.0f - fx), top * fx, bottom * (1.0f - fx), bottom * fx);
+    shared.weights[at] = corner_weights(mine.record);
     shared.queries[at] = mine.record.query;
   }
 }
