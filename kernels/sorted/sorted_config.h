@@ -27,7 +27,7 @@ static_assert(kChunkPoints <= 0xffff, "a rank in a chunk fits 16 bits");
 
 // ---- sums: a block adds up a tile's records, as many at a time as fit shared memory
 inline constexpr std::int32_t kSumThreads = 128;
-inline constexpr std::int32_t kSumBlocks = 4;  // an SM
+inline constexpr std::int32_t kSumBlocks = 5;  // an SM
 inline constexpr std::int32_t kSumWarps = kSumThreads / kWarp;
 inline constexpr std::int32_t kMaxCells = 64;  // of a tile
 inline constexpr std::int32_t kMaxTilePixels = 81;

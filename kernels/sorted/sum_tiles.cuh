@@ -7,9 +7,9 @@
 //   add                  a slot of lanes a list: rows of grad_output times the four corner weights,
 //                        in float32 registers; then the lists of a cell to shared memory
 //
-// and in the end each pixel adds up the sums of its four cells (store_pixels.cuh). A step adds a
-// record: LDS.128 and LDS for weights and query, 16 bytes of grad_output, 8 conversions and 32
-// multiply-adds. NaN reaches a point's corners alone. Tiles of few records: few_records.cuh.
+// where the sums of pixels are in shared memory, corner after corner. A step adds a record: LDS.128
+// and LDS for weights and query, 16 bytes of grad_output, 8 conversions and 32 multiply-adds. NaN
+// reaches a point's corners alone. Tiles of few records: few_records.cuh.
 #pragma once
 
 #include "kernels/common/shared.cuh"
@@ -88,7 +88,6 @@ __device__ __forceinline__ void add_records(SumStorage<Config> const& shared,
   using Row = typename Config::Row;
   for (int r = first; r < end; r += Config::kInFlight) {
     Row row[Config::kInFlight];
-    float4 weights[Config::kInFlight];
     std::uint32_t queries[Config::kInFlight];
 #pragma unroll
     for (int j = 0; j < Config::kInFlight; ++j) {
@@ -100,49 +99,58 @@ __device__ __forceinline__ void add_records(SumStorage<Config> const& shared,
     }
 #pragma unroll
     for (int j = 0; j < Config::kInFlight; ++j) {
-      if (r + j < end) weights[j] = shared.weights[r + j];
-    }
-#pragma unroll
-    for (int j = 0; j < Config::kInFlight; ++j) {
-      if (r + j < end) add_record<Config>(sums, weights[j], row[j]);
+      if (r + j < end) add_record<Config>(sums, shared.weights[r + j], row[j]);
     }
   }
 }
 
-// Neighbouring lanes store neighbouring quads; of two slots one begins with the lower channels and
-// one with the upper, so that they meet different banks.
+// Adds the sums of one corner of a list to a pixel, or stores them. Neighbouring lanes have
+// neighbouring quads; of two slots one begins with the lower channels and one with the upper, so
+// that they meet different banks.
 template <class Config>
-__device__ __forceinline__ void store_sums(float4 (&to)[4][Config::kQuads], bool more,
-                                           float const (&sums)[4][kChannelsOfLane]) {
-  int const lane = lane_of() % Config::kLanes;
+__device__ __forceinline__ void add_corner(float4 (&to)[Config::kQuads], int turn_of_quads,
+                                           bool adds, float const (&x)[kChannelsOfLane]) {
+  int const lane = (lane_of() % Config::kLanes) ^ turn_of_quads;
   bool const turn = lane_of() / Config::kLanes % 2 != 0;
   int const quads[2] = {lane + (turn ? Config::kLanes : 0), lane + (turn ? 0 : Config::kLanes)};
+  float4 const lower = make_float4(x[0], x[1], x[2], x[3]);
+  float4 const upper = make_float4(x[4], x[5], x[6], x[7]);
+  float4 parts[2] = {turn ? upper : lower, turn ? lower : upper};
 #pragma unroll
-  for (int corner = 0; corner < 4; ++corner) {
-    float const(&x)[kChannelsOfLane] = sums[corner];
-    float4 const lower = make_float4(x[0], x[1], x[2], x[3]);
-    float4 const upper = make_float4(x[4], x[5], x[6], x[7]);
-    float4 parts[2] = {turn ? upper : lower, turn ? lower : upper};
+  for (int i = 0; i < 2; ++i) {
+    if (adds) add(parts[i], to[quads[i]]);
+    to[quads[i]] = parts[i];
+  }
+}
+
+// Lists of one cell that a warp has are added up in a fixed order: the first slot gets the sum.
+template <class Config>
+__device__ __forceinline__ void join_lists(int lists, float (&sums)[4][kChannelsOfLane]) {
+  int const most = __shfl_sync(kAllLanes, lists, 0);  // the first has most
+  for (int distance = 1; distance < most; distance *= 2) {
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      if (more) add(parts[i], to[corner][quads[i]]);
-      to[corner][quads[i]] = parts[i];
+    for (int corner = 0; corner < 4; ++corner) {
+#pragma unroll
+      for (int c = 0; c < kChannelsOfLane; ++c) {
+        float const other = __shfl_xor_sync(kAllLanes, sums[corner][c], distance * Config::kLanes);
+        if (distance < lists) sums[corner][c] += other;
+      }
     }
   }
 }
 
-// A warp's slots take neighbouring lists. Lists of one cell are added up in a fixed order; what a
-// second or later warp has of a cell goes to a place of its own.
+// A warp's slots take neighbouring lists. All cells' first corners go to their pixels, then all
+// second ones: two cells have no pixel in common for the same corner. What a second or later warp
+// has of a cell goes to a place of its own.
 template <class Config>
-__device__ __forceinline__ void add_lists(SumStorage<Config>& shared, GradRows<Config> const& rows,
-                                          bool more) {
+__device__ __forceinline__ void add_lists(SumStorage<Config>& shared,
+                                          GradRows<Config> const& rows) {
   constexpr int kSlots = Config::kWarpSlots;
   int const groups = static_cast<int>(shared.list_count + kSlots - 1) / kSlots;
   for (int base = 0; base < groups; base += kSumWarps) {
-    // There and back, so that no warp has the longer lists every time.
-    int const group = base + (base / kSumWarps % 2 == 0 ? warp_of() : kSumWarps - 1 - warp_of());
-    if (group >= groups) continue;
-    List const list = shared.lists[group * kSlots + lane_of() / Config::kLanes];
+    int const group = base + warp_of();
+    List list{};
+    if (group < groups) list = shared.lists[group * kSlots + lane_of() / Config::kLanes];
     int const records = shared.first[list.cell];
     int const count = shared.first[list.cell + 1] - records;
     int const first = records + (count * list.index >> list.log_lists);
@@ -151,51 +159,50 @@ __device__ __forceinline__ void add_lists(SumStorage<Config>& shared, GradRows<C
     if (list.is_there != 0 && rows.has_channels) add_records(shared, rows, first, end, sums);
     __syncwarp();
     int const lists = min(1 << list.log_lists, kSlots);
-    int const most = __shfl_sync(kAllLanes, lists, 0);  // the first has most
-    for (int distance = 1; distance < most; distance *= 2) {
+    join_lists<Config>(lists, sums);
+    bool const is_there = list.is_there != 0 && list.index % lists == 0;
+    bool const is_extra = list.index >= kSlots;
+    int const x = list.cell % kCellsAcross;
+    int const y = list.cell / kCellsAcross;
 #pragma unroll
-      for (int corner = 0; corner < 4; ++corner) {
-#pragma unroll
-        for (int c = 0; c < kChannelsOfLane; ++c) {
-          float const other =
-              __shfl_xor_sync(kAllLanes, sums[corner][c], distance * Config::kLanes);
-          if (distance < lists) sums[corner][c] += other;
-        }
+    for (int corner = 0; corner < 4; ++corner) {
+      __syncthreads();
+      int const corner_x = x + (corner & 1);
+      int const corner_y = y + (corner >> 1);
+      auto& to = is_extra ? shared.extra_sums[group - 1][corner]
+                          : shared.sums[corner_y * kPixelsAcross + corner_x];
+      if (is_there) {
+        add_corner<Config>(to, turn_of_pixel<Config>(corner_x, corner_y), !is_extra, sums[corner]);
       }
     }
-    if (list.is_there == 0 || list.index % lists != 0) continue;
-    bool const is_extra = list.index >= kSlots;
-    store_sums<Config>(shared.sums[is_extra ? kMaxCells + group - 1 : list.cell], more && !is_extra,
-                       sums);
   }
 }
 
-// Sums of the second and later warps of a cell to those of the first.
+// Sums of the second and later warps of a cell to its pixels. One warp, a lane a quad of a corner.
 template <class Config>
 __device__ __forceinline__ void add_extra_sums(SumStorage<Config>& shared) {
+  static_assert(4 * Config::kQuads <= kWarp);
+  int const corner = lane_of() / Config::kQuads;
+  int const quad = lane_of() % Config::kQuads;
   for (int group = 1; group <= kExtraSums; ++group) {
     int const first = group * Config::kWarpSlots;
     if (first >= static_cast<int>(shared.list_count)) break;
     List const list = shared.lists[first];
     if (list.index < Config::kWarpSlots) continue;
-    for (int i = static_cast<int>(threadIdx.x); i < 4 * Config::kQuads; i += kSumThreads) {
-      add((&shared.sums[list.cell][0][0])[i], (&shared.sums[kMaxCells + group - 1][0][0])[i]);
+    int const x = list.cell % kCellsAcross + (corner & 1);
+    int const y = list.cell / kCellsAcross + (corner >> 1);
+    if (corner < 4) {
+      add(shared.sums[y * kPixelsAcross + x][quad], shared.extra_sums[group - 1][corner][quad]);
     }
+    __syncwarp();
   }
 }
 
-// The sums of the tile's cells, in rounds.
+// Adds the piece's records to the pixels in rounds.
 template <class Config>
-__device__ __forceinline__ void sum_cells(Params const& p, ValueParams const& s,
-                                          SumStorage<Config>& shared, Piece const& piece,
-                                          TileLevel const& level) {
+__device__ __forceinline__ void add_rounds(Params const& p, ValueParams const& s,
+                                           SumStorage<Config>& shared, Piece const& piece) {
   GradRows<Config> const rows(p, s, piece);
-  // Those without a record have none later on.
-  auto* const sums = &shared.sums[0][0][0];
-#pragma unroll
-  for (int i = 0; i < kMaxCells * 4 * Config::kQuads; i += kSumThreads) {
-    sums[i + threadIdx.x] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-  }
   // Rounds of nearly the same length.
   std::uint32_t round = piece.end - piece.begin;
   if (round > kRound) {
@@ -204,18 +211,18 @@ __device__ __forceinline__ void sum_cells(Params const& p, ValueParams const& s,
   }
   for (std::uint32_t base = piece.begin; base < piece.end; base += round) {
     auto const count = static_cast<int>(min(piece.end - base, round));
-    Ranked ranked[kRoundOfThread];
+    Record ranked[kRoundOfThread] = {};
     rank_records<Config>(shared, s.records + std::int64_t{piece.head} * s.points + base, count,
-                         level.tile_width, ranked);
+                         ranked);
     __syncthreads();
     if (warp_of() == 0) find_places<Config>(shared);
     if (warp_of() == 1) make_lists<Config>(shared);
     __syncthreads();
     place_records<Config>(shared, ranked);
     __syncthreads();
-    add_lists<Config>(shared, rows, base != piece.begin);
+    add_lists<Config>(shared, rows);
     __syncthreads();
-    add_extra_sums<Config>(shared);
+    if (warp_of() == 0) add_extra_sums<Config>(shared);
   }
 }
 
@@ -227,17 +234,21 @@ static __global__ void __launch_bounds__(kSumThreads, Config::kVectors ? kSumBlo
   ptx::wait_for_previous_grid();
   Piece const piece(s);
   if (!piece.is_there) return;
-  TileLevel const& level = level_of_tile(s, piece.tile);
-  auto const quad = static_cast<int>(threadIdx.x) % Config::kQuads;
+  float4* const sums = shared.sums[0];
+#pragma unroll
+  for (int i = 0; i < kMaxTilePixels * Config::kQuads; i += kSumThreads) {
+    auto const quad = i + static_cast<int>(threadIdx.x);
+    if (quad < kMaxTilePixels * Config::kQuads) {
+      sums[quad] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    }
+  }
   if (piece.end - piece.begin <= kFewRecords) {
     add_few_records<Config>(p, s, shared, piece);
-    __syncthreads();
-    store_pixels<Config>(p, s, PixelSums<Config>(shared, quad), piece, level, quad);
   } else {
-    sum_cells<Config>(p, s, shared, piece, level);
-    __syncthreads();
-    store_pixels<Config>(p, s, CellSums<Config>(shared, level, quad), piece, level, quad);
+    add_rounds<Config>(p, s, shared, piece);
   }
+  __syncthreads();
+  store_pixels<Config>(p, s, shared, piece, level_of_tile(s, piece.tile));
 }
 
 }  // namespace msda::sorted

@@ -23,8 +23,9 @@ struct List {
 
 template <class Config>
 struct SumStorage {
-  float4 sums[kMaxCells + kExtraSums][4][Config::kQuads];  // of cells by corner
-  float4 weights[kRound];                                  // of the corners
+  float4 sums[kMaxTilePixels][Config::kQuads];       // of pixels: pixel_quads()
+  float4 extra_sums[kExtraSums][4][Config::kQuads];  // of cells by corner
+  float4 weights[kRound];                            // of the corners
   std::uint32_t queries[kRound];
   alignas(4) std::uint16_t counters[kSumWarps][kMaxCells];  // records
   std::uint16_t places[kSumWarps][kMaxCells];               // where the first of them goes
@@ -34,19 +35,31 @@ struct SumStorage {
   std::uint32_t list_count;
 };
 
-// Records of the round that a thread ranks, a warp's one behind the other.
-struct Ranked {
-  Record record;
-  std::uint32_t place;  // cell << 16 | rank in the warp; all ones: no record
-};
+// Rows of pixels and of cells lie as far apart as in the largest tile.
+inline constexpr int kCellsAcross = kMaxTileSide;
+inline constexpr int kPixelsAcross = kMaxTileSide + 1;
 
+// A pixel's quads change places with its parity, so that the four corners of a cell have the same
+// channels in different banks.
+template <class Config>
+__device__ __forceinline__ int turn_of_pixel(int x, int y) {
+  return ((x & 1) | (y & 1) << 1) & (Config::kLanes - 1);
+}
+template <class Config>
+__device__ __forceinline__ float4 sum_of_pixel(SumStorage<Config> const& shared, int x, int y,
+                                               int quad) {
+  return shared.sums[y * kPixelsAcross + x][quad ^ turn_of_pixel<Config>(x, y)];
+}
+
+// Ranks the records of the round, a warp's one behind the other. Of each, the bits above the
+// fractions become the cell, or all ones where there is no record, and the rank in the warp.
 template <class Config>
 __device__ __forceinline__ void rank_records(SumStorage<Config>& shared, const Record* records,
-                                             int count, int tile_width,
-                                             Ranked (&ranked)[kRoundOfThread]) {
+                                             int count, Record (&ranked)[kRoundOfThread]) {
   constexpr int kCellBits = 6;
-  static_assert(kMaxCells <= 1 << kCellBits);
-  static_assert(kMaxCells == 2 * kWarp);
+  static_assert(kMaxCells <= 1 << kCellBits && kMaxCells == kCellsAcross * kCellsAcross &&
+                kMaxTilePixels == kPixelsAcross * kPixelsAcross);
+  static_assert(kMaxCells == 2 * kWarp && kRoundOfThread * kWarp <= 256);
   std::uint16_t* const counters = shared.counters[warp_of()];
   reinterpret_cast<std::uint32_t*>(counters)[lane_of()] = 0;
   __syncwarp();
@@ -56,20 +69,20 @@ __device__ __forceinline__ void rank_records(SumStorage<Config>& shared, const R
 #pragma unroll
   for (int j = 0; j < kRoundOfThread; ++j) {
     int const i = first + j * kWarp;
-    if (j < of_thread && i < count) ranked[j].record = records[i];
+    ranked[j].x = ~0u;
+    if (j < of_thread && i < count) ranked[j] = records[i];
   }
 #pragma unroll
   for (int j = 0; j < kRoundOfThread; ++j) {
-    int const i = first + j * kWarp;
-    ranked[j].place = ~0u;
     if (j >= of_thread) continue;
-    Record const& record = ranked[j].record;
-    std::uint32_t cell = 0;
-    if (i < count) {
-      cell = (record.y >> 24) * static_cast<std::uint32_t>(tile_width) + (record.x >> 24);
+    Record& record = ranked[j];
+    bool const is_there = first + j * kWarp < count;
+    std::uint32_t const cell = is_there ? (record.y >> 24) * kCellsAcross + (record.x >> 24) : 0;
+    std::uint32_t const rank = rank_in_warp<kCellBits>(counters, is_there, cell);
+    if (is_there) {
+      record.x = (record.x & 0xffffffu) | cell << 24;
+      record.y = (record.y & 0xffffffu) | rank << 24;
     }
-    std::uint32_t const rank = rank_in_warp<kCellBits>(counters, i < count, cell);
-    if (i < count) ranked[j].place = cell << 16 | rank;
   }
 }
 
@@ -172,14 +185,14 @@ __device__ __forceinline__ float4 corner_weights(Record const& record) {
 
 template <class Config>
 __device__ __forceinline__ void place_records(SumStorage<Config>& shared,
-                                              Ranked const (&ranked)[kRoundOfThread]) {
+                                              Record const (&ranked)[kRoundOfThread]) {
 #pragma unroll
   for (int j = 0; j < kRoundOfThread; ++j) {
-    Ranked const& mine = ranked[j];
-    if (mine.place == ~0u) continue;
-    std::uint32_t const at = shared.places[warp_of()][mine.place >> 16] + (mine.place & 0xffffu);
-    shared.weights[at] = corner_weights(mine.record);
-    shared.queries[at] = mine.record.query;
+    Record const& record = ranked[j];
+    if (record.x == ~0u) continue;
+    std::uint32_t const at = shared.places[warp_of()][record.x >> 24] + (record.y >> 24);
+    shared.weights[at] = corner_weights(record);
+    shared.queries[at] = record.query;
   }
 }
 
