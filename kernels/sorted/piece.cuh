@@ -21,8 +21,12 @@ struct Piece {
     auto const slices = static_cast<std::uint32_t>(s.slices);
     auto const unit = static_cast<std::int32_t>(blockIdx.x % units);
     std::uint32_t const rest = blockIdx.x / units;
-    slice = static_cast<std::int32_t>(rest % slices);
-    head = static_cast<std::int32_t>(rest / slices);
+    slice = 0;
+    head = static_cast<std::int32_t>(rest);
+    if (slices != 1) {
+      slice = static_cast<std::int32_t>(rest % slices);
+      head = static_cast<std::int32_t>(rest / slices);
+    }
     const std::uint32_t* const pieces = s.pieces + std::int64_t{head} * (s.tiles + 1);
     const std::uint32_t* const starts = s.starts + std::int64_t{head} * (s.tiles + 1);
     if (unit >= s.max_pieces) {

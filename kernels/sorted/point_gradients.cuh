@@ -45,24 +45,36 @@ struct PointConfig {
   static constexpr int kBlocks = !(kVectors && Row::kNarrow) ? 1 : 2;  // an SM
 };
 
-// A row of the run, and where its tensors' elements begin.
+// A row of the run. B Q and the rows of a run fit 32 bits.
 struct PointGradRow {
-  std::int64_t index;  // in the run
-  std::int64_t b, q, m;
-  bool is_there;  // else it is the last row once more, and nothing is stored
+  std::uint32_t index;  // in the run
+  std::uint32_t b, q, m;
+  bool is_there;  // else it is an earlier row once more, and nothing is stored
 
   __device__ PointGradRow(Params const& p, PointParams const& s, std::int64_t i) {
     std::int64_t const rows = s.queries * p.head_count;
     is_there = i < rows;
-    index = is_there ? i : rows - 1;
-    // B Q and the rows of a run fit 32 bits.
+    index = static_cast<std::uint32_t>(is_there ? i : rows - 1);
     auto const heads = static_cast<std::uint32_t>(p.head_count);
     auto const queries = static_cast<std::uint32_t>(p.query_count);
-    auto const row = static_cast<std::uint32_t>(index);
-    auto const query = static_cast<std::uint32_t>(s.first_query) + row / heads;
-    m = row % heads;
+    std::uint32_t const query = static_cast<std::uint32_t>(s.first_query) + index / heads;
+    m = index % heads;
     b = query / queries;
     q = query % queries;
+  }
+  // To the row that many rows behind it.
+  __device__ __forceinline__ void advance(Params const& p, PointParams const& s,
+                                          std::uint32_t rows) {
+    is_there = is_there && std::int64_t{index} + rows < s.queries * p.head_count;
+    if (!is_there) return;
+    index += rows;
+    m += s.step_heads;
+    q += s.step_queries;
+    if (m >= p.head_count) {
+      m -= static_cast<std::uint32_t>(p.head_count);
+      ++q;
+    }
+    for (; q >= p.query_count; ++b) q -= static_cast<std::uint32_t>(p.query_count);
   }
 };
 
@@ -90,7 +102,10 @@ class PointLoads {
  public:
   __device__ __forceinline__ PointLoads(Params const& p, PointParams const& s,
                                         PointGradRow const& row)
-      : p_(p), s_(s), row_(p, row.b, row.q, row.m), weights_(row.index * p.point_total) {}
+      : p_(p),
+        s_(s),
+        row_(p, row.b, row.q, row.m),
+        weights_(std::int64_t{row.index} * p.point_total) {}
 
   __device__ __forceinline__ PointAhead operator[](std::int64_t k) const {
     float const nowhere = __uint_as_float(0x7fc00000u);
@@ -318,8 +333,10 @@ static __global__ void __launch_bounds__(kPointThreads, Config::kBlocks)
   ptx::wait_for_previous_grid();
   std::int64_t const first = static_cast<std::int64_t>(blockIdx.x) * s.rows_of_block;
   std::int64_t const slot = threadIdx.x / Config::kSlotLanes;
+  PointGradRow row(p, s, first + slot);
   for (std::int64_t i = 0; i < s.rows_of_block; i += Config::kSlots) {
-    point_gradients_of_row<Config>(p, s, PointGradRow(p, s, first + i + slot));
+    point_gradients_of_row<Config>(p, s, row);
+    row.advance(p, s, Config::kSlots);
   }
 }
 

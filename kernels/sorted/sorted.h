@@ -85,8 +85,10 @@ struct PointParams {
   std::int64_t first_query;
   std::int64_t queries;
   std::int64_t rows_of_block;  // a multiple of the block's slots
-  bool coord_pairs;            // as in ValueParams
-  bool grad_coord_pairs;       // the same of the gradients
+  std::uint32_t step_queries;  // from a row to the one as many as the block's slots behind it
+  std::uint32_t step_heads;
+  bool coord_pairs;       // as in ValueParams
+  bool grad_coord_pairs;  // the same of the gradients
 };
 
 // What the weights of either are computed for: rows in their order.

@@ -234,6 +234,7 @@ static __global__ void __launch_bounds__(kSumThreads, Config::kVectors ? kSumBlo
   ptx::wait_for_previous_grid();
   Piece const piece(s);
   if (!piece.is_there) return;
+  TileLevel const& level = level_of_tile(s, piece.tile);
   float4* const sums = shared.sums[0];
 #pragma unroll
   for (int i = 0; i < kMaxTilePixels * Config::kQuads; i += kSumThreads) {
@@ -248,7 +249,7 @@ static __global__ void __launch_bounds__(kSumThreads, Config::kVectors ? kSumBlo
     add_rounds<Config>(p, s, shared, piece);
   }
   __syncthreads();
-  store_pixels<Config>(p, s, shared, piece, level_of_tile(s, piece.tile));
+  store_pixels<Config>(p, s, shared, piece, level);
 }
 
 }  // namespace msda::sorted
