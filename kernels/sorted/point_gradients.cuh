@@ -42,7 +42,7 @@ struct PointConfig {
   static constexpr int kInFlight = kCorners < 4 || kPoints < 2 ? 1 : 2;
   // Steps that are told apart when compiled: the others take too many registers at once.
   static constexpr int kUnrolled = kGroups == 1 && Row::kNarrow && kPoints == 4 ? 1 : kPoints;
-  static constexpr int kBlocks = !(kVectors && Row::kNarrow) ? 1 : 2;  // an SM
+  static constexpr int kBlocks = kVectors ? 2 : 1;  // an SM
 };
 
 // A row of the run. B Q and the rows of a run fit 32 bits.
