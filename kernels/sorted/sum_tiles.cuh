@@ -215,10 +215,9 @@ __device__ __forceinline__ void add_rounds(Params const& p, ValueParams const& s
     rank_records<Config>(shared, s.records + std::int64_t{piece.head} * s.points + base, count,
                          ranked);
     __syncthreads();
-    if (warp_of() == 0) find_places<Config>(shared);
-    if (warp_of() == 1) make_lists<Config>(shared);
-    __syncthreads();
+    find_places<Config>(shared);
     place_records<Config>(shared, ranked);
+    if (warp_of() == kSumWarps - 1) make_lists<Config>(shared);
     __syncthreads();
     add_lists<Config>(shared, rows);
     __syncthreads();

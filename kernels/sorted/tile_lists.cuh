@@ -95,28 +95,39 @@ __device__ __forceinline__ std::uint32_t records_of_cell(SumStorage<Config> cons
   return count;
 }
 
-// Where the records of each cell and, in it, of each warp go. By one warp, a lane two cells.
+// Where the warp's records of each cell go, a lane two cells.
 template <class Config>
 __device__ __forceinline__ void find_places(SumStorage<Config>& shared) {
-  std::uint32_t const lower = records_of_cell(shared, lane_of());
-  std::uint32_t const upper = records_of_cell(shared, lane_of() + kWarp);
+  std::uint32_t counts[2][kSumWarps];
+  std::uint32_t records[2] = {};
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+#pragma unroll
+    for (int w = 0; w < kSumWarps; ++w) {
+      counts[i][w] = shared.counters[w][lane_of() + i * kWarp];
+      records[i] += counts[i][w];
+    }
+  }
   // Both sums in one: neither reaches 2^16.
-  std::uint32_t const until = running_sum(upper << 16 | lower);
+  std::uint32_t const until = running_sum(records[1] << 16 | records[0]);
   std::uint32_t const all = __shfl_sync(kAllLanes, until, kWarp - 1);
-  std::uint32_t const first[2] = {(until & 0xffffu) - lower,
-                                  (all & 0xffffu) + (until >> 16) - upper};
+  std::uint32_t const first[2] = {(until & 0xffffu) - records[0],
+                                  (all & 0xffffu) + (until >> 16) - records[1]};
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
     int const cell = lane_of() + i * kWarp;
     std::uint32_t at = first[i];
-    shared.first[cell] = static_cast<std::uint16_t>(at);
-#pragma unroll
-    for (int w = 0; w < kSumWarps; ++w) {
-      shared.places[w][cell] = static_cast<std::uint16_t>(at);
-      at += shared.counters[w][cell];
+    if (warp_of() == 0) {
+      shared.first[cell] = static_cast<std::uint16_t>(at);
+      if (cell == kMaxCells - 1) {
+        shared.first[kMaxCells] = static_cast<std::uint16_t>(at + records[i]);
+      }
     }
-    if (cell == kMaxCells - 1) shared.first[kMaxCells] = static_cast<std::uint16_t>(at);
+#pragma unroll
+    for (int w = 0; w < kSumWarps - 1; ++w) at += w < warp_of() ? counts[i][w] : 0;
+    shared.places[warp_of()][cell] = static_cast<std::uint16_t>(at);
   }
+  __syncwarp();
 }
 
 // Into how many lists a cell is cut, as a logarithm.
