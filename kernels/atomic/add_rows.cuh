@@ -126,7 +126,7 @@ static __global__ void __launch_bounds__(sorted::kPointThreads,
   std::uint32_t const item = blockIdx.x * Config::kSlots + threadIdx.x / Config::kLanes;
   auto const parts = static_cast<std::uint32_t>(s.parts);
   sorted::PointGradRow const row(p, s.points, item / parts);
-  PointRow const at(p, row.b, row.q, row.m);
+  sorted::PointLoads const loads(p, s.points, row);
   int const d = static_cast<int>(threadIdx.x % Config::kLanes) * sorted::kChannelsOfLane;
   std::int64_t const grad = p.output_strides.at(row.b, row.q, row.m) + d;
   typename Config::Products products(d < p.head_dim ? Row::load(p.output_dtype, p.grad_output, grad)
@@ -135,12 +135,9 @@ static __global__ void __launch_bounds__(sorted::kPointThreads,
 #pragma unroll 1
   for (std::int64_t i = 0; i < s.part_points; i += Config::kPoints) {
     std::int64_t const own = begin + i + sorted::lane_of() % Config::kPoints;
-    sorted::LocatedPoint const mine = sorted::locate_point(p, s.points, at, own);
-    float weight = 0.0f;
-    if (own < p.point_total) {
-      weight = s.points.weights != nullptr ? s.points.weights[row.index * p.point_total + own]
-                                           : load_narrow(p.weight_dtype, p.weight, at.weight + own);
-    }
+    sorted::PointAhead const ahead = loads[own];
+    sorted::LocatedPoint const mine = sorted::locate_point(p, s.points, loads, ahead, own);
+    float const weight = loads.weight(ahead);
     if (s.sums != nullptr) {
       // Loaded once more for each batch of points: kept, it would take registers that there are
       // not.

@@ -2,9 +2,10 @@
 // that sums over a tile's list have the same order on every run.
 //
 // Four launches. `count` reads the coordinates (8 bytes a point) and counts a chunk's points by
-// tile; `scan_chunks` and `scan_tiles` turn counts into places; `place` reads coordinates and
-// weights (12 bytes), ranks a chunk's points with ballots and counters of each warp, orders their
-// records in shared memory and writes them (16 bytes) in runs. 36 bytes a point, 24 of them read.
+// tile; `scan_chunks` and `scan_tiles` (scan_places.cuh) turn counts into places; `place` reads
+// coordinates and weights (12 bytes), ranks a chunk's points with ballots and counters of each
+// warp, orders their records in shared memory and writes them (16 bytes) in runs. 36 bytes a point,
+// 24 of them read.
 #pragma once
 
 #include "kernels/common/sampling.cuh"
@@ -49,9 +50,6 @@ struct Chunk {
     b = index.b;
     m = index.m;
   }
-  __device__ std::uint32_t first_point() const {
-    return static_cast<std::uint32_t>(chunk) * kChunkPoints;
-  }
   // The tile within the window, or -1.
   __device__ std::int32_t in_window(std::int32_t tile) const {
     std::int32_t const i = tile - first_tile;
@@ -65,16 +63,19 @@ struct Chunk {
 
 // The queries of a thread's points of a chunk, kWarp from one to the next: a warp's are neighbours.
 struct QueryWalk {
-  std::int32_t left;  // points of the head, from this one on
+  std::int32_t left;  // points of the warp's part of the chunk, from this one on
   std::uint32_t q, k;
 
   __device__ __forceinline__ QueryWalk(Params const& p, ValueParams const& s, Chunk const& chunk) {
     auto const points = static_cast<std::uint32_t>(p.point_total);
-    std::uint32_t const point =
-        chunk.first_point() + warp_of() * (kPointsOfThread * kWarp) + lane_of();
-    left = static_cast<std::int32_t>(static_cast<std::uint32_t>(s.points) - point);
+    auto const of_warp = static_cast<std::uint32_t>(s.points_of_thread) * kWarp;
+    std::uint32_t const begin =
+        (static_cast<std::uint32_t>(chunk.chunk) * kBinWarps + warp_of()) * of_warp;
+    std::uint32_t const point = begin + lane_of();
+    left = min(static_cast<std::int32_t>(static_cast<std::uint32_t>(s.points) - point),
+               static_cast<std::int32_t>(of_warp) - lane_of());
     q = point / points;
-    k = point % points;
+    k = point - q * points;
   }
   __device__ __forceinline__ bool is_there() const { return left > 0; }
   __device__ __forceinline__ void advance(Params const& p, ValueParams const& s) {
@@ -89,38 +90,78 @@ struct QueryWalk {
   }
 };
 
-// The points themselves. Their level is looked up once where kWarp is a multiple of K.
-class PointWalk : QueryWalk {
+// Where a thread's points lie. All loads are under way before the first is waited for, where
+// coordinates are pairs of F32.
+class Positions {
  public:
-  __device__ __forceinline__ PointWalk(Params const& p, ValueParams const& s, Chunk const& chunk)
-      : QueryWalk(p, s, chunk),
-        p_(p),
-        s_(s),
-        chunk_(chunk),
-        coord_(p.coord_strides.at(chunk.b, 0, chunk.m)) {
+  __device__ __forceinline__ Positions(Params const& p, ValueParams const& s, Chunk const& chunk)
+      : in_pixels_(p.reference_dim != 0 || p.coord_dtype != MSDA_F32 || !s.coord_pairs) {
+    float const nowhere = __uint_as_float(0x7fc00000u);  // NaN
+    std::int64_t const first = p.coord_strides.at(chunk.b, 0, chunk.m);
+    QueryWalk walk(p, s, chunk);
+    if (!in_pixels_) {
+      const float* const coord = static_cast<const float*>(p.coord) + first;
+#pragma unroll
+      for (int j = 0; j < kPointsOfThread; ++j) {
+        at_[j] = {nowhere, nowhere};
+        if (walk.is_there()) {
+          at_[j] = *reinterpret_cast<const float2*>(coord + walk.q * p.coord_strides.row +
+                                                    2 * std::int64_t{walk.k});
+        }
+        walk.advance(p, s);
+      }
+      return;
+    }
+#pragma unroll
+    for (int j = 0; j < kPointsOfThread; ++j) {
+      at_[j] = {nowhere, nowhere};
+      if (walk.is_there()) {
+        std::int32_t const l = s.level_of_point[walk.k];
+        Point<float> const point =
+            point_at<float>(p, PointRow(p, chunk.b, walk.q, chunk.m), p.level(l), l, walk.k);
+        if (point.is_number) at_[j] = {point.x, point.y};
+      }
+      walk.advance(p, s);
+    }
+  }
+  // Of a level of this size, in pixels. What is no number lies nowhere.
+  __device__ __forceinline__ float2 pixel(int j, float width, float height) const {
+    if (in_pixels_) return at_[j];
+    return {to_pixel(at_[j].x, width), to_pixel(at_[j].y, height)};
+  }
+
+ private:
+  bool in_pixels_;
+  float2 at_[kPointsOfThread];
+};
+
+// The levels of a thread's points. Looked up once where kWarp is a multiple of K.
+class LevelWalk : QueryWalk {
+ public:
+  __device__ __forceinline__ LevelWalk(Params const& p, ValueParams const& s, Chunk const& chunk)
+      : QueryWalk(p, s, chunk), p_(p), s_(s) {
     set_level();
   }
-  using QueryWalk::is_there;
   __device__ __forceinline__ void advance() {
     QueryWalk::advance(p_, s_);
     if (s_.step_points != 0) set_level();
   }
 
-  __device__ __forceinline__ Place place() const {
-    Point<float> const point = position();
-    bool const near = point.is_number && point.x >= -1.0f && point.y >= -1.0f && point.x < width_ &&
-                      point.y < height_;
+  // Of the thread's point `j`, which is the one that the walk is at.
+  __device__ __forceinline__ Place place(Positions const& positions, int j) const {
+    float2 const at = positions.pixel(j, width_, height_);
+    bool const near = at.x >= -1.0f && at.y >= -1.0f && at.x < width_ && at.y < height_;
     if (!near || tiles_across_ == 0) return {-1, 0, 0};
-    float const left = floorf(point.x);
-    float const top = floorf(point.y);
+    float const left = floorf(at.x);
+    float const top = floorf(at.y);
     auto const cell_x = static_cast<std::uint32_t>(static_cast<std::int32_t>(left) + 1);
     auto const cell_y = static_cast<std::uint32_t>(static_cast<std::int32_t>(top) + 1);
     std::uint32_t const tile_x = __umulhi(cell_x, by_width_);
     std::uint32_t const tile_y = __umulhi(cell_y, by_height_);
     return {first_tile_ + static_cast<std::int32_t>(tile_y) * tiles_across_ +
                 static_cast<std::int32_t>(tile_x),
-            record_axis(cell_x - tile_x * (tile_size_ & 0xffffu), point.x - left),
-            record_axis(cell_y - tile_y * (tile_size_ >> 16), point.y - top)};
+            record_axis(cell_x - tile_x * (tile_size_ & 0xffffu), at.x - left),
+            record_axis(cell_y - tile_y * (tile_size_ >> 16), at.y - top)};
   }
 
  private:
@@ -134,21 +175,9 @@ class PointWalk : QueryWalk {
     tiles_across_ = level.tiles_across;
     first_tile_ = level.first_tile;
   }
-  __device__ __forceinline__ Point<float> position() const {
-    if (p_.reference_dim != 0) {
-      std::int32_t const l = s_.level_of_point[k];
-      return point_at<float>(p_, PointRow(p_, chunk_.b, q, chunk_.m), p_.level(l), l, k);
-    }
-    float2 const at = load_pair(p_.coord_dtype, p_.coord, coord_ + q * p_.coord_strides.row + 2 * k,
-                                s_.coord_pairs);
-    float const check = zero_if_number(at.x) + zero_if_number(at.y);
-    return {to_pixel(at.x, width_), to_pixel(at.y, height_), check == check};
-  }
 
   Params const& p_;
   ValueParams const& s_;
-  Chunk const& chunk_;
-  std::int64_t coord_;  // element where the head's first row begins
   // Of the level of point k.
   float width_, height_;
   std::uint32_t tile_size_;  // height << 16 | width
@@ -156,7 +185,7 @@ class PointWalk : QueryWalk {
   std::int32_t tiles_across_, first_tile_;
 };
 
-static __global__ void __launch_bounds__(kBinThreads, 2)
+static __global__ void __launch_bounds__(kBinThreads, kBinBlocks)
     count_points(const __grid_constant__ Params p, const __grid_constant__ ValueParams s) {
   MSDA_DYNAMIC_SHARED(shared);
   auto* const counts = reinterpret_cast<std::uint32_t*>(shared);  // [tiles of the window]
@@ -164,11 +193,12 @@ static __global__ void __launch_bounds__(kBinThreads, 2)
   for (int i = static_cast<int>(threadIdx.x); i < chunk.tiles; i += kBinThreads) counts[i] = 0;
   ptx::wait_for_previous_grid();
   __syncthreads();
-  PointWalk walk(p, s, chunk);
-#pragma unroll 4
+  Positions const positions(p, s, chunk);
+  LevelWalk walk(p, s, chunk);
+#pragma unroll
   for (int j = 0; j < kPointsOfThread; ++j) {
-    if (!walk.is_there()) break;
-    std::int32_t const tile = chunk.in_window(walk.place().tile);
+    if (j >= s.points_of_thread) break;
+    std::int32_t const tile = chunk.in_window(walk.place(positions, j).tile);
     if (tile >= 0) atomicAdd(&counts[tile], 1u);  // a number, whatever the order
     walk.advance();
   }
@@ -176,72 +206,6 @@ static __global__ void __launch_bounds__(kBinThreads, 2)
   std::uint32_t* const places = chunk.places(s);
   for (int i = static_cast<int>(threadIdx.x); i < chunk.tiles; i += kBinThreads) {
     places[i] = counts[i];
-  }
-}
-
-// A lane a tile, a warp a part of the chunks: places of each chunk's points in the tile's list, and
-// how long that is.
-static __global__ void __launch_bounds__(kScanParts* kWarp, 4)
-    scan_chunks(const __grid_constant__ ValueParams s) {
-  MSDA_SHARED(std::uint32_t, sums, [kScanParts][kWarp]);
-  ptx::wait_for_previous_grid();
-  auto const groups = (static_cast<std::uint32_t>(s.tiles) + kWarp - 1) / kWarp;
-  std::int64_t const head = blockIdx.x / groups;
-  auto const tile = static_cast<std::int32_t>(blockIdx.x % groups * kWarp) + lane_of();
-  bool const is_there = tile < s.tiles;
-  std::uint32_t* const places = s.places + head * s.chunks * s.tiles + tile;
-  std::int32_t const of_part = (s.chunks + kScanParts - 1) / kScanParts;
-  std::int32_t const first = min(warp_of() * of_part, s.chunks);
-  std::int32_t const end = min(first + of_part, s.chunks);
-  std::uint32_t sum = 0;
-#pragma unroll 8
-  for (std::int32_t chunk = first; chunk < end; ++chunk) {
-    if (is_there) sum += places[static_cast<std::int64_t>(chunk) * s.tiles];
-  }
-  sums[warp_of()][lane_of()] = sum;
-  __syncthreads();
-  std::uint32_t before = 0;
-  for (int part = 0; part < warp_of(); ++part) before += sums[part][lane_of()];
-  if (!is_there) return;
-  for (std::int32_t base = first; base < end; base += kCountsOfThread) {
-    std::uint32_t* const to = places + static_cast<std::int64_t>(base) * s.tiles;
-    std::uint32_t counts[kCountsOfThread];
-#pragma unroll
-    for (int j = 0; j < kCountsOfThread; ++j) {
-      counts[j] = base + j < end ? to[static_cast<std::int64_t>(j) * s.tiles] : 0;
-    }
-#pragma unroll
-    for (int j = 0; j < kCountsOfThread; ++j) {
-      if (base + j < end) to[static_cast<std::int64_t>(j) * s.tiles] = before;
-      before += counts[j];
-    }
-  }
-  if (warp_of() == kScanParts - 1) s.starts[head * (s.tiles + 1) + tile] = before;
-}
-
-// A block a head: lengths of tiles' lists to their starts, and the pieces of tiles that have
-// several.
-static __global__ void __launch_bounds__(kScanThreads, 1)
-    scan_tiles(const __grid_constant__ ValueParams s) {
-  MSDA_SHARED(std::uint32_t, sums, [kWarp + 1]);
-  ptx::wait_for_previous_grid();
-  std::int64_t const first_tile = static_cast<std::int64_t>(blockIdx.x) * (s.tiles + 1);
-  auto const most = static_cast<std::uint32_t>(s.piece_records);
-  std::uint32_t records_before = 0;
-  std::uint32_t pieces_before = 0;
-  for (std::int64_t base = 0; base <= s.tiles; base += kScanThreads) {
-    std::int64_t const tile = base + static_cast<int>(threadIdx.x);
-    std::uint32_t const records = tile < s.tiles ? s.starts[first_tile + tile] : 0;
-    std::uint32_t const pieces = records > most ? (records - 1) / most + 1 : 0;
-    std::uint32_t const start = records_before + sum_before(records, sums);
-    records_before += sums[kWarp];
-    __syncthreads();
-    std::uint32_t const first_piece = pieces_before + sum_before(pieces, sums);
-    pieces_before += sums[kWarp];
-    __syncthreads();
-    if (tile > s.tiles) continue;
-    s.starts[first_tile + tile] = start;
-    s.pieces[first_tile + tile] = first_piece;
   }
 }
 
@@ -289,15 +253,48 @@ __device__ __forceinline__ std::uint32_t order_tiles(ValueParams const& s, Chunk
   return before;
 }
 
-__device__ __forceinline__ float weight_of(Params const& p, ValueParams const& s,
-                                           Chunk const& chunk, QueryWalk const& at) {
-  if (s.weights != nullptr) {
-    return s.weights[chunk.head * s.points + std::int64_t{at.q} * p.point_total + at.k];
+// The weights of those of a thread's points that have a rank, as they are in memory: on their way
+// until they are asked for.
+class Weights {
+ public:
+  __device__ __forceinline__ Weights(Params const& p, ValueParams const& s, Chunk const& chunk,
+                                     std::uint32_t const (&ranks)[kPointsOfThread])
+      : dtype_(s.weights != nullptr ? MSDA_F32 : p.weight_dtype) {
+    bool const computed = s.weights != nullptr;
+    const void* const weights = computed ? s.weights : p.weight;
+    std::int64_t const row = computed ? p.point_total : p.weight_strides.row;
+    std::int64_t const first =
+        computed ? chunk.head * s.points : p.weight_strides.at(chunk.b, 0, chunk.m);
+    QueryWalk walk(p, s, chunk);
+    if (dtype_ == MSDA_F32) {
+      load(p, s, static_cast<const std::uint32_t*>(weights) + first, row, walk, ranks);
+    } else {
+      load(p, s, static_cast<const std::uint16_t*>(weights) + first, row, walk, ranks);
+    }
   }
-  return load_narrow(p.weight_dtype, p.weight, p.weight_strides.at(chunk.b, at.q, chunk.m) + at.k);
-}
+  __device__ __forceinline__ float operator[](int j) const {
+    if (dtype_ == MSDA_F32) return __uint_as_float(bits_[j]);
+    if (dtype_ == MSDA_BF16) return __uint_as_float(bits_[j] << 16);
+    return __half2float(__ushort_as_half(static_cast<std::uint16_t>(bits_[j])));
+  }
 
-static __global__ void __launch_bounds__(kBinThreads, 2)
+ private:
+  template <typename Word>
+  __device__ __forceinline__ void load(Params const& p, ValueParams const& s, const Word* weights,
+                                       std::int64_t row, QueryWalk& walk,
+                                       std::uint32_t const (&ranks)[kPointsOfThread]) {
+#pragma unroll
+    for (int j = 0; j < kPointsOfThread; ++j) {
+      bits_[j] = 0;
+      if (ranks[j] != ~0u) bits_[j] = weights[walk.q * row + walk.k];
+      walk.advance(p, s);
+    }
+  }
+  msda_dtype dtype_;
+  std::uint32_t bits_[kPointsOfThread];
+};
+
+static __global__ void __launch_bounds__(kBinThreads, kBinBlocks)
     place_points(const __grid_constant__ Params p, const __grid_constant__ ValueParams s) {
   MSDA_DYNAMIC_SHARED(shared);
   Staged const staged(shared, s);
@@ -310,29 +307,23 @@ static __global__ void __launch_bounds__(kBinThreads, 2)
   std::uint16_t* const mine = staged.counters + warp_of() * s.window_tiles;
   std::uint32_t x[kPointsOfThread], y[kPointsOfThread];  // of Record
   std::uint32_t ranks[kPointsOfThread];  // tile << 16 | rank in the warp; all ones: not here
+  Positions const positions(p, s, chunk);
+  LevelWalk walk(p, s, chunk);
   // A warp's points are neighbours, so that the order of ranks is that of points.
-  PointWalk walk(p, s, chunk);
 #pragma unroll
   for (int j = 0; j < kPointsOfThread; ++j) {
-    std::int32_t tile = -1;
-    if (walk.is_there()) {
-      Place const place = walk.place();
-      tile = chunk.in_window(place.tile);
-      x[j] = place.x;
-      y[j] = place.y;
-    }
+    ranks[j] = ~0u;
+    if (j >= s.points_of_thread) continue;
+    Place const place = walk.place(positions, j);
+    std::int32_t const tile = chunk.in_window(place.tile);
+    x[j] = place.x;
+    y[j] = place.y;
     walk.advance();
     auto const key = static_cast<std::uint32_t>(tile);
-    std::uint32_t const rank = rank_in_warp(mine, tile >= 0, key, s.tile_bits);
-    ranks[j] = tile < 0 ? ~0u : key << 16 | rank;
+    std::uint32_t const rank = rank_in_warp<kTileBits>(mine, tile >= 0, key);
+    if (tile >= 0) ranks[j] = key << 16 | rank;
   }
-  float weights[kPointsOfThread];  // under way while the tiles are ordered
-  QueryWalk of_weight(p, s, chunk);
-#pragma unroll
-  for (int j = 0; j < kPointsOfThread; ++j) {
-    weights[j] = ranks[j] == ~0u ? 0.0f : weight_of(p, s, chunk, of_weight);
-    of_weight.advance(p, s);
-  }
+  Weights const weights(p, s, chunk, ranks);  // under way while the tiles are ordered
   __syncthreads();
   std::uint32_t const count = order_tiles(s, chunk, staged);
   // The queries once more: kept, they would take registers that there are not.

@@ -16,12 +16,127 @@ __device__ __forceinline__ float4 part_of_tile(Params const& p, ValueParams cons
                                                TileLevel const& level, std::int64_t head,
                                                std::int32_t tile, int x, int y, int d) {
   const std::uint32_t* const pieces = s.pieces + head * (s.tiles + 1) + tile;
-  if (pieces[0] == pieces[1]) return load_four(border_of(p, s, level, head, tile, x, y) + d);
+  if (pieces[0] == pieces[1]) {
+    return load_four(border_of(p, s, level, head, tile) + border_index(level, x, y) * p.head_dim +
+                     d);
+  }
   float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
   for (std::uint32_t piece = pieces[0]; piece < pieces[1]; ++piece) {
     add(sum, load_four(piece_pixel(p, s, level, head, piece, x, y) + d));
   }
   return sum;
+}
+
+// A tile, and where its neighbours' sums lie.
+struct JoinedTile {
+  std::int64_t head;  // of the run
+  std::int32_t tile, x, y;
+  const float* border;
+  std::int64_t to_left;  // elements of the borders
+  std::int64_t to_above;
+  bool is_in_pieces;
+  bool near_pieces;  // it, or a tile beside it or above, is in pieces
+
+  __device__ __forceinline__ JoinedTile(Params const& p, ValueParams const& s,
+                                        TileLevel const& level, std::int64_t head_index,
+                                        std::int32_t tile_index)
+      : head(head_index), tile(tile_index) {
+    std::int32_t const in_level = tile - level.first_tile;
+    y = in_level / level.tiles_across;
+    x = in_level - y * level.tiles_across;
+    border = border_of(p, s, level, head, tile);
+    to_left = level.border_pixels * p.head_dim;
+    to_above = to_left * level.tiles_across;
+    // The first pieces of four tiles and of those behind them.
+    const std::uint32_t* const pieces = s.pieces + head * (s.tiles + 1) + tile;
+    std::uint32_t const own[2] = {pieces[0], pieces[1]};
+    std::uint32_t const left = x > 0 ? pieces[-1] : own[0];
+    const std::uint32_t* const above = y > 0 ? pieces - level.tiles_across : pieces;
+    std::uint32_t const of_above[2] = {x > 0 ? above[-1] : above[0], y > 0 ? above[1] : above[0]};
+    is_in_pieces = own[0] != own[1];
+    near_pieces = left != own[1] || of_above[0] != of_above[1];
+  }
+};
+
+// The sum of what the tiles have for pixel (x, y) of this one.
+__device__ __forceinline__ float4 sum_of_parts(Params const& p, ValueParams const& s,
+                                               TileLevel const& level, JoinedTile const& at, int x,
+                                               int y, int d) {
+  float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+#pragma unroll 1
+  for (int other = 3; other >= 0; --other) {
+    bool const is_left = (other & 1) != 0;
+    bool const is_above = (other & 2) != 0;
+    if (is_left && (x > 0 || at.x == 0)) continue;
+    if (is_above && (y > 0 || at.y == 0)) continue;
+    std::int32_t const tile = at.tile - (is_left ? 1 : 0) - (is_above ? level.tiles_across : 0);
+    add(sum, part_of_tile(p, s, level, at.head, tile, is_left ? level.tile_width : x,
+                          is_above ? level.tile_height : y, d));
+  }
+  return sum;
+}
+
+// The same of a pixel of the first row or column, where no tile is in pieces. All loads are under
+// way before the first addition.
+__device__ __forceinline__ float4 sum_of_borders(TileLevel const& level, JoinedTile const& at,
+                                                 int x, int y, int head_dim, int d) {
+  bool const from_left = x == 0 && at.x > 0;
+  bool const from_above = y == 0 && at.y > 0;
+  // As border_index has them.
+  int const across = level.tile_width + 1;
+  int const index = y == 0 ? x : 2 * (across + y - 1);
+  int const index_left = y == 0 ? level.tile_width : index + 1;
+  const float* const border = at.border + d;
+  float4 corner{}, above{}, left{};
+  if (from_left) left = load_four(border - at.to_left + index_left * head_dim);
+  if (from_above) above = load_four(border - at.to_above + (across + x) * head_dim);
+  if (from_left && from_above) {
+    corner = load_four(border - at.to_above - at.to_left + (across + level.tile_width) * head_dim);
+  }
+  float4 const own = load_four(border + index * head_dim);
+  float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+  add(sum, corner);
+  add(sum, above);
+  add(sum, left);
+  add(sum, own);
+  return sum;
+}
+
+template <bool kNearPieces>
+__device__ __forceinline__ void join_tile(Params const& p, ValueParams const& s,
+                                          TileLevel const& level, JoinedTile const& at) {
+  int const right = level.tile_width;
+  int const bottom = level.tile_height;
+  std::int32_t const map_x = at.x * right - 1;  // of pixel (0, 0)
+  std::int32_t const map_y = at.y * bottom - 1;
+  bool const all = kNearPieces && at.is_in_pieces;
+  auto const quads = static_cast<int>(p.head_dim / 4);
+  std::int64_t const first = value_element(p, s, level, at.head, map_x, map_y);
+  std::int64_t const pixel_step = p.head_count * p.head_dim;
+  // Of its pixels a tile has those that no tile right of it or below has: its first row and column,
+  // or all.
+  int const items = (all ? right * bottom : right + bottom - 1) * quads;
+  for (int i = lane_of(); i < items; i += kWarp) {
+    auto const pixel = static_cast<int>(__umulhi(static_cast<std::uint32_t>(i), s.by_quads));
+    int const d = (i - pixel * quads) * 4;
+    int y = pixel < right ? 0 : pixel - right + 1;
+    int x = pixel < right ? pixel : 0;
+    if (all) {
+      y = static_cast<int>(__umulhi(static_cast<std::uint32_t>(pixel), level.by_width));
+      x = pixel - y * right;
+    }
+    if (map_x + x < 0 || map_y + y < 0 || map_x + x >= level.width || map_y + y >= level.height) {
+      continue;
+    }
+    float4 sum;
+    if constexpr (kNearPieces) {
+      sum = sum_of_parts(p, s, level, at, x, y, d);
+    } else {
+      sum = sum_of_borders(level, at, x, y, static_cast<int>(p.head_dim), d);
+    }
+    std::int64_t const to = first + (y * level.row_tokens + x) * pixel_step + d;
+    store_four(p.grad_value_dtype, p.grad_value, to, sum, s.aligned_result);
+  }
 }
 
 static __global__ void __launch_bounds__(kSmallThreads, 4)
@@ -30,42 +145,14 @@ static __global__ void __launch_bounds__(kSmallThreads, 4)
   auto const tiles = static_cast<std::uint32_t>(s.tiles);
   std::uint32_t const unit = blockIdx.x * (kSmallThreads / kWarp) + warp_of();
   if (unit >= tiles * static_cast<std::uint32_t>(s.heads)) return;
-  auto const tile = static_cast<std::int32_t>(unit % tiles);
-  std::int64_t const head = unit / tiles;
+  std::uint32_t const head = unit / tiles;
+  auto const tile = static_cast<std::int32_t>(unit - head * tiles);
   TileLevel const& level = level_of_tile(s, tile);
-  const std::uint32_t* const pieces = s.pieces + head * (s.tiles + 1) + tile;
-  bool const all = pieces[0] != pieces[1];
-  std::int32_t const tile_x = (tile - level.first_tile) % level.tiles_across;
-  std::int32_t const tile_y = (tile - level.first_tile) / level.tiles_across;
-  auto const quads = static_cast<std::uint32_t>(p.head_dim / 4);
-  auto const width = static_cast<std::uint32_t>(level.tile_width);
-  auto const height = static_cast<std::uint32_t>(level.tile_height);
-  // Of its pixels a tile has those that no tile right of it or below has: its first row and column,
-  // or all.
-  std::uint32_t const items = (all ? width * height : width + height - 1) * quads;
-  for (std::uint32_t i = lane_of(); i < items; i += kWarp) {
-    std::uint32_t const pixel = i / quads;
-    auto const d = static_cast<int>((i - pixel * quads) * 4);
-    std::uint32_t const row = all ? pixel / width : pixel < width ? 0 : pixel - width + 1;
-    auto const y = static_cast<int>(row);
-    auto const x = static_cast<int>(all ? pixel - row * width : pixel < width ? pixel : 0);
-    std::int32_t const map_x = tile_x * level.tile_width + x - 1;
-    std::int32_t const map_y = tile_y * level.tile_height + y - 1;
-    if (map_x < 0 || map_y < 0 || map_x >= level.width || map_y >= level.height) continue;
-    bool const from_left = x == 0 && tile_x > 0;
-    bool const from_above = y == 0 && tile_y > 0;
-    float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-    int const right = level.tile_width;
-    int const bottom = level.tile_height;
-    std::int32_t const above = tile - level.tiles_across;
-    if (from_above && from_left) {
-      add(sum, part_of_tile(p, s, level, head, above - 1, right, bottom, d));
-    }
-    if (from_above) add(sum, part_of_tile(p, s, level, head, above, x, bottom, d));
-    if (from_left) add(sum, part_of_tile(p, s, level, head, tile - 1, right, y, d));
-    add(sum, part_of_tile(p, s, level, head, tile, x, y, d));
-    store_four(p.grad_value_dtype, p.grad_value, value_element(p, s, level, head, map_x, map_y) + d,
-               sum, s.aligned_result);
+  JoinedTile const at(p, s, level, head, tile);
+  if (at.near_pieces) {
+    join_tile<true>(p, s, level, at);
+  } else {
+    join_tile<false>(p, s, level, at);
   }
 }
 

@@ -42,27 +42,39 @@ struct PointConfig {
   static constexpr int kInFlight = kCorners < 4 || kPoints < 2 ? 1 : 2;
   // Steps that are told apart when compiled: the others take too many registers at once.
   static constexpr int kUnrolled = kGroups == 1 && Row::kNarrow && kPoints == 4 ? 1 : kPoints;
-  static constexpr int kBlocks = !(kVectors && Row::kNarrow) ? 1 : 2;  // an SM
+  static constexpr int kBlocks = kVectors ? 2 : 1;  // an SM
 };
 
-// A row of the run, and where its tensors' elements begin.
+// A row of the run. B Q and the rows of a run fit 32 bits.
 struct PointGradRow {
-  std::int64_t index;  // in the run
-  std::int64_t b, q, m;
-  bool is_there;  // else it is the last row once more, and nothing is stored
+  std::uint32_t index;  // in the run
+  std::uint32_t b, q, m;
+  bool is_there;  // else it is an earlier row once more, and nothing is stored
 
   __device__ PointGradRow(Params const& p, PointParams const& s, std::int64_t i) {
     std::int64_t const rows = s.queries * p.head_count;
     is_there = i < rows;
-    index = is_there ? i : rows - 1;
-    // B Q and the rows of a run fit 32 bits.
+    index = static_cast<std::uint32_t>(is_there ? i : rows - 1);
     auto const heads = static_cast<std::uint32_t>(p.head_count);
     auto const queries = static_cast<std::uint32_t>(p.query_count);
-    auto const row = static_cast<std::uint32_t>(index);
-    auto const query = static_cast<std::uint32_t>(s.first_query) + row / heads;
-    m = row % heads;
+    std::uint32_t const query = static_cast<std::uint32_t>(s.first_query) + index / heads;
+    m = index % heads;
     b = query / queries;
     q = query % queries;
+  }
+  // To the row that many rows behind it.
+  __device__ __forceinline__ void advance(Params const& p, PointParams const& s,
+                                          std::uint32_t rows) {
+    is_there = is_there && std::int64_t{index} + rows < s.queries * p.head_count;
+    if (!is_there) return;
+    index += rows;
+    m += s.step_heads;
+    q += s.step_queries;
+    if (m >= p.head_count) {
+      m -= static_cast<std::uint32_t>(p.head_count);
+      ++q;
+    }
+    for (; q >= p.query_count; ++b) q -= static_cast<std::uint32_t>(p.query_count);
   }
 };
 
@@ -79,29 +91,76 @@ struct LocatedPoint {
   }
 };
 
-__device__ __forceinline__ Point<float> point_of_row(Params const& p, PointParams const& s,
-                                                     PointRow const& row, PointLevel const& level,
-                                                     std::int64_t k) {
-  if (p.reference_dim != 0) {
-    std::int32_t const l = s.level_of_point[k];
-    return point_at<float>(p, row, p.level(l), l, k);
+// A point as it is in memory, on its way until it is located.
+struct PointAhead {
+  float2 at;  // in pixels, unless coordinates are pairs of F32; NaN: nowhere
+  std::uint32_t weight;
+};
+
+// Loads the points of a row.
+class PointLoads {
+ public:
+  __device__ __forceinline__ PointLoads(Params const& p, PointParams const& s,
+                                        PointGradRow const& row)
+      : p_(p),
+        s_(s),
+        row_(p, row.b, row.q, row.m),
+        weights_(std::int64_t{row.index} * p.point_total) {}
+
+  __device__ __forceinline__ PointAhead operator[](std::int64_t k) const {
+    float const nowhere = __uint_as_float(0x7fc00000u);
+    PointAhead point{{nowhere, nowhere}, 0};
+    if (k >= p_.point_total) return point;
+    if (has_pixels()) {
+      std::int32_t const l = s_.level_of_point[k];
+      Point<float> const at = point_at<float>(p_, row_, p_.level(l), l, k);
+      if (at.is_number) point.at = {at.x, at.y};
+    } else {
+      point.at = *reinterpret_cast<const float2*>(static_cast<const float*>(p_.coord) + row_.coord +
+                                                  2 * k);
+    }
+    if (s_.weights != nullptr) {
+      point.weight = __float_as_uint(s_.weights[weights_ + k]);
+    } else if (p_.weight_dtype == MSDA_F32) {
+      point.weight = static_cast<const std::uint32_t*>(p_.weight)[row_.weight + k];
+    } else {
+      point.weight = static_cast<const std::uint16_t*>(p_.weight)[row_.weight + k];
+    }
+    return point;
   }
-  float2 const at = load_pair(p.coord_dtype, p.coord, row.coord + 2 * k, s.coord_pairs);
-  float const check = zero_if_number(at.x) + zero_if_number(at.y);
-  return {to_pixel(at.x, static_cast<float>(level.width)),
-          to_pixel(at.y, static_cast<float>(level.height)), check == check};
-}
+  // Of a level of this size, in pixels.
+  __device__ __forceinline__ float2 pixel(PointAhead const& point, float width,
+                                          float height) const {
+    if (has_pixels()) return point.at;
+    return {to_pixel(point.at.x, width), to_pixel(point.at.y, height)};
+  }
+  __device__ __forceinline__ float weight(PointAhead const& point) const {
+    if (s_.weights != nullptr || p_.weight_dtype == MSDA_F32) return __uint_as_float(point.weight);
+    if (p_.weight_dtype == MSDA_BF16) return __uint_as_float(point.weight << 16);
+    return __half2float(__ushort_as_half(static_cast<std::uint16_t>(point.weight)));
+  }
+
+ private:
+  __device__ __forceinline__ bool has_pixels() const {
+    return p_.reference_dim != 0 || p_.coord_dtype != MSDA_F32 || !s_.coord_pairs;
+  }
+  Params const& p_;
+  PointParams const& s_;
+  PointRow row_;
+  std::int64_t weights_;
+};
 
 __device__ __forceinline__ LocatedPoint locate_point(Params const& p, PointParams const& s,
-                                                     PointRow const& row, std::int64_t k) {
+                                                     PointLoads const& loads,
+                                                     PointAhead const& ahead, std::int64_t k) {
   LocatedPoint located{};
   if (k >= p.point_total) return located;
   PointLevel const level = s.point_levels[k];
   located.width = static_cast<float>(level.width);
   located.height = static_cast<float>(level.height);
-  Point<float> const point = point_of_row(p, s, row, level, k);
+  float2 const point = loads.pixel(ahead, located.width, located.height);
   // Written so that NaN is outside. Beyond these bounds the floor may not fit an integer.
-  if (!point.is_number || !(point.x >= -1.0f && point.x < located.width) ||
+  if (!(point.x >= -1.0f && point.x < located.width) ||
       !(point.y >= -1.0f && point.y < located.height)) {
     return located;
   }
@@ -240,19 +299,22 @@ __device__ __forceinline__ void point_gradients_of_row(Params const& p, PointPar
   using Row = typename Config::Row;
   int const d = static_cast<int>(threadIdx.x % Config::kLanes) * kChannelsOfLane;
   bool const has_channels = d < p.head_dim;
+  PointLoads const loads(p, s, row);
+  int const own = lane_of() % Config::kLocated;
+  PointAhead next = loads[own];
   ValueRows<Config> const values(
       p, row.b * p.value_strides.batch + row.m * p.value_strides.head + d, has_channels);
   std::int64_t const grad = p.output_strides.at(row.b, row.q, row.m) + d;
   typename Config::Products products(has_channels ? Row::load(p.output_dtype, p.grad_output, grad)
                                                   : Row::zeros());
-  PointRow const at(p, row.b, row.q, row.m);
-  int const own = lane_of() % Config::kLocated;
   bool const stores =
       row.is_there && static_cast<int>(threadIdx.x % Config::kSlotLanes) < Config::kLocated;
 #pragma unroll 1
   for (std::int64_t first = 0; first < p.point_total; first += Config::kLocated) {
     std::int64_t const k = first + own;
-    LocatedPoint const mine = locate_point(p, s, at, k);
+    PointAhead const ahead = next;
+    if (first + Config::kLocated < p.point_total) next = loads[k + Config::kLocated];
+    LocatedPoint const mine = locate_point(p, s, loads, ahead, k);
 #pragma unroll Config::kUnrolled
     for (int j = 0; j < Config::kPoints; j += Config::kInFlight) {
       multiply_corners<Config>(values, mine, j, products);
@@ -260,10 +322,7 @@ __device__ __forceinline__ void point_gradients_of_row(Params const& p, PointPar
     float sums[4];
     products.sum(sums);
     if (!stores || k >= p.point_total) continue;
-    float const weight = s.weights != nullptr
-                             ? s.weights[row.index * p.point_total + k]
-                             : load_narrow(p.weight_dtype, p.weight, at.weight + k);
-    store_gradient(p, s, row.index, k, point_gradient(mine, weight, sums));
+    store_gradient(p, s, row.index, k, point_gradient(mine, loads.weight(ahead), sums));
   }
 }
 
@@ -274,8 +333,10 @@ static __global__ void __launch_bounds__(kPointThreads, Config::kBlocks)
   ptx::wait_for_previous_grid();
   std::int64_t const first = static_cast<std::int64_t>(blockIdx.x) * s.rows_of_block;
   std::int64_t const slot = threadIdx.x / Config::kSlotLanes;
+  PointGradRow row(p, s, first + slot);
   for (std::int64_t i = 0; i < s.rows_of_block; i += Config::kSlots) {
-    point_gradients_of_row<Config>(p, s, PointGradRow(p, s, first + i + slot));
+    point_gradients_of_row<Config>(p, s, row);
+    row.advance(p, s, Config::kSlots);
   }
 }
 

@@ -1,7 +1,6 @@
 #include "kernels/sorted/runs.h"
 
 #include <algorithm>
-#include <bit>
 
 namespace msda::sorted {
 namespace {
@@ -49,14 +48,14 @@ ValueParams value_params(Problem const& problem, Tiling const& tiling, Bins cons
   params.level_count = static_cast<std::int32_t>(tiling.levels.size());
   params.tiles = static_cast<std::int32_t>(tiling.tiles);
   params.chunks = static_cast<std::int32_t>(bins.chunks);
+  params.points_of_thread = static_cast<std::int32_t>(bins.chunk_points / kBinThreads);
   params.windows = static_cast<std::int32_t>(bins.windows);
   params.window_tiles = static_cast<std::int32_t>(bins.window_tiles);
-  params.tile_bits =
-      std::bit_width(static_cast<std::uint32_t>(std::max<std::int64_t>(bins.window_tiles - 1, 0)));
   std::int64_t const row_points = std::max<std::int64_t>(problem.point_total, 1);
   params.step_queries = static_cast<std::uint32_t>(kWarp / row_points);
   params.step_points = static_cast<std::uint32_t>(kWarp % row_points);
   params.slices = static_cast<std::int32_t>((problem.head_dim + kMaxSlice - 1) / kMaxSlice);
+  params.by_quads = multiplier(problem.head_dim / 4);
   params.piece_records = static_cast<std::int32_t>(bins.piece_records);
   params.max_pieces = static_cast<std::int32_t>(bins.max_pieces);
   return params;

@@ -296,6 +296,10 @@ void launch_point_run(CallOfPlan const& call, PointParams& points) {
   std::int64_t const rounds =
       std::clamp<std::int64_t>(blocks / (kBlocksOfSm * call.plan.sm_count), 1, kMaxRoundsOfBlock);
   points.rows_of_block = rounds * kernels.point_rows[vectors];
+  points.step_queries =
+      static_cast<std::uint32_t>(kernels.point_rows[vectors] / call.params.head_count);
+  points.step_heads =
+      static_cast<std::uint32_t>(kernels.point_rows[vectors] % call.params.head_count);
   points.coord_pairs = call.has_coord_pairs();
   points.grad_coord_pairs = is_aligned(call.params.grad_coord, call.pair_bytes());
   launch_kernel(kernels.points[vectors],

@@ -8,6 +8,7 @@
 #include "kernels/sorted/join_edges.cuh"
 #include "kernels/sorted/lanes.cuh"
 #include "kernels/sorted/point_gradients.cuh"
+#include "kernels/sorted/scan_places.cuh"
 #include "kernels/sorted/sorted.h"
 #include "kernels/sorted/sum_tiles.cuh"
 

@@ -54,10 +54,11 @@ struct ValueParams {
   std::int32_t level_count;
   std::int32_t tiles;  // of a head
   std::int32_t chunks;
+  std::int32_t points_of_thread;  // of a chunk
   std::int32_t windows;
   std::int32_t window_tiles;
-  std::int32_t tile_bits;      // that tell the tiles of a window apart
   std::int32_t slices;         // of a head's channels
+  std::uint32_t by_quads;      // ceil(2^32 / (D / 4))
   std::uint32_t step_queries;  // from a point to the one kWarp behind it
   std::uint32_t step_points;
   std::int32_t piece_records;
@@ -84,8 +85,10 @@ struct PointParams {
   std::int64_t first_query;
   std::int64_t queries;
   std::int64_t rows_of_block;  // a multiple of the block's slots
-  bool coord_pairs;            // as in ValueParams
-  bool grad_coord_pairs;       // the same of the gradients
+  std::uint32_t step_queries;  // from a row to the one as many as the block's slots behind it
+  std::uint32_t step_heads;
+  bool coord_pairs;       // as in ValueParams
+  bool grad_coord_pairs;  // the same of the gradients
 };
 
 // What the weights of either are computed for: rows in their order.

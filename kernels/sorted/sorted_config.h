@@ -11,9 +11,11 @@ inline constexpr std::int32_t kChannelsOfLane = 8;  // 16 bytes of 16-bit elemen
 // ---- binning: a block ranks a chunk of one head's points by tile
 inline constexpr std::int32_t kBinThreads = 512;
 inline constexpr std::int32_t kBinWarps = kBinThreads / kWarp;
-inline constexpr std::int32_t kPointsOfThread = 8;
+inline constexpr std::int32_t kPointsOfThread = 8;  // at most
 inline constexpr std::int32_t kChunkPoints = kBinThreads * kPointsOfThread;
-inline constexpr std::int32_t kMaxWindowTiles = 1024;  // that a block tells apart
+inline constexpr std::int32_t kBinBlocks = 2;  // an SM
+inline constexpr std::int32_t kTileBits = 10;
+inline constexpr std::int32_t kMaxWindowTiles = 1 << kTileBits;  // that a block tells apart
 inline constexpr std::int32_t kScanThreads = 1024;
 inline constexpr std::int32_t kScanParts = 8;  // of the chunks, which a block adds up side by side
 inline constexpr std::int32_t kCountsOfThread = 8;  // at a time
@@ -25,10 +27,11 @@ static_assert(kChunkPoints <= 0xffff, "a rank in a chunk fits 16 bits");
 
 // ---- sums: a block adds up a tile's records, as many at a time as fit shared memory
 inline constexpr std::int32_t kSumThreads = 128;
-inline constexpr std::int32_t kSumBlocks = 4;  // an SM
+inline constexpr std::int32_t kSumBlocks = 5;  // an SM
 inline constexpr std::int32_t kSumWarps = kSumThreads / kWarp;
 inline constexpr std::int32_t kMaxCells = 64;  // of a tile
 inline constexpr std::int32_t kMaxTilePixels = 81;
+inline constexpr std::int32_t kMaxTileSide = 8;  // cells
 inline constexpr std::int32_t kRoundOfThread = 7;
 inline constexpr std::int32_t kRound = kRoundOfThread * kSumThreads;  // records
 // A slot of lanes adds up a list: records of one cell. Cells with more than kListRecords are cut
@@ -42,6 +45,8 @@ inline constexpr std::int32_t kMaxLists =
 // has a part of a cell of more than 8 kListRecords, of which there are at most 3.
 inline constexpr std::int32_t kExtraSums = 5;
 static_assert(kRound < 4 * 8 * kListRecords);
+// A tile of no more records than this is summed record after record.
+inline constexpr std::int32_t kFewRecords = 32;
 inline constexpr std::int32_t kMaxSliceLanes = 4;  // of a slot: channels beyond are other blocks'
 inline constexpr std::int32_t kMaxSlice = kMaxSliceLanes * kChannelsOfLane;
 

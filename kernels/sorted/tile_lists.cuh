@@ -23,49 +23,66 @@ struct List {
 
 template <class Config>
 struct SumStorage {
-  float4 sums[kMaxCells + kExtraSums][4][Config::kQuads];  // of cells by corner
-  float4 weights[kRound];                                  // of the corners
+  float4 sums[kMaxTilePixels][Config::kQuads];       // of pixels: pixel_quads()
+  float4 extra_sums[kExtraSums][4][Config::kQuads];  // of cells by corner
+  float4 weights[kRound];                            // of the corners
   std::uint32_t queries[kRound];
-  std::uint16_t counters[kSumWarps][kMaxCells];  // records
-  std::uint16_t places[kSumWarps][kMaxCells];    // where the first of them goes
-  std::uint16_t first[kMaxCells + 1];            // record of a cell
+  alignas(4) std::uint16_t counters[kSumWarps][kMaxCells];  // records
+  std::uint16_t places[kSumWarps][kMaxCells];               // where the first of them goes
+  std::uint16_t first[kMaxCells + 1];                       // record of a cell
   List lists[kMaxLists];
   std::uint16_t of_key[kWarp];  // cells, then where the first list goes
   std::uint32_t list_count;
 };
 
-// Records of the round that a thread ranks, a warp's one behind the other.
-struct Ranked {
-  Record record;
-  std::uint32_t place;  // cell << 16 | rank in the warp; all ones: no record
-};
+// Rows of pixels and of cells lie as far apart as in the largest tile.
+inline constexpr int kCellsAcross = kMaxTileSide;
+inline constexpr int kPixelsAcross = kMaxTileSide + 1;
 
+// A pixel's quads change places with its parity, so that the four corners of a cell have the same
+// channels in different banks.
+template <class Config>
+__device__ __forceinline__ int turn_of_pixel(int x, int y) {
+  return ((x & 1) | (y & 1) << 1) & (Config::kLanes - 1);
+}
+template <class Config>
+__device__ __forceinline__ float4 sum_of_pixel(SumStorage<Config> const& shared, int x, int y,
+                                               int quad) {
+  return shared.sums[y * kPixelsAcross + x][quad ^ turn_of_pixel<Config>(x, y)];
+}
+
+// Ranks the records of the round, a warp's one behind the other. Of each, the bits above the
+// fractions become the cell, or all ones where there is no record, and the rank in the warp.
 template <class Config>
 __device__ __forceinline__ void rank_records(SumStorage<Config>& shared, const Record* records,
-                                             int count, int tile_width,
-                                             Ranked (&ranked)[kRoundOfThread]) {
+                                             int count, Record (&ranked)[kRoundOfThread]) {
   constexpr int kCellBits = 6;
-  static_assert(kMaxCells <= 1 << kCellBits);
+  static_assert(kMaxCells <= 1 << kCellBits && kMaxCells == kCellsAcross * kCellsAcross &&
+                kMaxTilePixels == kPixelsAcross * kPixelsAcross);
+  static_assert(kMaxCells == 2 * kWarp && kRoundOfThread * kWarp <= 256);
+  std::uint16_t* const counters = shared.counters[warp_of()];
+  reinterpret_cast<std::uint32_t*>(counters)[lane_of()] = 0;
+  __syncwarp();
   // Of a round that is not full every warp has as many.
   int const of_thread = (count + kSumThreads - 1) / kSumThreads;
   int const first = warp_of() * of_thread * kWarp + lane_of();
 #pragma unroll
   for (int j = 0; j < kRoundOfThread; ++j) {
     int const i = first + j * kWarp;
-    if (j < of_thread && i < count) ranked[j].record = records[i];
+    ranked[j].x = ~0u;
+    if (j < of_thread && i < count) ranked[j] = records[i];
   }
 #pragma unroll
   for (int j = 0; j < kRoundOfThread; ++j) {
-    int const i = first + j * kWarp;
-    ranked[j].place = ~0u;
     if (j >= of_thread) continue;
-    Record const& record = ranked[j].record;
-    std::uint32_t cell = 0;
-    if (i < count) {
-      cell = (record.y >> 24) * static_cast<std::uint32_t>(tile_width) + (record.x >> 24);
+    Record& record = ranked[j];
+    bool const is_there = first + j * kWarp < count;
+    std::uint32_t const cell = is_there ? (record.y >> 24) * kCellsAcross + (record.x >> 24) : 0;
+    std::uint32_t const rank = rank_in_warp<kCellBits>(counters, is_there, cell);
+    if (is_there) {
+      record.x = (record.x & 0xffffffu) | cell << 24;
+      record.y = (record.y & 0xffffffu) | rank << 24;
     }
-    std::uint32_t const rank = rank_in_warp(shared.counters[warp_of()], i < count, cell, kCellBits);
-    if (i < count) ranked[j].place = cell << 16 | rank;
   }
 }
 
@@ -78,28 +95,39 @@ __device__ __forceinline__ std::uint32_t records_of_cell(SumStorage<Config> cons
   return count;
 }
 
-// Where the records of each cell and, in it, of each warp go. By one warp, a lane two cells.
+// Where the warp's records of each cell go, a lane two cells.
 template <class Config>
 __device__ __forceinline__ void find_places(SumStorage<Config>& shared) {
-  std::uint32_t const lower = records_of_cell(shared, lane_of());
-  std::uint32_t const upper = records_of_cell(shared, lane_of() + kWarp);
+  std::uint32_t counts[2][kSumWarps];
+  std::uint32_t records[2] = {};
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+#pragma unroll
+    for (int w = 0; w < kSumWarps; ++w) {
+      counts[i][w] = shared.counters[w][lane_of() + i * kWarp];
+      records[i] += counts[i][w];
+    }
+  }
   // Both sums in one: neither reaches 2^16.
-  std::uint32_t const until = running_sum(upper << 16 | lower);
+  std::uint32_t const until = running_sum(records[1] << 16 | records[0]);
   std::uint32_t const all = __shfl_sync(kAllLanes, until, kWarp - 1);
-  std::uint32_t const first[2] = {(until & 0xffffu) - lower,
-                                  (all & 0xffffu) + (until >> 16) - upper};
+  std::uint32_t const first[2] = {(until & 0xffffu) - records[0],
+                                  (all & 0xffffu) + (until >> 16) - records[1]};
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
     int const cell = lane_of() + i * kWarp;
     std::uint32_t at = first[i];
-    shared.first[cell] = static_cast<std::uint16_t>(at);
-#pragma unroll
-    for (int w = 0; w < kSumWarps; ++w) {
-      shared.places[w][cell] = static_cast<std::uint16_t>(at);
-      at += shared.counters[w][cell];
+    if (warp_of() == 0) {
+      shared.first[cell] = static_cast<std::uint16_t>(at);
+      if (cell == kMaxCells - 1) {
+        shared.first[kMaxCells] = static_cast<std::uint16_t>(at + records[i]);
+      }
     }
-    if (cell == kMaxCells - 1) shared.first[kMaxCells] = static_cast<std::uint16_t>(at);
+#pragma unroll
+    for (int w = 0; w < kSumWarps - 1; ++w) at += w < warp_of() ? counts[i][w] : 0;
+    shared.places[warp_of()][cell] = static_cast<std::uint16_t>(at);
   }
+  __syncwarp();
 }
 
 // Into how many lists a cell is cut, as a logarithm.
@@ -131,7 +159,7 @@ __device__ __forceinline__ void make_lists(SumStorage<Config>& shared) {
     records[i] = records_of_cell(shared, lane_of() + i * kWarp);
     logs[i] = records[i] == 0 ? 0 : log_lists_of(records[i]);
     keys[i] = records[i] == 0 ? 0 : key_of(records[i], logs[i]);
-    ranks[i] = rank_in_warp(shared.of_key, records[i] > 0, keys[i], kKeyBits);
+    ranks[i] = rank_in_warp<kKeyBits>(shared.of_key, records[i] > 0, keys[i]);
   }
   // A lane a key.
   int const log = lane_of() < 16 ? max(kMaxLogLists - lane_of() / 3, 0) : 0;
@@ -158,21 +186,24 @@ __device__ __forceinline__ void make_lists(SumStorage<Config>& shared) {
   if (all + lane_of() < end) shared.lists[all + lane_of()] = {};
 }
 
+__device__ __forceinline__ float4 corner_weights(Record const& record) {
+  float const fx = static_cast<float>(record.x & 0xffffffu) * 0x1p-24f;
+  float const fy = static_cast<float>(record.y & 0xffffffu) * 0x1p-24f;
+  float const top = record.weight * (1.0f - fy);
+  float const bottom = record.weight * fy;
+  return make_float4(top * (1.0f - fx), top * fx, bottom * (1.0f - fx), bottom * fx);
+}
+
 template <class Config>
 __device__ __forceinline__ void place_records(SumStorage<Config>& shared,
-                                              Ranked const (&ranked)[kRoundOfThread]) {
+                                              Record const (&ranked)[kRoundOfThread]) {
 #pragma unroll
   for (int j = 0; j < kRoundOfThread; ++j) {
-    Ranked const& mine = ranked[j];
-    if (mine.place == ~0u) continue;
-    std::uint32_t const at = shared.places[warp_of()][mine.place >> 16] + (mine.place & 0xffffu);
-    float const fx = static_cast<float>(mine.record.x & 0xffffffu) * 0x1p-24f;
-    float const fy = static_cast<float>(mine.record.y & 0xffffffu) * 0x1p-24f;
-    float const top = mine.record.weight * (1.0f - fy);
-    float const bottom = mine.record.weight * fy;
-    shared.weights[at] =
-        make_float4(top * (1.0f - fx), top * fx, bottom * (1.0f - fx), bottom * fx);
-    shared.queries[at] = mine.record.query;
+    Record const& record = ranked[j];
+    if (record.x == ~0u) continue;
+    std::uint32_t const at = shared.places[warp_of()][record.x >> 24] + (record.y >> 24);
+    shared.weights[at] = corner_weights(record);
+    shared.queries[at] = record.query;
   }
 }
 

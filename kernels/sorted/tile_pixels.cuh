@@ -19,12 +19,13 @@ __device__ __forceinline__ int border_index(TileLevel const& level, int x, int y
   return 2 * across + (y - 1) * 2 + (x != 0 ? 1 : 0);
 }
 
+// Where the border pixels of a tile begin.
 __device__ __forceinline__ float* border_of(Params const& p, ValueParams const& s,
                                             TileLevel const& level, std::int64_t head,
-                                            std::int32_t tile, int x, int y) {
+                                            std::int32_t tile) {
   std::int64_t const of_tile = level.border_pixels;
-  std::int64_t const pixel = head * s.border_pixels + level.first_border +
-                             (tile - level.first_tile) * of_tile + border_index(level, x, y);
+  std::int64_t const pixel =
+      head * s.border_pixels + level.first_border + (tile - level.first_tile) * of_tile;
   return s.borders + pixel * p.head_dim;
 }
 

@@ -32,10 +32,6 @@ std::int64_t divide_up(std::int64_t items, std::int64_t of_one) {
   return (items + of_one - 1) / of_one;
 }
 
-std::uint32_t multiplier(std::int32_t divisor) {
-  return static_cast<std::uint32_t>(divide_up(std::int64_t{1} << 32, divisor));
-}
-
 PointLevel point_level(Level const& level) {
   if (level.width == 0 || level.height == 0) return {};
   return {static_cast<std::int32_t>(level.width), static_cast<std::int32_t>(level.height),
@@ -44,6 +40,10 @@ PointLevel point_level(Level const& level) {
 }
 
 }  // namespace
+
+std::uint32_t multiplier(std::int64_t divisor) {
+  return static_cast<std::uint32_t>(divide_up(std::int64_t{1} << 32, divisor));
+}
 
 Tiling make_tiling(Problem const& problem) {
   Tiling tiling;
@@ -93,14 +93,18 @@ std::int64_t max_bin_shared_bytes(Device const& device) {
 Bins make_bins(Problem const& problem, Tiling const& tiling, Device const& device) {
   Bins bins{};
   bins.points = problem.query_count * problem.point_total;
-  bins.chunks = divide_up(bins.points, kChunkPoints);
+  // Smaller chunks where there are too few points for all SMs.
+  std::int64_t const of_thread = problem.batch * problem.head_count * bins.points /
+                                 (kBinThreads * kBinBlocks * device.sm_count);
+  bins.chunk_points = kBinThreads * std::clamp<std::int64_t>(of_thread, 1, kPointsOfThread);
+  bins.chunks = divide_up(bins.points, bins.chunk_points);
   std::int64_t const room = device.shared_bytes_per_block - kStagedBytes;
   std::int64_t const most = std::clamp<std::int64_t>(room / kTileBytes, 1, kMaxWindowTiles);
   bins.windows = divide_up(tiling.tiles, most);
   bins.window_tiles = bins.windows == 0 ? 0 : divide_up(tiling.tiles, bins.windows);
   bins.shared_bytes = kStagedBytes + bins.window_tiles * kTileBytes;
   bins.piece_records = kPieceRecords * divide_up(problem.head_dim, kMaxSlice);
-  bins.max_pieces = 2 * bins.points / bins.piece_records;
+  bins.max_pieces = bins.points <= bins.piece_records ? 0 : 2 * bins.points / bins.piece_records;
   return bins;
 }
 

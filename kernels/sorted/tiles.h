@@ -24,9 +24,13 @@ Tiling make_tiling(Problem const& problem);
 // [K]
 std::vector<PointLevel> make_point_levels(Problem const& problem);
 
+// ceil(2^32 / divisor), of 2 or more: the upper half of a small number's product is its quotient.
+std::uint32_t multiplier(std::int64_t divisor);
+
 // Of one head, for the kernels; `shared_bytes` of a block that bins.
 struct Bins {
   std::int64_t points;  // Q K
+  std::int64_t chunk_points;
   std::int64_t chunks;
   std::int64_t windows;  // binning passes over the points, for as many tiles each
   std::int64_t window_tiles;

@@ -129,6 +129,18 @@ TEST_CASE("sorted backward: every number of channels" * needs_gpu()) {
   }
 }
 
+TEST_CASE("sorted backward: tiles of few records and of one more" * needs_gpu()) {
+  TestHandle const handle(gpu_options());
+  for (std::int64_t const queries : {1, 8, 31, 32, 33, 65}) {
+    for (std::int64_t const channels : {8, 16, 24, 72}) {
+      check_against_oracle(
+          handle,
+          full_problem(backward_shape({{{5, 6, 1}, {7, 7, 1}}, 2, queries, 1, channels}, MSDA_F16),
+                       static_cast<std::uint64_t>(queries)));
+    }
+  }
+}
+
 TEST_CASE("sorted backward: more tiles than a block tells apart" * needs_gpu()) {
   TestHandle const handle(gpu_options());
   check_against_oracle(

@@ -87,7 +87,7 @@ UNITS |= {f"{name}_few": dataclasses.replace(UNITS[name], sm_count=2)
           for name in ("cached", "direct", "persistent", "pipeline")}
 
 UNITS |= {name: Unit("msda_test_kernel", KERNELS, text=whole_row(family, arguments)) for name, family, arguments in (
-    ("direct_backward", "direct", "f32, dany, pany, 2, 75"), ("sorted", "sorted", "f32, 1, 80"),
+    ("direct_backward", "direct", "f32, dany, pany, 2, 75"), ("sorted", "sorted", "f32, 2, 80"),
     ("atomic", "atomic", "f32, 1, 80"))}
 
 BINS, SUMS = "kernels/direct/generic_bins.cuh", "kernels/direct/generic_sums.cuh"
@@ -243,9 +243,8 @@ BUGS = (
         "? first + s.chunk_points : s.points;", "? first + s.chunk_points - 1 : s.points;",
         "direct backward: chunks*", ORDER, WRONG),
     Bug("border_added_twice", "the border of the tile on the left is added twice", "sorted",
-        "kernels/sorted/join_edges.cuh", "    if (from_left) add(sum,",
-        "    if (from_left) add(sum, part_of_tile(p, s, level, head, tile - 1, right, y, d));\n"
-        "    if (from_left) add(sum,", "sorted backward: chunks*", ORDER, WRONG),
+        "kernels/sorted/join_edges.cuh", "  add(sum, left);", "  add(sum, left);\n  add(sum, left);",
+        "sorted backward: chunks*", ORDER, WRONG),
     Bug("slots_beyond_add", "slots behind the last row add, too", "atomic", "kernels/atomic/add_rows.cuh",
         "has[i] = row.is_there && channel(i) < p.head_dim;", "has[i] = channel(i) < p.head_dim;",
         "atomic backward: every number of channels", ORDER, WRONG),

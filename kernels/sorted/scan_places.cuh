@@ -1,0 +1,76 @@
+// Counts of chunks' points by tile to places in the head's list of records.
+#pragma once
+
+#include "kernels/common/shared.cuh"
+#include "kernels/sorted/sorted.h"
+#include "kernels/sorted/warps.cuh"
+
+namespace msda::sorted {
+
+// A lane a tile, a warp a part of the chunks: places of each chunk's points in the tile's list, and
+// how long that is.
+static __global__ void __launch_bounds__(kScanParts* kWarp, 4)
+    scan_chunks(const __grid_constant__ ValueParams s) {
+  MSDA_SHARED(std::uint32_t, sums, [kScanParts][kWarp]);
+  ptx::wait_for_previous_grid();
+  auto const groups = (static_cast<std::uint32_t>(s.tiles) + kWarp - 1) / kWarp;
+  std::int64_t const head = blockIdx.x / groups;
+  auto const tile = static_cast<std::int32_t>(blockIdx.x % groups * kWarp) + lane_of();
+  bool const is_there = tile < s.tiles;
+  std::uint32_t* const places = s.places + head * s.chunks * s.tiles + tile;
+  std::int32_t const of_part = (s.chunks + kScanParts - 1) / kScanParts;
+  std::int32_t const first = min(warp_of() * of_part, s.chunks);
+  std::int32_t const end = min(first + of_part, s.chunks);
+  std::uint32_t sum = 0;
+#pragma unroll 8
+  for (std::int32_t chunk = first; chunk < end; ++chunk) {
+    if (is_there) sum += places[static_cast<std::int64_t>(chunk) * s.tiles];
+  }
+  sums[warp_of()][lane_of()] = sum;
+  __syncthreads();
+  std::uint32_t before = 0;
+  for (int part = 0; part < warp_of(); ++part) before += sums[part][lane_of()];
+  if (!is_there) return;
+  for (std::int32_t base = first; base < end; base += kCountsOfThread) {
+    std::uint32_t* const to = places + static_cast<std::int64_t>(base) * s.tiles;
+    std::uint32_t counts[kCountsOfThread];
+#pragma unroll
+    for (int j = 0; j < kCountsOfThread; ++j) {
+      counts[j] = base + j < end ? to[static_cast<std::int64_t>(j) * s.tiles] : 0;
+    }
+#pragma unroll
+    for (int j = 0; j < kCountsOfThread; ++j) {
+      if (base + j < end) to[static_cast<std::int64_t>(j) * s.tiles] = before;
+      before += counts[j];
+    }
+  }
+  if (warp_of() == kScanParts - 1) s.starts[head * (s.tiles + 1) + tile] = before;
+}
+
+// A block a head: lengths of tiles' lists to their starts, and the pieces of tiles that have
+// several.
+static __global__ void __launch_bounds__(kScanThreads, 1)
+    scan_tiles(const __grid_constant__ ValueParams s) {
+  MSDA_SHARED(std::uint32_t, sums, [kWarp + 1]);
+  ptx::wait_for_previous_grid();
+  std::int64_t const first_tile = static_cast<std::int64_t>(blockIdx.x) * (s.tiles + 1);
+  auto const most = static_cast<std::uint32_t>(s.piece_records);
+  std::uint32_t records_before = 0;
+  std::uint32_t pieces_before = 0;
+  for (std::int64_t base = 0; base <= s.tiles; base += kScanThreads) {
+    std::int64_t const tile = base + static_cast<int>(threadIdx.x);
+    std::uint32_t const records = tile < s.tiles ? s.starts[first_tile + tile] : 0;
+    std::uint32_t const pieces = records > most ? (records - 1) / most + 1 : 0;
+    std::uint32_t const start = records_before + sum_before(records, sums);
+    records_before += sums[kWarp];
+    __syncthreads();
+    std::uint32_t const first_piece = pieces_before + sum_before(pieces, sums);
+    pieces_before += sums[kWarp];
+    __syncthreads();
+    if (tile > s.tiles) continue;
+    s.starts[first_tile + tile] = start;
+    s.pieces[first_tile + tile] = first_piece;
+  }
+}
+
+}  // namespace msda::sorted
