@@ -7,6 +7,7 @@
 #include "support/allocation_watch.h"
 #include "support/case_file.h"
 #include "support/cuda_watch.h"
+#include "support/expected_reason.h"
 #include "support/gpu_memory.h"
 #include "support/gpu_tests.h"
 #include "support/kernel_cases.h"
@@ -145,6 +146,10 @@ struct Scene {
   }
   void check_results() {
     CHECK(call.finish() == "");
+    if (std::string const id = plan_info(plan.plan.get()).kernel_id; !is_deterministic(id)) {
+      CHECK(is_near(problem, id, buffers));
+      return;
+    }
     for (TensorRow const& row : tensor_rows()) {
       if (!row.is_result() || !row.belongs_to(problem.shape)) continue;
       CHECK(buffers.tensor(row.id).bits() == expected.bits[static_cast<std::size_t>(row.id)]);
@@ -301,7 +306,7 @@ void fail_calls_of_tuning(TestProblem const& problem, cudaError_t error, Names& 
     return msda_plan_tune(handle.get(), &view.c, nullptr, &sample, nullptr, kBudgetMs, &plan);
   };
   // There are thousands: each of the first ones, then some.
-  for (std::int64_t k = 1;; k += 1 + k / 8) {
+  for (std::int64_t k = 1;; k += 1 + k / 32) {
     CAPTURE(k);
     scene.call.poison();
     listener.text.clear();
@@ -343,7 +348,7 @@ TEST_CASE("every CUDA call of tuning fails in turn, on the GPU" * needs_gpu()) {
   TestProblem const forward = sample_problems()[0], backward = sample_problems()[1];
   for (cudaError_t const error : kErrors) fail_calls_of_tuning(backward, error, failed);
   fail_calls_of_tuning(forward, cudaErrorLaunchOutOfResources, failed);
-  for (const char* const name :
+  for (std::string const name :
        {"cudaMalloc", "cudaLaunchKernelExC", "cudaStreamIsCapturing", "cudaEventCreate",
         "cudaEventRecord", "cudaEventSynchronize", "cudaEventElapsedTime"}) {
     CAPTURE(name);

@@ -3,6 +3,7 @@
 #include "support/allocation_watch.h"
 #include "support/case_file.h"
 #include "support/counting_allocator.h"
+#include "support/expected_reason.h"
 #include "support/gpu_memory.h"
 #include "support/gpu_tests.h"
 #include "support/kernel_cases.h"
@@ -121,7 +122,9 @@ void fail_allocations_of_plans(msda_handle_options const& options) {
         std::int64_t const restored = fail_each_allocation(
             place.allocator, [&] { return restore_and_destroy(handle, blob); });
         CHECK(restored == places);
-        CHECK(run(handle, problem, id).same_bits(expected));
+        RunResult const again = run(handle, problem, id);
+        CHECK(again.failure == "");
+        if (is_deterministic(id)) CHECK(again.same_bits(expected));
       }
       bool const has_tables = problem.shape.levels.size() > 16 || !problem.shape.backward();
       CAPTURE(problem.shape.describe());

@@ -57,15 +57,6 @@ struct Scene {
   CallBuffers buffers;
 };
 
-// Whether calls of a kernel whose bits differ from run to run left what is expected.
-bool is_near(TestProblem const& problem, std::string const& id, CallBuffers& buffers) {
-  Expectations const expected(problem, arithmetic_of(id));
-  return std::ranges::all_of(tensor_rows(), [&](TensorRow const& row) {
-    return !row.is_result() || !row.belongs_to(problem.shape) ||
-           compare(expected[row.id], buffers.tensor(row.id).values()).failure.empty();
-  });
-}
-
 // Captured by the strictest mode, in which the driver refuses whatever might block.
 cudaGraphExec_t capture(Stream const& s, msda_plan const* plan, msda_tensors const& tensors) {
   cudaGraph_t graph = nullptr;

@@ -1,8 +1,12 @@
 #include "support/kernel_cases.h"
 
 #include "support/case_file.h"
+#include "support/expected_reason.h"
+#include "support/tolerance.h"
 
 #include <doctest/doctest.h>
+
+#include <algorithm>
 
 namespace msda::test {
 
@@ -23,6 +27,14 @@ void for_kernels_and_cases(TestHandle const& handle, std::vector<const char*> co
       }
     }
   }
+}
+
+bool is_near(TestProblem const& problem, std::string const& kernel_id, CallBuffers& buffers) {
+  Expectations const expected(problem, arithmetic_of(kernel_id));
+  return std::ranges::all_of(tensor_rows(), [&](TensorRow const& row) {
+    return !row.is_result() || !row.belongs_to(problem.shape) ||
+           compare(expected[row.id], buffers.tensor(row.id).values()).failure.empty();
+  });
 }
 
 }  // namespace msda::test

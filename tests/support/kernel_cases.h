@@ -16,4 +16,7 @@ using KernelCheck = std::function<void(TestProblem const& problem, std::string c
 void for_kernels_and_cases(TestHandle const& handle, std::vector<const char*> const& names,
                            KernelCheck const& check);
 
+// Whether a kernel whose bits differ from run to run left what is expected.
+bool is_near(TestProblem const& problem, std::string const& kernel_id, CallBuffers& buffers);
+
 }  // namespace msda::test
