@@ -32,7 +32,7 @@ struct Shard {
 Shard shard_of_tests();
 
 // MSDA_TEST_KERNELS, as in "cluster.": tests that go through all kernels of a device take those
-// whose ids begin so.
+// whose ids begin so, or all others if it is "-cluster.".
 std::string kernels_of_tests();
 
 // Reads every variable, so that a bad one is reported before the first test. "" or what is wrong.

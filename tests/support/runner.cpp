@@ -96,9 +96,12 @@ std::vector<std::string> kernel_ids(TestHandle const& handle) {
     require(msda_kernel_get(handle.get(), i, &info), "msda_kernel_get");
     ids.emplace_back(info.kernel_id);
   }
-  std::string const begin = kernels_of_tests();
-  std::erase_if(ids, [&](std::string const& id) { return !id.starts_with(begin); });
-  if (ids.empty() && !begin.empty()) {
+  std::string begin = kernels_of_tests();
+  bool const others = begin.starts_with('-');
+  begin.erase(0, others ? 1 : 0);
+  std::size_t const left =
+      std::erase_if(ids, [&](std::string const& id) { return id.starts_with(begin) == others; });
+  if (!begin.empty() && (others ? left == 0 : ids.empty())) {
     throw std::runtime_error("MSDA_TEST_KERNELS: no kernel's id begins with " + begin);
   }
   return ids;

@@ -30,7 +30,8 @@ int main(int argc, char** argv) {
     fmt::print("[shard  ] {} of {} (MSDA_TEST_SHARD)\n", shard.number, shard.count);
   }
   if (std::string const begin = kernels_of_tests(); !begin.empty()) {
-    fmt::print("[kernels] those that begin with {} (MSDA_TEST_KERNELS)\n", begin);
+    fmt::print("[kernels] those that begin with {}, all others after a minus (MSDA_TEST_KERNELS)\n",
+               begin);
   }
   report_gpu_tests();
 #if MSDA_TEST_SIMULATED
