@@ -2,8 +2,8 @@
 
 import csv
 
-COLUMNS = ("workload", "operation", "side", "kernel_id", "value_dtype", "median_us", "q1_us", "q3_us",
-           "error_share", "peak_bytes")
+COLUMNS = ("workload", "operation", "side", "kernel_id", "value_dtype", "math_mode", "input_mode",
+           "median_us", "q1_us", "q3_us", "error_share", "peak_bytes")
 OURS = ("plan", "any order")
 PEER_NAMES = ("deformops", "deformops 16", "deformops CUDA", "ms_deform_attn")
 

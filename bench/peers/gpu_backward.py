@@ -171,6 +171,7 @@ def measured_rows(name, work, dtype, handle, arguments):
     for side, microseconds in times.items():
         least, _, most = statistics.quantiles(microseconds, n=4, method="inclusive")
         yield {"workload": name, "operation": "backward", "side": side, "kernel_id": sides[side][1], "value_dtype": dtype,
+               "math_mode": "accurate", "input_mode": "sampled",
                "median_us": f"{statistics.median(microseconds):.2f}", "q1_us": f"{least:.2f}", "q3_us": f"{most:.2f}",
                "error_share": f"{shares[side]:.3e}", "peak_bytes": peaks[side]}
 
