@@ -12,6 +12,11 @@ check_cxx_compiler_flag(-mfma MSDA_HAS_MFMA)
 set(MSDA_SIMULATED_OPTIONS -x c++ -include "${PROJECT_SOURCE_DIR}/tests/simt/device/simulated.h"
   -fno-strict-aliasing -Wno-unknown-pragmas -Wno-class-memaccess -Wno-unused-variable
   -Wno-unused-parameter -Wno-psabi $<$<BOOL:${MSDA_HAS_MFMA}>:-mfma>)
+set(MSDA_SIMULATED_SM 90 CACHE STRING
+  "The compute capability, times ten, whose register budgets kernels have on the simulated device")
+if(NOT MSDA_SIMULATED_SM EQUAL 90)
+  list(APPEND MSDA_SIMULATED_OPTIONS -DMSDA_SIMULATED_SM=${MSDA_SIMULATED_SM})
+endif()
 # Of undefined behaviour what costs kernels little: with all of it they take 1.7 times as long to compile. Alignment
 # is looked at where there are few kernels.
 if(MSDA_SANITIZE MATCHES "undefined")
