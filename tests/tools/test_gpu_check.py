@@ -19,11 +19,14 @@ TWO_GPU_COUNT = COUNTS["msda_test_kernel", "two gpus"]
 KERNEL_RUNS = [2, 1, 1, 2, 1, 1, 2, 1, 1, KERNEL_COUNT - 12]
 # What each sanitizer runs: the limit of multiprocessors, the shard and how many test cases.
 SANITIZED = {
-    "many": ("0", "1/16", 4),
+    "corpus": ("0", "1/16", 2),
+    "random": ("0", "1/1", 2),
     "golden": ("0", "1/1", 1),
     "others": ("0", "1/1", KERNEL_COUNT - 14),  # all but those named above, and nine that take too long
-    "on_1_sm": ("1", "2/32", 4),
-    "on_3_sms": ("3", "3/32", 4),
+    "on_1_sm": ("1", "2/32", 2),
+    "on_3_sms": ("3", "3/32", 2),
+    "random_on_1_sm": ("1", "1/4", 2),
+    "random_on_3_sms": ("3", "2/4", 2),
 }
 
 
