@@ -42,9 +42,11 @@ struct BinParams {
   std::int64_t chunk_points;
   std::int64_t place_count;  // tiles times chunks
 };
-inline constexpr std::int32_t kCountsOfThread = 4;  // at a time
-inline constexpr int kTogether = 4;                 // points whose rows are loaded at once
-inline constexpr int kTurns = 4;                    // launches in which tiles are added
+inline constexpr int kCountsOfLane = 16;  // at a time
+inline constexpr int kPointsAhead = 4;    // of a lane, whose coordinates are loaded at once
+inline constexpr int kPointsSummed = 4;   // whose corners are loaded and products summed at once
+inline constexpr int kTogether = 8;       // points whose rows of grad_output are loaded at once
+inline constexpr int kTurns = 4;          // launches in which tiles are added
 
 // Limits of the row kernel, which reject() keeps to.
 inline constexpr std::int32_t kMaxPoints = 512;        // K, where P is not a constant

@@ -209,9 +209,9 @@ void launch(Variant const&, Launch const& launch) {
       params.grad_reference == nullptr) {
     return;
   }
-  std::int64_t const queries = params.batch * params.query_count;
+  std::int64_t const rows = params.batch * params.query_count * params.head_count;
   launch_kernel(plan.kernels.of_points,
-                {.blocks = std::min(divide_up(queries, kWarpsPerBlock), plan.max_blocks),
+                {.blocks = blocks_of(plan, rows, kWarpsPerBlock),
                  .threads = kThreads,
                  .overlaps_previous = true},
                 stream, params);

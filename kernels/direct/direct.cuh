@@ -11,14 +11,16 @@
 namespace msda::direct {
 
 template <ValueType kType, typename Real>
-Kernels load_generic(bool backward) {
+Kernels load_generic(KernelOptions options) {
   Kernels kernels;
-  if (!backward) {
+  if (!options.backward) {
     kernels.forward[0] = kernels.forward[1] = load_kernel(forward_any<kType, Real>);
     kernels.block_items = kThreads;
     return kernels;
   }
-  kernels.of_points = load_kernel(backward_points<kType, Real>);
+  with_bool(options.fused, [&](auto fused) {
+    kernels.of_points = load_kernel(backward_points<kType, Real, fused>);
+  });
   kernels.count_tiles = load_kernel(count_tiles<Real>);
   kernels.sum_counts = load_kernel(sum_counts);
   kernels.list_points = load_kernel(list_points<Real>);
@@ -49,9 +51,9 @@ Kernels load_kernels(KernelOptions options) {
     return load_rows<kType, kMax, kPoints>(options);
   } else {
     if constexpr (kType != ValueType::f64) {
-      if (!options.wide) return load_generic<kType, float>(options.backward);
+      if (!options.wide) return load_generic<kType, float>(options);
     }
-    return load_generic<kType, double>(options.backward);
+    return load_generic<kType, double>(options);
   }
 }
 

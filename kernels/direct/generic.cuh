@@ -39,6 +39,9 @@ struct Row {
       : b(batch), q(query), m(head), at(p, batch, query, head) {
     if (p.reference_dim != 0) softmax = softmax_of<Real>(p, at);
   }
+  __device__ Row(std::int64_t batch, std::int64_t query, std::int64_t head, PointRow const& row,
+                 Softmax<Real> const& of_logits)
+      : b(batch), q(query), m(head), at(row), softmax(of_logits) {}
   __device__ Real weight(Params const& p, std::int64_t k) const {
     auto const w = load_element<Real>(p.weight_dtype, p.weight, at.weight + k);
     return p.reference_dim != 0 ? softmax.weight(w) : w;

@@ -8,39 +8,54 @@
 // through its chunk once more and places each point.
 #pragma once
 
-#include "kernels/common/shared.cuh"
-#include "kernels/direct/generic.cuh"
+#include "kernels/direct/generic_warps.cuh"
 
 namespace msda::direct {
 
-inline constexpr unsigned kAllLanes = 0xffffffffu;
-
-// Divisions of 64 bits take a hundred instructions.
-__device__ inline std::int64_t quotient(std::int64_t a, std::int64_t b) {
-  if (((a | b) >> 32) == 0) return static_cast<std::uint32_t>(a) / static_cast<std::uint32_t>(b);
-  return a / b;
-}
-
 // Point i of a head: of which query, and which of its points.
 struct HeadPoint {
-  std::int64_t q, k;
-  std::int32_t l;
+  std::int64_t q = 0, k = 0;
+  std::int32_t l = 0;
 
-  __device__ HeadPoint(Params const& p, std::int64_t i) : q(quotient(i, p.point_total)), l(0) {
+  HeadPoint() = default;
+  __device__ HeadPoint(Params const& p, std::int64_t i) : q(quotient(i, p.point_total)) {
     k = i - q * p.point_total;
-    while (k >= p.level(l).point_start + p.level(l).point_count) ++l;
+    l = level_of_point(p, k);
+  }
+};
+
+// A point on its way until it is located: sampled input's coordinates as they lie in memory.
+template <typename Real>
+struct PointAhead {
+  HeadPoint at;
+  Real x = 0, y = 0;
+  bool is_there = false;
+
+  PointAhead() = default;
+  __device__ PointAhead(Params const& p, std::int64_t b, std::int64_t m, std::int64_t i)
+      : at(p, i), is_there(true) {
+    if (p.reference_dim != 0) return;
+    std::int64_t const coord = p.coord_strides.at(b, at.q, m) + 2 * at.k;
+    x = load_element<Real>(p.coord_dtype, p.coord, coord);
+    y = load_element<Real>(p.coord_dtype, p.coord, coord + 1);
   }
 };
 
 // Of a head, or -1: no corner is on the map.
 template <typename Real>
 __device__ std::int64_t tile_of(Params const& p, BinParams const& s, std::int64_t b, std::int64_t m,
-                                std::int64_t i) {
-  HeadPoint const at(p, i);
+                                PointAhead<Real> const& ahead) {
+  if (!ahead.is_there) return -1;
+  HeadPoint const& at = ahead.at;
   LevelParams const level = p.level(at.l);
-  Point<Real> const point = point_at<Real>(p, PointRow(p, b, at.q, m), level, at.l, at.k);
-  if (!point.is_number || level.width == 0 || level.height == 0) return -1;
-  // Written so that NaN is outside. Beyond these bounds the floor may not fit an integer.
+  if (level.width == 0 || level.height == 0) return -1;
+  Point<Real> const point =
+      p.reference_dim == 0 ? Point<Real>{to_pixel(ahead.x, static_cast<Real>(level.width)),
+                                         to_pixel(ahead.y, static_cast<Real>(level.height)), true}
+                           : point_at<Real>(p, PointRow(p, b, at.q, m), level, at.l, at.k);
+  if (!point.is_number) return -1;
+  // Written so that NaN and infinite numbers are outside. Beyond these bounds the floor may not fit
+  // an integer.
   if (!(point.x >= -1 && point.x < static_cast<Real>(level.width))) return -1;
   if (!(point.y >= -1 && point.y < static_cast<Real>(level.height))) return -1;
   auto const cell_x = static_cast<std::int32_t>(floor(point.x)) + 1;
@@ -73,12 +88,21 @@ struct Chunk {
 template <typename Real, class Fn>
 __device__ void for_each_near_point(Params const& p, BinParams const& s, Chunk const& chunk,
                                     Fn fn) {
-  for (std::int64_t base = chunk.first; base < chunk.last; base += kWarp) {
-    std::int64_t const i = base + lane_index();
-    long long const tile = i < chunk.last ? tile_of<Real>(p, s, chunk.b, chunk.m, i) : -1;
-    unsigned const same = __match_any_sync(kAllLanes, tile);
-    unsigned const before = same & ((1u << static_cast<unsigned>(lane_index())) - 1u);
-    fn(i, tile < 0 ? nullptr : chunk.places + tile * s.chunks, __popc(before), __popc(same));
+  for (std::int64_t base = chunk.first; base < chunk.last; base += kPointsAhead * kWarp) {
+    PointAhead<Real> points[kPointsAhead];
+#pragma unroll
+    for (int j = 0; j < kPointsAhead; ++j) {
+      std::int64_t const i = base + j * kWarp + lane_index();
+      if (i < chunk.last) points[j] = PointAhead<Real>(p, chunk.b, chunk.m, i);
+    }
+#pragma unroll
+    for (int j = 0; j < kPointsAhead; ++j) {
+      long long const tile = tile_of<Real>(p, s, chunk.b, chunk.m, points[j]);
+      unsigned const same = __match_any_sync(kAllLanes, tile);
+      unsigned const before = same & ((1u << static_cast<unsigned>(lane_index())) - 1u);
+      fn(base + j * kWarp + lane_index(), tile < 0 ? nullptr : chunk.places + tile * s.chunks,
+         __popc(before), __popc(same));
+    }
   }
 }
 
@@ -96,54 +120,44 @@ static __global__ void __launch_bounds__(kThreads, 1)
   }
 }
 
-// Sum over the threads of the block before this one; `sums` of kWarpsPerBlock + 1 numbers becomes
-// that of all in its last.
-__device__ inline std::int64_t sum_before(std::int64_t x, std::int64_t* sums) {
-  std::int64_t running = x;
-  for (int distance = 1; distance < kWarp; distance *= 2) {
-    std::int64_t const other = __shfl_up_sync(kAllLanes, running, static_cast<unsigned>(distance));
-    if (lane_index() >= distance) running += other;
-  }
-  auto const warp = static_cast<int>(threadIdx.x / kWarp);
-  if (lane_index() == kWarp - 1) sums[warp] = running;
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    std::int64_t before = 0;
-    for (int w = 0; w <= kWarpsPerBlock; ++w) {
-      std::int64_t const of_warp = w < kWarpsPerBlock ? sums[w] : 0;
-      sums[w] = before;
-      before += of_warp;
-    }
-  }
-  __syncthreads();
-  return sums[warp] + running - x;
-}
-
-// A block a head: counts, in the order (tile, chunk), to places in the head's list.
+// A block a head: counts, in the order (tile, chunk), to places in the head's list. A warp has
+// kCountsOfLane times 32 counts that follow each other, a lane each 32nd of them.
 static __global__ void __launch_bounds__(kThreads, 1)
     sum_counts(const __grid_constant__ BinParams s) {
   ptx::wait_for_previous_grid();
-  MSDA_SHARED(std::int64_t, sums, [kWarpsPerBlock + 1]);
+  MSDA_SHARED(std::int64_t, sums, [kWarpsPerBlock]);
   for (std::int64_t head = blockIdx.x; head < s.heads; head += gridDim.x) {
     std::int64_t* const places = s.places + head * s.place_count;
-    std::int64_t before = 0;
-    for (std::int64_t base = 0; base < s.place_count; base += kThreads * kCountsOfThread) {
-      std::int64_t const i = base + static_cast<std::int64_t>(threadIdx.x) * kCountsOfThread;
-      std::int64_t counts[kCountsOfThread];
-      std::int64_t sum = 0;
+    std::int64_t before = 0;  // the sum of all steps before
+    for (std::int64_t base = 0; base < s.place_count; base += kThreads * kCountsOfLane) {
+      std::int64_t const first = base + warp_of_block() * kWarp * kCountsOfLane + lane_index();
+      std::int64_t counts[kCountsOfLane];
 #pragma unroll
-      for (int j = 0; j < kCountsOfThread; ++j) {
-        counts[j] = i + j < s.place_count ? places[i + j] : 0;
-        sum += counts[j];
+      for (int j = 0; j < kCountsOfLane; ++j) {
+        std::int64_t const i = first + j * kWarp;
+        counts[j] = i < s.place_count ? places[i] : 0;
       }
-      std::int64_t place = before + sum_before(sum, sums);
+      std::int64_t of_warp = 0;
 #pragma unroll
-      for (int j = 0; j < kCountsOfThread; ++j) {
-        if (i + j < s.place_count) places[i + j] = place;
-        place += counts[j];
+      for (int j = 0; j < kCountsOfLane; ++j) {
+        std::int64_t const to_lane = sum_to_lane(counts[j]);
+        counts[j] = of_warp + to_lane - counts[j];
+        of_warp += __shfl_sync(kAllLanes, to_lane, kWarp - 1);
       }
-      before += sums[kWarpsPerBlock];
+      if (lane_index() == 0) sums[warp_of_block()] = of_warp;
       __syncthreads();
+      std::int64_t place = before;
+#pragma unroll
+      for (int w = 0; w < kWarpsPerBlock; ++w) {
+        if (w < warp_of_block()) place += sums[w];
+        before += sums[w];
+      }
+      __syncthreads();
+#pragma unroll
+      for (int j = 0; j < kCountsOfLane; ++j) {
+        std::int64_t const i = first + j * kWarp;
+        if (i < s.place_count) places[i] = place + counts[j];
+      }
     }
   }
 }

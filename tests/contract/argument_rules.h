@@ -24,7 +24,7 @@ using Rules = std::map<std::string, Rule>;
 
 // Texts that a `const char*` field is set to; the first stands for NULL.
 inline constexpr const char* kTextValues[] = {
-    nullptr, "", "ref.cpu@1", "ref.cpu@999", "nonsense", "%s%n", "direct.sm75.f32.dany.pany@2"};
+    nullptr, "", "ref.cpu@1", "ref.cpu@999", "nonsense", "%s%n", "direct.sm75.f32.dany.pany@3"};
 // Of the kernels that take every float32 problem on the CPU and on a GPU.
 inline constexpr std::int64_t kCpuText = 2;
 inline constexpr std::int64_t kGpuText = 6;

@@ -12,7 +12,7 @@ from measurements import read_csv  # noqa: E402
 from peers_report import COLUMNS, Side, best_direct, rows_of_sides, table_lines, write_peers  # noqa: E402
 
 EXPLAINED = """1  persistent.s1@3  predicted 20.5 us
-2  direct.sm75.f16.dany.pany@2  predicted 25.0 us
+2  direct.sm75.f16.dany.pany@3  predicted 25.0 us
 3  direct.sm75.f16.d32.p4@1  predicted 31.0 us
 4  direct.sm75.f16.d32.pany@1  predicted 31.5 us
 -  direct.sm75.f32.d32.p4@1  rejected: does not take this value_dtype

@@ -1,0 +1,111 @@
+// What the kernels of the generic backward share: a lane locates a point, then all lanes of its
+// warp work on the point's channels.
+#pragma once
+
+#include "kernels/common/shared.cuh"
+#include "kernels/direct/generic.cuh"
+
+namespace msda::direct {
+
+inline constexpr unsigned kAllLanes = 0xffffffffu;
+
+__device__ inline int warp_of_block() { return static_cast<int>(threadIdx.x) / kWarp; }
+
+// Calls fn with an element of the type.
+template <class Fn>
+__device__ void with_element(msda_dtype dtype, Fn fn) {
+  switch (dtype) {
+    case MSDA_F64:
+      return fn(double{});
+    case MSDA_F16:
+      return fn(__half{});
+    case MSDA_BF16:
+      return fn(__nv_bfloat16{});
+    default:
+      return fn(float{});
+  }
+}
+
+// Divisions of 64 bits take a hundred instructions.
+__device__ inline std::int64_t quotient(std::int64_t a, std::int64_t b) {
+  if (((a | b) >> 32) == 0) return static_cast<std::uint32_t>(a) / static_cast<std::uint32_t>(b);
+  return a / b;
+}
+
+__device__ inline std::int32_t level_of_point(Params const& p, std::int64_t k) {
+  std::int32_t l = 0;
+  while (k >= p.level(l).point_start + p.level(l).point_count) ++l;
+  return l;
+}
+
+// Point k of a row, if it has as many.
+struct RowPoint {
+  std::int64_t k;
+  bool is_there;
+  std::int32_t l = 0;
+  LevelParams level{};
+
+  __device__ RowPoint(Params const& p, std::int64_t point)
+      : k(point), is_there(point < p.point_total) {
+    if (!is_there) return;
+    l = level_of_point(p, k);
+    level = p.level(l);
+  }
+};
+
+// Sum over this lane and those before it.
+template <typename T>
+__device__ T sum_to_lane(T x) {
+#pragma unroll
+  for (unsigned distance = 1; distance < kWarp; distance *= 2) {
+    T const other = __shfl_up_sync(kAllLanes, x, distance);
+    if (lane_index() >= distance) x += other;
+  }
+  return x;
+}
+
+// Sums over the lanes of kCount numbers each, so that lane i ends with that of number
+// i * kCount / kWarp. Half of the numbers go to another lane, then half of the rest.
+template <int kCount, int kDistance = kWarp / 2, typename Sum>
+__device__ __forceinline__ Sum sum_of_each(Sum (&numbers)[kCount]) {
+  if constexpr (kDistance == 0) {
+    return numbers[0];
+  } else if constexpr (kCount == 1) {
+    Sum sum[1] = {numbers[0] + __shfl_xor_sync(kAllLanes, numbers[0], kDistance)};
+    return sum_of_each<1, kDistance / 2>(sum);
+  } else {
+    constexpr int kHalf = kCount / 2;
+    bool const is_upper = (lane_index() & kDistance) != 0;
+    Sum sums[kHalf];
+#pragma unroll
+    for (int i = 0; i < kHalf; ++i) {
+      Sum const kept = is_upper ? numbers[i + kHalf] : numbers[i];
+      Sum const given = is_upper ? numbers[i] : numbers[i + kHalf];
+      sums[i] = kept + __shfl_xor_sync(kAllLanes, given, kDistance);
+    }
+    return sum_of_each<kHalf, kDistance / 2>(sums);
+  }
+}
+
+// The same as softmax_of(), by a warp.
+template <typename Real>
+__device__ Softmax<Real> warp_softmax(Params const& p, PointRow const& row) {
+  Softmax<Real> result{-INFINITY, 0};
+  for (std::int64_t k = lane_index(); k < p.point_total; k += kWarp) {
+    auto const logit = load_element<Real>(p.weight_dtype, p.weight, row.weight + k);
+    result.largest = logit > result.largest ? logit : result.largest;
+  }
+#pragma unroll
+  for (int distance = kWarp / 2; distance > 0; distance /= 2) {
+    Real const other = __shfl_xor_sync(kAllLanes, result.largest, distance);
+    result.largest = other > result.largest ? other : result.largest;
+  }
+  for (std::int64_t k = lane_index(); k < p.point_total; k += kWarp) {
+    auto const logit = load_element<Real>(p.weight_dtype, p.weight, row.weight + k);
+    result.sum += exp(logit - result.largest);
+  }
+  result.sum = warp_sum(result.sum);
+  return result;
+}
+
+}  // namespace msda::direct
