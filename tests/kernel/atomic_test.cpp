@@ -98,23 +98,6 @@ TEST_CASE("atomic backward: rows of any number of points, shared by slots or not
   }
 }
 
-TEST_CASE("atomic backward: a hundred thousand points on one pixel" * needs_gpu()) {
-  TestHandle const handle(gpu_options());
-  ProblemShape shape = backward_shape({{{6, 7, 4}}, 1, 25000, 1, 8}, MSDA_F16);
-  shape.coord_dtype = shape.weight_dtype = MSDA_F32;
-  TestProblem problem = problem_of(shape, 11);
-  Rng rng(12);
-  std::vector<double>& coord = problem.inputs[TensorId::kCoord];
-  for (std::size_t i = 0; i < coord.size(); i += 2) {
-    coord[i] = rng.uniform(2.501, 3.499) / 7;
-    coord[i + 1] = rng.uniform(3.501, 4.499) / 6;
-  }
-  for (double& g : problem.inputs[TensorId::kGradOutput]) g = std::clamp(g * 1.2e4, -6e4, 6e4);
-  for (double& w : problem.inputs[TensorId::kWeight]) w *= 1e-4;
-  problem.settle();
-  check_against_oracle(handle, problem);
-}
-
 TEST_CASE("atomic backward: rows that are no numbers reach their points' pixels alone" *
           needs_gpu()) {
   TestHandle const handle(gpu_options());
@@ -130,39 +113,5 @@ TEST_CASE("atomic backward: rows that are no numbers reach their points' pixels 
     }
     problem.settle();
     check_against_oracle(handle, problem);
-  }
-}
-
-TEST_CASE("atomic backward: every subset of the gradients" * needs_gpu()) {
-  TestHandle const handle(gpu_options());
-  for (std::int32_t const reference_dim : {0, 2, 4}) {
-    for (msda_dtype const dtype : {MSDA_F32, MSDA_F16}) {
-      ProblemShape const shape =
-          backward_shape({{{9, 8, 4}, {4, 5, 3}}, 2, 17, 3, 24}, dtype, reference_dim);
-      TestProblem const problem = problem_of(shape, 71);
-      std::string const id = atomic_kernel(handle, shape);
-      PlanResult const plan = make_plan(handle, shape, id);
-      REQUIRE(plan.message == "");
-      Expectations const expected(problem, arithmetic_of(id));
-      std::vector<TensorId> const results = gradients_of(shape);
-      for (std::uint32_t subset = 0; subset < 1u << results.size(); ++subset) {
-        CAPTURE(subset);
-        CallBuffers buffers(problem, plan.plan.get(), 5);
-        for (std::size_t i = 0; i < results.size(); ++i) {
-          if ((subset >> i & 1) == 0) set_pointer(buffers.c(), results[i], nullptr);
-        }
-        Executed const executed = execute(plan.plan.get(), buffers);
-        REQUIRE(executed.message == "");
-        REQUIRE(executed.failure == "");
-        for (std::size_t i = 0; i < results.size(); ++i) {
-          HostTensor& tensor = buffers.tensor(results[i]);
-          if ((subset >> i & 1) == 0) {
-            CHECK(tensor.check_untouched() == "");
-          } else {
-            CHECK(compare(expected[results[i]], tensor.values()).failure == "");
-          }
-        }
-      }
-    }
   }
 }

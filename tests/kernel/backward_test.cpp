@@ -1,9 +1,12 @@
-// Backward where the corpus does not go: rows of grad_output that are no numbers, many points on
-// one pixel, rows of thousands of points, levels of many windows.
+// Backward where the corpus does not go, every kernel that takes the problem: rows of grad_output
+// and coordinates that are no numbers, many points on one pixel, rows of thousands of points,
+// levels of many windows, and the same bits of many runs.
 
 #include "support/case_file.h"
 #include "support/expected_reason.h"
+#include "support/gpu_tests.h"
 #include "support/random_problem.h"
+#include "support/repeated_runs.h"
 #include "support/runner.h"
 #include "support/tolerance.h"
 
@@ -11,11 +14,25 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
+#include <utility>
 
 using namespace msda::test;
 
 namespace {
+
+// Of a gradient of the points: NaN will do for an infinity.
+Expected with_nan_for_infinity(Expected expected) {
+  if (expected.kinds.empty()) {
+    std::ranges::transform(expected.exact, std::back_inserter(expected.kinds), kind_of);
+  }
+  unsigned char const infinities = kind_of(HUGE_VAL) | kind_of(-HUGE_VAL);
+  for (unsigned char& kinds : expected.kinds) {
+    if ((kinds & infinities) != 0) kinds |= kind_of(std::nan(""));
+  }
+  return expected;
+}
 
 void check_kernels(TestHandle const& handle, TestProblem const& problem) {
   CAPTURE(problem.shape.describe());
@@ -27,7 +44,11 @@ void check_kernels(TestHandle const& handle, TestProblem const& problem) {
     for (TensorRow const& row : tensor_rows()) {
       if (!row.is_result() || !row.belongs_to(problem.shape)) continue;
       CAPTURE(row.name);
-      CHECK(compare(expectations[arithmetic_of(id)][row.id], result.values[row.id]).failure == "");
+      Expected expected = expectations[arithmetic_of(id)][row.id];
+      if (row.id != TensorId::kGradValue && multiplies_corners(id)) {
+        expected = with_nan_for_infinity(std::move(expected));
+      }
+      CHECK(compare(expected, result.values[row.id]).failure == "");
     }
   }
 }
@@ -59,10 +80,7 @@ void spoil_rows(TestProblem& problem, Rng& rng) {
   }
 }
 
-}  // namespace
-
-TEST_CASE("rows of grad_output that are no numbers reach what the formula says") {
-  TestHandle const handle(3);
+void check_spoiled_rows(TestHandle const& handle) {
   for (const char* const name : {"inside", "far_outside", "odd_coords", "bordered", "padded_rows",
                                  "odd_channels", "decoder", "unused_level"}) {
     CAPTURE(name);
@@ -76,13 +94,73 @@ TEST_CASE("rows of grad_output that are no numbers reach what the formula says")
   }
 }
 
-TEST_CASE("1e5 points on one pixel, gradients up to 6e4") {
-  TestHandle const handle(2);
-  for (msda_dtype const dtype : {MSDA_F32, MSDA_F16, MSDA_BF16}) {
+// A sampled problem of which every second point, from the first on, is nowhere: a coordinate is no
+// number, or so far away that all corners are outside.
+TestProblem problem_with_points_nowhere(std::int64_t head_dim, msda_dtype dtype) {
+  ProblemShape shape = backward_shape({{9, 8, 4}, {4, 3, 2}}, dtype);
+  shape.query_count = 40;
+  shape.head_dim = head_dim;
+  DataKind kind;
+  kind.low = 0.001;
+  kind.high = 0.999;
+  Rng rng(static_cast<std::uint64_t>(head_dim));
+  TestProblem problem = fill_problem(shape, kind, rng);
+  std::vector<double>& coord = problem.inputs[TensorId::kCoord];
+  double const infinity = std::numeric_limits<double>::infinity();
+  for (std::size_t point = 0; 2 * point < coord.size(); point += 2) {
+    double& moved = coord[2 * point + static_cast<std::size_t>(rng.integer(0, 1))];
+    moved = rng.pick({std::numeric_limits<double>::quiet_NaN(), infinity, -infinity, 1e38, -1e38,
+                      1e9, -1e9, 2.5, -1.5});
+  }
+  problem.settle();
+  return problem;
+}
+
+void check_points_nowhere(TestHandle const& handle) {
+  for (msda_dtype const dtype : {MSDA_F64, MSDA_F32, MSDA_F16, MSDA_BF16}) {
+    for (std::int64_t const head_dim : {3, 8, 32, 72}) {
+      TestProblem const problem = problem_with_points_nowhere(head_dim, dtype);
+      TestProblem without = problem;  // those points weigh nothing: the others' values are the same
+      std::vector<double>& weight = without.inputs[TensorId::kWeight];
+      for (std::size_t point = 0; point < weight.size(); point += 2) weight[point] = 0;
+      CAPTURE(problem.shape.describe());
+      ExpectationsByArithmetic expectations(without);
+      for (std::string const& id : accepting_kernels(handle, problem.shape)) {
+        CAPTURE(id);
+        RunResult const result = run(handle, problem, id, 3);
+        REQUIRE(result.failure == "");
+        CHECK(compare(expectations[arithmetic_of(id)][TensorId::kGradValue],
+                      result.values[TensorId::kGradValue])
+                  .failure == "");
+        std::vector<double> const& by_coord = result.values[TensorId::kGradCoord];
+        std::vector<double> const& by_weight = result.values[TensorId::kGradWeight];
+        std::size_t zeros = 0, others = 0;
+        for (std::size_t point = 0; point < by_weight.size(); ++point) {
+          bool const is_zero =
+              by_weight[point] == 0 && by_coord[2 * point] == 0 && by_coord[2 * point + 1] == 0;
+          (point % 2 == 0 ? zeros : others) += is_zero ? 1 : 0;
+        }
+        CHECK(zeros == by_weight.size() / 2);
+        CHECK(others == 0);
+      }
+    }
+  }
+}
+
+void check_one_pixel(TestHandle const& handle) {
+  struct Case {
+    msda_dtype value_dtype, grad_value_dtype;
+    double weight;  // at most: the sums of weights up to 1 exceed float16
+  };
+  std::vector<Case> cases = {{MSDA_F32, MSDA_F32, 1}, {MSDA_F16, MSDA_F16, 1e-5}};
+  if (!handle.on_gpu() || !kGpuIsSimulated) {  // where each takes seconds
+    cases.insert(cases.end(), {{MSDA_F16, MSDA_F32, 1}, {MSDA_BF16, MSDA_F32, 1}});
+  }
+  for (auto const& [dtype, grad_value_dtype, weight] : cases) {
     ProblemShape shape = backward_shape({{5, 4, 4}}, dtype);
     shape.query_count = 25000;
     shape.head_count = 1;
-    shape.grad_value_dtype = MSDA_F32;  // the sums exceed float16
+    shape.grad_value_dtype = grad_value_dtype;
     Rng rng(static_cast<std::uint64_t>(dtype));
     TestProblem problem = fill_problem(shape, DataKind{}, rng);
     std::vector<double>& coord = problem.inputs[TensorId::kCoord];
@@ -91,10 +169,57 @@ TEST_CASE("1e5 points on one pixel, gradients up to 6e4") {
       coord[i + 1] = (1.5 + rng.uniform(0.01, 0.4)) / 5;
     }
     for (double& g : problem.inputs[TensorId::kGradOutput]) g = rng.uniform(0, 6e4);
-    for (double& w : problem.inputs[TensorId::kWeight]) w = rng.uniform(0, 1);
+    for (double& w : problem.inputs[TensorId::kWeight]) w = rng.uniform(0, weight);
     problem.settle();
     check_kernels(handle, problem);
   }
+}
+
+// Of 20 shapes, whose sizes are at most these.
+struct Sizes {
+  std::int64_t side, queries, channels;
+};
+TestProblem random_backward_problem(std::uint64_t seed, Sizes const& most) {
+  Rng rng(seed);
+  auto const side = [&](std::int64_t limit) {
+    return static_cast<std::int32_t>(rng.integer(1, limit));
+  };
+  std::int64_t const half = most.side / 2;
+  ProblemShape shape =
+      backward_shape({{side(most.side), side(most.side), 4}, {side(half), side(half), 3}},
+                     rng.pick({MSDA_F32, MSDA_F16, MSDA_BF16, MSDA_F8_E4M3}));
+  shape.batch = rng.integer(1, 3);
+  shape.head_count = rng.integer(1, 5);
+  shape.head_dim = rng.integer(1, most.channels);
+  shape.query_count = rng.integer(1, most.queries);
+  shape.reference_dim = static_cast<std::int32_t>(rng.pick({0, 2, 4}));
+  if (seed % 2 == 0) {  // what all families take
+    shape.head_dim = (shape.head_dim + 7) / 8 * 8;
+    if (shape.value_dtype == MSDA_F8_E4M3) shape.set_dtypes(MSDA_F16);
+  }
+  return fill_problem(shape, DataKind{}, rng);
+}
+
+}  // namespace
+
+TEST_CASE("rows of grad_output that are no numbers reach what the formula says") {
+  check_spoiled_rows(TestHandle(3));
+}
+TEST_CASE("rows of grad_output that are no numbers reach what the formula says, on the GPU" *
+          needs_gpu()) {
+  check_spoiled_rows(TestHandle(gpu_options()));
+}
+
+TEST_CASE("points that are nowhere get zero gradients and give none") {
+  check_points_nowhere(TestHandle(2));
+}
+TEST_CASE("points that are nowhere get zero gradients and give none, on the GPU" * needs_gpu()) {
+  check_points_nowhere(TestHandle(gpu_options()));
+}
+
+TEST_CASE("1e5 points on one pixel, gradients up to 6e4") { check_one_pixel(TestHandle(2)); }
+TEST_CASE("1e5 points on one pixel, gradients up to 6e4, on the GPU" * needs_gpu()) {
+  check_one_pixel(TestHandle(gpu_options()));
 }
 
 TEST_CASE("backward of rows that are longer than what is sorted at a time") {
@@ -152,18 +277,8 @@ TEST_CASE("the same bits backward with 1 2 3 and 7 threads on 20 shapes") {
   TestHandle const one(1);
   TestHandle const others[] = {TestHandle(2), TestHandle(3), TestHandle(7)};
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
-    Rng rng(seed);
-    ProblemShape shape = backward_shape({{static_cast<std::int32_t>(rng.integer(1, 80)),
-                                          static_cast<std::int32_t>(rng.integer(1, 80)), 4},
-                                         {static_cast<std::int32_t>(rng.integer(1, 40)),
-                                          static_cast<std::int32_t>(rng.integer(1, 40)), 3}},
-                                        rng.pick({MSDA_F32, MSDA_F16, MSDA_BF16, MSDA_F8_E4M3}));
-    shape.batch = rng.integer(1, 3);
-    shape.head_count = rng.integer(1, 5);
-    shape.head_dim = rng.integer(1, 40);
-    shape.query_count = rng.integer(1, 3000);
-    shape.reference_dim = static_cast<std::int32_t>(rng.pick({0, 2, 4}));
-    TestProblem const problem = fill_problem(shape, DataKind{}, rng);
+    TestProblem const problem = random_backward_problem(seed, {80, 3000, 40});
+    ProblemShape const& shape = problem.shape;
     for (std::string const& id : accepting_kernels(one, shape)) {
       if (id.starts_with("ref.")) continue;  // the next test has it, on smaller problems
       CAPTURE(shape.describe());
@@ -175,6 +290,21 @@ TEST_CASE("the same bits backward with 1 2 3 and 7 threads on 20 shapes") {
         REQUIRE(result.failure == "");
         CHECK(result.same_bits(expected));
       }
+    }
+  }
+}
+
+TEST_CASE("the same bits backward in 100 runs on 20 shapes, on the GPU" * needs_gpu()) {
+  TestHandle const handle(gpu_options());
+  Sizes const most = kGpuIsSimulated ? Sizes{16, 60, 24} : Sizes{80, 3000, 40};
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    TestProblem const problem = random_backward_problem(seed, most);
+    for (std::string const& id : accepting_kernels(handle, problem.shape)) {
+      if (!is_deterministic(id)) continue;
+      CAPTURE(problem.shape.describe());
+      CAPTURE(id);
+      PlanResult const plan = make_plan(handle, problem.shape, id);
+      CHECK(differing_runs(plan.plan.get(), problem, gpu_repeats(100)) == 0);
     }
   }
 }

@@ -125,20 +125,6 @@ TEST_CASE("direct backward: rows that are no numbers reach their points' pixels 
   }
 }
 
-TEST_CASE("direct backward: the same bits in 10 runs" * needs_gpu()) {
-  TestHandle const handle(gpu_options());
-  for (msda_dtype const dtype : {MSDA_F32, MSDA_F16}) {
-    TestProblem const problem =
-        problem_between(0.2, 0.8, backward_shape({{{9, 8, 4}, {3, 3, 2}}, 2, 90, 2, 3}, dtype));
-    PlanPtr const plan = plan_of(handle, problem.shape, 0);
-    RunResult const expected = run_plan(plan.get(), problem, 0);
-    REQUIRE(expected.failure == "");
-    for (std::uint64_t i = 1; i <= 10; ++i) {
-      CHECK(run_plan(plan.get(), problem, i).same_bits(expected));
-    }
-  }
-}
-
 TEST_CASE("direct backward: the same bits under limits of workspace and multiprocessors" *
           needs_gpu()) {
   TestHandle const handle(gpu_options());

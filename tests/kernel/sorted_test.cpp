@@ -84,27 +84,6 @@ std::size_t least_workspace(TestHandle const& handle, ProblemShape const& shape,
 
 }  // namespace
 
-TEST_CASE("sorted backward: a hundred thousand points on one pixel" * needs_gpu()) {
-  TestHandle const handle(gpu_options());
-  for (msda_dtype const dtype : {MSDA_F32, MSDA_F16}) {
-    ProblemShape shape = backward_shape({{{6, 7, 4}}, 1, 25000, 1, 8}, dtype);
-    shape.coord_dtype = shape.weight_dtype = MSDA_F32;
-    TestProblem problem = problem_of(shape, 11);
-    Rng rng(12);
-    // All in the cell of pixels (2, 3) to (3, 4).
-    std::vector<double>& coord = problem.inputs[TensorId::kCoord];
-    for (std::size_t i = 0; i < coord.size(); i += 2) {
-      coord[i] = rng.uniform(2.501, 3.499) / 7;
-      coord[i + 1] = rng.uniform(3.501, 4.499) / 6;
-    }
-    for (double& g : problem.inputs[TensorId::kGradOutput]) g *= 1.2e4;
-    for (double& g : problem.inputs[TensorId::kGradOutput]) g = std::clamp(g, -6e4, 6e4);
-    for (double& w : problem.inputs[TensorId::kWeight]) w *= 1e-4;
-    problem.settle();
-    check_against_oracle(handle, problem);
-  }
-}
-
 TEST_CASE("sorted backward: chunks, rounds and lists that are just full" * needs_gpu()) {
   TestHandle const handle(gpu_options());
   for (std::int64_t const queries : {1023, 1024, 1025, 2050}) {

@@ -28,6 +28,11 @@ bool is_deterministic(std::string const& kernel_id);
 // those that do, does.
 bool keeps_sm_limit(std::string const& kernel_id, std::int64_t limit);
 
+// Whether the kernel multiplies grad_output by each corner's values before it adds the corners, for
+// the gradients of a point. Of an infinity in grad_output it may make NaN then, the sum of two
+// infinities, where the formula, which adds first, has one.
+bool multiplies_corners(std::string const& kernel_id);
+
 // What the kernel computes its forward sums in.
 lab::Arithmetic arithmetic_of(std::string const& kernel_id);
 

@@ -32,8 +32,8 @@ inline constexpr bool kGpuIsSimulated = true;
 inline constexpr bool kGpuIsSimulated = false;
 #endif
 
-// How often a test repeats what a GPU might do differently each time. A simulated one does the same
-// each time by its schedule's seed, and takes long: a few times.
+// How often a test repeats what a GPU might do differently each time. A simulated one takes long: a
+// few times.
 constexpr int gpu_repeats(int times) { return kGpuIsSimulated ? 3 : times; }
 
 // Prints a line for each suite that has cases.

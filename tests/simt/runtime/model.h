@@ -135,7 +135,7 @@ struct Run {
   Fiber host;
   Fiber copier;  // what asynchronous copies are seen as
   Engine engine;
-  Scheduler scheduler{chosen_schedule()};
+  Scheduler scheduler{current_schedule()};
   std::optional<Failure> failure;
 };
 

@@ -16,6 +16,11 @@ constexpr const char* kVariable = "MSDA_SIMT_SCHEDULE";
 constexpr std::uint64_t kHostTurns = 64;
 constexpr std::uint64_t kPriorityChanges = 512;
 
+Schedule& current() {
+  static Schedule schedule = chosen_schedule();
+  return schedule;
+}
+
 }  // namespace
 
 Schedule schedule_of(std::string const& text) {
@@ -41,6 +46,11 @@ Schedule const& chosen_schedule() {
   }();
   return schedule;
 }
+
+Schedule current_schedule() { return current(); }
+
+ScopedSchedule::ScopedSchedule(Schedule const& with) : before_(current()) { current() = with; }
+ScopedSchedule::~ScopedSchedule() { current() = before_; }
 
 std::string text_of(Schedule const& schedule) {
   if (schedule.order == Order::in_order) return "order";

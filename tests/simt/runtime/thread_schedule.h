@@ -19,6 +19,21 @@ struct Schedule {
 };
 Schedule schedule_of(std::string const& text);  // aborts with a message for anything else
 Schedule const& chosen_schedule();
+// That of the kernels from here on: the chosen one, unless a test has set another.
+Schedule current_schedule();
+
+// Sets the schedule for a while, in which no kernel of another thread runs.
+class ScopedSchedule {
+ public:
+  explicit ScopedSchedule(Schedule const& with);
+  ~ScopedSchedule();
+  ScopedSchedule(ScopedSchedule const&) = delete;
+  ScopedSchedule& operator=(ScopedSchedule const&) = delete;
+
+ private:
+  Schedule before_;
+};
+
 std::string text_of(Schedule const& schedule);
 // A command line that runs this process again with this schedule.
 std::string repeat_command();
