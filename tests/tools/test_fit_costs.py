@@ -242,3 +242,27 @@ def test_the_librarys_own_constants_are_found_again(tool, fit_costs, library_mod
     assert np.median([abs(found[n] / wanted[n] - 1) for n in found]) < 0.02
     assert re.search(r"fitted: predictions are off by 0\.\d%", done.stdout)
     assert re.search(r"sources: predictions are off by \d\d\.\d%", done.stdout)
+
+
+def test_predictions_stand_beside_measured_times(fit_costs, tmp_path):
+    """Without brackets where another row has a later revision of the kernel; nothing is fitted."""
+    path = tmp_path / "workloads.csv"
+    path.write_text("""# made up
+workload,operation,kernel_id,value_dtype,coord_dtype,math_mode,input_mode,median_us
+dec,backward,a.fast@1,f32,f32,accurate,sampled,200
+enc-local,backward,a.fast@2,f32,f32,accurate,sampled,44.25
+dec,backward,a.plain@1,f32,f32,accurate,sampled,50
+""")
+    done = fit_costs("--predictions", "--model", stub(tmp_path, [7.0, 0.0, 1.0, 3.0, 4.0]), path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "| predicted (measured) | dec | enc-local |",
+        "|---|---|---|",
+        "| `a.fast@2` | 7.0 | 7.0 (44.2) |",
+        "| `a.plain@1` | 7.0 (50.0) |  |",
+    ]
+
+
+def test_predictions_need_workloads(fit_costs, tmp_path):
+    done = fit_costs("--predictions", "--model", stub(tmp_path, NEAR), write(tmp_path / "drawn.csv"))
+    assert done.returncode == 2 and "column workload" in done.stderr
