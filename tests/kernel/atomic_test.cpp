@@ -1,5 +1,5 @@
 // What the atomic backward has to keep to beside what every kernel is tested for: determinism
-// refused, every number of channels, long rows, subsets of gradients, rows that are no numbers.
+// refused, every number of channels, long rows, rows that are no numbers.
 
 #include "support/backward_shape.h"
 #include "support/expected_reason.h"
@@ -10,8 +10,6 @@
 
 #include <doctest/doctest.h>
 
-#include <algorithm>
-#include <cmath>
 #include <limits>
 #include <string>
 #include <vector>

@@ -1,6 +1,5 @@
-// What the sorted backward has to keep to beside what every kernel is tested for: long lists, ends
-// of chunks and rounds, many tiles, rows that are no numbers, and runs of heads under a workspace
-// limit.
+// What the sorted backward has to keep to beside what every kernel is tested for: ends of chunks
+// and rounds, many tiles, rows that are no numbers, and runs of heads under a workspace limit.
 
 #include "support/backward_shape.h"
 #include "support/expected_reason.h"

@@ -18,3 +18,13 @@ TEST_CASE("simt: a process can be run again with its schedule") {
   CHECK(command.starts_with("MSDA_SIMT_SCHEDULE=" + simt::text_of(simt::chosen_schedule()) + " "));
   CHECK(command.find("msda_test_simt") != std::string::npos);
 }
+
+TEST_CASE("simt: a test sets the schedule for a while") {
+  std::string const chosen = simt::text_of(simt::chosen_schedule());
+  {
+    simt::ScopedSchedule const other({.order = simt::Order::warps, .seed = 7});
+    CHECK(simt::text_of(simt::current_schedule()) == "warps:7");
+    CHECK(simt::repeat_command().starts_with("MSDA_SIMT_SCHEDULE=" + chosen + " "));
+  }
+  CHECK(simt::text_of(simt::current_schedule()) == chosen);
+}
