@@ -90,6 +90,7 @@ UNITS |= {name: Unit("msda_test_kernel", KERNELS, text=whole_row(family, argumen
     ("direct_backward", "direct", "f32, dany, pany, 3, 75"), ("sorted", "sorted", "f32, 2, 80"),
     ("atomic", "atomic", "f32, 1, 80"))}
 
+SORTED_BINS = "kernels/sorted/bin_points.cuh"
 BINS, SUMS = "kernels/direct/generic_bins.cuh", "kernels/direct/generic_sums.cuh"
 ROW, GENERIC = "kernels/direct/row.cuh", "kernels/direct/generic.cuh"
 ROWS, INPUTS = "kernels/persistent/rows.cuh", "kernels/persistent/inputs.cuh"
@@ -105,6 +106,7 @@ RACE = "ThreadSanitizer: data race"
 BESIDE = "AddressSanitizer: "
 NOWHERE = "simulated device: .*not in device memory"
 WRONG = r"CHECK\( compare\(expected"
+SAME = r"CHECK\( (std::equal|differing_runs)"
 
 BUGS = (
     # ---- synchronisation of a block and of a warp
@@ -247,6 +249,15 @@ BUGS = (
     Bug("border_added_twice", "the border of the tile on the left is added twice", "sorted",
         "kernels/sorted/join_edges.cuh", "  add(sum, left);", "  add(sum, left);\n  add(sum, left);",
         "sorted backward: chunks*", ORDER, WRONG),
+    Bug("unstable_bin", "points of a chunk have the ranks in which their threads come, not their own order", "sorted",
+        SORTED_BINS, "rank_in_warp<kTileBits>(mine, tile >= 0, key);", "tile >= 0 ? mine[key]++ : 0u;",
+        "the same bits backward of a batch item*GPU", ORDER, SAME),
+    Bug("record_lost", "the last point of each warp in a chunk has no record", "sorted", SORTED_BINS,
+        "static_cast<std::int32_t>(of_warp) - lane_of());", "static_cast<std::int32_t>(of_warp) - 1 - lane_of());",
+        "sorted backward: chunks*", ORDER, WRONG),
+    Bug("left_derivative", "on a pixel line the derivative is the left-hand one", "direct_backward",
+        "kernels/common/sampling.cuh", "  Real const left = floor(point.x);\n", "  Real const left = ceil(point.x) - 1;\n",
+        "on a pixel line*on the GPU", ORDER, r"CHECK\( sides\.right\.compared_with"),
     Bug("slots_beyond_add", "slots behind the last row add, too", "atomic", "kernels/atomic/add_rows.cuh",
         "has[i] = row.is_there && channel(i) < p.head_dim;", "has[i] = channel(i) < p.head_dim;",
         "atomic backward: every number of channels", ORDER, WRONG),
