@@ -113,7 +113,8 @@ __device__ __forceinline__ void point_gradients_of(Params const& p, AddParams co
   bool const stores =
       row.is_there && static_cast<int>(threadIdx.x % Config::kLanes) < Config::kPoints;
   if (!stores || own >= p.point_total) return;
-  sorted::store_gradient(p, s.points, row.index, own, sorted::point_gradient(mine, weight, sums));
+  sorted::store_gradient<false>(p, s.points, row.index(p), own,
+                                sorted::point_gradient(mine, weight, sums));
 }
 
 template <class Config>
@@ -126,7 +127,7 @@ static __global__ void __launch_bounds__(sorted::kPointThreads,
   std::uint32_t const item = blockIdx.x * Config::kSlots + threadIdx.x / Config::kLanes;
   auto const parts = static_cast<std::uint32_t>(s.parts);
   sorted::PointGradRow const row(p, s.points, item / parts);
-  sorted::PointLoads const loads(p, s.points, row);
+  sorted::PointLoads<false> const loads(p, s.points, row);
   int const d = static_cast<int>(threadIdx.x % Config::kLanes) * sorted::kChannelsOfLane;
   std::int64_t const grad = p.output_strides.at(row.b, row.q, row.m) + d;
   typename Config::Products products(d < p.head_dim ? Row::load(p.output_dtype, p.grad_output, grad)
@@ -136,7 +137,7 @@ static __global__ void __launch_bounds__(sorted::kPointThreads,
   for (std::int64_t i = 0; i < s.part_points; i += Config::kPoints) {
     std::int64_t const own = begin + i + sorted::lane_of() % Config::kPoints;
     sorted::PointAhead const ahead = loads[own];
-    sorted::LocatedPoint const mine = sorted::locate_point(p, s.points, loads, ahead, own);
+    sorted::LocatedPoint const mine = sorted::locate_point(loads, ahead, own);
     float const weight = loads.weight(ahead);
     if (s.sums != nullptr) {
       // Loaded once more for each batch of points: kept, it would take registers that there are

@@ -158,6 +158,7 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
   plan.add.points.level_of_point = plan.level_of_point.data();
   plan.add.points.point_levels = plan.point_levels.data();
   plan.add.points.queries = problem.batch * problem.query_count;
+  plan.add.points.heads_together = static_cast<std::uint32_t>(problem.head_count);
   share_points(plan, problem, device);
   plan.launch_count =
       1 + (problem.grad_value_dtype != MSDA_F32 ? 1 : 0) + (problem.fused() ? 2 : 0);

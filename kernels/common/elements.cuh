@@ -77,6 +77,18 @@ __device__ __forceinline__ float load_narrow(msda_dtype dtype, const void* array
   return __half2float(__ushort_as_half(bits));
 }
 
+// The same for storing.
+__device__ __forceinline__ void store_narrow(msda_dtype dtype, void* array, std::int64_t index,
+                                             float x) {
+  if (dtype == MSDA_F32) {
+    static_cast<float*>(array)[index] = x;
+  } else if (dtype == MSDA_BF16) {
+    static_cast<__nv_bfloat16*>(array)[index] = __float2bfloat16_rn(x);
+  } else {
+    static_cast<__half*>(array)[index] = __float2half_rn(x);
+  }
+}
+
 template <typename Real>
 __device__ __forceinline__ void store_element(msda_dtype dtype, void* array, std::int64_t index,
                                               Real x) {

@@ -53,7 +53,7 @@ struct Chunk {
   // The tile within the window, or -1.
   __device__ std::int32_t in_window(std::int32_t tile) const {
     std::int32_t const i = tile - first_tile;
-    return tile >= first_tile && i < tiles ? i : -1;
+    return static_cast<std::uint32_t>(i) < static_cast<std::uint32_t>(tiles) ? i : -1;
   }
   // Of the chunk's points, by tile of the window.
   __device__ std::uint32_t* places(ValueParams const& s) const {
@@ -62,6 +62,8 @@ struct Chunk {
 };
 
 // The queries of a thread's points of a chunk, kWarp from one to the next: a warp's are neighbours.
+// kPlain: K divides kWarp, so that all have the same k.
+template <bool kPlain>
 struct QueryWalk {
   std::int32_t left;  // points of the warp's part of the chunk, from this one on
   std::uint32_t q, k;
@@ -74,7 +76,7 @@ struct QueryWalk {
     std::uint32_t const point = begin + lane_of();
     left = min(static_cast<std::int32_t>(static_cast<std::uint32_t>(s.points) - point),
                static_cast<std::int32_t>(of_warp) - lane_of());
-    q = point / points;
+    q = kPlain ? point >> (__ffs(static_cast<int>(points)) - 1) : point / points;
     k = point - q * points;
   }
   __device__ __forceinline__ bool is_there() const { return left > 0; }
@@ -82,7 +84,7 @@ struct QueryWalk {
     auto const points = static_cast<std::uint32_t>(p.point_total);
     left -= kWarp;
     q += s.step_queries;
-    if (s.step_points == 0) return;
+    if (kPlain || s.step_points == 0) return;
     k += s.step_points;
     if (k < points) return;
     k -= points;
@@ -91,24 +93,29 @@ struct QueryWalk {
 };
 
 // Where a thread's points lie. All loads are under way before the first is waited for, where
-// coordinates are pairs of F32.
+// coordinates are pairs of F32; kPlain: they are.
+template <bool kPlain>
 class Positions {
  public:
   __device__ __forceinline__ Positions(Params const& p, ValueParams const& s, Chunk const& chunk)
-      : in_pixels_(p.reference_dim != 0 || p.coord_dtype != MSDA_F32 || !s.coord_pairs) {
+      : in_pixels_(!kPlain &&
+                   (p.reference_dim != 0 || p.coord_dtype != MSDA_F32 || !s.coord_pairs)) {
     float const nowhere = __uint_as_float(0x7fc00000u);  // NaN
     std::int64_t const first = p.coord_strides.at(chunk.b, 0, chunk.m);
-    QueryWalk walk(p, s, chunk);
+    QueryWalk<kPlain> walk(p, s, chunk);
     if (!in_pixels_) {
       const float* const coord = static_cast<const float*>(p.coord) + first;
+      const float* at = coord + walk.q * p.coord_strides.row + 2 * std::int64_t{walk.k};
 #pragma unroll
       for (int j = 0; j < kPointsOfThread; ++j) {
         at_[j] = {nowhere, nowhere};
-        if (walk.is_there()) {
-          at_[j] = *reinterpret_cast<const float2*>(coord + walk.q * p.coord_strides.row +
-                                                    2 * std::int64_t{walk.k});
-        }
+        if (walk.is_there()) at_[j] = *reinterpret_cast<const float2*>(at);
         walk.advance(p, s);
+        if constexpr (kPlain) {
+          at += s.step_queries * p.coord_strides.row;
+        } else {
+          at = coord + walk.q * p.coord_strides.row + 2 * std::int64_t{walk.k};
+        }
       }
       return;
     }
@@ -136,22 +143,25 @@ class Positions {
 };
 
 // The levels of a thread's points. Looked up once where kWarp is a multiple of K.
-class LevelWalk : QueryWalk {
+template <bool kPlain>
+class LevelWalk : QueryWalk<kPlain> {
  public:
   __device__ __forceinline__ LevelWalk(Params const& p, ValueParams const& s, Chunk const& chunk)
-      : QueryWalk(p, s, chunk), p_(p), s_(s) {
+      : QueryWalk<kPlain>(p, s, chunk), p_(p), s_(s) {
     set_level();
   }
   __device__ __forceinline__ void advance() {
-    QueryWalk::advance(p_, s_);
-    if (s_.step_points != 0) set_level();
+    if constexpr (!kPlain) {
+      QueryWalk<kPlain>::advance(p_, s_);
+      if (s_.step_points != 0) set_level();
+    }
   }
 
   // Of the thread's point `j`, which is the one that the walk is at.
-  __device__ __forceinline__ Place place(Positions const& positions, int j) const {
+  __device__ __forceinline__ Place place(Positions<kPlain> const& positions, int j) const {
     float2 const at = positions.pixel(j, width_, height_);
     bool const near = at.x >= -1.0f && at.y >= -1.0f && at.x < width_ && at.y < height_;
-    if (!near || tiles_across_ == 0) return {-1, 0, 0};
+    if (!near) return {-1, 0, 0};
     float const left = floorf(at.x);
     float const top = floorf(at.y);
     auto const cell_x = static_cast<std::uint32_t>(static_cast<std::int32_t>(left) + 1);
@@ -166,8 +176,9 @@ class LevelWalk : QueryWalk {
 
  private:
   __device__ __forceinline__ void set_level() {
-    TileLevel const& level = s_.levels[s_.level_of_point[k]];
-    width_ = static_cast<float>(level.width);
+    TileLevel const& level = s_.levels[s_.level_of_point[this->k]];
+    bool const is_empty = level.tiles_across == 0;
+    width_ = is_empty ? -1.0f : static_cast<float>(level.width);  // nothing is near
     height_ = static_cast<float>(level.height);
     tile_size_ = static_cast<std::uint32_t>(level.tile_height << 16 | level.tile_width);
     by_width_ = level.by_width;
@@ -185,7 +196,8 @@ class LevelWalk : QueryWalk {
   std::int32_t tiles_across_, first_tile_;
 };
 
-static __global__ void __launch_bounds__(kBinThreads, kBinBlocks)
+template <bool kPlain>
+static __global__ void __launch_bounds__(kBinThreads, kPlain ? kCountBlocks : kBinBlocks)
     count_points(const __grid_constant__ Params p, const __grid_constant__ ValueParams s) {
   MSDA_DYNAMIC_SHARED(shared);
   auto* const counts = reinterpret_cast<std::uint32_t*>(shared);  // [tiles of the window]
@@ -193,8 +205,8 @@ static __global__ void __launch_bounds__(kBinThreads, kBinBlocks)
   for (int i = static_cast<int>(threadIdx.x); i < chunk.tiles; i += kBinThreads) counts[i] = 0;
   ptx::wait_for_previous_grid();
   __syncthreads();
-  Positions const positions(p, s, chunk);
-  LevelWalk walk(p, s, chunk);
+  Positions<kPlain> const positions(p, s, chunk);
+  LevelWalk<kPlain> walk(p, s, chunk);
 #pragma unroll
   for (int j = 0; j < kPointsOfThread; ++j) {
     if (j >= s.points_of_thread) break;
@@ -255,17 +267,18 @@ __device__ __forceinline__ std::uint32_t order_tiles(ValueParams const& s, Chunk
 
 // The weights of those of a thread's points that have a rank, as they are in memory: on their way
 // until they are asked for.
+template <bool kPlain>
 class Weights {
  public:
   __device__ __forceinline__ Weights(Params const& p, ValueParams const& s, Chunk const& chunk,
                                      std::uint32_t const (&ranks)[kPointsOfThread])
-      : dtype_(s.weights != nullptr ? MSDA_F32 : p.weight_dtype) {
-    bool const computed = s.weights != nullptr;
+      : dtype_(!kPlain && s.weights != nullptr ? MSDA_F32 : p.weight_dtype) {
+    bool const computed = !kPlain && s.weights != nullptr;
     const void* const weights = computed ? s.weights : p.weight;
     std::int64_t const row = computed ? p.point_total : p.weight_strides.row;
     std::int64_t const first =
         computed ? chunk.head * s.points : p.weight_strides.at(chunk.b, 0, chunk.m);
-    QueryWalk walk(p, s, chunk);
+    QueryWalk<kPlain> walk(p, s, chunk);
     if (dtype_ == MSDA_F32) {
       load(p, s, static_cast<const std::uint32_t*>(weights) + first, row, walk, ranks);
     } else {
@@ -281,19 +294,26 @@ class Weights {
  private:
   template <typename Word>
   __device__ __forceinline__ void load(Params const& p, ValueParams const& s, const Word* weights,
-                                       std::int64_t row, QueryWalk& walk,
+                                       std::int64_t row, QueryWalk<kPlain>& walk,
                                        std::uint32_t const (&ranks)[kPointsOfThread]) {
+    const Word* at = weights + walk.q * row + walk.k;
 #pragma unroll
     for (int j = 0; j < kPointsOfThread; ++j) {
       bits_[j] = 0;
-      if (ranks[j] != ~0u) bits_[j] = weights[walk.q * row + walk.k];
-      walk.advance(p, s);
+      if (ranks[j] != ~0u) bits_[j] = *at;
+      if constexpr (kPlain) {
+        at += s.step_queries * row;
+      } else {
+        walk.advance(p, s);
+        at = weights + walk.q * row + walk.k;
+      }
     }
   }
   msda_dtype dtype_;
   std::uint32_t bits_[kPointsOfThread];
 };
 
+template <bool kPlain>
 static __global__ void __launch_bounds__(kBinThreads, kBinBlocks)
     place_points(const __grid_constant__ Params p, const __grid_constant__ ValueParams s) {
   MSDA_DYNAMIC_SHARED(shared);
@@ -307,8 +327,8 @@ static __global__ void __launch_bounds__(kBinThreads, kBinBlocks)
   std::uint16_t* const mine = staged.counters + warp_of() * s.window_tiles;
   std::uint32_t x[kPointsOfThread], y[kPointsOfThread];  // of Record
   std::uint32_t ranks[kPointsOfThread];  // tile << 16 | rank in the warp; all ones: not here
-  Positions const positions(p, s, chunk);
-  LevelWalk walk(p, s, chunk);
+  Positions<kPlain> const positions(p, s, chunk);
+  LevelWalk<kPlain> walk(p, s, chunk);
   // A warp's points are neighbours, so that the order of ranks is that of points.
 #pragma unroll
   for (int j = 0; j < kPointsOfThread; ++j) {
@@ -323,11 +343,11 @@ static __global__ void __launch_bounds__(kBinThreads, kBinBlocks)
     std::uint32_t const rank = rank_in_warp<kTileBits>(mine, tile >= 0, key);
     if (tile >= 0) ranks[j] = key << 16 | rank;
   }
-  Weights const weights(p, s, chunk, ranks);  // under way while the tiles are ordered
+  Weights<kPlain> const weights(p, s, chunk, ranks);  // under way while the tiles are ordered
   __syncthreads();
   std::uint32_t const count = order_tiles(s, chunk, staged);
   // The queries once more: kept, they would take registers that there are not.
-  QueryWalk queries(p, s, chunk);
+  QueryWalk<kPlain> queries(p, s, chunk);
 #pragma unroll
   for (int j = 0; j < kPointsOfThread; ++j) {
     if (ranks[j] != ~0u) {

@@ -104,6 +104,20 @@ class MatrixProducts {
   float sums_[4];
 };
 
+// A lane of a warp that has four rows, each in two groups of four lanes. Groups side by side are of
+// neighbouring rows: of an even number of heads these lie in different halves of lines, so that
+// what a quarter of the warp loads meets no bank of L1 twice.
+struct PairLane {
+  int row, group;
+
+  __device__ __forceinline__ PairLane()
+      : row((lane_of() >> 2 & 1) | (lane_of() >> 4 << 1)), group(lane_of() >> 3 & 1) {}
+  // The first lane of a group.
+  __device__ __forceinline__ static int first(int row, int group) {
+    return (row & 1) << 2 | group << 3 | (row >> 1) << 4;
+  }
+};
+
 // The same for slots of two groups of four lanes, where a group has all channels. What a group has
 // loaded are two rows of the first matrix as they are: words 0 and 2, and words 1 and 3. Each of
 // the warp's four rows of grad_output has two columns of the second, in the same order, so that the
@@ -116,19 +130,21 @@ class PairProducts {
   using Row = typename Config::Row;
 
   __device__ __forceinline__ explicit PairProducts(Row const& row)
-      : own_step_((lane_of() - lane_of() / 8) & 3) {
-    bool const odd = (lane_of() & 4) != 0;
+      : own_step_((lane_of() - PairLane().row) & 3) {
+    // A row's first group gives what its even column has, the second what its odd one has.
+    bool const odd = PairLane().group != 0;
     std::uint32_t const words[2] = {odd ? row.word[1] : row.word[0],
                                     odd ? row.word[3] : row.word[2]};
+    int const column = lane_of() / 4;
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
-      int const from = (lane_of() - 8 * j) & (kWarp - 1);
+      int const from = PairLane::first((column / 2 - j) & 3, column & 1) + lane_of() % 4;
 #pragma unroll
       for (int i = 0; i < 2; ++i) grad_[j][i] = __shfl_sync(kAllLanes, words[i], from);
     }
   }
   // The lane of the group whose point step `j` is for.
-  __device__ __forceinline__ static int source(int j) { return (lane_of() / 8 + j) & 3; }
+  __device__ __forceinline__ static int source(int j) { return (PairLane().row + j) & 3; }
   __device__ __forceinline__ void multiply(int j, int corner, Row const& row) {
     float products[4];
     if constexpr (Config::kType == ValueType::bf16) {

@@ -20,7 +20,7 @@ __device__ __forceinline__ float grad_element(Params const& p, std::int64_t at) 
 template <class Config>
 __device__ __forceinline__ void add_few_records(Params const& p, ValueParams const& s,
                                                 SumStorage<Config>& shared, Piece const& piece) {
-  constexpr int kInFlight = 8;
+  constexpr int kInFlight = 16;
   static_assert(kFewRecords <= kMaxCells && kSumWarps >= kMaxSliceLanes);
   static_assert(kMaxTilePixels * Config::kQuads * 4 <= 0x10000);
   auto const count = static_cast<int>(piece.end - piece.begin);

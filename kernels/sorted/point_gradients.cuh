@@ -17,11 +17,15 @@
 namespace msda::sorted {
 
 // kInPairs: a 16-bit row of 32 channels has two groups of lanes, which take different points.
-template <ValueType kValueType, Loads kLoads, int kRowLanes, bool kInPairs = false>
+// kIsPlain: every lane of a slot has channels, and the input is sampled, with coordinates that are
+// pairs of F32.
+template <ValueType kValueType, Loads kLoads, int kRowLanes, bool kInPairs = false,
+          bool kIsPlain = false>
 struct PointConfig {
   static constexpr ValueType kType = kValueType;
   static constexpr msda_dtype kDtype = dtype_of(kValueType);
   static constexpr bool kVectors = kLoads == Loads::vectors;
+  static constexpr bool kPlain = kIsPlain;
   static constexpr int kElementBytes = sizeof(typename ValueTraits<kType>::Element);
   static constexpr int kLanes = kRowLanes;  // that have the channels of a row
   using Row = Channels<kType, kLoads>;
@@ -42,39 +46,68 @@ struct PointConfig {
   static constexpr int kInFlight = kCorners < 4 || kPoints < 2 ? 1 : 2;
   // Steps that are told apart when compiled: the others take too many registers at once.
   static constexpr int kUnrolled = kGroups == 1 && Row::kNarrow && kPoints == 4 ? 1 : kPoints;
-  static constexpr int kBlocks = kVectors ? 2 : 1;  // an SM
+  static constexpr int kBlocks = kVectors ? kPointBlocks : 1;  // an SM
+
+  // The lane's slot of the block's.
+  __device__ __forceinline__ static int slot() {
+    if constexpr (kGroups == 2) return warp_of() * (kWarp / kSlotLanes) + PairLane().row;
+    return static_cast<int>(threadIdx.x) / kSlotLanes;
+  }
+  // The point that the lane locates, of the slot's kLocated.
+  __device__ __forceinline__ static int own_point() {
+    if constexpr (kGroups == 2) return PairLane().group * kLanes + lane_of() % kLanes;
+    return lane_of() % kPoints;
+  }
 };
 
-// A row of the run. B Q and the rows of a run fit 32 bits.
+// A row of the run. Rows are in the order [head / heads_together][query][head % heads_together]. B
+// Q and the rows of a run fit 32 bits.
 struct PointGradRow {
-  std::uint32_t index;  // in the run
+  std::uint32_t query;  // of the run
   std::uint32_t b, q, m;
   bool is_there;  // else it is an earlier row once more, and nothing is stored
 
   __device__ PointGradRow(Params const& p, PointParams const& s, std::int64_t i) {
     std::int64_t const rows = s.queries * p.head_count;
     is_there = i < rows;
-    index = static_cast<std::uint32_t>(is_there ? i : rows - 1);
-    auto const heads = static_cast<std::uint32_t>(p.head_count);
-    auto const queries = static_cast<std::uint32_t>(p.query_count);
-    std::uint32_t const query = static_cast<std::uint32_t>(s.first_query) + index / heads;
-    m = index % heads;
-    b = query / queries;
-    q = query % queries;
+    auto const row = static_cast<std::uint32_t>(is_there ? i : rows - 1);
+    std::uint32_t const row_of_all = row / s.heads_together;
+    auto const queries = static_cast<std::uint32_t>(s.queries);
+    std::uint32_t const group = row_of_all / queries;
+    m = group * s.heads_together + row % s.heads_together;
+    set_query(p, s, row_of_all - group * queries);
   }
-  // To the row that many rows behind it.
-  __device__ __forceinline__ void advance(Params const& p, PointParams const& s,
-                                          std::uint32_t rows) {
-    is_there = is_there && std::int64_t{index} + rows < s.queries * p.head_count;
+  // In the order [query][head].
+  __device__ __forceinline__ std::int64_t index(Params const& p) const {
+    return query * p.head_count + m;
+  }
+  // To the row `step_queries` queries behind it.
+  __device__ __forceinline__ void advance(Params const& p, PointParams const& s) {
     if (!is_there) return;
-    index += rows;
-    m += s.step_heads;
-    q += s.step_queries;
-    if (m >= p.head_count) {
-      m -= static_cast<std::uint32_t>(p.head_count);
-      ++q;
+    auto const queries = static_cast<std::uint32_t>(s.queries);
+    std::uint32_t next = query + s.step_queries;
+    if (next < queries) {
+      query = next;
+      q += s.step_queries;
+      for (; q >= p.query_count; ++b) q -= static_cast<std::uint32_t>(p.query_count);
+      return;
     }
-    for (; q >= p.query_count; ++b) q -= static_cast<std::uint32_t>(p.query_count);
+    std::uint32_t head = m;
+    for (; next >= queries; next -= queries) head += s.heads_together;
+    is_there = head < p.head_count;
+    if (!is_there) return;
+    m = head;
+    set_query(p, s, next);
+  }
+
+ private:
+  __device__ __forceinline__ void set_query(Params const& p, PointParams const& s,
+                                            std::uint32_t query_of_run) {
+    query = query_of_run;
+    std::uint32_t const of_all = static_cast<std::uint32_t>(s.first_query) + query;
+    auto const queries = static_cast<std::uint32_t>(p.query_count);
+    b = of_all / queries;
+    q = of_all - b * queries;
   }
 };
 
@@ -84,78 +117,97 @@ struct LocatedPoint {
   std::uint32_t steps;  // from it to the corner below << 1 | to the one beside it: of the map
   float fx, fy;
   float width, height;
-  bool has_x[2], has_y[2];  // none: no corner is on the map
+  std::uint32_t corners;  // a bit each that is on the map
 
-  __device__ __forceinline__ bool inside(int corner) const {
-    return has_x[corner & 1] && has_y[corner >> 1];
-  }
+  __device__ __forceinline__ bool inside(int corner) const { return (corners >> corner & 1) != 0; }
 };
 
 // A point as it is in memory, on its way until it is located.
 struct PointAhead {
   float2 at;  // in pixels, unless coordinates are pairs of F32; NaN: nowhere
   std::uint32_t weight;
+  PointLevel level;  // kPlain
 };
 
-// Loads the points of a row.
+// Loads the points of a row. kPlain: as in PointConfig.
+template <bool kPlain>
 class PointLoads {
  public:
   __device__ __forceinline__ PointLoads(Params const& p, PointParams const& s,
                                         PointGradRow const& row)
-      : p_(p),
-        s_(s),
-        row_(p, row.b, row.q, row.m),
-        weights_(std::int64_t{row.index} * p.point_total) {}
+      : p_(&p), s_(&s), row_(p, row.b, row.q, row.m), weights_(row.index(p) * p.point_total) {}
 
   __device__ __forceinline__ PointAhead operator[](std::int64_t k) const {
     float const nowhere = __uint_as_float(0x7fc00000u);
-    PointAhead point{{nowhere, nowhere}, 0};
-    if (k >= p_.point_total) return point;
+    PointAhead point{{nowhere, nowhere}, 0, {}};
+    if (k >= p_->point_total) return point;
+    if constexpr (kPlain) {
+      point.level = level(k);
+      // Past L1, which is for the values.
+      auto const* const coord = static_cast<const float*>(p_->coord) + row_.coord + 2 * k;
+      std::uint32_t at[2];
+      ptx::stream_global<8>(reinterpret_cast<const char*>(coord), at);
+      point.at = {__uint_as_float(at[0]), __uint_as_float(at[1])};
+      std::int64_t const i = row_.weight + k;
+      if (p_->weight_dtype == MSDA_F32) {
+        ptx::stream_global<4>(static_cast<const char*>(p_->weight) + 4 * i, &point.weight);
+      } else {
+        ptx::stream_global<2>(static_cast<const char*>(p_->weight) + 2 * i, &point.weight);
+      }
+      return point;
+    }
     if (has_pixels()) {
-      std::int32_t const l = s_.level_of_point[k];
-      Point<float> const at = point_at<float>(p_, row_, p_.level(l), l, k);
+      std::int32_t const l = s_->level_of_point[k];
+      Point<float> const at = point_at<float>(*p_, row_, p_->level(l), l, k);
       if (at.is_number) point.at = {at.x, at.y};
     } else {
-      point.at = *reinterpret_cast<const float2*>(static_cast<const float*>(p_.coord) + row_.coord +
-                                                  2 * k);
+      point.at = *reinterpret_cast<const float2*>(static_cast<const float*>(p_->coord) +
+                                                  row_.coord + 2 * k);
     }
-    if (s_.weights != nullptr) {
-      point.weight = __float_as_uint(s_.weights[weights_ + k]);
-    } else if (p_.weight_dtype == MSDA_F32) {
-      point.weight = static_cast<const std::uint32_t*>(p_.weight)[row_.weight + k];
+    if (has_computed_weights()) {
+      point.weight = __float_as_uint(s_->weights[weights_ + k]);
+    } else if (p_->weight_dtype == MSDA_F32) {
+      point.weight = static_cast<const std::uint32_t*>(p_->weight)[row_.weight + k];
     } else {
-      point.weight = static_cast<const std::uint16_t*>(p_.weight)[row_.weight + k];
+      point.weight = static_cast<const std::uint16_t*>(p_->weight)[row_.weight + k];
     }
     return point;
   }
-  // Of a level of this size, in pixels.
+  __device__ __forceinline__ PointLevel level(std::int64_t k) const {
+    return k < p_->point_total ? s_->point_levels[k] : PointLevel{};
+  }
+  // In pixels.
   __device__ __forceinline__ float2 pixel(PointAhead const& point, float width,
                                           float height) const {
     if (has_pixels()) return point.at;
     return {to_pixel(point.at.x, width), to_pixel(point.at.y, height)};
   }
   __device__ __forceinline__ float weight(PointAhead const& point) const {
-    if (s_.weights != nullptr || p_.weight_dtype == MSDA_F32) return __uint_as_float(point.weight);
-    if (p_.weight_dtype == MSDA_BF16) return __uint_as_float(point.weight << 16);
+    if (has_computed_weights() || p_->weight_dtype == MSDA_F32)
+      return __uint_as_float(point.weight);
+    if (p_->weight_dtype == MSDA_BF16) return __uint_as_float(point.weight << 16);
     return __half2float(__ushort_as_half(static_cast<std::uint16_t>(point.weight)));
   }
 
  private:
-  __device__ __forceinline__ bool has_pixels() const {
-    return p_.reference_dim != 0 || p_.coord_dtype != MSDA_F32 || !s_.coord_pairs;
+  __device__ __forceinline__ bool has_computed_weights() const {
+    return !kPlain && s_->weights != nullptr;
   }
-  Params const& p_;
-  PointParams const& s_;
+  __device__ __forceinline__ bool has_pixels() const {
+    if (kPlain) return false;
+    return p_->reference_dim != 0 || p_->coord_dtype != MSDA_F32 || !s_->coord_pairs;
+  }
+  Params const* p_;
+  PointParams const* s_;
   PointRow row_;
   std::int64_t weights_;
 };
 
-__device__ __forceinline__ LocatedPoint locate_point(Params const& p, PointParams const& s,
-                                                     PointLoads const& loads,
+template <bool kPlain>
+__device__ __forceinline__ LocatedPoint locate_point(PointLoads<kPlain> const& loads,
                                                      PointAhead const& ahead, std::int64_t k) {
   LocatedPoint located{};
-  if (k >= p.point_total) return located;
-  PointLevel const level = s.point_levels[k];
+  PointLevel const level = kPlain ? ahead.level : loads.level(k);
   located.width = static_cast<float>(level.width);
   located.height = static_cast<float>(level.height);
   float2 const point = loads.pixel(ahead, located.width, located.height);
@@ -170,15 +222,15 @@ __device__ __forceinline__ LocatedPoint locate_point(Params const& p, PointParam
   located.fy = point.y - top;
   auto const x = static_cast<std::int32_t>(left);
   auto const y = static_cast<std::int32_t>(top);
-  located.has_x[0] = x >= 0;
-  located.has_x[1] = x < level.width - 1;
-  located.has_y[0] = y >= 0;
-  located.has_y[1] = y < level.height - 1;
+  // Columns, then rows: a bit each.
+  std::uint32_t const across = (x >= 0 ? 1u : 0u) | (x < level.width - 1 ? 2u : 0u);
+  bool const has_top = y >= 0;
+  bool const has_bottom = y < level.height - 1;
+  located.corners = (has_top ? across : 0u) | (has_bottom ? across << 2 : 0u);
   located.token =
       static_cast<std::uint32_t>(level.origin + max(y, 0) * level.row_tokens + max(x, 0));
-  auto const below =
-      static_cast<std::uint32_t>(located.has_y[0] && located.has_y[1] ? level.row_tokens : 0);
-  located.steps = below << 1 | (located.has_x[0] && located.has_x[1] ? 1u : 0u);
+  auto const below = static_cast<std::uint32_t>(has_top && has_bottom ? level.row_tokens : 0);
+  located.steps = below << 1 | (across >> 1 & across);
   return located;
 }
 
@@ -197,7 +249,7 @@ class ValueRows {
     if constexpr (Config::kVectors) ptx::pin(at_);
   }
   __device__ __forceinline__ Row operator[](std::uint32_t token) const {
-    if (!has_channels_) return Row::zeros();
+    if (!Config::kPlain && !has_channels_) return Row::zeros();
     // Vectors by one instruction of 32 bits: sorted.cpp sees to it that the stride fits.
     if constexpr (Config::kVectors) return Row::load_at(ptx::row_at(at_, token, stride_));
     return Row::load(Config::kDtype, p_.value, first_ + token * p_.value_strides.row);
@@ -255,28 +307,28 @@ struct PointGradient {
 
 __device__ __forceinline__ PointGradient point_gradient(LocatedPoint const& at, float weight,
                                                         float (&d)[4]) {
-  bool const any = (at.has_x[0] || at.has_x[1]) && (at.has_y[0] || at.has_y[1]);
-  if (!any) return {0.0f, 0.0f, 0.0f};
 #pragma unroll
   for (int corner = 0; corner < 4; ++corner) {
     if (!at.inside(corner)) d[corner] = 0.0f;
   }
   float const left = 1.0f - at.fx;
   float const top = 1.0f - at.fy;
-  float sample = 0.0f;
-#pragma unroll
-  for (int corner = 0; corner < 4; ++corner) {
-    float const share = ((corner & 1) != 0 ? at.fx : left) * ((corner & 2) != 0 ? at.fy : top);
-    if (at.inside(corner)) sample = fmaf(share, d[corner], sample);
-  }
-  return {weight * at.width * (top * (d[1] - d[0]) + at.fy * (d[3] - d[2])),
-          weight * at.height * (left * (d[2] - d[0]) + at.fx * (d[3] - d[1])), sample};
+  float sample = (left * top) * d[0];
+  sample = fmaf(at.fx * top, d[1], sample);
+  sample = fmaf(left * at.fy, d[2], sample);
+  sample = fmaf(at.fx * at.fy, d[3], sample);
+  PointGradient const gradient = {
+      weight * at.width * (top * (d[1] - d[0]) + at.fy * (d[3] - d[2])),
+      weight * at.height * (left * (d[2] - d[0]) + at.fx * (d[3] - d[1])), sample};
+  // Of no corner: whatever the weight is.
+  return at.corners == 0 ? PointGradient{0.0f, 0.0f, 0.0f} : gradient;
 }
 
+template <bool kPlain>
 __device__ __forceinline__ void store_gradient(Params const& p, PointParams const& s,
                                                std::int64_t row, std::int64_t k,
                                                PointGradient const& gradient) {
-  if (s.raw != nullptr) {
+  if (!kPlain && s.raw != nullptr) {
     float* const to = s.raw + (row * p.point_total + k) * 3;
     to[0] = gradient.x;
     to[1] = gradient.y;
@@ -285,58 +337,93 @@ __device__ __forceinline__ void store_gradient(Params const& p, PointParams cons
   }
   std::int64_t const at = (s.first_query * p.head_count + row) * p.point_total + k;
   if (p.grad_weight != nullptr) {
-    store_element(p.weight_dtype, p.grad_weight, at, gradient.weight);
+    store_narrow(p.weight_dtype, p.grad_weight, at, gradient.weight);
   }
   if (p.grad_coord != nullptr) {
-    store_pair(p.coord_dtype, p.grad_coord, 2 * at, {gradient.x, gradient.y}, s.grad_coord_pairs);
+    store_pair(kPlain ? MSDA_F32 : p.coord_dtype, p.grad_coord, 2 * at, {gradient.x, gradient.y},
+               s.grad_coord_pairs);
   }
 }
 
-// The points of one row, kPoints at a time.
+// The row's channels of grad_output, from the lane's first one on.
 template <class Config>
-__device__ __forceinline__ void point_gradients_of_row(Params const& p, PointParams const& s,
-                                                       PointGradRow const& row) {
+__device__ __forceinline__ typename Config::Row load_grad(Params const& p, PointGradRow const& row,
+                                                          int d) {
   using Row = typename Config::Row;
-  int const d = static_cast<int>(threadIdx.x % Config::kLanes) * kChannelsOfLane;
-  bool const has_channels = d < p.head_dim;
-  PointLoads const loads(p, s, row);
-  int const own = lane_of() % Config::kLocated;
-  PointAhead next = loads[own];
-  ValueRows<Config> const values(
-      p, row.b * p.value_strides.batch + row.m * p.value_strides.head + d, has_channels);
-  std::int64_t const grad = p.output_strides.at(row.b, row.q, row.m) + d;
-  typename Config::Products products(has_channels ? Row::load(p.output_dtype, p.grad_output, grad)
-                                                  : Row::zeros());
-  bool const stores =
-      row.is_there && static_cast<int>(threadIdx.x % Config::kSlotLanes) < Config::kLocated;
-#pragma unroll 1
-  for (std::int64_t first = 0; first < p.point_total; first += Config::kLocated) {
-    std::int64_t const k = first + own;
-    PointAhead const ahead = next;
-    if (first + Config::kLocated < p.point_total) next = loads[k + Config::kLocated];
-    LocatedPoint const mine = locate_point(p, s, loads, ahead, k);
-#pragma unroll Config::kUnrolled
-    for (int j = 0; j < Config::kPoints; j += Config::kInFlight) {
-      multiply_corners<Config>(values, mine, j, products);
-    }
-    float sums[4];
-    products.sum(sums);
-    if (!stores || k >= p.point_total) continue;
-    store_gradient(p, s, row.index, k, point_gradient(mine, loads.weight(ahead), sums));
-  }
+  if (!Config::kPlain && d >= p.head_dim) return Row::zeros();
+  return Row::load(p.output_dtype, p.grad_output, p.output_strides.at(row.b, row.q, row.m) + d);
 }
 
-// A block takes neighbouring rows: their points lie near each other, and meet in L1.
+// A row; kPlain: its first points and its grad_output are on their way.
+template <class Config>
+struct RowAhead {
+  PointLoads<Config::kPlain> loads;
+  PointAhead points;
+  typename Config::Row plain_grad;
+
+  __device__ __forceinline__ RowAhead(Params const& p, PointParams const& s,
+                                      PointGradRow const& row, int d)
+      : loads(p, s, row) {
+    if constexpr (Config::kPlain) {
+      points = loads[Config::own_point()];
+      plain_grad = load_grad<Config>(p, row, d);
+    }
+  }
+  __device__ __forceinline__ typename Config::Row grad(Params const& p, PointGradRow const& row,
+                                                       int d) const {
+    if constexpr (Config::kPlain) return plain_grad;
+    return load_grad<Config>(p, row, d);
+  }
+};
+
+// A block takes neighbouring rows, of two heads if their number is even: their points lie near each
+// other and meet in L1, where a line has the values of both. While the last
+// points of a row are worked on the next row is loaded.
 template <class Config>
 static __global__ void __launch_bounds__(kPointThreads, Config::kBlocks)
     point_gradients(const __grid_constant__ Params p, const __grid_constant__ PointParams s) {
   ptx::wait_for_previous_grid();
+  int const d = static_cast<int>(threadIdx.x % Config::kLanes) * kChannelsOfLane;
+  int const own = Config::own_point();
+  auto const points = static_cast<std::int32_t>(p.point_total);
+  bool const locates = static_cast<int>(threadIdx.x % Config::kSlotLanes) < Config::kLocated;
   std::int64_t const first = static_cast<std::int64_t>(blockIdx.x) * s.rows_of_block;
-  std::int64_t const slot = threadIdx.x / Config::kSlotLanes;
-  PointGradRow row(p, s, first + slot);
+  PointGradRow row(p, s, first + Config::slot());
+  RowAhead<Config> next(p, s, row, d);
+  auto const go_on = [&] {
+    row.advance(p, s);
+    next = RowAhead<Config>(p, s, row, d);
+  };
   for (std::int64_t i = 0; i < s.rows_of_block; i += Config::kSlots) {
-    point_gradients_of_row<Config>(p, s, row);
-    row.advance(p, s, Config::kSlots);
+    ValueRows<Config> const values(
+        p, row.b * p.value_strides.batch + row.m * p.value_strides.head + d, d < p.head_dim);
+    typename Config::Products products(next.grad(p, row, d));
+    std::int64_t const index = row.index(p);
+    bool const stores = row.is_there && locates;
+    bool const has_next = i + Config::kSlots < s.rows_of_block;
+#pragma unroll 1
+    for (std::int32_t batch = 0; batch < points; batch += Config::kLocated) {
+      std::int32_t const k = batch + own;
+      PointAhead const ahead = Config::kPlain ? next.points : next.loads[k];
+      LocatedPoint const mine = locate_point(next.loads, ahead, k);
+      float const weight = next.loads.weight(ahead);
+      if constexpr (Config::kPlain) {
+        if (batch + Config::kLocated < points) {
+          next.points = next.loads[k + Config::kLocated];
+        } else if (has_next) {
+          go_on();
+        }
+      }
+#pragma unroll Config::kUnrolled
+      for (int j = 0; j < Config::kPoints; j += Config::kInFlight) {
+        multiply_corners<Config>(values, mine, j, products);
+      }
+      float sums[4];
+      products.sum(sums);
+      if (!stores || k >= points) continue;
+      store_gradient<Config::kPlain>(p, s, index, k, point_gradient(mine, weight, sums));
+    }
+    if (!Config::kPlain && has_next) go_on();  // before, others have no registers for it
   }
 }
 

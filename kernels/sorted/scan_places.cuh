@@ -7,9 +7,39 @@
 
 namespace msda::sorted {
 
+// Counts of up to kCountsOfThread chunks of one tile, in registers.
+struct ChunkCounts {
+  std::uint32_t counts[kCountsOfThread];
+  std::int32_t count;
+
+  __device__ __forceinline__ ChunkCounts(const std::uint32_t* places, std::int32_t tiles,
+                                         std::int32_t chunks)
+      : count(min(chunks, kCountsOfThread)) {
+#pragma unroll
+    for (int j = 0; j < kCountsOfThread; ++j) {
+      counts[j] = j < count ? places[static_cast<std::int64_t>(j) * tiles] : 0;
+    }
+  }
+  __device__ __forceinline__ std::uint32_t sum() const {
+    std::uint32_t all = 0;
+#pragma unroll
+    for (int j = 0; j < kCountsOfThread; ++j) all += counts[j];
+    return all;
+  }
+  // Stores them as places, of which `before` is the first; then it is the one behind them.
+  __device__ __forceinline__ void store(std::uint32_t* places, std::int32_t tiles,
+                                        std::uint32_t& before) const {
+#pragma unroll
+    for (int j = 0; j < kCountsOfThread; ++j) {
+      if (j < count) places[static_cast<std::int64_t>(j) * tiles] = before;
+      before += counts[j];
+    }
+  }
+};
+
 // A lane a tile, a warp a part of the chunks: places of each chunk's points in the tile's list, and
-// how long that is.
-static __global__ void __launch_bounds__(kScanParts* kWarp, 4)
+// how long that is. The part's first counts are read once.
+static __global__ void __launch_bounds__(kScanParts* kWarp, 2)
     scan_chunks(const __grid_constant__ ValueParams s) {
   MSDA_SHARED(std::uint32_t, sums, [kScanParts][kWarp]);
   ptx::wait_for_previous_grid();
@@ -17,34 +47,30 @@ static __global__ void __launch_bounds__(kScanParts* kWarp, 4)
   std::int64_t const head = blockIdx.x / groups;
   auto const tile = static_cast<std::int32_t>(blockIdx.x % groups * kWarp) + lane_of();
   bool const is_there = tile < s.tiles;
-  std::uint32_t* const places = s.places + head * s.chunks * s.tiles + tile;
   std::int32_t const of_part = (s.chunks + kScanParts - 1) / kScanParts;
   std::int32_t const first = min(warp_of() * of_part, s.chunks);
-  std::int32_t const end = min(first + of_part, s.chunks);
-  std::uint32_t sum = 0;
-#pragma unroll 8
-  for (std::int32_t chunk = first; chunk < end; ++chunk) {
-    if (is_there) sum += places[static_cast<std::int64_t>(chunk) * s.tiles];
+  std::int32_t const chunks = is_there ? min(of_part, s.chunks - first) : 0;
+  std::uint32_t* const places =
+      s.places + (head * s.chunks + first) * s.tiles + (is_there ? tile : 0);
+  std::int64_t const step = std::int64_t{kCountsOfThread} * s.tiles;
+  ChunkCounts const kept(places, s.tiles, chunks);
+  std::uint32_t sum = kept.sum();
+  std::uint32_t* at = places;
+  for (std::int32_t left = chunks - kCountsOfThread; left > 0; left -= kCountsOfThread) {
+    at += step;
+    sum += ChunkCounts(at, s.tiles, left).sum();
   }
   sums[warp_of()][lane_of()] = sum;
   __syncthreads();
   std::uint32_t before = 0;
   for (int part = 0; part < warp_of(); ++part) before += sums[part][lane_of()];
-  if (!is_there) return;
-  for (std::int32_t base = first; base < end; base += kCountsOfThread) {
-    std::uint32_t* const to = places + static_cast<std::int64_t>(base) * s.tiles;
-    std::uint32_t counts[kCountsOfThread];
-#pragma unroll
-    for (int j = 0; j < kCountsOfThread; ++j) {
-      counts[j] = base + j < end ? to[static_cast<std::int64_t>(j) * s.tiles] : 0;
-    }
-#pragma unroll
-    for (int j = 0; j < kCountsOfThread; ++j) {
-      if (base + j < end) to[static_cast<std::int64_t>(j) * s.tiles] = before;
-      before += counts[j];
-    }
+  kept.store(places, s.tiles, before);
+  at = places;
+  for (std::int32_t left = chunks - kCountsOfThread; left > 0; left -= kCountsOfThread) {
+    at += step;
+    ChunkCounts(at, s.tiles, left).store(at, s.tiles, before);
   }
-  if (warp_of() == kScanParts - 1) s.starts[head * (s.tiles + 1) + tile] = before;
+  if (is_there && warp_of() == kScanParts - 1) s.starts[head * (s.tiles + 1) + tile] = before;
 }
 
 // A block a head: lengths of tiles' lists to their starts, and the pieces of tiles that have

@@ -199,6 +199,19 @@ struct CallOfPlan {
   bool has_coord_pairs() const {
     return plan.has_coord_pairs && is_aligned(params.coord, pair_bytes());
   }
+  // Of the sorting: coordinates are pairs of F32, and a warp's points are whole rows.
+  bool has_plain_points() const {
+    return has_coord_pairs() && !problem.fused() && params.coord_dtype == MSDA_F32 &&
+           kWarp % problem.point_total == 0;
+  }
+  PointInput point_input() const {
+    bool const vectors = plan.has_value_vectors && is_aligned(params.value, 16) &&
+                         is_aligned(params.grad_output, 16);
+    if (!vectors) return kElementRows;
+    bool const plain = fills_lanes(params.head_dim) && !problem.fused() &&
+                       params.coord_dtype == MSDA_F32 && has_coord_pairs();
+    return plain ? kPlainRows : kVectorRows;
+  }
   void compute_weights(float* weights, std::int64_t first, std::int64_t rows, bool by_head) const {
     if (weights == nullptr) return;
     launch_kernel(plan.kernels.softmax,
@@ -216,7 +229,8 @@ void sum_run(CallOfPlan const& call, ValueParams const& value) {
   auto const shared_bytes = static_cast<std::size_t>(bins.shared_bytes);
   call.compute_weights(const_cast<float*>(value.weights), value.first_head,
                        value.heads * call.problem.query_count, true);
-  launch_kernel(kernels.count,
+  bool const plain = call.has_plain_points();
+  launch_kernel(kernels.count[plain],
                 {.blocks = bin_blocks,
                  .threads = kBinThreads,
                  .shared_bytes = static_cast<std::size_t>(bins.window_tiles) * 4,
@@ -230,7 +244,7 @@ void sum_run(CallOfPlan const& call, ValueParams const& value) {
   launch_kernel(kernels.scan_tiles,
                 {.blocks = value.heads, .threads = kScanThreads, .overlaps_previous = true},
                 call.stream, value);
-  launch_kernel(kernels.place,
+  launch_kernel(kernels.place[plain],
                 {.blocks = bin_blocks,
                  .threads = kBinThreads,
                  .shared_bytes = shared_bytes,
@@ -289,20 +303,18 @@ void launch_point_run(CallOfPlan const& call, PointParams& points) {
   Kernels const& kernels = call.plan.kernels;
   std::int64_t const rows = points.queries * call.params.head_count;
   call.compute_weights(points.weights, points.first_query, rows, false);
-  bool const vectors = call.plan.has_value_vectors && is_aligned(call.params.value, 16) &&
-                       is_aligned(call.params.grad_output, 16);
-  // Neighbouring rows to one block, as long as there are blocks enough for all SMs.
-  std::int64_t const blocks = divide_up(rows, kernels.point_rows[vectors]);
-  std::int64_t const rounds =
-      std::clamp<std::int64_t>(blocks / (kBlocksOfSm * call.plan.sm_count), 1, kMaxRoundsOfBlock);
-  points.rows_of_block = rounds * kernels.point_rows[vectors];
-  points.step_queries =
-      static_cast<std::uint32_t>(kernels.point_rows[vectors] / call.params.head_count);
-  points.step_heads =
-      static_cast<std::uint32_t>(kernels.point_rows[vectors] % call.params.head_count);
   points.coord_pairs = call.has_coord_pairs();
   points.grad_coord_pairs = is_aligned(call.params.grad_coord, call.pair_bytes());
-  launch_kernel(kernels.points[vectors],
+  PointInput const input = call.point_input();
+  // Neighbouring rows to one block, as long as there are blocks enough for all SMs.
+  std::int64_t const blocks = divide_up(rows, kernels.point_rows[input]);
+  std::int64_t const rounds =
+      std::clamp<std::int64_t>(blocks / (kBlocksOfSm * call.plan.sm_count), 1, kMaxRoundsOfBlock);
+  points.rows_of_block = rounds * kernels.point_rows[input];
+  points.heads_together = call.params.head_count % 2 == 0 ? 2 : 1;
+  points.step_queries =
+      static_cast<std::uint32_t>(kernels.point_rows[input]) / points.heads_together;
+  launch_kernel(kernels.points[input],
                 {.blocks = divide_up(rows, points.rows_of_block),
                  .threads = kPointThreads,
                  .overlaps_previous = true},

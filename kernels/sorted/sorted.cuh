@@ -18,12 +18,14 @@ template <ValueType kType>
 Kernels load_kernels(KernelOptions options) {
   Kernels kernels;
   kernels.softmax = load_kernel(softmax_rows);
-  kernels.count = load_kernel(count_points);
   kernels.scan_chunks = load_kernel(scan_chunks);
   kernels.scan_tiles = load_kernel(scan_tiles);
-  kernels.place = load_kernel(place_points, options.max_bin_shared_bytes);
   kernels.join = load_kernel(join_edges);
   kernels.finish = load_kernel(finish_fused);
+  with_bools([&](auto plain) {
+    kernels.count[plain] = load_kernel(count_points<plain>);
+    kernels.place[plain] = load_kernel(place_points<plain>, options.max_bin_shared_bytes);
+  });
   with_bools([&](auto vectors) {
     with_lanes<kMaxSliceLanes>(options.head_dim, [&](auto lanes) {
       using Config = SumConfig<kType, vectors, lanes>;
@@ -35,13 +37,20 @@ Kernels load_kernels(KernelOptions options) {
   // rows at any address are, too.
   with_lanes<kWarp>(options.head_dim, [&](auto lanes) {
     using Config = PointConfig<kType, Loads::vectors, lanes, true>;
+    using Plain = PointConfig<kType, Loads::vectors, lanes, true, true>;
     using OfElements = PointConfig<kType, Loads::elements, lanes, true>;
     using OfAny = PointConfig<kType, Loads::any, lanes>;
-    kernels.points[1] = load_kernel(point_gradients<Config>);
-    kernels.points[0] = options.same_types ? load_kernel(point_gradients<OfElements>)
-                                           : load_kernel(point_gradients<OfAny>);
-    kernels.point_rows[1] = Config::kSlots;
-    kernels.point_rows[0] = options.same_types ? OfElements::kSlots : OfAny::kSlots;
+    auto const set = [&](PointInput input, auto kernel, std::int32_t rows) {
+      kernels.points[input] = load_kernel(kernel);
+      kernels.point_rows[input] = rows;
+    };
+    set(kVectorRows, point_gradients<Config>, Config::kSlots);
+    if (fills_lanes(options.head_dim)) set(kPlainRows, point_gradients<Plain>, Plain::kSlots);
+    if (options.same_types) {
+      set(kElementRows, point_gradients<OfElements>, OfElements::kSlots);
+    } else {
+      set(kElementRows, point_gradients<OfAny>, OfAny::kSlots);
+    }
   });
   return kernels;
 }

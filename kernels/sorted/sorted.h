@@ -7,6 +7,7 @@
 #include "kernels/common/params.h"
 #include "kernels/sorted/sorted_config.h"
 
+#include <bit>
 #include <cstdint>
 
 namespace msda::sorted {
@@ -84,11 +85,11 @@ struct PointParams {
   float* raw;                          // fused: [queries][M][K][3] by x, by y, by weight; else null
   std::int64_t first_query;
   std::int64_t queries;
-  std::int64_t rows_of_block;  // a multiple of the block's slots
-  std::uint32_t step_queries;  // from a row to the one as many as the block's slots behind it
-  std::uint32_t step_heads;
-  bool coord_pairs;       // as in ValueParams
-  bool grad_coord_pairs;  // the same of the gradients
+  std::int64_t rows_of_block;    // a multiple of the block's slots
+  std::uint32_t heads_together;  // divides M and the slots of a block
+  std::uint32_t step_queries;    // from a row to the one as many as the block's slots behind it
+  bool coord_pairs;              // as in ValueParams
+  bool grad_coord_pairs;         // the same of the gradients
 };
 
 // What the weights of either are computed for: rows in their order.
@@ -107,18 +108,27 @@ struct KernelOptions {
   bool same_types = false;  // grad_output has the type of the values
 };
 
-// Each pair by whether every row can be loaded in vectors.
+// How the rows of `points` are loaded: element by element, or in vectors; in vectors where every
+// lane has channels, and the input is sampled with coordinates that are pairs of F32.
+enum PointInput { kElementRows, kVectorRows, kPlainRows, kPointInputs };
+
+// Whether the slots of lanes are full: powers of two, of kChannelsOfLane channels each.
+constexpr bool fills_lanes(std::int64_t head_dim) {
+  return head_dim % kChannelsOfLane == 0 &&
+         std::has_single_bit(static_cast<std::uint64_t>(head_dim / kChannelsOfLane));
+}
+
 struct Kernels {
   Kernel<Params, SoftmaxParams> softmax;
-  Kernel<Params, ValueParams> count;
+  Kernel<Params, ValueParams> count[2];  // by whether points are plain
   Kernel<ValueParams> scan_chunks;
   Kernel<ValueParams> scan_tiles;
-  Kernel<Params, ValueParams> place;
-  Kernel<Params, ValueParams> sum[2];
+  Kernel<Params, ValueParams> place[2];
+  Kernel<Params, ValueParams> sum[2];  // by whether every row can be loaded in vectors
   Kernel<Params, ValueParams> join;
-  Kernel<Params, PointParams> points[2];
+  Kernel<Params, PointParams> points[kPointInputs];
   Kernel<Params, PointParams> finish;
-  std::int32_t point_rows[2] = {};  // of a block of `points`
+  std::int32_t point_rows[kPointInputs] = {};  // of a block
   std::int64_t sum_shared_bytes = 0;
 };
 

@@ -9,16 +9,17 @@ inline constexpr std::int32_t kWarp = 32;
 inline constexpr std::int32_t kChannelsOfLane = 8;  // 16 bytes of 16-bit elements
 
 // ---- binning: a block ranks a chunk of one head's points by tile
-inline constexpr std::int32_t kBinThreads = 512;
+inline constexpr std::int32_t kBinThreads = 256;
 inline constexpr std::int32_t kBinWarps = kBinThreads / kWarp;
 inline constexpr std::int32_t kPointsOfThread = 8;  // at most
 inline constexpr std::int32_t kChunkPoints = kBinThreads * kPointsOfThread;
-inline constexpr std::int32_t kBinBlocks = 2;  // an SM
+inline constexpr std::int32_t kBinBlocks = 4;  // an SM
+inline constexpr std::int32_t kCountBlocks = 6;
 inline constexpr std::int32_t kTileBits = 10;
 inline constexpr std::int32_t kMaxWindowTiles = 1 << kTileBits;  // that a block tells apart
 inline constexpr std::int32_t kScanThreads = 1024;
-inline constexpr std::int32_t kScanParts = 8;  // of the chunks, which a block adds up side by side
-inline constexpr std::int32_t kCountsOfThread = 8;  // at a time
+inline constexpr std::int32_t kScanParts = 16;  // of the chunks, which a block adds up side by side
+inline constexpr std::int32_t kCountsOfThread = 12;  // at a time
 // Bytes of shared memory: of points' records and their tiles with the sums of warps, and of a
 // tile's counters and place.
 inline constexpr std::int32_t kStagedBytes = kChunkPoints * (16 + 4) + (kWarp + 1) * 4;
@@ -27,7 +28,7 @@ static_assert(kChunkPoints <= 0xffff, "a rank in a chunk fits 16 bits");
 
 // ---- sums: a block adds up a tile's records, as many at a time as fit shared memory
 inline constexpr std::int32_t kSumThreads = 128;
-inline constexpr std::int32_t kSumBlocks = 5;  // an SM
+inline constexpr std::int32_t kSumBlocks = 6;  // an SM
 inline constexpr std::int32_t kSumWarps = kSumThreads / kWarp;
 inline constexpr std::int32_t kMaxCells = 64;  // of a tile
 inline constexpr std::int32_t kMaxTilePixels = 81;
@@ -56,9 +57,10 @@ inline constexpr std::int32_t kPieceRecords = 8192;
 
 // ---- gradients of the points
 inline constexpr std::int32_t kPointThreads = 256;
+inline constexpr std::int32_t kPointBlocks = 2;  // an SM
 inline constexpr std::int32_t kMaxHeadDim = kWarp * kChannelsOfLane;
 inline constexpr std::int64_t kBlocksOfSm = 12;  // that are wanted, before blocks take more rows
-inline constexpr std::int64_t kMaxRoundsOfBlock = 8;  // of as many rows as its slots
+inline constexpr std::int64_t kMaxRoundsOfBlock = 4;  // of as many rows as its slots
 inline constexpr std::int32_t kTogether = 4;  // points of a row whose products are reduced at once
 
 inline constexpr std::int32_t kSmallThreads = 256;  // of the kernels that take little time

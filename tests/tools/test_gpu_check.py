@@ -14,15 +14,16 @@ KERNEL_COUNT = COUNTS["msda_test_kernel", "gpu"]
 CONTRACT_COUNT = COUNTS["msda_test_contract", "gpu"]
 PTX_COUNT = COUNTS["msda_test_ptx", "gpu"]
 TWO_GPU_COUNT = COUNTS["msda_test_kernel", "two gpus"]
-# Test cases of a process, or of the shards of one: times; random problems forward, backward, the corpus; captures, bits, large
-# tensors, limits, golden vectors; all others.
-KERNEL_RUNS = [2, 1, 1, 2, 1, 1, 2, 1, 1, KERNEL_COUNT - 12]
+# Test cases of a process, or of the shards of one: times; random problems forward, backward, the corpus; captures, bits, bits of the
+# backward, large
+# tensors, limits, golden vectors, thousands of launches; all others.
+KERNEL_RUNS = [2, 1, 1, 2, 1, 1, 1, 2, 1, 1, 1, KERNEL_COUNT - 14]
 # What each sanitizer runs: the limit of multiprocessors, the shard and how many test cases.
 SANITIZED = {
     "corpus": ("0", "1/16", 2),
     "random": ("0", "1/1", 2),
     "golden": ("0", "1/1", 1),
-    "others": ("0", "1/1", KERNEL_COUNT - 14),  # all but those named above, and nine that take too long
+    "others": ("0", "1/1", KERNEL_COUNT - 18),  # all but those named above, and 13 that take too long
     "on_1_sm": ("1", "2/32", 2),
     "on_3_sms": ("3", "3/32", 2),
     "random_on_1_sm": ("1", "1/4", 2),
