@@ -30,4 +30,17 @@ class Arena {
   std::size_t used_ = 0;
 };
 
+// The most of `count`, at least one, of which `bytes` says that they fit a limit; 0: no limit.
+template <class Bytes>
+std::int64_t most_that_fit(std::int64_t count, std::size_t limit, Bytes bytes) {
+  if (limit == 0 || bytes(count) <= limit) return count;
+  std::int64_t fits = 1;
+  std::int64_t too_many = count;
+  while (too_many - fits > 1) {
+    std::int64_t const middle = fits + (too_many - fits) / 2;
+    (bytes(middle) <= limit ? fits : too_many) = middle;
+  }
+  return fits;
+}
+
 }  // namespace msda

@@ -38,6 +38,7 @@ Ranked judge(KernelRef kernel, Problem const& problem, Device const& any_device,
   result.workspace_bytes = arena.used_bytes();
   if (workspace_limit_bytes != 0 && result.workspace_bytes > workspace_limit_bytes) {
     result.rejected = Reason::kWorkspaceLimit;
+    result.numbers = fmt::format("{} bytes, not {}", result.workspace_bytes, workspace_limit_bytes);
     return result;
   }
   result.predicted_us = family.cost(*kernel.variant, problem, device);

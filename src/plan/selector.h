@@ -15,7 +15,7 @@ namespace msda {
 struct Ranked {
   KernelRef kernel;
   Reason rejected = Reason::kNone;
-  std::string numbers = {};         // behind the reason, where the family has them
+  std::string numbers = {};         // behind the reason, where there are any
   double predicted_us = 0;          // 0 where rejected
   std::size_t workspace_bytes = 0;  // 0 where rejected for another reason than the workspace
   bool may_be_chosen = false;       // whether a plan may take it for its predicted time

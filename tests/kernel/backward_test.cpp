@@ -1,10 +1,11 @@
 // Backward where the corpus does not go, every kernel that takes the problem: rows of grad_output
 // and coordinates that are no numbers, many points on one pixel, rows of thousands of points,
-// levels of many windows, and the same bits of many runs.
+// levels of many windows, and the same bits of many runs and under workspace limits.
 
 #include "support/case_file.h"
 #include "support/expected_reason.h"
 #include "support/gpu_tests.h"
+#include "support/kernel_cases.h"
 #include "support/random_problem.h"
 #include "support/repeated_runs.h"
 #include "support/runner.h"
@@ -16,6 +17,7 @@
 #include <cmath>
 #include <iterator>
 #include <limits>
+#include <string>
 #include <utility>
 
 using namespace msda::test;
@@ -200,6 +202,46 @@ TestProblem random_backward_problem(std::uint64_t seed, Sizes const& most) {
   return fill_problem(shape, DataKind{}, rng);
 }
 
+// The bytes that a kernel needs at least, as it says where its limit is 1.
+std::size_t least_workspace(TestHandle const& handle, ProblemShape const& shape,
+                            std::string const& id) {
+  PlanResult const refused = make_plan(handle, shape, id, 0, 1);
+  CHECK(refused.status == MSDA_ERROR_UNSUPPORTED);
+  std::string const start = "msda_plan_create: plan_options.kernel_id is '" + id +
+                            "': the kernel needs more workspace than workspace_limit_bytes: ";
+  CAPTURE(refused.message);
+  REQUIRE(refused.message.starts_with(start));
+  std::string const numbers = refused.message.substr(start.size());
+  std::size_t const least = std::stoull(numbers);
+  CHECK(numbers == std::to_string(least) + " bytes, not 1");
+  return least;
+}
+
+void check_limits(TestHandle const& handle, TestProblem const& problem, std::string const& id) {
+  ProblemShape const& shape = problem.shape;
+  CAPTURE(shape.describe());
+  CAPTURE(id);
+  PlanResult const whole = make_plan(handle, shape, id);
+  RunResult const expected = run_plan(whole.plan.get(), problem, 1);
+  REQUIRE(expected.failure == "");
+  std::size_t const full = plan_info(whole.plan.get()).workspace_bytes;
+  std::size_t const least = least_workspace(handle, shape, id);
+  CHECK(least < full / 3);
+  for (std::size_t const limit :
+       {least, least + full / 20, full / 4, full / 3, full / 2, full * 3 / 4, full - 1, full}) {
+    CAPTURE(limit);
+    PlanResult const limited = make_plan(handle, shape, "", 0, limit);  // the library's choice
+    REQUIRE(limited.message == "");
+    msda_plan_info const info = plan_info(limited.plan.get());
+    CHECK(info.kernel_id == id);
+    CHECK(info.workspace_bytes <= limit);
+    CHECK((limit == full) == (info.workspace_bytes == full));
+    CHECK(run_plan(limited.plan.get(), problem, 2).same_bits(expected));
+    if (limit == least) check_gradient_subsets(limited.plan.get(), problem, id, expected);
+  }
+  CHECK(make_plan(handle, shape, id, 0, least - 1).status == MSDA_ERROR_UNSUPPORTED);
+}
+
 }  // namespace
 
 TEST_CASE("rows of grad_output that are no numbers reach what the formula says") {
@@ -237,14 +279,20 @@ TEST_CASE("backward of levels of many windows") {
   TestHandle const handle(3);
   for (msda_dtype const dtype : {MSDA_F32, MSDA_F16, MSDA_BF16, MSDA_F8_E4M3}) {
     for (std::int32_t const border : {0, 1}) {
-      // Bands that end in a row of pixels, in one half outside, and one row before.
-      ProblemShape shape =
-          backward_shape({{70, 90, 4}, {63, 31, 2}, {64, 32, 2}, {33, 65, 3}}, dtype);
-      shape.query_count = 300;
-      shape.head_dim = dtype == MSDA_F16 ? 32 : 5;
-      shape.value_border = border;
-      Rng rng(static_cast<std::uint64_t>(dtype));
-      check_kernels(handle, fill_problem(shape, DataKind{}, rng));
+      for (std::int64_t const head_dim : {5, 32}) {
+        // Bands that end in a row of pixels, in one half outside, and one row before. The first
+        // level has fewer points than pixels.
+        ProblemShape shape =
+            backward_shape({{70, 90, 4}, {63, 31, 2}, {64, 32, 2}, {33, 65, 3}}, dtype);
+        shape.query_count = 300;
+        shape.head_dim = head_dim;
+        shape.value_border = border;
+        Rng rng(static_cast<std::uint64_t>(dtype));
+        TestProblem problem = fill_problem(shape, DataKind{}, rng);
+        check_kernels(handle, problem);
+        spoil_rows(problem, rng);
+        check_kernels(handle, problem);
+      }
     }
   }
 }
@@ -294,6 +342,21 @@ TEST_CASE("the same bits backward with 1 2 3 and 7 threads on 20 shapes") {
   }
 }
 
+TEST_CASE("the same bits backward in 100 runs on 20 shapes, with one thread and two") {
+  TestHandle const handles[] = {TestHandle(1), TestHandle(2)};
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    TestProblem const problem = random_backward_problem(seed, {40, 60, 40});
+    for (std::string const& id : accepting_kernels(handles[0], problem.shape)) {
+      if (id.starts_with("ref.")) continue;
+      CAPTURE(problem.shape.describe());
+      CAPTURE(id);
+      for (TestHandle const& handle : handles) {
+        PlanResult const plan = make_plan(handle, problem.shape, id);
+        CHECK(differing_runs(plan.plan.get(), problem, 100) == 0);
+      }
+    }
+  }
+}
 TEST_CASE("the same bits backward in 100 runs on 20 shapes, on the GPU" * needs_gpu()) {
   TestHandle const handle(gpu_options());
   Sizes const most = kGpuIsSimulated ? Sizes{16, 60, 24} : Sizes{80, 1000, 40};
@@ -305,6 +368,25 @@ TEST_CASE("the same bits backward in 100 runs on 20 shapes, on the GPU" * needs_
       CAPTURE(id);
       PlanResult const plan = make_plan(handle, problem.shape, id);
       CHECK(differing_runs(plan.plan.get(), problem, gpu_repeats(100)) == 0);
+    }
+  }
+}
+
+TEST_CASE("the same bits backward under limits of workspace, in every subset of gradients") {
+  TestHandle const handles[] = {TestHandle(1), TestHandle(3)};
+  for (std::int32_t const reference_dim : {0, 2, 4}) {
+    for (msda_dtype const dtype : {MSDA_F32, MSDA_BF16}) {
+      ProblemShape shape = backward_shape({{45, 40, 4}, {5, 6, 3}}, dtype);
+      shape.batch = 2;
+      shape.query_count = 700;
+      shape.head_count = 5;
+      shape.head_dim = 16;
+      shape.reference_dim = reference_dim;
+      Rng rng(static_cast<std::uint64_t>(reference_dim));
+      TestProblem const problem = fill_problem(shape, DataKind{}, rng);
+      for (TestHandle const& handle : handles) {
+        check_limits(handle, problem, dtype == MSDA_F32 ? "simd.cpu.f32@1" : "simd.cpu.bf16@1");
+      }
     }
   }
 }

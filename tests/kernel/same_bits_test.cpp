@@ -149,37 +149,6 @@ void check_hint(TestHandle const& handle) {
   });
 }
 
-// Every subset of the gradients, the empty one too: as far as the kernel's bits are the same on
-// every run those of `all`.
-void check_subsets(msda_plan const* plan, TestProblem const& problem, std::string const& id,
-                   RunResult const& all) {
-  Expectations const expected(problem, arithmetic_of(id));
-  std::vector<TensorId> results;
-  for (TensorRow const& row : tensor_rows()) {
-    if (row.is_result() && row.belongs_to(problem.shape)) results.push_back(row.id);
-  }
-  for (std::uint32_t subset = 0; subset < 1u << results.size(); ++subset) {
-    CAPTURE(subset);
-    CallBuffers buffers(problem, plan, 5);
-    for (std::size_t i = 0; i < results.size(); ++i) {
-      if ((subset >> i & 1) == 0) set_pointer(buffers.c(), results[i], nullptr);
-    }
-    Executed const executed = execute(plan, buffers);
-    REQUIRE(executed.message == "");
-    REQUIRE(executed.failure == "");
-    for (std::size_t i = 0; i < results.size(); ++i) {
-      HostTensor& tensor = buffers.tensor(results[i]);
-      if ((subset >> i & 1) == 0) {
-        CHECK(tensor.check_untouched() == "");
-      } else if (is_deterministic(id)) {
-        CHECK(tensor.bits() == all.bits[static_cast<std::size_t>(results[i])]);
-      } else {
-        CHECK(compare(expected[results[i]], tensor.values()).failure == "");
-      }
-    }
-  }
-}
-
 void check_partial(TestHandle const& handle) {
   for (const char* const name : {"dfine", "decoder", "bev_heads"}) {
     ProblemShape shape = corpus_case(name).shape;
@@ -190,7 +159,7 @@ void check_partial(TestHandle const& handle) {
       PlanResult const plan = make_plan(handle, shape, id);
       RunResult const all = run_plan(plan.plan.get(), problem, 0);
       REQUIRE(all.failure == "");
-      check_subsets(plan.plan.get(), problem, id, all);
+      check_gradient_subsets(plan.plan.get(), problem, id, all);
     }
   }
 }

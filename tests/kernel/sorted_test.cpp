@@ -56,17 +56,7 @@ void check_against_oracle(TestHandle const& handle, TestProblem const& problem) 
 
 PlanResult plan_within(TestHandle const& handle, ProblemShape const& shape, std::string const& id,
                        std::size_t workspace_limit_bytes) {
-  ProblemView const view(shape);
-  msda_plan_options options{};
-  options.struct_size = sizeof(options);
-  options.mode = MSDA_PLAN_FORCED;
-  options.kernel_id = id.c_str();
-  options.workspace_limit_bytes = workspace_limit_bytes;
-  msda_plan* plan = nullptr;
-  PlanResult result;
-  result.status = msda_plan_create(handle.get(), &view.c, &options, &plan);
-  result.plan.reset(plan);
-  return result;
+  return make_plan(handle, shape, id, 0, workspace_limit_bytes);
 }
 
 // The least limit, to 1 %, that the kernel makes a plan for.

@@ -29,6 +29,35 @@ void for_kernels_and_cases(TestHandle const& handle, std::vector<const char*> co
   }
 }
 
+void check_gradient_subsets(msda_plan const* plan, TestProblem const& problem,
+                            std::string const& kernel_id, RunResult const& all) {
+  Expectations const expected(problem, arithmetic_of(kernel_id));
+  std::vector<TensorId> results;
+  for (TensorRow const& row : tensor_rows()) {
+    if (row.is_result() && row.belongs_to(problem.shape)) results.push_back(row.id);
+  }
+  for (std::uint32_t subset = 0; subset < 1u << results.size(); ++subset) {
+    CAPTURE(subset);
+    CallBuffers buffers(problem, plan, 5);
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      if ((subset >> i & 1) == 0) set_pointer(buffers.c(), results[i], nullptr);
+    }
+    Executed const executed = execute(plan, buffers);
+    REQUIRE(executed.message == "");
+    REQUIRE(executed.failure == "");
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      HostTensor& tensor = buffers.tensor(results[i]);
+      if ((subset >> i & 1) == 0) {
+        CHECK(tensor.check_untouched() == "");
+      } else if (is_deterministic(kernel_id)) {
+        CHECK(tensor.bits() == all.bits[static_cast<std::size_t>(results[i])]);
+      } else {
+        CHECK(compare(expected[results[i]], tensor.values()).failure == "");
+      }
+    }
+  }
+}
+
 bool is_near(TestProblem const& problem, std::string const& kernel_id, CallBuffers& buffers) {
   Expectations const expected(problem, arithmetic_of(kernel_id));
   return std::ranges::all_of(tensor_rows(), [&](TensorRow const& row) {

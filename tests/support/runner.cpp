@@ -60,7 +60,8 @@ TestHandle::TestHandle(msda_handle_options const& options) : on_gpu_(options.dev
 }
 
 PlanResult make_plan(TestHandle const& handle, ProblemShape const& shape,
-                     std::string const& kernel_id, std::int32_t sm_count_limit) {
+                     std::string const& kernel_id, std::int32_t sm_count_limit,
+                     std::size_t workspace_limit_bytes) {
   ProblemView view(shape);
   if (!kernel_id.empty() && !is_deterministic(kernel_id)) view.c.determinism = MSDA_NOT_GUARANTEED;
   msda_plan_options options{};
@@ -71,6 +72,7 @@ PlanResult make_plan(TestHandle const& handle, ProblemShape const& shape,
   bool const by_environment =
       sm_count_limit == 0 && handle.on_gpu() && keeps_sm_limit(kernel_id, of_tests);
   options.sm_count_limit = by_environment ? of_tests : sm_count_limit;
+  options.workspace_limit_bytes = workspace_limit_bytes;
   msda_plan* plan = nullptr;
   PlanResult result;
   result.status = msda_plan_create(handle.get(), &view.c, &options, &plan);

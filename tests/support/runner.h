@@ -46,7 +46,8 @@ struct PlanResult {
 // kernel_id "": the library's choice. sm_count_limit 0: for a GPU what MSDA_TEST_SM_LIMIT asks for,
 // where the kernel keeps to a limit; else all.
 PlanResult make_plan(TestHandle const& handle, ProblemShape const& shape,
-                     std::string const& kernel_id, std::int32_t sm_count_limit = 0);
+                     std::string const& kernel_id, std::int32_t sm_count_limit = 0,
+                     std::size_t workspace_limit_bytes = 0);
 msda_plan_info plan_info(msda_plan const* plan);
 
 std::vector<std::string> kernel_ids(TestHandle const& handle);

@@ -54,19 +54,32 @@ bool packs_rows(Problem const& problem, Windows const& windows) {
   return problem.point_total >= kPointsThatPay && needed <= allowed;
 }
 
+// What a call keeps in its workspace at a time. Less of it changes no bit: a head's sums and a
+// query's references have one order.
+struct InFlight {
+  std::int64_t heads;
+  std::int64_t sums;  // of bands, that run at the same time
+  bool has_copy;      // of grad_output
+};
+
 struct Scratch {
-  Scratch(Problem const& problem, Windows const& windows_of_plan, Device const& device,
+  Scratch(Problem const& problem, Windows const& windows_of_plan, InFlight const& in_flight,
           Arena& arena)
       : windows(windows_of_plan),
-        heads(heads_in_flight(problem, device.thread_count)),
-        sums(std::min<std::int64_t>(device.thread_count, heads * windows.band_count)),
+        heads(in_flight.heads),
+        sums(std::min(in_flight.sums, heads * windows.band_count)),
         edge_floats(2 * windows.edge_pixels * problem.head_dim),
         pixel_floats(2 * windows.window_pixels * windows.padded_dim),
-        row_floats(packs_rows(problem, windows) ? problem.query_count * windows.padded_dim : 0),
+        row_floats(in_flight.has_copy ? problem.query_count * windows.padded_dim : 0),
+        reference_floats(problem.fused() && heads < problem.head_count
+                             ? static_cast<std::int64_t>(problem.levels.size()) *
+                                   problem.reference_dim
+                             : 0),
         records(take<Record>(arena, heads * windows.records)),
         ends(take<std::uint16_t>(arena, heads * ends_of(windows))),
         edges(take<float>(arena, heads * edge_floats)),
         grad_output(take<float>(arena, heads * row_floats)),
+        references(take<float>(arena, problem.query_count * reference_floats)),
         rows(take<float>(arena, sums * windows.padded_dim)),
         pixels(take<float>(arena, sums * pixel_floats)),
         is_loaded(take<unsigned char>(arena, sums * windows.window_pixels)) {}
@@ -81,25 +94,61 @@ struct Scratch {
             is_loaded + i * windows.window_pixels};
   }
 
+  float* references_of(std::int64_t q) const {
+    return reference_floats == 0 ? nullptr : references + q * reference_floats;
+  }
+
   template <typename T>
   static T* take(Arena& arena, std::int64_t count) {
     return arena.take<T>(static_cast<std::size_t>(count));
   }
 
   Windows const& windows;
-  std::int64_t heads;  // in flight
-  std::int64_t sums;   // of bands, that run at the same time
+  std::int64_t heads;
+  std::int64_t sums;
   std::int64_t edge_floats;
   std::int64_t pixel_floats;
   std::int64_t row_floats;
+  std::int64_t reference_floats;  // of a query; 0 where all heads of a batch item are in flight
   Record* records;
   std::uint16_t* ends;
   float* edges;
   float* grad_output;
+  float* references;  // [Q][L][reference_dim]: gradients by the heads so far
   float* rows;
   float* pixels;
   unsigned char* is_loaded;
 };
+
+// Heads that are worked on together: with fused input either whole batch items or a part of one.
+std::int64_t whole_heads(Problem const& problem, std::int64_t count) {
+  std::int64_t const M = problem.head_count;
+  return problem.fused() && count > M ? count / M * M : count;
+}
+
+// As many heads as fit workspace_limit_bytes. Where one is too many, it does without the copy of
+// grad_output, then with the window of one thread.
+InFlight choose_in_flight(Problem const& problem, Windows const& windows, Device const& device) {
+  InFlight const most{heads_in_flight(problem, device.thread_count), device.thread_count,
+                      packs_rows(problem, windows)};
+  std::size_t const limit = device.workspace_limit_bytes;
+  auto const bytes = [&](InFlight const& in_flight) {
+    Arena arena;
+    Scratch const scratch(problem, windows, in_flight, arena);
+    return arena.used_bytes();
+  };
+  for (bool const has_copy : {most.has_copy, false}) {
+    auto const of_heads = [&](std::int64_t count) {
+      return InFlight{whole_heads(problem, count), most.sums, has_copy};
+    };
+    InFlight const less = of_heads(most_that_fit(
+        most.heads, limit, [&](std::int64_t count) { return bytes(of_heads(count)); }));
+    if (limit == 0 || bytes(less) <= limit) return less;
+  }
+  std::int64_t const sums =
+      most_that_fit(most.sums, limit, [&](std::int64_t count) { return bytes({1, count, false}); });
+  return {std::min<std::int64_t>(most.heads, 1), sums, false};
+}
 
 // Some heads of one call, from the first to the last pass.
 class Heads {
@@ -170,7 +219,7 @@ class Heads {
 
   void store_points() const {
     std::int64_t const groups = windows_.chunk_count / windows_.chunks_of_row;
-    std::int64_t const together = problem_.fused() ? problem_.head_count : 1;
+    std::int64_t const together = problem_.fused() ? std::min(problem_.head_count, count_) : 1;
     each(count_ / together * groups, [&](std::int64_t i) {
       store_group(i / groups * together, together, i % groups * windows_.chunks_of_row);
     });
@@ -193,7 +242,10 @@ class Heads {
     if (call_[Tensor::kGradReference] == nullptr || !problem_.fused()) return;
     HeadSource const first_source = source(head);
     for (std::int64_t q = rows.first_row; q < last; ++q) {
-      tables_.point_grads.store_reference(first_source, q, row_of(head, q), windows_.records);
+      QueryHeads const heads{row_of(head, q), windows_.records,
+                             (first_ + head) % problem_.head_count, together,
+                             scratch_.references_of(q)};
+      tables_.point_grads.store_reference(first_source, q, heads);
     }
   }
 
@@ -272,7 +324,7 @@ BackwardTables::BackwardTables(Problem const& problem, std::pmr::memory_resource
 
 void take_backward(Problem const& problem, Device const& device, Arena& arena) {
   Windows const windows(problem, choose_band(problem).lanes, std::pmr::get_default_resource());
-  Scratch const scratch(problem, windows, device, arena);
+  Scratch const scratch(problem, windows, choose_in_flight(problem, windows, device), arena);
 }
 
 void run_backward(Launch const& launch) {
@@ -280,6 +332,7 @@ void run_backward(Launch const& launch) {
   auto const& windows = static_cast<BackwardTables const&>(*launch.prepared).windows;
   std::int64_t const heads = problem.batch * problem.head_count;
   if (heads == 0 || windows.records == 0) return zero_gradients(problem, launch.call);
+  if (launch.call[Tensor::kGradValue] == nullptr && !wants_points(launch.call)) return;
   if (auto* const grad_value = static_cast<std::byte*>(launch.call[Tensor::kGradValue])) {
     std::int64_t const item = problem.token_count * problem.head_count * problem.head_dim *
                               dtype_bytes(problem.grad_value_dtype);
@@ -288,9 +341,15 @@ void run_backward(Launch const& launch) {
     }
   }
   Arena arena(launch.call.workspace);
-  Scratch const scratch(problem, windows, launch.device, arena);
-  for (std::int64_t first = 0; first < heads; first += scratch.heads) {
-    Heads(launch, scratch, first, std::min(scratch.heads, heads - first)).run();
+  Scratch const scratch(problem, windows, choose_in_flight(problem, windows, launch.device), arena);
+  // A part of a batch item's heads ends with them.
+  bool const has_parts = scratch.reference_floats > 0;
+  std::int64_t count = 0;
+  for (std::int64_t first = 0; first < heads; first += count) {
+    std::int64_t const left =
+        has_parts ? problem.head_count - first % problem.head_count : heads - first;
+    count = std::min(scratch.heads, left);
+    Heads(launch, scratch, first, count).run();
   }
 }
 

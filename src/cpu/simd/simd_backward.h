@@ -42,10 +42,16 @@ using SumBand = void (*)(HeadSource const&, Windows const&, std::int64_t band, H
 using JoinEdge = void (*)(HeadSource const&, Windows const&, std::int64_t band, HeadScratch const&);
 // Stores the gradients of the points of a row.
 using StorePoints = void (*)(HeadSource const&, std::int64_t q, const Record* row);
-// Stores the gradients of a query's references. `row` is that of the first head, the one of the
-// next is head_records behind it.
-using StoreReference = void (*)(HeadSource const& first_head, std::int64_t q, const Record* row,
-                                std::int64_t head_records);
+// The heads of one query that are in flight.
+struct QueryHeads {
+  const Record* row;          // of the first head
+  std::int64_t head_records;  // from there to the row of the next head
+  std::int64_t first;         // head
+  std::int64_t count;
+  float* sums;  // [L][reference_dim]: of the heads in flight so far; null where all are at once
+};
+// Adds what the points of these heads have for a query's references; stores it with the last head.
+using StoreReference = void (*)(HeadSource const& first_head, std::int64_t q, QueryHeads const&);
 
 struct BandKernels {
   std::int64_t lanes;  // floats of a vector

@@ -188,16 +188,21 @@ void add_to_reference(HeadSource const& source, std::int64_t coord, Level const&
   }
 }
 
-void store_reference(HeadSource const& source, std::int64_t q, const Record* row,
-                     std::int64_t head_records) {
+void store_reference(HeadSource const& source, std::int64_t q, QueryHeads const& heads) {
   Problem const& problem = source.problem;
   auto const level_count = static_cast<std::int64_t>(problem.levels.size());
   std::int64_t const R = problem.reference_dim;
   for (std::int64_t l = 0; l < level_count; ++l) {
     float sum[kLanes] = {};
-    for (std::int64_t m = 0; m < problem.head_count; ++m) {
-      add_to_reference(source, source.coord + q * problem.coord.row + m * problem.coord.head,
-                       problem.levels[static_cast<std::size_t>(l)], row + m * head_records, sum);
+    if (heads.first > 0) std::copy_n(heads.sums + l * R, R, sum);
+    for (std::int64_t i = 0; i < heads.count; ++i) {
+      add_to_reference(source, source.coord + q * problem.coord.row + i * problem.coord.head,
+                       problem.levels[static_cast<std::size_t>(l)],
+                       heads.row + i * heads.head_records, sum);
+    }
+    if (heads.first + heads.count < problem.head_count) {
+      std::copy_n(sum, R, heads.sums + l * R);
+      continue;
     }
     store_row(sum, R, problem.coord_dtype, source.call[Tensor::kGradReference],
               source.reference + (q * level_count + l) * R);
