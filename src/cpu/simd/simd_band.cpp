@@ -46,6 +46,7 @@ struct Batch {
   HWY_ALIGN std::int32_t column[kLanes];
   HWY_ALIGN std::int32_t pixel[kLanes];  // the same as a number
   std::uintptr_t grad_output[kLanes];    // address of the query's channels
+  std::uintptr_t value[4][kLanes];       // of the corners', where they are read in place
   // Pixels whose values have to be read before these sums.
   std::int64_t missing_count = 0;
   std::int64_t missing[4 * kLanes];
@@ -106,8 +107,13 @@ void pack_rows(HeadSource const& source, std::int64_t first, std::int64_t last,
   }
 }
 
+// Where the values of a window's pixels are read: nowhere, if no gradients of points are asked for;
+// in a copy of those that points reach; or in the caller's array, which is faster where points are
+// few.
+enum class Values : std::uint8_t { kNone, kCopied, kInPlace };
+
 // One band of a head. kVectors: of the channels; 0: any number.
-template <int kVectors, bool kOfValue, bool kOfPoints>
+template <int kVectors, bool kOfValue, Values kValues>
 class BandSum {
  public:
   BandSum(HeadSource const& source, Windows const& windows, LevelWindows const& level,
@@ -142,8 +148,8 @@ class BandSum {
                  reinterpret_cast<std::uintptr_t>(source.call[Tensor::kGradValue]) % 64 == 0),
         value_bytes_(dtype_bytes(problem_.value_dtype)),
         value_row_bytes_(problem_.value.row * value_bytes_) {
-    values_ = reinterpret_cast<std::uintptr_t>(source.tables.zeros.data()) +
-              static_cast<std::uintptr_t>(source.value);
+    zeros_ = reinterpret_cast<std::uintptr_t>(source.tables.zeros.data());
+    values_ = zeros_ + static_cast<std::uintptr_t>(source.value);
     grad_output_ = scratch.grad_output == nullptr
                        ? grad_output_of(source)
                        : reinterpret_cast<std::uintptr_t>(scratch.grad_output);
@@ -156,7 +162,8 @@ class BandSum {
       first_column_ = i * windows_.side;
       columns_ = std::min(windows_.side, level_.width + 1 - first_column_);
       sum_window(first_window + i);
-      if (kOfPoints && i + 1 < place_.across) prefetch_window(first_window + i + 1);
+      if (kValues == Values::kCopied && i + 1 < place_.across)
+        prefetch_window(first_window + i + 1);
       if constexpr (kOfValue) {
         store_window();
         carry_column();
@@ -169,6 +176,9 @@ class BandSum {
   }
 
  private:
+  static constexpr bool kOfPoints = kValues != Values::kNone;
+  static constexpr bool kInPlace = kValues == Values::kInPlace;
+
   float* pixel_at(std::int64_t row, std::int64_t column) const {
     return window_ + (row * pitch_ + column) * pixel_floats_;
   }
@@ -244,6 +254,19 @@ class BandSum {
       prefetch(from, D_ * value_bytes_);
       batch.missing[batch.missing_count] = corner[i];
       batch.missing_from[batch.missing_count++] = from;
+    }
+  }
+
+  // Finds the values of the four pixels of a cell where the caller has them, and asks for their
+  // lines.
+  HWY_INLINE void find_values(std::int64_t record, Batch& batch) const {
+    std::int64_t const row = first_row_ + batch.row[record];
+    std::int64_t const column = first_column_ + batch.column[record];
+    for (int i = 0; i < 4; ++i) {
+      bool const inside = is_inside(row + i / 2, column + i % 2);
+      std::uintptr_t const from = inside ? value_at(row + i / 2, column + i % 2) : zeros_;
+      prefetch(from, D_ * value_bytes_);
+      batch.value[i][record] = from;
     }
   }
 
@@ -352,7 +375,7 @@ class BandSum {
   }
 
   void sum_window(std::int64_t window) {
-    if constexpr (kOfPoints) {
+    if constexpr (kValues == Values::kCopied) {
       std::memset(is_loaded_, 0, static_cast<std::size_t>((rows_ + 1) * pitch_));
     }
     Batch batches[2];
@@ -411,7 +434,8 @@ class BandSum {
         __builtin_prefetch(reinterpret_cast<const void*>(batch.grad_output[i] +
                                                          static_cast<std::uintptr_t>(byte)));
       }
-      if constexpr (kOfPoints) require(i, batch);
+      if constexpr (kValues == Values::kCopied) require(i, batch);
+      if constexpr (kInPlace) find_values(i, batch);
     }
   }
 
@@ -423,7 +447,7 @@ class BandSum {
 
   HWY_NOINLINE void sum_batch(Batch& batch) {
     const Floats d;
-    if constexpr (kOfPoints) load_missing(batch);
+    if constexpr (kValues == Values::kCopied) load_missing(batch);
     // In variables, for a vector that is stored might be a member.
     float* const window = window_;
     std::int64_t const right = pixel_floats_, down = pitch_ * pixel_floats_, grad_at = grad_at_;
@@ -433,6 +457,10 @@ class BandSum {
       const float* const grad = channels(batch.grad_output[i]);
       float* const upper = window + batch.pixel[i] * right;
       float* const corner[4] = {upper, upper + right, upper + down, upper + down + right};
+      const float* value[4];
+      for (int c = 0; c < 4; ++c) {
+        value[c] = kInPlace ? reinterpret_cast<const float*>(batch.value[c][i]) : corner[c];
+      }
       V dot[4] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
       V const weight[4] = {
           hn::Set(d, batch.corner_weight[0][i]), hn::Set(d, batch.corner_weight[1][i]),
@@ -440,10 +468,12 @@ class BandSum {
       for (std::int64_t v = 0; v < vector_count; ++v) {
         auto const g = hn::LoadU(d, grad + v * kLanes);
         for (int c = 0; c < 4; ++c) {
-          float* const at = corner[c] + v * kLanes;
-          if constexpr (kOfPoints) dot[c] = hn::MulAdd(g, hn::Load(d, at), dot[c]);
+          if constexpr (kOfPoints) {
+            dot[c] = hn::MulAdd(g, hn::LoadU(d, value[c] + v * kLanes), dot[c]);
+          }
           if constexpr (kOfValue) {
-            hn::Store(hn::MulAdd(g, weight[c], hn::Load(d, at + grad_at)), d, at + grad_at);
+            float* const at = corner[c] + grad_at + v * kLanes;
+            hn::Store(hn::MulAdd(g, weight[c], hn::Load(d, at)), d, at);
           }
         }
       }
@@ -498,7 +528,7 @@ class BandSum {
       for (int c = 0; c < 4; ++c) {
         std::int64_t const r = row + c / 2, k = column + c % 2;
         if (!is_inside(first_row_ + r, first_column_ + k)) continue;
-        v[c] = pixel_at(r, k)[d];
+        v[c] = kInPlace ? reinterpret_cast<const float*>(batch.value[c][i])[d] : pixel_at(r, k)[d];
         sample += (c % 2 == 0 ? 1 - fx : fx) * (c / 2 == 0 ? 1 - fy : fy) * v[c];
       }
       double const g = grad[d];
@@ -536,6 +566,7 @@ class BandSum {
   bool streams_;           // grad_value past the caches: whole lines of it
   std::int64_t value_bytes_;
   std::int64_t value_row_bytes_;
+  std::uintptr_t zeros_;
   std::uintptr_t values_;
   std::uintptr_t grad_output_;
   std::int64_t first_column_ = 0;  // of the window, with border
@@ -549,17 +580,30 @@ LevelWindows const& level_of(Windows const& windows, std::int64_t band) {
   return *(next - 1);
 }
 
+template <int kVectors, Values kValues>
+void sum_band_of(HeadSource const& source, Windows const& windows, LevelWindows const& level,
+                 std::int64_t band, HeadScratch const& scratch, WindowScratch const& window) {
+  if (source.call[Tensor::kGradValue] == nullptr) {
+    BandSum<kVectors, false, kValues>(source, windows, level, band, scratch, window).run();
+  } else {
+    BandSum<kVectors, true, kValues>(source, windows, level, band, scratch, window).run();
+  }
+}
+
 template <int kVectors>
 void sum_band(HeadSource const& source, Windows const& windows, std::int64_t band,
               HeadScratch const& scratch, WindowScratch const& window) {
+  Problem const& problem = source.problem;
   LevelWindows const& level = level_of(windows, band);
+  bool const takes_values =
+      problem.value_dtype == MSDA_F32 && problem.head_dim == windows.padded_dim;
   std::fill_n(window.row, windows.padded_dim, 0.0f);
-  if (source.call[Tensor::kGradValue] == nullptr) {
-    BandSum<kVectors, false, true>(source, windows, level, band, scratch, window).run();
-  } else if (!wants_points(source.call)) {
-    BandSum<kVectors, true, false>(source, windows, level, band, scratch, window).run();
+  if (!wants_points(source.call)) {
+    BandSum<kVectors, true, Values::kNone>(source, windows, level, band, scratch, window).run();
+  } else if (level.has_few_points && takes_values) {
+    sum_band_of<kVectors, Values::kInPlace>(source, windows, level, band, scratch, window);
   } else {
-    BandSum<kVectors, true, true>(source, windows, level, band, scratch, window).run();
+    sum_band_of<kVectors, Values::kCopied>(source, windows, level, band, scratch, window);
   }
 }
 

@@ -12,6 +12,7 @@ namespace {
 constexpr std::int64_t kNearBytes = 384 * 1024;
 constexpr int kLargestNearShift = 5;
 constexpr std::int64_t kMaxWindows = 4096;
+constexpr std::int64_t kFewPoints = 1;  // a pixel
 
 std::int64_t parts(std::int64_t count, std::int64_t size) { return (count + size - 1) / size; }
 
@@ -62,8 +63,10 @@ Windows::Windows(Problem const& problem, std::int64_t lanes, std::pmr::memory_re
     }
     if (!has_windows(level)) continue;
     std::int64_t const bands = parts(level.height + 1, side);
-    levels.push_back(
-        {static_cast<std::int64_t>(l), window_count, across, band_count, bands, edge_pixels});
+    bool const has_few_points =
+        problem.query_count * level.point_count < kFewPoints * level.height * level.width;
+    levels.push_back({static_cast<std::int64_t>(l), window_count, across, band_count, bands,
+                      edge_pixels, has_few_points});
     window_count += across * bands;
     band_count += bands;
     edge_pixels += (bands - 1) * level.width;

@@ -26,6 +26,7 @@ struct LevelWindows {
   std::int64_t first_band = 0;    // of a head
   std::int64_t band_count = 0;
   std::int64_t first_edge = 0;  // pixel of a head's edges, see Windows::edge_pixels
+  bool has_few_points = false;  // fewer than pixels: copies of their values would not pay
 };
 
 // Of the level of each point of a block of kPointBlock, as arrays that vectors can load.
