@@ -1,6 +1,9 @@
 // Thousands of launches of each family on random problems, one behind the other: none hangs, and
 // the bits of a plan's results stay the same.
 
+#include "core/build_config.h"
+
+#if MSDA_HAS_CUDA
 #include "support/expected_reason.h"
 #include "support/gpu_memory.h"
 #include "support/gpu_tests.h"
@@ -144,3 +147,5 @@ TEST_CASE("thousands of launches of each family end, on the GPU" * needs_gpu()) 
                launches.launches, launches.plans, launches.kernels.size());
   }
 }
+
+#endif

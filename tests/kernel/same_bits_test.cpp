@@ -7,7 +7,6 @@
 #include "support/random_problem.h"
 #include "support/repeated_runs.h"
 #include "support/runner.h"
-#include "support/tolerance.h"
 
 #include <doctest/doctest.h>
 
