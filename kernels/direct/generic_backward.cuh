@@ -134,7 +134,7 @@ __device__ void logit_grads(Params const& p, Row<Real> const& row, std::int64_t 
                             CornerRows* points) {
   using Sum = typename ValueTraits<kType>::Sum;
   Sum mean = 0;
-  PointGrad<Sum> grad;
+  PointGrad<Sum> grad{};
   for (int pass = 0; pass < 2; ++pass) {
     for (std::int64_t first = 0; first < p.point_total; first += kWarp) {
       RowPoint const at(p, first + lane_index());

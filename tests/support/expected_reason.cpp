@@ -316,9 +316,7 @@ bool does_forward(std::string const& kernel_id) {
 
 bool is_deterministic(std::string const& kernel_id) { return family_of(kernel_id) != "atomic"; }
 
-bool multiplies_corners(std::string const& kernel_id) {
-  return family_of(kernel_id) == "sorted" || family_of(kernel_id) == "atomic";
-}
+bool multiplies_corners(std::string const& kernel_id) { return is_for_gpu(kernel_id); }
 
 bool does_backward(std::string const& kernel_id) {
   std::string const family = family_of(kernel_id);

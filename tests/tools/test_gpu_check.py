@@ -23,7 +23,7 @@ SANITIZED = {
     "corpus": ("0", "1/16", 2),
     "random": ("0", "1/1", 2),
     "golden": ("0", "1/1", 1),
-    "others": ("0", "1/1", KERNEL_COUNT - 18),  # all but those named above, and 13 that take too long
+    "others": ("0", "1/1", KERNEL_COUNT - 21),  # all but those named above, and 16 that take too long
     "on_1_sm": ("1", "2/32", 2),
     "on_3_sms": ("3", "3/32", 2),
     "random_on_1_sm": ("1", "1/4", 2),
