@@ -194,12 +194,22 @@ struct Row {
   Device device;
 };
 
+// The kernel of this id, or the same of another revision: predictions are of what the library has.
+KernelRef find_any_revision(std::string_view id) {
+  std::string_view const name = id.substr(0, id.find('@') + 1);
+  for (std::size_t i = 0; i < kernel_count(); ++i) {
+    KernelRef const kernel = kernel_at(i);
+    if (std::string_view(kernel.variant->id).starts_with(name)) return kernel;
+  }
+  return {};
+}
+
 std::vector<Row> read_rows(const char* path, std::vector<Model> const& models) {
   std::ifstream file(path);
   std::vector<Row> rows;
   for (json const& entry : json::parse(file)) {
     std::string const id = entry.at("kernel_id");
-    KernelRef const kernel = find_kernel(id);
+    KernelRef const kernel = find_any_revision(id);
     if (kernel.variant == nullptr) throw std::runtime_error(fmt::format("no kernel is '{}'", id));
     Row row{nullptr, kernel.variant, problem_of(entry), device_of(entry)};
     for (Model const& model : models) {
