@@ -14,9 +14,8 @@ KERNEL_COUNT = COUNTS["msda_test_kernel", "gpu"]
 CONTRACT_COUNT = COUNTS["msda_test_contract", "gpu"]
 PTX_COUNT = COUNTS["msda_test_ptx", "gpu"]
 TWO_GPU_COUNT = COUNTS["msda_test_kernel", "two gpus"]
-# Test cases of a process, or of the shards of one: times; random problems forward, backward, the corpus; captures, bits, bits of the
-# backward, large
-# tensors, limits, golden vectors, thousands of launches; all others.
+# Test cases of a process, or of the shards of one: times; random problems forward, backward, the corpus; captures, bits, bits of
+# the backward, large tensors, limits, golden vectors, thousands of launches; all others.
 KERNEL_RUNS = [2, 1, 1, 2, 1, 1, 1, 2, 1, 1, 1, KERNEL_COUNT - 14]
 # What each sanitizer runs: the limit of multiprocessors, the shard and how many test cases.
 SANITIZED = {
