@@ -201,8 +201,8 @@ struct RowAhead {
 };
 
 // A block takes neighbouring rows, of two heads if their number is even: their points lie near each
-// other and meet in L1, where a line has the values of both. While the last
-// points of a row are worked on the next row is loaded.
+// other and meet in L1, where a line has the values of both. kPlain: while the last points of a row
+// are worked on the next row is loaded.
 template <class Config>
 static __global__ void __launch_bounds__(kPointThreads, Config::kBlocks)
     point_gradients(const __grid_constant__ Params p, const __grid_constant__ PointParams s) {

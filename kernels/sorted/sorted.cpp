@@ -199,18 +199,17 @@ struct CallOfPlan {
   bool has_coord_pairs() const {
     return plan.has_coord_pairs && is_aligned(params.coord, pair_bytes());
   }
-  // Of the sorting: coordinates are pairs of F32, and a warp's points are whole rows.
-  bool has_plain_points() const {
-    return has_coord_pairs() && !problem.fused() && params.coord_dtype == MSDA_F32 &&
-           kWarp % problem.point_total == 0;
+  // Sampled, with coordinates that are pairs of F32.
+  bool has_plain_input() const {
+    return !problem.fused() && params.coord_dtype == MSDA_F32 && has_coord_pairs();
   }
+  // Of the sorting: a warp's points are whole rows, too.
+  bool has_plain_points() const { return has_plain_input() && kWarp % problem.point_total == 0; }
   PointInput point_input() const {
     bool const vectors = plan.has_value_vectors && is_aligned(params.value, 16) &&
                          is_aligned(params.grad_output, 16);
     if (!vectors) return kElementRows;
-    bool const plain = fills_lanes(params.head_dim) && !problem.fused() &&
-                       params.coord_dtype == MSDA_F32 && has_coord_pairs();
-    return plain ? kPlainRows : kVectorRows;
+    return fills_lanes(params.head_dim) && has_plain_input() ? kPlainRows : kVectorRows;
   }
   void compute_weights(float* weights, std::int64_t first, std::int64_t rows, bool by_head) const {
     if (weights == nullptr) return;
