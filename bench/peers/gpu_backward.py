@@ -33,8 +33,8 @@ import time
 
 import torch
 from backward_report import OURS, table_lines, write_rows
+from drawn_problems import draw
 from gpu_peers import about, captured, first_and_last, measure, measure_on_cpu, say_once
-from gpu_selection import draw
 from peer_check import PEER_TOLERANCE, complaint, gradient_share
 from peer_data import DTYPES, expected_gradients, level_starts, make_tensors, msda_call, require_known, smaller, workload_list
 

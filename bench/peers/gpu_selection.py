@@ -11,13 +11,16 @@ Every output is within the library's documented bound of a float64 computation o
 time is taken, or the script ends. With --csv every time is kept, for tools/fit_costs. --dry-run does all of it on the
 CPU with small problems: the script works then, the times mean nothing.
 
+--near cluster,tma,pipeline draws problems where kernels of these families may be the fastest (drawn_problems.py) and reports
+how often they are: of each family the problem where it does best beside the others, what the tuner takes there, and the
+commands that count with Nsight Compute what both kernels do.
+
     MSDA_LIBRARY=build/release/lib/libmsda.so PYTHONPATH=bindings/python \\
         python bench/peers/gpu_selection.py --problems 200 --csv selection.csv.gz
 """
 
 import argparse
 import json
-import math
 import pathlib
 import random
 import statistics
@@ -25,18 +28,19 @@ import sys
 import time
 
 import torch
+from drawn_problems import NEAR, Case, draw, draw_near
 from gpu_peers import captured, measure, measure_on_cpu, peer_calls
 from peer_check import complaint
 from peer_data import (ALL_DTYPES, DTYPES, LOCALITIES, ROOT, as_fused, as_sampled, error_share_of, expected,
                        make_tensors, msda_call, require_known, smaller)
-from selection_report import csv_rows, judged, ranked, report_lines
+from selection_report import csv_rows, family_lines, judged, nearest, ranked, report_lines
 
 sys.path.append(str(ROOT / "tools"))
 from measurements import write_drawn
 
 INPUTS = ("sampled", "fused2", "fused4")
 GENERIC = "dany.pany"
-LARGEST_POINTS, LARGEST_VALUES = 6e7, 3e8
+TUNING_MS = 300
 
 
 def parse_arguments(words=None):
@@ -47,6 +51,8 @@ def parse_arguments(words=None):
     parser.add_argument("--value-dtypes", default="f16,f32,bf16,f8_e4m3", help="drawn from these (default %(default)s)")
     parser.add_argument("--inputs", default="sampled,sampled,fused2,fused4",
                         help="drawn from these; fused with points (2) or boxes (4) (default %(default)s)")
+    parser.add_argument("--near", default="", metavar="FAMILY,..",
+                        help=f"draw where these may be the fastest, in turns: of {', '.join(NEAR)}; types, inputs and modes, too")
     parser.add_argument("--math-mode", choices=("accurate", "fast"), default="accurate")
     parser.add_argument("--rounds", type=int, default=5, help="timed calls of each kernel (default 5)")
     parser.add_argument("--seconds", type=float, default=0, help="stop drawing problems then; 0: no limit")
@@ -59,35 +65,14 @@ def parse_arguments(words=None):
     arguments = parser.parse_args(words)
     require_known(parser, "--value-dtypes", arguments.value_dtypes, ALL_DTYPES)
     require_known(parser, "--inputs", arguments.inputs, INPUTS)
+    if arguments.near:
+        require_known(parser, "--near", arguments.near, NEAR)
     for name, least in (("problems", 1), ("rounds", 3)):
         if getattr(arguments, name) < least:
             parser.error(f"--{name} is {getattr(arguments, name)}: must be at least {least}")
     if not arguments.dry_run and not torch.cuda.is_available():
         parser.error("there is no GPU that torch can use")
     return arguments
-
-
-def log_uniform(rng, least, most):
-    return round(math.exp(rng.uniform(math.log(least), math.log(most))))
-
-
-def draw(rng):
-    """A workload as bench/workloads.json has them, of a size that a machine holds."""
-    while True:
-        L = rng.randint(1, 5)
-        top = log_uniform(rng, 10, 130), log_uniform(rng, 10, 200)
-        levels = [[max(1, top[0] >> level), max(1, top[1] >> level)] for level in range(L)]
-        tokens = sum(h * w for h, w in levels)
-        batch = rng.choice([1, 1, 2, 2, 4, 6, 8, 16, 32])
-        heads, channels = rng.choice([(8, 32), (8, 32), (8, 32), (1, 32), (4, 32), (16, 16), (8, 64), (4, 64), (8, 16),
-                                      (2, 128), (4, 128), (1, 256)])
-        points = rng.choice([1, 2, 3, 4, 4, 4, 4, 6, 8, 8, 16])
-        pattern = rng.choice(["uniform", "local"])
-        queries = tokens if pattern == "local" else log_uniform(rng, 100, 90000)
-        gathered = batch * queries * heads * L * points * max(1, channels / 32)
-        if gathered <= LARGEST_POINTS and batch * tokens * heads * channels <= LARGEST_VALUES:
-            return {"batch": batch, "heads": heads, "channels": channels, "levels": levels, "queries": queries,
-                    "points": [points] * L, "pattern": pattern}
 
 
 def check(work, calls, inputs, reference, dtype, math_mode, what):
@@ -102,33 +87,61 @@ def check(work, calls, inputs, reference, dtype, math_mode, what):
         sys.exit("\n".join(filter(None, wrong)))
 
 
-def measure_problem(handle, work, dtype, input_mode, arguments):
-    value, level_hw, coord, weight = make_tensors(work, "cpu" if arguments.dry_run else "cuda")
-    tensors = value.to(ALL_DTYPES[dtype]), level_hw, coord, weight
-    inputs, reference = tensors, None
-    if input_mode != "sampled":
-        reference, *offset_logit = as_fused(work, level_hw, coord, weight, int(input_mode[-1]))
-        inputs = *tensors[:2], *offset_logit
-    options = {"reference": reference, "math_mode": arguments.math_mode}
+def inputs_of(case, device):
+    """(value, level_hw, coord, weight) of a call, and its reference points or None."""
+    value, level_hw, coord, weight = make_tensors(case.work, device)
+    value, reference = value.to(ALL_DTYPES[case.value_dtype]), None
+    if case.input_mode != "sampled":
+        reference, coord, weight = as_fused(case.work, level_hw, coord, weight, int(case.input_mode[-1]))
+    return (value, level_hw, coord, weight), reference
+
+
+def measure_problem(handle, case, arguments):
+    work, dtype, input_mode, math_mode = case
+    inputs, reference = inputs_of(case, "cpu" if arguments.dry_run else "cuda")
+    options = {"reference": reference, "math_mode": math_mode}
     _, untold = msda_call(*inputs, handle, **options)
     _, told = msda_call(*inputs, handle, point_locality=LOCALITIES[work["pattern"]], **options)
     predicted = ranked(handle.explain(told.problem))
     calls = {kernel: msda_call(*inputs, handle, kernel=kernel, **options)[0] for kernel in predicted}
-    check(work, calls, inputs, reference, dtype, arguments.math_mode, f"{work}, {dtype}, {input_mode}")
+    check(work, calls, inputs, reference, dtype, math_mode, f"{work}, {dtype}, {input_mode}")
     # The generic kernel takes any problem and is slow: it is no front runner, unless it is chosen.
     chosen = told.info.kernel_id, untold.info.kernel_id
     timed = {kernel: call for kernel, call in calls.items() if kernel in chosen or GENERIC not in kernel}
     if arguments.peers and dtype in DTYPES and input_mode == "sampled":
-        timed |= peer_calls(tensors)
+        timed |= peer_calls(inputs)
     if arguments.dry_run:
         times = measure_on_cpu(timed, arguments.rounds)
     else:
         times = measure({name: captured(call) for name, call in timed.items()}, arguments.rounds)
     quartiles = {name: statistics.quantiles(t, n=4, method="inclusive")[::2] for name, t in times.items()}
-    return judged({"work": work, "value_dtype": dtype, "input_mode": input_mode, "math_mode": arguments.math_mode,
+    return judged({"work": work, "value_dtype": dtype, "input_mode": input_mode, "math_mode": math_mode,
                    "chosen": chosen[0], "chosen_untold": chosen[1],
                    "times": {name: statistics.median(t) for name, t in times.items()},
                    "quartiles": quartiles, "predicted": predicted})
+
+
+def tuned_kernel(handle, case, arguments):
+    """What the tuner takes on the tensors of the problem."""
+    inputs, reference = inputs_of(case, "cpu" if arguments.dry_run else "cuda")
+    _, plan = msda_call(*inputs, handle, reference=reference, math_mode=case.math_mode, tuning_ms=TUNING_MS)
+    return plan.info.kernel_id
+
+
+def case_of(row):
+    return Case(row["work"], row["value_dtype"], row["input_mode"], row["math_mode"])
+
+
+def cases(arguments):
+    """One after the other, as many as asked for."""
+    rng, families = random.Random(arguments.seed), arguments.near.split(",")
+    dtypes, inputs = arguments.value_dtypes.split(","), arguments.inputs.split(",")
+    for n in range(arguments.problems):
+        if arguments.near:
+            case = draw_near(rng, families[n % len(families)])
+        else:
+            case = Case(draw(rng), rng.choice(dtypes), rng.choice(inputs), arguments.math_mode)
+        yield case._replace(work=smaller(case.work)) if arguments.dry_run else case
 
 
 def about(arguments):
@@ -144,6 +157,14 @@ def about(arguments):
             f" {arguments.rounds}")
 
 
+def keep(rows, arguments):
+    if arguments.json:
+        arguments.json.write_text(json.dumps({"about": about(arguments), "results": rows}, indent=1) + "\n")
+    if arguments.csv:
+        write_drawn(arguments.csv, about(arguments), csv_rows(rows))
+    print("\n" + "\n".join(report_lines(rows)))
+
+
 def main(words=None):
     import msda
 
@@ -151,23 +172,23 @@ def main(words=None):
     if not arguments.dry_run:
         torch.cuda.set_device(arguments.device)
     handle = msda.Handle() if arguments.dry_run else msda.Handle(device=arguments.device)
-    rng = random.Random(arguments.seed)
-    dtypes, inputs = arguments.value_dtypes.split(","), arguments.inputs.split(",")
     rows, begin = [], time.monotonic()
-    with torch.no_grad():
-        for n in range(arguments.problems):
-            if arguments.seconds and time.monotonic() - begin > arguments.seconds:
-                print(f"stopped after {n} of {arguments.problems} problems", file=sys.stderr)
-                break
-            work, dtype, input_mode = draw(rng), rng.choice(dtypes), rng.choice(inputs)
-            rows.append(measure_problem(handle, smaller(work) if arguments.dry_run else work, dtype, input_mode, arguments))
-            if sys.stderr.isatty():
-                print(f"\r{n + 1} of {arguments.problems}", end="", file=sys.stderr, flush=True)
-    if arguments.json:
-        arguments.json.write_text(json.dumps({"about": about(arguments), "results": rows}, indent=1) + "\n")
-    if arguments.csv:
-        write_drawn(arguments.csv, about(arguments), csv_rows(rows))
-    print("\n" + "\n".join(report_lines(rows)))
+    try:
+        with torch.no_grad():
+            for n, case in enumerate(cases(arguments)):
+                if arguments.seconds and time.monotonic() - begin > arguments.seconds:
+                    print(f"stopped after {n} of {arguments.problems} problems", file=sys.stderr)
+                    break
+                rows.append(measure_problem(handle, case, arguments))
+                if sys.stderr.isatty():
+                    print(f"\r{n + 1} of {arguments.problems}", end="", file=sys.stderr, flush=True)
+    finally:  # what was measured before something failed is worth keeping
+        if rows:
+            keep(rows, arguments)
+    for family in filter(None, arguments.near.split(",")):
+        best = nearest(rows, family)
+        tuned = tuned_kernel(handle, case_of(best.row), arguments) if best else None
+        print("\n".join(family_lines(rows, family, tuned)))
 
 
 if __name__ == "__main__":

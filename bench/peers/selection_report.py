@@ -3,8 +3,15 @@
 import math
 import re
 import statistics
+from typing import NamedTuple
 
 BAD_REGRET = 0.08
+# What binds a gather: the data pipe of L1, issue slots, L2, device memory, or none of them, which is latency.
+METRICS = ("gpu__time_duration.sum", "l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed",
+           "l1tex__data_pipe_lsu_wavefronts.sum", "smsp__inst_executed.sum",
+           "smsp__inst_issued.avg.pct_of_peak_sustained_elapsed", "l1tex__t_sector_hit_rate.pct", "lts__t_bytes.sum",
+           "dram__bytes_read.sum", "dram__throughput.avg.pct_of_peak_sustained_elapsed",
+           "sm__warps_active.avg.pct_of_peak_sustained_active", "launch__registers_per_thread")
 
 
 def ranked(text):
@@ -81,6 +88,57 @@ def report_lines(rows):
     yield "Worst of the told ones:"
     yield from worst_lines(rows)
     yield from peer_lines(rows)
+
+
+class Nearest(NamedTuple):
+    row: dict
+    kernel: str  # the family's fastest one
+    other: str  # the fastest one of all other families
+    ratio: float  # the other one's time over the family's: above 1 where the family is the fastest
+
+
+def nearest_of(row, family):
+    """Of a problem, or None where the family or all others were not timed."""
+    times = {kernel: time for kernel, time in row["times"].items() if kernel in row["predicted"]}
+    own = [kernel for kernel in times if kernel.startswith(f"{family}.")]
+    others = [kernel for kernel in times if kernel not in own]
+    if not own or not others:
+        return None
+    kernel, other = (min(of, key=times.get) for of in (own, others))
+    return Nearest(row, kernel, other, times[other] / times[kernel])
+
+
+def nearest(rows, family):
+    """The problem where the family does best, or None where it took part in none."""
+    found = filter(None, (nearest_of(row, family) for row in rows))
+    return max(found, key=lambda n: n.ratio, default=None)
+
+
+def sizes_of(row):
+    """The options of `msda bench` for a problem."""
+    w, fused = row["work"], {"fused2": " --fused 2", "fused4": " --fused 4"}
+    levels, points = ",".join(f"{h}x{x}" for h, x in w["levels"]), ",".join(map(str, w["points"]))
+    return (f"--batch {w['batch']} --queries {w['queries']} --heads {w['heads']} --channels {w['channels']} --levels {levels}"
+            f" --points {points} --pattern {w['pattern']} --dtype {row['value_dtype']} --math {row['math_mode']}"
+            f"{fused.get(row['input_mode'], '')}")
+
+
+def family_lines(rows, family, tuned=None):
+    """How often a family was the fastest, where it did best, what the tuner took there, and how both kernels' work is counted."""
+    found = [n for n in (nearest_of(row, family) for row in rows) if n]
+    won = sorted((n for n in found if n.ratio > 1), key=lambda n: -n.ratio)
+    yield f"{family}: took part in {len(found)} of {len(rows)} problems, the fastest of all on {len(won)}"
+    best = nearest(rows, family)
+    if not best:
+        return
+    for n in won[:5] or [best]:
+        yield (f"  {n.ratio:5.2f}  {describe(n.row)} {n.row['math_mode']}: {n.kernel} {n.row['times'][n.kernel]:.1f} us,"
+               f" {n.other} {n.row['times'][n.other]:.1f} us")
+    if tuned:
+        yield f"  the tuner takes {tuned} on the first one; counters of both kernels:"
+    for kernel in (best.kernel, best.other):
+        yield (f"  ncu --csv --page raw --clock-control none --launch-skip 2 --launch-count 1 --metrics {','.join(METRICS)}"
+               f" msda bench --device 0 {sizes_of(best.row)} --kernels {kernel} --check none --iterations 3")
 
 
 def csv_rows(rows):

@@ -2,14 +2,16 @@
 
 import csv
 import pathlib
+import random
 import sys
 
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path += [str(ROOT / "bench/peers"), str(ROOT / "tools")]
+from drawn_problems import NEAR, draw, draw_near, fits  # noqa: E402
 from measurements import DRAWN, measured_problem, read_csv, write_drawn  # noqa: E402
-from selection_report import csv_rows, judged, ranked, report_lines  # noqa: E402
+from selection_report import csv_rows, family_lines, judged, nearest, ranked, report_lines  # noqa: E402
 
 EXPLAINED = """1  persistent.s1@3  predicted 20.5 us
 2  persistent.s1c@1  predicted 20.1 us, only chosen for scattered points or by tuning
@@ -77,3 +79,40 @@ def test_times_are_kept_as_the_fit_reads_them(tmp_path):
     plain = tmp_path / "drawn.csv"
     write_drawn(plain, "A GPU", csv_rows(rows))
     assert list(csv.DictReader(plain.read_text().splitlines()[1:])) == kept
+
+
+def two_families(persistent, cached, direct):
+    return row_of({"persistent.s1@3": persistent, "persistent.s1c@1": cached, "direct.p4@1": direct, "a peer": 1})
+
+
+def test_a_family_is_compared_with_the_fastest_kernel_of_the_others():
+    rows = [two_families(20, 30, 25), two_families(20, 30, 16), two_families(24, 30, 15), row_of({"persistent.s1@3": 3})]
+    best = nearest(rows, "direct")
+    assert best.row is rows[2] and (best.kernel, best.other, best.ratio) == ("direct.p4@1", "persistent.s1@3", 1.6)
+    lines = list(family_lines(rows, "direct", "direct.p4@1"))
+    assert lines[0] == "direct: took part in 3 of 4 problems, the fastest of all on 2"
+    assert [line[:8] for line in lines[1:3]] == ["   1.60 ", "   1.25 "]
+    assert lines[1].endswith(" accurate: direct.p4@1 15.0 us, persistent.s1@3 24.0 us")
+    assert "the tuner takes direct.p4@1 on the first one" in lines[3]
+    assert lines[4].endswith("msda bench --device 0 --batch 2 --queries 900 --heads 8 --channels 32 --levels 40x60,20x30"
+                             " --points 4,4 --pattern uniform --dtype f8_e4m3 --math accurate --fused 2 --kernels direct.p4@1"
+                             " --check none --iterations 3")
+    assert "--kernels persistent.s1@3 " in lines[5] and len(lines) == 6
+
+
+def test_a_family_that_never_wins_has_its_best_problem_and_one_without_times_none():
+    lines = list(family_lines([two_families(20, 30, 40), two_families(20, 30, 25)], "direct"))
+    assert lines[0].endswith("took part in 2 of 2 problems, the fastest of all on 0") and lines[1].startswith("   0.80  ")
+    assert list(family_lines([two_families(1, 2, 3)], "tma")) == ["tma: took part in 0 of 1 problems, the fastest of all on 0"]
+
+
+@pytest.mark.parametrize("family", NEAR)
+def test_problems_near_a_family_are_those_of_their_seed_and_fit_a_machine(family):
+    drawn = [[draw_near(random.Random(seed), family) for seed in range(50)] for _ in range(2)]
+    assert drawn[0] == drawn[1] and all(fits(case.work) for case in drawn[0])
+    assert all(len(case.work["points"]) == len(case.work["levels"]) and sum(case.work["points"]) <= 512 for case in drawn[0])
+
+
+def test_problems_drawn_stay_those_of_their_seed():
+    assert draw(random.Random(201)) == {  # as bench/draws/h200-accurate.csv.gz has it
+        "batch": 4, "heads": 16, "channels": 16, "levels": [[62, 35]], "queries": 2170, "points": [16], "pattern": "local"}
