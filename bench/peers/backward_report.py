@@ -1,6 +1,7 @@
 """What gpu_backward.py makes of the times that it measured: a CSV and a table. Needs no GPU and no torch."""
 
 import csv
+import statistics
 
 COLUMNS = ("workload", "operation", "side", "kernel_id", "value_dtype", "math_mode", "input_mode",
            "median_us", "q1_us", "q3_us", "error_share", "peak_bytes")
@@ -17,10 +18,11 @@ def table_lines(rows):
     width = max([len(key[0]) for key in lines], default=8)
     ends = "   peer/plan  peer/best     MB plan     MB peer"
     yield f"{'median us':{width}} {'type':4}" + "".join(f"{side:>15}" for side in sides) + ends
-    slower, compared = [], 0
+    slower, compared, all_times = [], 0, []
     for (name, dtype), found in lines.items():
         times = {side: float(row["median_us"]) for side, row in found.items()}
         cells = "".join(f"{times[side]:15.1f}" if side in times else " " * 15 for side in sides)
+        all_times.append(times)
         peers = [side for side in PEER_NAMES if side in times]
         ratios = ""
         if peers:
@@ -34,6 +36,17 @@ def table_lines(rows):
         yield f"{name:{width}} {dtype:4}{cells}{ratios}"
     yield f"slower than the best peer: {len(slower)} of {compared}"
     yield from slower
+    yield from ratio_lines(all_times)
+
+
+def ratio_lines(all_times):
+    """A line for each of our sides and each peer, of the problems' times by side."""
+    for side in OURS:
+        for peer in PEER_NAMES:
+            ratios = sorted(times[peer] / times[side] for times in all_times if side in times and peer in times)
+            if ratios:
+                yield (f"{peer} over {side}: least {ratios[0]:.2f}, median {statistics.median(ratios):.2f}, most"
+                       f" {ratios[-1]:.2f}; below 1: {sum(ratio < 1 for ratio in ratios)} of {len(ratios)}")
 
 
 def write_rows(path, text, rows):

@@ -21,10 +21,13 @@ is what a call needs beyond its inputs: gradients, workspaces, and what a peer's
         python bench/peers/gpu_backward.py --csv bench/baselines/h200_backward_peers.csv
 
 --random N draws problems as gpu_selection.py does, in place of the workloads, and says where libmsda's plan is slower than
-the best peer. With --dry-run all of it runs on the CPU on small problems: the script works then, the times mean nothing.
+the best peer. Peers compile kernels for most of them: --compile N lets N processes do that before, all at a time, by calling
+the peers. --crowded measures each problem once more with all points on one pixel of each level. With --dry-run all of it
+runs on the CPU on small problems: the script works then, the times mean nothing.
 """
 
 import argparse
+import multiprocessing
 import pathlib
 import random
 import statistics
@@ -38,6 +41,8 @@ from gpu_peers import about, captured, first_and_last, measure, measure_on_cpu, 
 from peer_check import PEER_TOLERANCE, complaint, gradient_share
 from peer_data import DTYPES, expected_gradients, level_starts, make_tensors, msda_call, require_known, smaller, workload_list
 
+# Where all points of a crowded problem are: on no pixel line of a workload's levels.
+CROWD = 0.503
 MAIN = [w["name"] for w in workload_list() if w["group"] == "main"]
 
 
@@ -46,6 +51,8 @@ def parse_arguments(words=None):
     names = [w["name"] for w in workload_list()]
     parser.add_argument("--workloads", default=",".join(MAIN), help="names in bench/workloads.json (default %(default)s)")
     parser.add_argument("--random", type=int, default=0, help="this many problems drawn at random instead")
+    parser.add_argument("--crowded", action="store_true", help="each problem also with all points on one pixel of each level")
+    parser.add_argument("--compile", type=int, default=0, metavar="N", help="peers' kernels in N processes first; 0: none")
     parser.add_argument("--seed", type=int, default=1, help="of the random problems (default 1)")
     parser.add_argument("--value-dtypes", default="f16,f32", help="comma separated (default %(default)s)")
     parser.add_argument("--rounds", type=int, default=11, help="timed calls of each side (default 11)")
@@ -59,8 +66,9 @@ def parse_arguments(words=None):
     require_known(parser, "--value-dtypes", arguments.value_dtypes, DTYPES)
     if arguments.rounds < 3:
         parser.error(f"--rounds is {arguments.rounds}: must be at least 3")
-    if arguments.random < 0:
-        parser.error(f"--random is {arguments.random}: must not be negative")
+    for name in ("random", "compile"):
+        if getattr(arguments, name) < 0:
+            parser.error(f"--{name} is {getattr(arguments, name)}: must not be negative")
     if not arguments.dry_run and not torch.cuda.is_available():
         parser.error("there is no GPU that torch can use")
     return arguments
@@ -156,10 +164,41 @@ def peak_bytes(side, dry_run):
     return torch.cuda.max_memory_allocated() - before
 
 
-def measured_rows(name, work, dtype, handle, arguments):
+def inputs_of(work, dtype, arguments):
+    """(value, level_hw, coord, weight), and the gradient by the output."""
     value, level_hw, coord, weight = make_tensors(work, "cpu" if arguments.dry_run else "cuda")
-    tensors = value.to(DTYPES[dtype]), level_hw, coord, weight
+    if work.get("crowded"):
+        coord = torch.full_like(coord, CROWD)
     grad_output = torch.randn(*coord.shape[:3], work["channels"], device=value.device).to(DTYPES[dtype])
+    return (value.to(DTYPES[dtype]), level_hw, coord, weight), grad_output
+
+
+def compile_share(arguments, begin):
+    """Of --compile: every so many-th problem's peers are called, which leaves their kernels in Triton's cache on disk."""
+    if not arguments.dry_run:
+        torch.cuda.set_device(arguments.device)
+        torch.cuda.set_stream(torch.cuda.Stream())
+    for _, work in problems(arguments)[begin :: arguments.compile]:
+        for dtype in arguments.value_dtypes.split(","):
+            tensors, grad_output = inputs_of(smaller(work) if arguments.dry_run else work, dtype, arguments)
+            peer_sides(tensors, grad_output, dtype)
+
+
+def compile_peers(arguments):
+    context, begin = multiprocessing.get_context("spawn"), time.monotonic()
+    processes = [context.Process(target=compile_share, args=(arguments, n)) for n in range(arguments.compile)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    failed = sum(process.exitcode != 0 for process in processes)
+    print(f"peers compiled in {time.monotonic() - begin:.0f} s" + (f"; {failed} processes failed" if failed else ""),
+          file=sys.stderr, flush=True)
+
+
+def measured_rows(name, work, dtype, handle, arguments):
+    tensors, grad_output = inputs_of(work, dtype, arguments)
+    level_hw = tensors[1]
     sides = our_sides(handle, tensors, grad_output) | peer_sides(tensors, grad_output, dtype)
     shares = error_shares(sides, level_hw, grad_output, dtype)
     peaks = {side: peak_bytes(parts, arguments.dry_run) for side, parts in sides.items()}
@@ -180,10 +219,13 @@ def problems(arguments):
     """Pairs of a name and a workload."""
     if arguments.random:
         rng = random.Random(arguments.seed)
-        return [(f"{w['batch']}x{w['queries']}x{w['heads']}x{w['channels']} {w['levels']} {w['points']} {w['pattern']}", w)
-                for w in (draw(rng) for _ in range(arguments.random))]
-    works = {w["name"]: w for w in workload_list()}
-    return [(name, works[name]) for name in arguments.workloads.split(",")]
+        pairs = [(f"{w['batch']}x{w['queries']}x{w['heads']}x{w['channels']} {w['levels']} {w['points']} {w['pattern']}", w)
+                 for w in (draw(rng) for _ in range(arguments.random))]
+    else:
+        works = {w["name"]: w for w in workload_list()}
+        pairs = [(name, works[name]) for name in arguments.workloads.split(",")]
+    crowded = [(f"{name} crowded", work | {"crowded": True}) for name, work in pairs if arguments.crowded]
+    return pairs + crowded
 
 
 def main(words=None):
@@ -193,6 +235,8 @@ def main(words=None):
     if not arguments.dry_run:
         torch.cuda.set_device(arguments.device)
         torch.cuda.set_stream(torch.cuda.Stream())  # see captured()
+    if arguments.compile:
+        compile_peers(arguments)
     handle = msda.Handle() if arguments.dry_run else msda.Handle(device=arguments.device)
     rows, begin, chosen = [], time.monotonic(), problems(arguments)
     try:

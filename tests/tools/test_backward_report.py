@@ -28,9 +28,20 @@ def test_ratios_and_memory_are_those_of_the_best_peer():
 
 
 def test_problems_on_which_a_peer_is_faster_are_named():
-    assert list(table_lines(ROWS[:7]))[-2:] == [
-        "slower than the best peer: 1 of 2", "  enc f16: 500.0 us, deformops 16 250.0"]
-    assert list(table_lines(ROWS[:4]))[-1] == "slower than the best peer: 0 of 1"
+    lines = list(table_lines(ROWS[:7]))
+    assert lines[3:5] == ["slower than the best peer: 1 of 2", "  enc f16: 500.0 us, deformops 16 250.0"]
+    assert list(table_lines(ROWS[:4]))[2] == "slower than the best peer: 0 of 1"
+
+
+def test_each_peer_is_compared_with_each_of_our_sides():
+    lines = list(table_lines([*ROWS[:7], row("enc", "deformops", 400)]))[5:]
+    assert lines == [
+        "deformops over plan: least 0.80, median 1.01, most 1.22; below 1: 1 of 2",
+        "deformops 16 over plan: least 0.50, median 0.50, most 0.50; below 1: 1 of 1",
+        "ms_deform_attn over plan: least 1.40, median 1.40, most 1.40; below 1: 0 of 1",
+        "deformops over any order: least 0.80, median 1.32, most 1.83; below 1: 1 of 2",
+        "deformops 16 over any order: least 0.50, median 0.50, most 0.50; below 1: 1 of 1",
+        "ms_deform_attn over any order: least 2.10, median 2.10, most 2.10; below 1: 0 of 1"]
 
 
 def test_the_csv_is_read_as_a_baseline_is(tmp_path):
