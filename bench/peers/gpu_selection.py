@@ -8,8 +8,9 @@ takes a problem is timed, in turns, as a replay of a CUDA graph with L2 flushed 
 kernel's time over the fastest one's, less 1, beside all kernels. It is reported for the plan that is told where points
 land (msda_problem.point_locality, as they were drawn) and for the plan that is not.
 Every output is within the library's documented bound of a float64 computation on the same rounded inputs before any
-time is taken, or the script ends. With --csv every time is kept, for tools/fit_costs. --dry-run does all of it on the
-CPU with small problems: the script works then, the times mean nothing.
+time is taken; a kernel whose output is not is named, not timed, and makes the exit status 1. With --csv every time is
+kept, for tools/fit_costs. --dry-run does all of it on the CPU with small problems: the script works then, the times mean
+nothing.
 
 --near cluster,tma,pipeline draws problems where kernels of these families may be the fastest (drawn_problems.py) and reports
 how often they are: of each family the problem where it does best beside the others, what the tuner takes there, and the
@@ -75,16 +76,15 @@ def parse_arguments(words=None):
     return arguments
 
 
-def check(work, calls, inputs, reference, dtype, math_mode, what):
-    """Ends the program where the output of a kernel is not within the bound."""
+def wrong_kernels(work, calls, inputs, reference, dtype, math_mode):
+    """Those whose output is not within the bound, each with what is wrong."""
     value, level_hw, coord, weight = inputs
     if reference is not None:
         coord, weight = as_sampled(work, level_hw, reference, coord, weight)
     fast = math_mode == "fast" and dtype in ("f16", "f8_e4m3")
     bound = expected(value, level_hw, coord, weight, "f32" if dtype == "f8_e4m3" else dtype, fast)
-    wrong = [complaint(f"{kernel} on {what}", error_share_of(call, *bound)) for kernel, call in calls.items()]
-    if any(wrong):
-        sys.exit("\n".join(filter(None, wrong)))
+    said = {kernel: complaint(kernel, error_share_of(call, *bound)) for kernel, call in calls.items()}
+    return {kernel: text for kernel, text in said.items() if text}
 
 
 def inputs_of(case, device):
@@ -104,10 +104,15 @@ def measure_problem(handle, case, arguments):
     _, told = msda_call(*inputs, handle, point_locality=LOCALITIES[work["pattern"]], **options)
     predicted = ranked(handle.explain(told.problem))
     calls = {kernel: msda_call(*inputs, handle, kernel=kernel, **options)[0] for kernel in predicted}
-    check(work, calls, inputs, reference, dtype, math_mode, f"{work}, {dtype}, {input_mode}")
+    wrong = wrong_kernels(work, calls, inputs, reference, dtype, math_mode)
+    for text in wrong.values():
+        print(f"{text}: {work}, {dtype}, {input_mode}, {math_mode}", file=sys.stderr, flush=True)
     # The generic kernel takes any problem and is slow: it is no front runner, unless it is chosen.
     chosen = told.info.kernel_id, untold.info.kernel_id
-    timed = {kernel: call for kernel, call in calls.items() if kernel in chosen or GENERIC not in kernel}
+    timed = {kernel: call for kernel, call in calls.items()
+             if kernel not in wrong and (kernel in chosen or GENERIC not in kernel)}
+    if not timed:
+        sys.exit("no kernel that takes the problem is right")
     if arguments.peers and dtype in DTYPES and input_mode == "sampled":
         timed |= peer_calls(inputs)
     if arguments.dry_run:
@@ -118,7 +123,7 @@ def measure_problem(handle, case, arguments):
     return judged({"work": work, "value_dtype": dtype, "input_mode": input_mode, "math_mode": math_mode,
                    "chosen": chosen[0], "chosen_untold": chosen[1],
                    "times": {name: statistics.median(t) for name, t in times.items()},
-                   "quartiles": quartiles, "predicted": predicted})
+                   "quartiles": quartiles, "predicted": predicted, "wrong": sorted(wrong)})
 
 
 def tuned_kernel(handle, case, arguments):
@@ -189,6 +194,8 @@ def main(words=None):
         best = nearest(rows, family)
         tuned = tuned_kernel(handle, case_of(best.row), arguments) if best else None
         print("\n".join(family_lines(rows, family, tuned)))
+    if any(row["wrong"] for row in rows):
+        sys.exit(1)
 
 
 if __name__ == "__main__":
