@@ -21,7 +21,7 @@ ROWS = (
     ("enc-local", "f32", "accurate", "direct.sm75.f32.d32.p4@1"),
     ("bev-fold", "bf16", "accurate", "persistent.sm80.bf16.d32.p8.s1@5"),
     ("rtdetr-b32", "f16", "accurate", "persistent.sm80.f16.d32.p4.s4@3"),
-    ("enc-uniform", "f8_e4m3", "fast", "persistent.sm90.f8.d32.p4.h1c@1"),
+    ("enc-uniform", "f16", "fast", "persistent.sm90.f16.d32.p4.h1c@1"),
 )
 # What is counted of a resource. Of HBM what is read: what is written may stay in L2.
 COUNTERS = {"HBM": "dram__bytes_read.sum", "L2": "lts__t_bytes.sum", "L1 data pipe": "l1tex__data_pipe_lsu_wavefronts.sum",
