@@ -20,6 +20,7 @@ ROWS = (
     ("bev-local", "f16", "fast", "persistent.sm80.f16.d32.p8.h1@5"),
     ("enc-local", "f32", "accurate", "direct.sm75.f32.d32.p4@1"),
     ("bev-fold", "bf16", "accurate", "persistent.sm80.bf16.d32.p8.s1@5"),
+    ("enc-local", "f16", "accurate", "persistent.sm80.f16.d32.p4.s1@5"),
     ("rtdetr-b32", "f16", "accurate", "persistent.sm80.f16.d32.p4.s4@3"),
     ("enc-uniform", "f16", "fast", "persistent.sm90.f16.d32.p4.h1c@1"),
 )
