@@ -58,7 +58,7 @@ ScheduleParams cluster_schedule(Entry const& entry, Problem const& problem,
   std::int64_t const pixel_vecs = group_bytes(entry.rows, problem) / persistent::kVecBytes;
   for (std::size_t l = 0; l < problem.levels.size(); ++l) {
     if (!kept.has(l)) continue;
-    schedule.places[l].row_tokens = static_cast<float>(kept.row_pixels[l]);
+    schedule.places[l].row_tokens = u32(kept.row_pixels[l]);
     schedule.places[l].origin = u32(kept.begin[l] / persistent::kVecBytes);
     schedule.row_stride[l] =
         problem.levels[l].height > 1 ? u32(kept.row_pixels[l] * pixel_vecs) : 0;

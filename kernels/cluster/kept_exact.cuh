@@ -54,12 +54,14 @@ class ExactRow {
     float const y = load_narrow(p.coord_dtype, p.coord, 2 * at + 1);
     float const weight = load_narrow(p.weight_dtype, p.weight, at);
     int const l = lane_.level_of(k);
-    auto const width = static_cast<float>(p.near_levels[l].width);
-    auto const height = static_cast<float>(p.near_levels[l].height);
+    float const width = static_cast<float>(p.near_levels[l].width) * persistent::kPixel;
+    float const height = static_cast<float>(p.near_levels[l].height) * persistent::kPixel;
     float2 const pixel = persistent::to_pixels(static_cast<persistent::Lane<Config> const&>(lane_),
                                                {}, width, height, x, y);
     // False where a coordinate is no number.
-    bool const inside = pixel.x >= -1.0f && pixel.x < width && pixel.y >= -1.0f && pixel.y < height;
+    constexpr float kPixel = persistent::kPixel;
+    bool const inside =
+        pixel.x >= -kPixel && pixel.x < width && pixel.y >= -kPixel && pixel.y < height;
     if (inside) return add_inside<kFp16Sums>(sums, l, pixel, weight, pairs);
     // A weight that is NaN makes the result NaN, whatever it weighs; a coordinate that is no number
     // makes the point nothing.
@@ -71,10 +73,11 @@ class ExactRow {
   __device__ void add_inside(Sums& sums, int l, float2 const& at, float weight,
                              typename Sums::Fp16Sums& pairs) const {
     LevelParams const& level = lane_.p.near_levels[l];
-    Between const bx = persistent::between(at.x, static_cast<float>(level.width));
-    Between const by = persistent::between(at.y, static_cast<float>(level.height));
-    auto const x = static_cast<std::int32_t>(bx.base);
-    auto const y = static_cast<std::int32_t>(by.base);
+    Between const bx =
+        persistent::between(at.x, static_cast<float>(level.width) * persistent::kPixel);
+    Between const by =
+        persistent::between(at.y, static_cast<float>(level.height) * persistent::kPixel);
+    std::int32_t const x = bx.base, y = by.base;
     bool const has_x[2] = {bx.from_base < 1.0f, bx.from_base >= 0.0f && x + 1 < level.width};
     bool const has_y[2] = {by.from_base < 1.0f, by.from_base >= 0.0f && y + 1 < level.height};
     std::int64_t const in_level = y * level.row_tokens + x;

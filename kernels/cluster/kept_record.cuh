@@ -53,19 +53,17 @@ __device__ __forceinline__ RecordOf<Config> locate(Lane<Config> const& lane, Pla
                                                    float2 const& at, float weight) {
   Between const bx = persistent::between<Config::kIsKnown>(at.x, place.width);
   Between const by = persistent::between<Config::kIsKnown>(at.y, place.height);
-  SplitRows const rows = split_rows(static_cast<std::uint32_t>(static_cast<std::int32_t>(by.base)),
-                                    lane.size_mask(), lane.size_shift());
-  float const y = is_split ? static_cast<float>(rows.even) : by.base;
+  auto const row = static_cast<std::uint32_t>(by.base);
+  SplitRows const rows = split_rows(row, lane.size_mask(), lane.size_shift());
   bool const swaps_rows = is_split && rows.is_lower;
-  // Exact: levels of 2^24 tokens or more are refused.
-  auto pixel =
-      static_cast<std::uint32_t>(static_cast<std::int32_t>(fmaf(y, place.row_tokens, bx.base)));
+  std::uint32_t pixel =
+      (is_split ? rows.even : row) * place.row_tokens + static_cast<std::uint32_t>(bx.base);
   float fraction = bx.fraction;
   bool turned = false;
   if constexpr (Config::kByParity) {
     // As in the persistent family: rows of kept levels have an even number of pixels.
     turned = (pixel & 1) != (lane.slot() & 1);
-    pixel += turned && (Config::kIsKnown || place.width > 1.0f) ? 1 : 0;
+    pixel += turned && (Config::kIsKnown || place.width > persistent::kPixel) ? 1 : 0;
     fraction = persistent::in_fp16_units(fraction);
     fraction = turned ? 1.0f - fraction : fraction;
   }

@@ -11,10 +11,9 @@ template <bool kFp16Sums, class Config>
 __device__ void add_inside(WarpState<Config>& state, LevelParams const& level, float2 const& at,
                            float weight, typename RowSums<Config>::Fp16Sums& pairs) {
   using Sums = RowSums<Config>;
-  Between const bx = between(at.x, static_cast<float>(level.width));
-  Between const by = between(at.y, static_cast<float>(level.height));
-  auto const x = static_cast<std::int32_t>(bx.base);
-  auto const y = static_cast<std::int32_t>(by.base);
+  Between const bx = between(at.x, static_cast<float>(level.width) * kPixel);
+  Between const by = between(at.y, static_cast<float>(level.height) * kPixel);
+  std::int32_t const x = bx.base, y = by.base;
   bool const has_left = bx.from_base < 1.0f;
   bool const has_right = bx.from_base >= 0.0f && x + 1 < level.width;
   bool const has_upper = by.from_base < 1.0f;
@@ -60,12 +59,13 @@ __device__ void add_point(WarpState<Config>& state, Row const& row, int k, float
   float const x = load_narrow(p.coord_dtype, p.coord, 2 * at);
   float const y = load_narrow(p.coord_dtype, p.coord, 2 * at + 1);
   LevelParams const& level = p.near_levels[lane.level_of(k)];
-  auto const width = static_cast<float>(level.width), height = static_cast<float>(level.height);
+  float const width = static_cast<float>(level.width) * kPixel;
+  float const height = static_cast<float>(level.height) * kPixel;
   Frame const frame = frame_of(lane, row, k);
   float2 const pixel = to_pixels(lane, frame, width, height, x, y);
   // False where a coordinate is no number, and in an empty level.
-  bool const inside = pixel.x >= -1.0f && pixel.x < width && pixel.y >= -1.0f && pixel.y < height &&
-                      width > 0.0f && height > 0.0f;
+  bool const inside = pixel.x >= -kPixel && pixel.x < width && pixel.y >= -kPixel &&
+                      pixel.y < height && width > 0.0f && height > 0.0f;
   if (inside) return add_inside<kFp16Sums>(state, level, pixel, weight, pairs);
   // A weight that is NaN makes the result NaN, whatever it weighs; a coordinate that is no number
   // makes the point nothing.

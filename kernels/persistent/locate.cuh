@@ -48,18 +48,19 @@ template <bool kBox>
 __device__ __forceinline__ float2 fused_to_pixels(Frame const& frame, float width, float height,
                                                   float x, float y) {
   if constexpr (kBox) {
-    return {fmaf(fmaf(x, frame.x_scale, frame.x), width, -0.5f),
-            fmaf(fmaf(y, frame.y_scale, frame.y), height, -0.5f)};
+    return {fmaf(fmaf(x, frame.x_scale, frame.x), width, -0.5f * kPixel),
+            fmaf(fmaf(y, frame.y_scale, frame.y), height, -0.5f * kPixel)};
   } else {
-    return {__fadd_rn(fmaf(frame.x, width, -0.5f), x), __fadd_rn(fmaf(frame.y, height, -0.5f), y)};
+    return {fmaf(x, kPixel, fmaf(frame.x, width, -0.5f * kPixel)),
+            fmaf(y, kPixel, fmaf(frame.y, height, -0.5f * kPixel))};
   }
 }
-// A point in pixels of its level.
+// A point in pixels of its level; sizes and places are in units of 2^22 pixels.
 template <class Config>
 __device__ __forceinline__ float2 to_pixels(Lane<Config> const& lane, Frame const& frame,
                                             float width, float height, float x, float y) {
   if constexpr (!Config::kFused) {
-    return {fmaf(x, width, -0.5f), fmaf(y, height, -0.5f)};
+    return {fmaf(x, width, -0.5f * kPixel), fmaf(y, height, -0.5f * kPixel)};
   } else {
     return lane.p.reference_dim == 2 ? fused_to_pixels<false>(frame, width, height, x, y)
                                      : fused_to_pixels<true>(frame, width, height, x, y);
@@ -92,16 +93,15 @@ __device__ __forceinline__ RecordOf<Config> locate(Place const& place, float2 co
                                                    std::uint32_t pixel_stride) {
   Between const bx = between<Config::kIsKnown>(at.x, place.width);
   Between const by = between<Config::kIsKnown>(at.y, place.height);
-  // Exact: levels of 2^24 tokens or more take the exact path.
-  auto pixel = static_cast<std::uint32_t>(
-      static_cast<std::int32_t>(fmaf(by.base, place.row_tokens, bx.base)));
+  std::uint32_t pixel =
+      static_cast<std::uint32_t>(by.base) * place.row_tokens + static_cast<std::uint32_t>(bx.base);
   float fraction = bx.fraction;
   bool turned = false;
   if constexpr (Config::kByParity) {
     // Pixels are 64 bytes: parity says which half of a line they are. Of two neighbouring slots
     // one reads the even pixels of a row first, the other the odd ones.
     turned = (pixel & 1) != (slot & 1);
-    pixel += turned && (Config::kIsKnown || place.width > 1.0f) ? 1 : 0;
+    pixel += turned && (Config::kIsKnown || place.width > kPixel) ? 1 : 0;
     fraction = in_fp16_units(fraction);
     fraction = turned ? 1.0f - fraction : fraction;
   }

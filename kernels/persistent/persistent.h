@@ -25,12 +25,15 @@ struct Divider {
 };
 Divider divider(std::uint32_t divisor);
 
+// Points are located in units of 2^22 pixels: between() says why.
+inline constexpr float kPixel = 0x1p-22f;
+
 // Of the level of a point, or of P points: what locating needs.
 struct alignas(16) Place {
-  float width;
+  float width;  // in units of 2^22 pixels, as is the height
   float height;
-  float row_tokens;      // from a pixel to the one below
-  std::uint32_t origin;  // of pixel (0, 0), in vecs
+  std::uint32_t row_tokens;  // from a pixel to the one below
+  std::uint32_t origin;      // of pixel (0, 0), in vecs
 };
 
 // How the rows of a problem are dealt. A job is what a warp does at a time: a few neighbouring

@@ -31,7 +31,8 @@ struct alignas(8) Fp16Record {
   __device__ __forceinline__ static Fp16Record of(std::uint32_t number, bool turned, float fraction,
                                                   float upper, float lower) {
     std::uint32_t const above = kByParity ? 2 * number + (turned ? 1 : 0) : number;
-    return {(above << kFractionBits) + __half_as_ushort(__float2half_rn(fraction)),
+    // As one of a pair: a conversion to a single float16 is slow.
+    return {(above << kFractionBits) + bits_of(__floats2half2_rn(fraction, 0.0f)),
             bits_of(__floats2half2_rn(upper, lower))};
   }
   template <bool kByParity>
@@ -109,25 +110,27 @@ __device__ __forceinline__ float in_fp16_units(float fraction) {
 // n is 2 or more; where n is 1 the second is taken to be the first, and weighs nothing. Where the
 // point is beside the map, or half so, the weights say it.
 struct Between {
-  float base;
+  std::int32_t base;
   float from_base;  // the point's distance from it: below 0 and from 1 on it is beside the two
   float fraction;   // of pixel base + 1
   float inside;     // what is left of the weight; 0 also where x is no number
 };
 
 // kTwo: n is 2 or more.
+// x and n are in units of 2^22 pixels. 2^-127 of that is the least number for each pixel, and a
+// multiple of the least number has the bits of an integer: rounding down, the way to integers and
+// back cost an instruction less each. What is below 0 is a negative integer, what is no number one
+// of either sign.
 template <bool kTwo = false>
 __device__ __forceinline__ Between between(float x, float n) {
-  if constexpr (kTwo) {
-    float const base = floorf(fminf(fmaxf(x, 0.0f), n - 2.0f));
-    float const from_base = x - base;
-    float const fraction = __saturatef(from_base);
-    return {base, from_base, fraction, __saturatef(1.0f - fabsf(from_base - fraction))};
-  }
-  float const base = floorf(fminf(fmaxf(x, 0.0f), fmaxf(n - 2.0f, 0.0f)));
-  float const from_base = x - base;
-  float const fraction = fminf(__saturatef(from_base), n - 1.0f);
-  return {base, from_base, fraction, __saturatef(1.0f - fabsf(from_base - fraction))};
+  constexpr float kToBits = 0x1p-127f, kFromBits = 0x1p127f, kPixels = 1.0f / kPixel;
+  std::int32_t const last = __float_as_int(fmaf(n, kToBits, -2.0f * kPixel * kToBits));
+  std::int32_t const base = __vimin_s32_relu(__float_as_int(__fmul_rd(x, kToBits)), last);
+  float const distance = fmaf(__int_as_float(base), -kFromBits, x);
+  float fraction = __saturatef(distance * kPixels);
+  if constexpr (!kTwo) fraction = fminf(fraction, fmaf(n, kPixels, -1.0f));
+  return {base, distance * kPixels, fraction,
+          __saturatef(1.0f - fabsf(fmaf(distance, kPixels, -fraction)))};
 }
 
 }  // namespace msda::persistent

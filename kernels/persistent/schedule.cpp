@@ -67,8 +67,8 @@ ScheduleParams make_schedule(Entry const& entry, Problem const& problem, QueryOr
   schedule.pixel_stride = u32(pixel_bytes / kVecBytes);
   for (std::size_t l = 0; l < problem.levels.size(); ++l) {
     Level const& level = problem.levels[l];
-    schedule.places[l] = {static_cast<float>(level.width), static_cast<float>(level.height),
-                          static_cast<float>(level.row_tokens),
+    schedule.places[l] = {static_cast<float>(level.width) * kPixel,
+                          static_cast<float>(level.height) * kPixel, u32(level.row_tokens),
                           u32(level.origin * pixel_bytes / kVecBytes)};
     schedule.column_stride[l] = level.width > 1 ? schedule.pixel_stride : 0;
     schedule.row_stride[l] = level.height > 1 ? u32(level.row_tokens * pixel_bytes / kVecBytes) : 0;

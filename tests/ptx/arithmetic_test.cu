@@ -15,7 +15,7 @@ namespace msda::test {
 namespace {
 
 constexpr std::uint32_t kThreads = 64;
-constexpr std::size_t kFloats = 7, kDoubles = 3, kPairs = 4, kNarrow = 4;
+constexpr std::size_t kFloats = 9, kDoubles = 3, kPairs = 4, kNarrow = 4;
 
 __global__ void compute(const float* x, const float* y, const float* z, float* to) {
   std::uint32_t const i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -27,6 +27,8 @@ __global__ void compute(const float* x, const float* y, const float* z, float* t
   end[4] = __fdiv_rn(x[i], y[i]);
   end[5] = floorf(x[i]);
   end[6] = __saturatef(x[i]);
+  end[7] = __fmul_rd(x[i], y[i]);
+  end[8] = __int_as_float(__vimin_s32_relu(__float_as_int(x[i]), __float_as_int(y[i])));
 }
 
 __global__ void compute_wide(const double* x, const double* y, double* to) {
@@ -76,6 +78,21 @@ __global__ void take_powers(const float* x, float* to, double* to_wide) {
   std::uint32_t const i = blockIdx.x * blockDim.x + threadIdx.x;
   to[i] = expf(x[i]);
   to_wide[i] = exp(static_cast<double>(x[i]));
+}
+
+float rounded_down(double x) {
+  float const limit = std::numeric_limits<float>::infinity();
+  auto const nearest = static_cast<float>(x);
+  return static_cast<double>(nearest) > x ? std::nextafter(nearest, -limit) : nearest;
+}
+
+// 0 where one is below it, else the lesser one: as integers, bits of numbers from 0 on have their
+// order.
+float lesser_bits(float a, float b) {
+  return std::signbit(a) || std::signbit(b) ? 0.0f
+         : std::isnan(a)                    ? b
+         : std::isnan(b)                    ? a
+                                            : std::fmin(a, b);
 }
 
 bool is_same(double a, double b) {
@@ -139,10 +156,10 @@ TEST_CASE("ptx: float32 and float64 are rounded once" * needs_gpu()) {
   for (std::size_t i = 0; i < x.size(); ++i) {
     double const a = static_cast<double>(x[i]), b = static_cast<double>(y[i]);
     double const inside = std::isnan(a) ? 0 : std::fmin(std::fmax(a, 0), 1);
-    float const expected[kFloats] = {static_cast<float>(a * b),       static_cast<float>(a + b),
-                                     static_cast<float>(a - b),       std::fma(x[i], y[i], z[i]),
-                                     static_cast<float>(a / b),       std::floor(x[i]),
-                                     static_cast<float>(inside + 0.0)};
+    float const expected[kFloats] = {
+        static_cast<float>(a * b),        static_cast<float>(a + b), static_cast<float>(a - b),
+        std::fma(x[i], y[i], z[i]),       static_cast<float>(a / b), std::floor(x[i]),
+        static_cast<float>(inside + 0.0), rounded_down(a * b),       lesser_bits(x[i], y[i])};
     for (std::size_t n = 0; n < kFloats; ++n) {
       CAPTURE(x[i]);
       CAPTURE(y[i]);

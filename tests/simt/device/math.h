@@ -11,6 +11,12 @@
 #include <cstdint>
 
 inline float __fmul_rn(float a, float b) { return a * b; }
+// Rounded down.
+inline float __fmul_rd(float a, float b) {
+  double const product = static_cast<double>(a) * static_cast<double>(b);  // exact
+  auto const nearest = static_cast<float>(product);
+  return static_cast<double>(nearest) > product ? std::nextafterf(nearest, -INFINITY) : nearest;
+}
 inline float __fadd_rn(float a, float b) { return a + b; }
 inline float __fsub_rn(float a, float b) { return a - b; }
 inline float __fdiv_rn(float a, float b) { return a / b; }
@@ -25,6 +31,9 @@ inline float __uint_as_float(std::uint32_t x) { return std::bit_cast<float>(x); 
 inline float __int_as_float(std::int32_t x) { return std::bit_cast<float>(x); }
 inline std::uint32_t __float_as_uint(float x) { return std::bit_cast<std::uint32_t>(x); }
 inline std::int32_t __float_as_int(float x) { return std::bit_cast<std::int32_t>(x); }
+
+// 0 where the lesser one is below it.
+inline int __vimin_s32_relu(int a, int b) { return std::max(std::min(a, b), 0); }
 
 inline int __ffs(int x) { return __builtin_ffs(x); }
 inline int __clz(int x) { return std::countl_zero(static_cast<std::uint32_t>(x)); }
