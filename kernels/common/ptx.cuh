@@ -84,6 +84,19 @@ __device__ __forceinline__ void convert_f8(std::uint32_t word, std::uint32_t& lo
 }
 #endif
 
+// ---- Extended-Precision Integer Arithmetic Instructions: add.cc, addc. Where `bytes` is a
+// product, the compiler would multiply again for each sum, in the pipe that conversions of float16
+// wait for.
+
+__device__ __forceinline__ const char* add_wide(const char* at, std::uint64_t bytes) {
+  const char* sum;
+  asm("{\n.reg .b32 a, b, c, d;\nmov.b64 {a, b}, %1;\nmov.b64 {c, d}, %2;\n"
+      "add.cc.u32 a, a, c;\naddc.u32 b, b, d;\nmov.b64 %0, {a, b};\n}"
+      : "=l"(sum)
+      : "l"(at), "l"(bytes));
+  return sum;
+}
+
 // ---- Integer Arithmetic Instructions: mad.wide. Of a stride that a loop leaves alone the compiler
 // would multiply 64 bits.
 

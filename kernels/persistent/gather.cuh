@@ -155,6 +155,8 @@ class Gather {
     constexpr int kColumn = Config::kByParity ? 0
                             : kCached         ? Config::kCachedPixelBytes
                                               : Config::kPixelBytes;
+    // Added to the address, not to the offset, where conversions fill the pipe that multiplies.
+    constexpr bool kAddsRow = kColumn > 0 && !Config::kFp16Sums;
     std::uint32_t const vecs[4] = {first, first + column, first + strides.row,
                                    first + strides.row + column};
 #pragma unroll
@@ -166,9 +168,12 @@ class Gather {
               cached_ + vecs[kColumn > 0 ? i / 2 * 2 : i] * kVecBytes + i % 2 * kColumn);
           continue;
         }
-        value[i][n] = load_vec<Config>(
-            values_[n] + static_cast<std::uint64_t>(vecs[kColumn > 0 ? i / 2 * 2 : i]) * kVecBytes +
-            i % 2 * kColumn);
+        int const from = kColumn == 0 ? i : kAddsRow ? 0 : i / 2 * 2;
+        const char* at = values_[n] + static_cast<std::uint64_t>(vecs[from]) * kVecBytes;
+        if (kAddsRow && i / 2 == 1) {
+          at = ptx::add_wide(at, std::uint64_t{strides.row} * kVecBytes);
+        }
+        value[i][n] = load_vec<Config>(at + i % 2 * kColumn);
       }
     }
   }

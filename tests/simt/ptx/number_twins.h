@@ -21,6 +21,8 @@ inline void convert_f8(std::uint32_t word, std::uint32_t& lower, std::uint32_t& 
   upper = f8_pair(word >> 16);
 }
 
+inline const char* add_wide(const char* at, std::uint64_t bytes) { return at + bytes; }
+
 inline const char* row_at(const char* first, std::uint32_t row, std::uint32_t stride_bytes) {
   return first + std::uint64_t{row} * stride_bytes;
 }
