@@ -73,7 +73,7 @@ __device__ __forceinline__ void add_to_corners(AddParams const& s, AddedRow<Conf
   for (int i = 0; i < 4; ++i) my_corners |= mine.inside(i) ? 1u << i : 0u;
   unsigned const corners = __shfl_sync(kAllLanes, my_corners, j, Config::kPoints);
   std::int64_t const token = __shfl_sync(kAllLanes, mine.token, j, Config::kPoints);
-  std::uint32_t const steps = __shfl_sync(kAllLanes, mine.steps, j, Config::kPoints);
+  std::uint32_t const steps = __shfl_sync(kAllLanes, mine.steps(), j, Config::kPoints);
   float const fx = __shfl_sync(kAllLanes, mine.fx, j, Config::kPoints);
   float const fy = __shfl_sync(kAllLanes, mine.fy, j, Config::kPoints);
   float const weight = __shfl_sync(kAllLanes, my_weight, j, Config::kPoints);
@@ -104,9 +104,12 @@ __device__ __forceinline__ void point_gradients_of(Params const& p, AddParams co
   int const d = static_cast<int>(threadIdx.x % Config::kLanes) * sorted::kChannelsOfLane;
   sorted::ValueRows<Config> const values(
       p, row.b * p.value_strides.batch + row.m * p.value_strides.head + d, d < p.head_dim);
+  typename Config::Corners::Storage nothing;
+  typename Config::Corners corners(nothing, 0);
+  corners.hand_out(mine);
 #pragma unroll Config::kUnrolled
   for (int j = 0; j < Config::kPoints; j += Config::kInFlight) {
-    sorted::multiply_corners<Config>(values, mine, j, products);
+    sorted::multiply_corners<Config>(values, corners, j, products);
   }
   float sums[4];
   products.sum(sums);

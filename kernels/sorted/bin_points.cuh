@@ -5,7 +5,7 @@
 // tile; `scan_chunks` and `scan_tiles` (scan_places.cuh) turn counts into places; `place` reads
 // coordinates and weights (12 bytes), ranks a chunk's points with ballots and counters of each
 // warp, orders their records in shared memory and writes them (16 bytes) in runs. 36 bytes a point,
-// 24 of them read.
+// 20 of them read. Where chunks are small, records go straight to their places.
 #pragma once
 
 #include "kernels/common/sampling.cuh"
@@ -18,8 +18,9 @@ namespace msda::sorted {
 
 // Where a point of a head lies.
 struct Place {
-  std::int32_t tile;  // -1: no corner is on the map
-  std::uint32_t x;    // of Record
+  bool is_in_window;
+  std::uint32_t tile;  // of the window
+  std::uint32_t x;     // of Record
   std::uint32_t y;
 };
 
@@ -28,6 +29,25 @@ __device__ __forceinline__ std::uint32_t record_axis(std::uint32_t cell, float f
   // Just below a pixel line the fraction may have been rounded to 1.
   auto const units = static_cast<std::uint32_t>(fraction * 16777216.0f);
   return cell << 24 | min(units, 0xffffffu);
+}
+
+// A position on an axis. What is far away or no number has a cell beyond those of any map.
+struct AxisPlace {
+  std::uint32_t cell;
+  float fraction;
+};
+
+// kPlain: on a map of at most kLargestPlainSide.
+template <bool kPlain>
+__device__ __forceinline__ AxisPlace axis_place(float x) {
+  if constexpr (kPlain) {
+    // From 2^23 to 2^24 the numbers are the integers: rounded down, the sum is 2^23 and the cell.
+    float const sum = __fadd_rd(x, 0x1p23f + 1.0f);
+    return {__float_as_uint(sum) - __float_as_uint(0x1p23f), x - (sum - (0x1p23f + 1.0f))};
+  }
+  float const left = floorf(x);
+  bool const fits = left >= -1.0f && left <= 0x1p25f;
+  return {fits ? static_cast<std::uint32_t>(static_cast<std::int32_t>(left) + 1) : ~0u, x - left};
 }
 
 // A block's chunk of the points of one head, and the tiles that it looks for.
@@ -41,19 +61,15 @@ struct Chunk {
   __device__ Chunk(Params const& p, ValueParams const& s) {
     auto const chunks = static_cast<std::uint32_t>(s.chunks);
     auto const windows = static_cast<std::uint32_t>(s.windows);
-    chunk = static_cast<std::int32_t>(blockIdx.x % chunks);
-    std::uint32_t const rest = blockIdx.x / chunks;
-    first_tile = static_cast<std::int32_t>(rest % windows) * s.window_tiles;
+    std::uint32_t const rest = quotient(blockIdx.x, chunks, s.by_chunks);
+    chunk = static_cast<std::int32_t>(blockIdx.x - rest * chunks);
+    std::uint32_t const of_head = quotient(rest, windows, s.by_windows);
+    first_tile = static_cast<std::int32_t>(rest - of_head * windows) * s.window_tiles;
     tiles = min(s.window_tiles, s.tiles - first_tile);
-    head = rest / windows;
+    head = of_head;
     HeadIndex const index(p, s, head);
     b = index.b;
     m = index.m;
-  }
-  // The tile within the window, or -1.
-  __device__ std::int32_t in_window(std::int32_t tile) const {
-    std::int32_t const i = tile - first_tile;
-    return static_cast<std::uint32_t>(i) < static_cast<std::uint32_t>(tiles) ? i : -1;
   }
   // Of the chunk's points, by tile of the window.
   __device__ std::uint32_t* places(ValueParams const& s) const {
@@ -147,7 +163,7 @@ template <bool kPlain>
 class LevelWalk : QueryWalk<kPlain> {
  public:
   __device__ __forceinline__ LevelWalk(Params const& p, ValueParams const& s, Chunk const& chunk)
-      : QueryWalk<kPlain>(p, s, chunk), p_(p), s_(s) {
+      : QueryWalk<kPlain>(p, s, chunk), p_(p), s_(s), chunk_(chunk) {
     set_level();
   }
   __device__ __forceinline__ void advance() {
@@ -156,44 +172,52 @@ class LevelWalk : QueryWalk<kPlain> {
       if (s_.step_points != 0) set_level();
     }
   }
+  // Of a warp: those whose points can be in the same tile as the lane's.
+  __device__ __forceinline__ std::uint32_t lanes_of_level() const {
+    if constexpr (!kPlain) return kAllLanes;
+    return __match_any_sync(kAllLanes, first_tile_);
+  }
 
   // Of the thread's point `j`, which is the one that the walk is at.
   __device__ __forceinline__ Place place(Positions<kPlain> const& positions, int j) const {
     float2 const at = positions.pixel(j, width_, height_);
-    bool const near = at.x >= -1.0f && at.y >= -1.0f && at.x < width_ && at.y < height_;
-    if (!near) return {-1, 0, 0};
-    float const left = floorf(at.x);
-    float const top = floorf(at.y);
-    auto const cell_x = static_cast<std::uint32_t>(static_cast<std::int32_t>(left) + 1);
-    auto const cell_y = static_cast<std::uint32_t>(static_cast<std::int32_t>(top) + 1);
-    std::uint32_t const tile_x = __umulhi(cell_x, by_width_);
-    std::uint32_t const tile_y = __umulhi(cell_y, by_height_);
-    return {first_tile_ + static_cast<std::int32_t>(tile_y) * tiles_across_ +
-                static_cast<std::int32_t>(tile_x),
-            record_axis(cell_x - tile_x * (tile_size_ & 0xffffu), at.x - left),
-            record_axis(cell_y - tile_y * (tile_size_ >> 16), at.y - top)};
+    AxisPlace const across = axis_place<kPlain>(at.x);
+    AxisPlace const down = axis_place<kPlain>(at.y);
+    std::uint32_t const tile_x = __umulhi(across.cell, by_width_);
+    std::uint32_t const tile_y = __umulhi(down.cell, by_height_);
+    std::uint32_t const tile = first_tile_ + tile_y * tiles_across_ + tile_x;
+    bool const is_there = across.cell < cells_across_ && down.cell < cells_down_ &&
+                          tile < static_cast<std::uint32_t>(chunk_.tiles);
+    return {is_there, tile,
+            record_axis(across.cell - tile_x * (tile_size_ & 0xffffu), across.fraction),
+            record_axis(down.cell - tile_y * (tile_size_ >> 16), down.fraction)};
   }
 
  private:
   __device__ __forceinline__ void set_level() {
     TileLevel const& level = s_.levels[s_.level_of_point[this->k]];
-    bool const is_empty = level.tiles_across == 0;
-    width_ = is_empty ? -1.0f : static_cast<float>(level.width);  // nothing is near
+    width_ = static_cast<float>(level.width);
     height_ = static_cast<float>(level.height);
+    // Of an empty map there are none.
+    cells_across_ = level.tiles_across == 0 ? 0 : static_cast<std::uint32_t>(level.width) + 1;
+    cells_down_ = static_cast<std::uint32_t>(level.height) + 1;
     tile_size_ = static_cast<std::uint32_t>(level.tile_height << 16 | level.tile_width);
     by_width_ = level.by_width;
     by_height_ = level.by_height;
-    tiles_across_ = level.tiles_across;
-    first_tile_ = level.first_tile;
+    tiles_across_ = static_cast<std::uint32_t>(level.tiles_across);
+    first_tile_ = static_cast<std::uint32_t>(level.first_tile - chunk_.first_tile);
   }
 
   Params const& p_;
   ValueParams const& s_;
+  Chunk const& chunk_;
   // Of the level of point k.
   float width_, height_;
+  std::uint32_t cells_across_, cells_down_;
   std::uint32_t tile_size_;  // height << 16 | width
   std::uint32_t by_width_, by_height_;
-  std::int32_t tiles_across_, first_tile_;
+  std::uint32_t tiles_across_;
+  std::uint32_t first_tile_;  // less that of the window
 };
 
 template <bool kPlain>
@@ -204,14 +228,15 @@ static __global__ void __launch_bounds__(kBinThreads, kPlain ? kCountBlocks : kB
   Chunk const chunk(p, s);
   for (int i = static_cast<int>(threadIdx.x); i < chunk.tiles; i += kBinThreads) counts[i] = 0;
   ptx::wait_for_previous_grid();
-  __syncthreads();
+  // On this side of the barrier, so that they do not wait for levels.
   Positions<kPlain> const positions(p, s, chunk);
+  __syncthreads();
   LevelWalk<kPlain> walk(p, s, chunk);
 #pragma unroll
   for (int j = 0; j < kPointsOfThread; ++j) {
     if (j >= s.points_of_thread) break;
-    std::int32_t const tile = chunk.in_window(walk.place(positions, j).tile);
-    if (tile >= 0) atomicAdd(&counts[tile], 1u);  // a number, whatever the order
+    Place const place = walk.place(positions, j);
+    if (place.is_in_window) atomicAdd(&counts[place.tile], 1u);  // a number, whatever the order
     walk.advance();
   }
   __syncthreads();
@@ -221,49 +246,77 @@ static __global__ void __launch_bounds__(kBinThreads, kPlain ? kCountBlocks : kB
   }
 }
 
-// What a block has in shared memory while it orders a chunk's records.
+// What a block has in shared memory while it orders a chunk's points.
 struct Staged {
-  Record* records;          // [kChunkPoints]
-  std::int32_t* tiles;      // [kChunkPoints] of the window
-  std::uint32_t* sums;      // [kWarp + 1]
-  std::uint32_t* to;        // [tiles] where in the head's list, less where among the staged
-  std::uint16_t* counters;  // [kBinWarps][tiles]
+  std::uint16_t* counters;  // [kBinWarps][stride] of the tiles of the window
+  std::uint32_t* to;      // [stride] where in the head's list, less where among the chunk's records
+  std::uint32_t* sums;    // [kWarp + 1]
+  std::uint32_t* places;  // [kChunkPoints] in the head's list, of the records
+  Record* records;        // [kChunkPoints]
+  int stride;
 
   __device__ Staged(char* shared, ValueParams const& s)
-      : records(reinterpret_cast<Record*>(shared)),
-        tiles(reinterpret_cast<std::int32_t*>(records + kChunkPoints)),
-        sums(reinterpret_cast<std::uint32_t*>(tiles + kChunkPoints)),
-        to(sums + kWarp + 1),
-        counters(reinterpret_cast<std::uint16_t*>(to + s.window_tiles)) {}
-};
+      : counters(reinterpret_cast<std::uint16_t*>(shared)), stride(s.window_counters) {
+    records = reinterpret_cast<Record*>(counters + kBinWarps * stride);
+    places = reinterpret_cast<std::uint32_t*>(records + (s.stages_records ? kChunkPoints : 0));
+    to = places + (s.stages_records ? kChunkPoints : 0);
+    sums = to + stride;
+  }
+  __device__ std::uint16_t* of_warp() const { return counters + warp_of() * stride; }
 
-// Counts of (tile, warp) to places among the staged records; the number of these.
-__device__ __forceinline__ std::uint32_t order_tiles(ValueParams const& s, Chunk const& chunk,
-                                                     Staged const& staged) {
-  const std::uint32_t* const places = chunk.places(s);
-  const std::uint32_t* const starts = s.starts + chunk.head * (s.tiles + 1) + chunk.first_tile;
-  std::uint32_t before = 0;
-  for (int base = 0; base < chunk.tiles; base += kBinThreads) {
-    int const tile = base + static_cast<int>(threadIdx.x);
-    std::uint32_t n = 0;
-    if (tile < chunk.tiles) {
-      for (int w = 0; w < kBinWarps; ++w) n += staged.counters[w * s.window_tiles + tile];
+  __device__ __forceinline__ void clear() const {
+    auto* const quads = reinterpret_cast<uint4*>(counters);
+    int const count = kBinWarps * stride / 8;
+#pragma unroll 1
+    for (int i = static_cast<int>(threadIdx.x); i < count; i += kBinThreads) quads[i] = {};
+  }
+  __device__ __forceinline__ void load_places(ValueParams const& s, Chunk const& chunk) const {
+    const std::uint32_t* const of_chunk = chunk.places(s);
+    const std::uint32_t* const starts = s.starts + chunk.head * (s.tiles + 1) + chunk.first_tile;
+#pragma unroll 1
+    for (int i = static_cast<int>(threadIdx.x); i < chunk.tiles; i += kBinThreads) {
+      to[i] = starts[i] + of_chunk[i];
     }
-    std::uint32_t at = before + sum_before(n, staged.sums);
-    if (tile < chunk.tiles) {
-      staged.to[tile] = starts[tile] + places[tile] - at;
-      for (int w = 0; w < kBinWarps; ++w) {
-        std::uint16_t& counter = staged.counters[w * s.window_tiles + tile];
-        std::uint32_t const of_warp = counter;
-        counter = static_cast<std::uint16_t>(at);
-        at += of_warp;
+  }
+  // Counts of (warp, tile) to places among the chunk's records; the number of these. A thread takes
+  // kTilesOfThread tiles, two a word: a chunk's points fit half of it.
+  __device__ __forceinline__ std::uint32_t order_tiles() const {
+    constexpr int kWords = kTilesOfThread / 2;
+    auto* const words = reinterpret_cast<std::uint32_t*>(counters);
+    int const of_warp = stride / 2;
+    int const first = static_cast<int>(threadIdx.x) * kWords;
+    bool const is_there = first < of_warp;
+    std::uint32_t all[kWords] = {};
+    std::uint32_t n = 0;
+    if (is_there) {
+#pragma unroll
+      for (int i = 0; i < kWords; ++i) {
+#pragma unroll
+        for (int w = 0; w < kBinWarps; ++w) all[i] += words[w * of_warp + first + i];
+        n += (all[i] & 0xffffu) + (all[i] >> 16);
       }
     }
-    before += staged.sums[kWarp];
-    __syncthreads();
+    std::uint32_t at = sum_before(n, sums);
+    if (is_there) {
+#pragma unroll
+      for (int i = 0; i < kWords; ++i) {
+        std::uint32_t const second = at + (all[i] & 0xffffu);
+        std::uint32_t before = second << 16 | at;
+        to[2 * (first + i)] -= at;
+        to[2 * (first + i) + 1] -= second;
+        at = second + (all[i] >> 16);
+#pragma unroll
+        for (int w = 0; w < kBinWarps; ++w) {
+          std::uint32_t& word = words[w * of_warp + first + i];
+          std::uint32_t const of_this = word;
+          word = before;
+          before += of_this;
+        }
+      }
+    }
+    return sums[kWarp];
   }
-  return before;
-}
+};
 
 // The weights of those of a thread's points that have a rank, as they are in memory: on their way
 // until they are asked for.
@@ -313,55 +366,94 @@ class Weights {
   std::uint32_t bits_[kPointsOfThread];
 };
 
+// As lanes_with_same(), in fewer instructions and more registers, which sums do not have.
+template <int kBits>
+__device__ __forceinline__ std::uint32_t lanes_in_same_tile(std::uint32_t lanes,
+                                                            std::uint32_t tile) {
+#pragma unroll
+  for (int i = 0; i < kBits; i += 2) {
+    // Three words are one instruction.
+    std::uint32_t const first = ptx::lanes_of_bit(tile, 1u << i);
+    std::uint32_t const second = i + 1 < kBits ? ptx::lanes_of_bit(tile, 2u << i) : kAllLanes;
+    lanes = lanes & first & second;
+  }
+  return lanes;
+}
+
+// As rank_in_warp(), of the lanes `same`. Points that are not there have the tile of a counter.
+__device__ __forceinline__ std::uint32_t rank_in_tile(std::uint16_t* counters, std::uint32_t same,
+                                                      bool there, std::uint32_t tile) {
+  std::uint16_t& counter = counters[tile];
+  std::uint32_t const before = __popc(same & lanes_before());
+  std::uint32_t const earlier = counter;
+  __syncwarp();
+  if (there && before == 0) counter = static_cast<std::uint16_t>(earlier + __popc(same));
+  __syncwarp();
+  return earlier + before;
+}
+
 template <bool kPlain>
-static __global__ void __launch_bounds__(kBinThreads, kBinBlocks)
+static __global__ void __launch_bounds__(kBinThreads, kPlain ? kPlaceBlocks : kBinBlocks)
     place_points(const __grid_constant__ Params p, const __grid_constant__ ValueParams s) {
   MSDA_DYNAMIC_SHARED(shared);
   Staged const staged(shared, s);
   Chunk const chunk(p, s);
-  auto* const words = reinterpret_cast<std::uint32_t*>(staged.counters);
-  int const word_count = kBinWarps * s.window_tiles / 2;
-  for (int i = static_cast<int>(threadIdx.x); i < word_count; i += kBinThreads) words[i] = 0;
+  staged.clear();
   ptx::wait_for_previous_grid();
+  Positions<kPlain> const positions(p, s, chunk);
+  staged.load_places(s, chunk);
   __syncthreads();
-  std::uint16_t* const mine = staged.counters + warp_of() * s.window_tiles;
+  std::uint16_t* const mine = staged.of_warp();
   std::uint32_t x[kPointsOfThread], y[kPointsOfThread];  // of Record
   std::uint32_t ranks[kPointsOfThread];  // tile << 16 | rank in the warp; all ones: not here
-  Positions<kPlain> const positions(p, s, chunk);
   LevelWalk<kPlain> walk(p, s, chunk);
+  std::uint32_t const lanes = walk.lanes_of_level();
   // A warp's points are neighbours, so that the order of ranks is that of points.
 #pragma unroll
   for (int j = 0; j < kPointsOfThread; ++j) {
     ranks[j] = ~0u;
     if (j >= s.points_of_thread) continue;
     Place const place = walk.place(positions, j);
-    std::int32_t const tile = chunk.in_window(place.tile);
     x[j] = place.x;
     y[j] = place.y;
     walk.advance();
-    auto const key = static_cast<std::uint32_t>(tile);
-    std::uint32_t const rank = rank_in_warp<kTileBits>(mine, tile >= 0, key);
-    if (tile >= 0) ranks[j] = key << 16 | rank;
+    bool const is_there = place.is_in_window;
+    std::uint32_t const tile = is_there ? place.tile : 0;
+    std::uint32_t same = lanes & __ballot_sync(kAllLanes, is_there);
+    same = lanes_in_same_tile<kFewTileBits>(same, tile);
+    if (!kPlain || s.level_tile_bits > kFewTileBits) {
+      same = lanes_in_same_tile<kTileBits - kFewTileBits>(same, tile >> kFewTileBits);
+    }
+    std::uint32_t const rank = rank_in_tile(mine, same, is_there, tile);
+    if (is_there) ranks[j] = tile << 16 | rank;
   }
   Weights<kPlain> const weights(p, s, chunk, ranks);  // under way while the tiles are ordered
   __syncthreads();
-  std::uint32_t const count = order_tiles(s, chunk, staged);
+  std::uint32_t const count = staged.order_tiles();
+  __syncthreads();
   // The queries once more: kept, they would take registers that there are not.
   QueryWalk<kPlain> queries(p, s, chunk);
+  Record* const list = s.records + chunk.head * s.points;
 #pragma unroll
   for (int j = 0; j < kPointsOfThread; ++j) {
     if (ranks[j] != ~0u) {
       std::uint32_t const tile = ranks[j] >> 16;
       std::uint32_t const at = mine[tile] + (ranks[j] & 0xffffu);
-      staged.records[at] = {x[j], y[j], weights[j], queries.q};
-      staged.tiles[at] = static_cast<std::int32_t>(tile);
+      std::uint32_t const place = staged.to[tile] + at;
+      Record const record = {x[j], y[j], weights[j], queries.q};
+      if (s.stages_records) {
+        staged.records[at] = record;
+        staged.places[at] = place;
+      } else {
+        list[place] = record;
+      }
     }
     queries.advance(p, s);
   }
+  if (!s.stages_records) return;
   __syncthreads();
-  Record* const list = s.records + chunk.head * s.points;
   for (std::uint32_t i = threadIdx.x; i < count; i += kBinThreads) {
-    list[staged.to[staged.tiles[i]] + i] = staged.records[i];
+    list[staged.places[i]] = staged.records[i];
   }
 }
 

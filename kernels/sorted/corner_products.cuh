@@ -104,18 +104,26 @@ class MatrixProducts {
   float sums_[4];
 };
 
-// A lane of a warp that has four rows, each in two groups of four lanes. Groups side by side are of
-// neighbouring rows: of an even number of heads these lie in different halves of lines, so that
-// what a quarter of the warp loads meets no bank of L1 twice.
+// A lane of a warp that has four rows, each in two groups of four lanes. Eight lanes side by side,
+// whose loads meet in the banks of L1, are groups of neighbouring rows; kSides: the two of a row.
+template <bool kSides>
 struct PairLane {
   int row, group;
 
   __device__ __forceinline__ PairLane()
-      : row((lane_of() >> 2 & 1) | (lane_of() >> 4 << 1)), group(lane_of() >> 3 & 1) {}
+      : row(kSides ? lane_of() >> 3 : (lane_of() >> 2 & 1) | (lane_of() >> 4 << 1)),
+        group(lane_of() >> (kSides ? 2 : 3) & 1) {}
   // The first lane of a group.
   __device__ __forceinline__ static int first(int row, int group) {
-    return (row & 1) << 2 | group << 3 | (row >> 1) << 4;
+    return kSides ? row << 3 | group << 2 : (row & 1) << 2 | group << 3 | (row >> 1) << 4;
   }
+  // The group's number in the warp.
+  __device__ __forceinline__ int place() const { return group << 2 | row; }
+  // The step that is for the lane's point, or its points: the column's pair of its row is then its
+  // own.
+  __device__ __forceinline__ int own_step() const { return (lane_of() - row) & 3; }
+  // The lane of the group whose point step `j` is for.
+  __device__ __forceinline__ int source(int j) const { return (row + j) & 3; }
 };
 
 // The same for slots of two groups of four lanes, where a group has all channels. What a group has
@@ -124,27 +132,30 @@ struct PairLane {
 // sum of two products is that of a pixel. It ends in the lane whose number is that of the columns'
 // pair: from step to step the pairs move on by one, and so does the lane whose point is loaded. One
 // instruction and one addition for each load, no exchange between lanes.
+//
+// kSides: a step is for two points, those of a lane of either group. Both groups load both points,
+// the first its left corners, the second the right ones, and in the end swap what is the other's.
 template <class Config>
 class PairProducts {
  public:
   using Row = typename Config::Row;
+  using Lane = PairLane<Config::kSides>;
 
-  __device__ __forceinline__ explicit PairProducts(Row const& row)
-      : own_step_((lane_of() - PairLane().row) & 3) {
+  __device__ __forceinline__ explicit PairProducts(Row const& row) {
     // A row's first group gives what its even column has, the second what its odd one has.
-    bool const odd = PairLane().group != 0;
+    bool const odd = Lane().group != 0;
     std::uint32_t const words[2] = {odd ? row.word[1] : row.word[0],
                                     odd ? row.word[3] : row.word[2]};
     int const column = lane_of() / 4;
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
-      int const from = PairLane::first((column / 2 - j) & 3, column & 1) + lane_of() % 4;
+      int const from = Lane::first((column / 2 - j) & 3, column & 1) + lane_of() % 4;
 #pragma unroll
       for (int i = 0; i < 2; ++i) grad_[j][i] = __shfl_sync(kAllLanes, words[i], from);
     }
   }
-  // The lane of the group whose point step `j` is for.
-  __device__ __forceinline__ static int source(int j) { return (PairLane().row + j) & 3; }
+  __device__ __forceinline__ static int source(int j) { return Lane().source(j); }
+  // `corner`: of those that step `j` loads.
   __device__ __forceinline__ void multiply(int j, int corner, Row const& row) {
     float products[4];
     if constexpr (Config::kType == ValueType::bf16) {
@@ -153,15 +164,26 @@ class PairProducts {
       ptx::products_f16_k16(products, row.word, grad_[j]);
     }
     // Lane t of group g has columns 2 t and 2 t + 1 of rows g and g + 8.
-    if (own_step_ == j) sums_[corner] = products[0] + products[3];
+    if (Lane().own_step() == j) sums_[corner] = products[0] + products[3];
   }
   __device__ __forceinline__ void sum(float (&sums)[4]) const {
+    if constexpr (!Config::kSides) {
 #pragma unroll
-    for (int corner = 0; corner < 4; ++corner) sums[corner] = sums_[corner];
+      for (int corner = 0; corner < 4; ++corner) sums[corner] = sums_[corner];
+    } else {
+      bool const is_right = Lane().group != 0;
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {  // top, bottom
+        float const kept = is_right ? sums_[2 + i] : sums_[i];
+        float const given = is_right ? sums_[i] : sums_[2 + i];
+        float const other = __shfl_xor_sync(kAllLanes, given, Config::kLanes);
+        sums[2 * i] = is_right ? other : kept;
+        sums[2 * i + 1] = is_right ? kept : other;
+      }
+    }
   }
 
  private:
-  int own_step_;
   std::uint32_t grad_[4][2];  // of each step
   float sums_[4];
 };

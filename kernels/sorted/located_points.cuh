@@ -61,12 +61,15 @@ struct PointGradRow {
 
 // A point as the lane that located it has it.
 struct LocatedPoint {
-  std::uint32_t token;  // of the first corner, moved onto the map; 0 where there is none
-  std::uint32_t steps;  // from it to the corner below << 1 | to the one beside it: of the map
+  std::uint32_t token;   // of the first corner, moved onto the map; 0 where there is none
+  std::uint32_t beside;  // tokens from it to the corner beside it: 1, or 0 beyond the map
+  std::uint32_t below;   // to the one below
   float fx, fy;
   float width, height;
   std::uint32_t corners;  // a bit each that is on the map
 
+  // Both in a word.
+  __device__ __forceinline__ std::uint32_t steps() const { return below << 1 | beside; }
   __device__ __forceinline__ bool inside(int corner) const { return (corners >> corner & 1) != 0; }
 };
 
@@ -177,8 +180,8 @@ __device__ __forceinline__ LocatedPoint locate_point(PointLoads<kPlain> const& l
   located.corners = (has_top ? across : 0u) | (has_bottom ? across << 2 : 0u);
   located.token =
       static_cast<std::uint32_t>(level.origin + max(y, 0) * level.row_tokens + max(x, 0));
-  auto const below = static_cast<std::uint32_t>(has_top && has_bottom ? level.row_tokens : 0);
-  located.steps = below << 1 | (across >> 1 & across);
+  located.beside = across >> 1 & across;
+  located.below = static_cast<std::uint32_t>(has_top && has_bottom ? level.row_tokens : 0);
   return located;
 }
 

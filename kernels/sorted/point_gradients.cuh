@@ -5,10 +5,11 @@
 // in registers. Each lane of four locates a point, all lanes load the four corners of each and
 // multiply, and the products are summed so that each lane ends with those of its own point
 // (corner_products.cuh). A 16-bit row of 32 channels has a slot of two groups of four lanes, which
-// take different points.
+// take different points or the two sides of each.
 #pragma once
 
 #include "kernels/sorted/channels.cuh"
+#include "kernels/sorted/corner_places.cuh"
 #include "kernels/sorted/corner_products.cuh"
 #include "kernels/sorted/located_points.cuh"
 
@@ -16,9 +17,10 @@ namespace msda::sorted {
 
 // kInPairs: a 16-bit row of 32 channels has two groups of lanes, which take different points.
 // kIsPlain: every lane of a slot has channels, and the input is sampled, with coordinates that are
-// pairs of F32.
+// pairs of F32. kHasSides: of a point one group of lanes loads the left corners, the other the
+// right ones, where there are two.
 template <ValueType kValueType, Loads kLoads, int kRowLanes, bool kInPairs = false,
-          bool kIsPlain = false>
+          bool kIsPlain = false, bool kHasSides = false>
 struct PointConfig {
   static constexpr ValueType kType = kValueType;
   static constexpr msda_dtype kDtype = dtype_of(kValueType);
@@ -29,6 +31,7 @@ struct PointConfig {
   using Row = Channels<kType, kLoads>;
   static constexpr int kGroups =
       kInPairs && Row::kNarrow && kLanes == 4 ? 2 : 1;  // of as many lanes, a slot
+  static constexpr bool kSides = kHasSides && kGroups == 2;
   static constexpr int kSlotLanes = kGroups * kLanes;
   static constexpr int kSlots = kPointThreads / kSlotLanes;
   static constexpr int kPoints = kLanes < kTogether ? kLanes : kTogether;  // located by a group
@@ -40,6 +43,11 @@ struct PointConfig {
       kGroups == 2, PairProducts<PointConfig>,
       std::conditional_t<Row::kNarrow && kPoints == 4, MatrixProducts<PointConfig>,
                          ScalarProducts<PointConfig>>>;
+  // Whether corners are bytes from the first token on, not tokens.
+  static constexpr bool kOffsets = kPlain && kGroups == 2;
+  static_assert(kOffsets || !kSides);
+  using Corners =
+      std::conditional_t<kOffsets, StoredCorners<PointConfig>, ShuffledCorners<PointConfig>>;
   // Points whose corners are loaded before the first are multiplied.
   static constexpr int kInFlight = kCorners < 4 || kPoints < 2 ? 1 : 2;
   // Steps that are told apart when compiled: the others take too many registers at once.
@@ -48,12 +56,12 @@ struct PointConfig {
 
   // The lane's slot of the block's.
   __device__ __forceinline__ static int slot() {
-    if constexpr (kGroups == 2) return warp_of() * (kWarp / kSlotLanes) + PairLane().row;
+    if constexpr (kGroups == 2) return warp_of() * (kWarp / kSlotLanes) + PairLane<kSides>().row;
     return static_cast<int>(threadIdx.x) / kSlotLanes;
   }
   // The point that the lane locates, of the slot's kLocated.
   __device__ __forceinline__ static int own_point() {
-    if constexpr (kGroups == 2) return PairLane().group * kLanes + lane_of() % kLanes;
+    if constexpr (kGroups == 2) return PairLane<kSides>().group * kLanes + lane_of() % kLanes;
     return lane_of() % kPoints;
   }
 };
@@ -68,15 +76,20 @@ class ValueRows {
       : p_(p),
         first_(first),
         at_(static_cast<const char*>(p.value) + first * Config::kElementBytes),
-        stride_(static_cast<std::uint32_t>(p.value_strides.row) * Config::kElementBytes),
+        stride_(stride_bytes(p)),
         has_channels_(has_channels) {
     if constexpr (Config::kVectors) ptx::pin(at_);
   }
-  __device__ __forceinline__ Row operator[](std::uint32_t token) const {
+  __device__ __forceinline__ static std::uint32_t stride_bytes(Params const& p) {
+    return static_cast<std::uint32_t>(p.value_strides.row) * Config::kElementBytes;
+  }
+  // Of the corner at `place`, as Config::Corners has it.
+  __device__ __forceinline__ Row operator[](std::uint32_t place) const {
+    if constexpr (Config::kOffsets) return Row::load_at(at_ + place);
     if (!Config::kPlain && !has_channels_) return Row::zeros();
     // Vectors by one instruction of 32 bits: sorted.cpp sees to it that the stride fits.
-    if constexpr (Config::kVectors) return Row::load_at(ptx::row_at(at_, token, stride_));
-    return Row::load(Config::kDtype, p_.value, first_ + token * p_.value_strides.row);
+    if constexpr (Config::kVectors) return Row::load_at(ptx::row_at(at_, place, stride_));
+    return Row::load(Config::kDtype, p_.value, first_ + place * p_.value_strides.row);
   }
 
  private:
@@ -87,35 +100,21 @@ class ValueRows {
   bool has_channels_;
 };
 
-// Corners of point `j` of those that the group's lanes have located.
-struct CornerTokens {
-  std::uint32_t first, beside, below;
-
-  __device__ __forceinline__ CornerTokens(LocatedPoint const& mine, int source, int lanes)
-      : first(__shfl_sync(kAllLanes, mine.token, source, lanes)) {
-    std::uint32_t const steps = __shfl_sync(kAllLanes, mine.steps, source, lanes);
-    beside = steps & 1;
-    below = steps >> 1;
-  }
-  __device__ __forceinline__ std::uint32_t operator[](int corner) const {
-    return first + ((corner & 1) != 0 ? beside : 0) + ((corner & 2) != 0 ? below : 0);
-  }
-};
-
-// Loads kCorners corners of kInFlight points, beginning with point `j`, and multiplies them.
-template <class Config, class Products>
+// Loads kCorners corners of kInFlight points, beginning with those of step `j`, and multiplies
+// them.
+template <class Config>
 __device__ __forceinline__ void multiply_corners(ValueRows<Config> const& values,
-                                                 LocatedPoint const& mine, int j,
-                                                 Products& products) {
+                                                 typename Config::Corners const& corners, int j,
+                                                 typename Config::Products& products) {
   using Row = typename Config::Row;
 #pragma unroll
   for (int base = 0; base < 4; base += Config::kCorners) {
     Row rows[Config::kInFlight][Config::kCorners];
 #pragma unroll
     for (int i = 0; i < Config::kInFlight; ++i) {
-      CornerTokens const tokens(mine, Products::source(j + i), Config::kPoints);
+      auto const places = corners[j + i];
 #pragma unroll
-      for (int c = 0; c < Config::kCorners; ++c) rows[i][c] = values[tokens[base + c]];
+      for (int c = 0; c < Config::kCorners; ++c) rows[i][c] = values[places[base + c]];
     }
 #pragma unroll
     for (int i = 0; i < Config::kInFlight; ++i) {
@@ -206,7 +205,9 @@ struct RowAhead {
 template <class Config>
 static __global__ void __launch_bounds__(kPointThreads, Config::kBlocks)
     point_gradients(const __grid_constant__ Params p, const __grid_constant__ PointParams s) {
+  MSDA_SHARED(typename Config::Corners::Storage, storage, );
   ptx::wait_for_previous_grid();
+  typename Config::Corners corners(storage, ValueRows<Config>::stride_bytes(p));
   int const d = static_cast<int>(threadIdx.x % Config::kLanes) * kChannelsOfLane;
   int const own = Config::own_point();
   auto const points = static_cast<std::int32_t>(p.point_total);
@@ -238,9 +239,10 @@ static __global__ void __launch_bounds__(kPointThreads, Config::kBlocks)
           go_on();
         }
       }
+      corners.hand_out(mine);
 #pragma unroll Config::kUnrolled
       for (int j = 0; j < Config::kPoints; j += Config::kInFlight) {
-        multiply_corners<Config>(values, mine, j, products);
+        multiply_corners<Config>(values, corners, j, products);
       }
       float sums[4];
       products.sum(sums);

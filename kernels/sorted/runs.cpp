@@ -1,6 +1,7 @@
 #include "kernels/sorted/runs.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace msda::sorted {
 namespace {
@@ -26,6 +27,23 @@ std::size_t point_bytes(Problem const& problem, std::int64_t queries) {
 
 constexpr std::int64_t kMaxBlocks = std::int64_t{1} << 30;  // of a launch
 
+// Of quotient() in warps.cuh.
+std::uint32_t quotient_multiplier(std::int64_t divisor) {
+  return static_cast<std::uint32_t>(UINT32_MAX / std::max<std::int64_t>(divisor, 1));
+}
+
+// Within a window, too: tiles of a level differ by less than there are.
+std::int32_t level_tile_bits(Tiling const& tiling) {
+  std::uint32_t most = 0;
+  std::int64_t end = tiling.tiles;
+  for (std::size_t l = tiling.levels.size(); l-- > 0;) {
+    std::int64_t const first = tiling.levels[l].first_tile;
+    most = std::max(most, static_cast<std::uint32_t>(std::max<std::int64_t>(end - first, 1) - 1));
+    end = first;
+  }
+  return std::min<std::int32_t>(std::bit_width(most), kTileBits);
+}
+
 }  // namespace
 
 ValueParams value_params(Problem const& problem, Tiling const& tiling, Bins const& bins) {
@@ -38,11 +56,17 @@ ValueParams value_params(Problem const& problem, Tiling const& tiling, Bins cons
   params.points_of_thread = static_cast<std::int32_t>(bins.chunk_points / kBinThreads);
   params.windows = static_cast<std::int32_t>(bins.windows);
   params.window_tiles = static_cast<std::int32_t>(bins.window_tiles);
+  params.level_tile_bits = level_tile_bits(tiling);
+  params.window_counters = static_cast<std::int32_t>(bins.window_counters);
+  params.stages_records = bins.stages_records;
   std::int64_t const row_points = std::max<std::int64_t>(problem.point_total, 1);
   params.step_queries = static_cast<std::uint32_t>(kWarp / row_points);
   params.step_points = static_cast<std::uint32_t>(kWarp % row_points);
   params.slices = static_cast<std::int32_t>((problem.head_dim + kMaxSlice - 1) / kMaxSlice);
   params.by_quads = multiplier(problem.head_dim / 4);
+  params.by_chunks = quotient_multiplier(bins.chunks);
+  params.by_windows = quotient_multiplier(bins.windows);
+  params.by_heads = quotient_multiplier(problem.head_count);
   params.piece_records = static_cast<std::int32_t>(bins.piece_records);
   params.max_pieces = static_cast<std::int32_t>(bins.max_pieces);
   return params;

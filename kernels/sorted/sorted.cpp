@@ -133,7 +133,9 @@ struct SortedPlan final : Prepared {
   bool has_other_tokens = false;
   bool has_output_vectors = false;  // as far as strides say
   bool has_value_vectors = false;
+  bool has_short_heads = false;  // bytes from a head's first token to its last fit 32 bits
   bool has_coord_pairs = false;
+  bool has_plain_sides = false;
   std::int32_t sm_count = 1;
 };
 
@@ -150,7 +152,13 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
                             row_stride_fits(problem.output, problem.output_dtype);
   plan.has_value_vectors = plan.has_output_vectors && value_strides_are_multiples(problem, 16) &&
                            row_stride_fits(problem.value, problem.value_dtype);
+  plan.has_short_heads = plan.has_value_vectors && (problem.token_count - 1) * problem.value.row *
+                                                           dtype_bytes(problem.value_dtype) <=
+                                                       std::int64_t{UINT32_MAX};
   plan.has_coord_pairs = (problem.coord.batch | problem.coord.row | problem.coord.head) % 2 == 0;
+  plan.has_plain_sides = std::ranges::all_of(problem.levels, [](Level const& level) {
+    return level.height <= kLargestPlainSide && level.width <= kLargestPlainSide;
+  });
   plan.sm_count = device.sm_count;
   Runs const& runs = plan.planned.runs;
   std::int64_t const value_runs =
@@ -203,13 +211,18 @@ struct CallOfPlan {
   bool has_plain_input() const {
     return !problem.fused() && params.coord_dtype == MSDA_F32 && has_coord_pairs();
   }
-  // Of the sorting: a warp's points are whole rows, too.
-  bool has_plain_points() const { return has_plain_input() && kWarp % problem.point_total == 0; }
+  // Of the sorting: a warp's points are whole rows, too, on maps of usual sides.
+  bool has_plain_points() const {
+    return has_plain_input() && kWarp % problem.point_total == 0 && plan.has_plain_sides;
+  }
   PointInput point_input() const {
     bool const vectors = plan.has_value_vectors && is_aligned(params.value, 16) &&
                          is_aligned(params.grad_output, 16);
     if (!vectors) return kElementRows;
-    return fills_lanes(params.head_dim) && has_plain_input() ? kPlainRows : kVectorRows;
+    if (!plan.has_short_heads || !fills_lanes(params.head_dim) || !has_plain_input()) {
+      return kVectorRows;
+    }
+    return params.head_count % 2 == 0 ? kPlainRows : kPlainSides;
   }
   void compute_weights(float* weights, std::int64_t first, std::int64_t rows, bool by_head) const {
     if (weights == nullptr) return;

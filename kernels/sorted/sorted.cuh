@@ -34,10 +34,11 @@ Kernels load_kernels(KernelOptions options) {
     });
   });
   // Bits do not depend on addresses: of types that are multiplied by matrix instructions there, the
-  // rows at any address are, too.
+  // rows at any address are, too. A product has the same bits wherever in the matrices it lies.
   with_lanes<kWarp>(options.head_dim, [&](auto lanes) {
     using Config = PointConfig<kType, Loads::vectors, lanes, true>;
     using Plain = PointConfig<kType, Loads::vectors, lanes, true, true>;
+    using Sides = PointConfig<kType, Loads::vectors, lanes, true, true, true>;
     using OfElements = PointConfig<kType, Loads::elements, lanes, true>;
     using OfAny = PointConfig<kType, Loads::any, lanes>;
     auto const set = [&](PointInput input, auto kernel, std::int32_t rows) {
@@ -45,7 +46,12 @@ Kernels load_kernels(KernelOptions options) {
       kernels.point_rows[input] = rows;
     };
     set(kVectorRows, point_gradients<Config>, Config::kSlots);
-    if (fills_lanes(options.head_dim)) set(kPlainRows, point_gradients<Plain>, Plain::kSlots);
+    if (fills_lanes(options.head_dim)) {
+      set(kPlainRows, point_gradients<Plain>, Plain::kSlots);
+      // The same kernel where lanes have no sides.
+      using Either = std::conditional_t<Sides::kSides, Sides, Plain>;
+      set(kPlainSides, point_gradients<Either>, Either::kSlots);
+    }
     if (options.same_types) {
       set(kElementRows, point_gradients<OfElements>, OfElements::kSlots);
     } else {

@@ -58,12 +58,18 @@ struct ValueParams {
   std::int32_t points_of_thread;  // of a chunk
   std::int32_t windows;
   std::int32_t window_tiles;
-  std::int32_t slices;         // of a head's channels
-  std::uint32_t by_quads;      // ceil(2^32 / (D / 4))
+  std::int32_t window_counters;  // of a warp that bins, a multiple of kTilesOfThread
+  std::int32_t level_tile_bits;  // that tell the tiles of a level apart, at most kTileBits
+  std::int32_t slices;           // of a head's channels
+  std::uint32_t by_quads;        // ceil(2^32 / (D / 4))
+  std::uint32_t by_chunks;       // as quotient() takes it
+  std::uint32_t by_windows;
+  std::uint32_t by_heads;      // of M
   std::uint32_t step_queries;  // from a point to the one kWarp behind it
   std::uint32_t step_points;
   std::int32_t piece_records;
   std::int32_t max_pieces;  // of a head
+  bool stages_records;      // as Bins has it
   bool aligned_result;      // grad_value, to 4 elements
   bool coord_pairs;         // x and y of a point lie at a multiple of their bytes
 };
@@ -108,9 +114,10 @@ struct KernelOptions {
   bool same_types = false;  // grad_output has the type of the values
 };
 
-// How the rows of `points` are loaded: element by element, or in vectors; in vectors where every
-// lane has channels, and the input is sampled with coordinates that are pairs of F32.
-enum PointInput { kElementRows, kVectorRows, kPlainRows, kPointInputs };
+// How the rows of `points` are loaded: element by element; in vectors; in vectors where every lane
+// has channels, the input is sampled with coordinates that are pairs of F32, and the bytes from a
+// head's first token to its last fit 32 bits: of an even number of heads, or of an odd one.
+enum PointInput { kElementRows, kVectorRows, kPlainRows, kPlainSides, kPointInputs };
 
 // Whether the slots of lanes are full: powers of two, of kChannelsOfLane channels each.
 constexpr bool fills_lanes(std::int64_t head_dim) {

@@ -15,14 +15,19 @@ inline constexpr std::int32_t kPointsOfThread = 8;  // at most
 inline constexpr std::int32_t kChunkPoints = kBinThreads * kPointsOfThread;
 inline constexpr std::int32_t kBinBlocks = 4;  // an SM
 inline constexpr std::int32_t kCountBlocks = 6;
+inline constexpr std::int32_t kPlaceBlocks = 4;
 inline constexpr std::int32_t kTileBits = 10;
-inline constexpr std::int32_t kMaxWindowTiles = 1 << kTileBits;  // that a block tells apart
+inline constexpr std::int32_t kFewTileBits = 8;  // that tell the tiles of most levels apart
+inline constexpr std::int32_t kLargestPlainSide = (1 << 23) - 2;  // axis_place()
+inline constexpr std::int32_t kMaxWindowTiles = 1 << kTileBits;   // that a block tells apart
 inline constexpr std::int32_t kScanThreads = 1024;
 inline constexpr std::int32_t kScanParts = 16;  // of the chunks, which a block adds up side by side
 inline constexpr std::int32_t kCountsOfThread = 12;  // at a time
-// Bytes of shared memory: of points' records and their tiles with the sums of warps, and of a
-// tile's counters and place.
-inline constexpr std::int32_t kStagedBytes = kChunkPoints * (16 + 4) + (kWarp + 1) * 4;
+inline constexpr std::int32_t kTilesOfThread = kMaxWindowTiles / kBinThreads;
+// Bytes of shared memory: of a chunk's records and their places, of sums of warps, and of a tile's
+// counters and place.
+inline constexpr std::int32_t kStagedBytes = kChunkPoints * (16 + 4);
+inline constexpr std::int32_t kWarpSumBytes = (kWarp + 1) * 4;
 inline constexpr std::int32_t kTileBytes = kBinWarps * 2 + 4;
 static_assert(kChunkPoints <= 0xffff, "a rank in a chunk fits 16 bits");
 
@@ -69,6 +74,6 @@ inline constexpr std::int32_t kSoftmaxLanes = 8;    // of a row
 // Of shared memory, without which no block can work: sums need most of it (sum_tiles.cuh), binning
 // less for 256 tiles.
 inline constexpr std::int64_t kLeastSharedBytes = 97 << 10;
-static_assert(kStagedBytes + 256 * kTileBytes <= kLeastSharedBytes);
+static_assert(kStagedBytes + kWarpSumBytes + kMaxWindowTiles * kTileBytes <= kLeastSharedBytes);
 
 }  // namespace msda::sorted

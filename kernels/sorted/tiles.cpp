@@ -86,7 +86,7 @@ std::vector<PointLevel> make_point_levels(Problem const& problem) {
 }
 
 std::int64_t max_bin_shared_bytes(Device const& device) {
-  return std::min<std::int64_t>(kStagedBytes + kMaxWindowTiles * kTileBytes,
+  return std::min<std::int64_t>(kStagedBytes + kWarpSumBytes + kMaxWindowTiles * kTileBytes,
                                 device.shared_bytes_per_block);
 }
 
@@ -98,11 +98,12 @@ Bins make_bins(Problem const& problem, Tiling const& tiling, Device const& devic
                                  (kBinThreads * kBinBlocks * device.sm_count);
   bins.chunk_points = kBinThreads * std::clamp<std::int64_t>(of_thread, 1, kPointsOfThread);
   bins.chunks = divide_up(bins.points, bins.chunk_points);
-  std::int64_t const room = device.shared_bytes_per_block - kStagedBytes;
-  std::int64_t const most = std::clamp<std::int64_t>(room / kTileBytes, 1, kMaxWindowTiles);
-  bins.windows = divide_up(tiling.tiles, most);
+  bins.windows = divide_up(tiling.tiles, kMaxWindowTiles);
   bins.window_tiles = bins.windows == 0 ? 0 : divide_up(tiling.tiles, bins.windows);
-  bins.shared_bytes = kStagedBytes + bins.window_tiles * kTileBytes;
+  bins.stages_records = bins.chunk_points > kBinThreads;
+  bins.window_counters = divide_up(bins.window_tiles, kTilesOfThread) * kTilesOfThread;
+  bins.shared_bytes =
+      (bins.stages_records ? kStagedBytes : 0) + kWarpSumBytes + bins.window_counters * kTileBytes;
   bins.piece_records = kPieceRecords * divide_up(problem.head_dim, kMaxSlice);
   bins.max_pieces = bins.points <= bins.piece_records ? 0 : 2 * bins.points / bins.piece_records;
   return bins;

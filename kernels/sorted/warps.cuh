@@ -14,6 +14,13 @@ inline constexpr unsigned kAllLanes = 0xffffffffu;
 __device__ __forceinline__ int lane_of() { return static_cast<int>(threadIdx.x % kWarp); }
 __device__ __forceinline__ int warp_of() { return static_cast<int>(threadIdx.x / kWarp); }
 
+// n / d of any 32 bits, where `by` is (2^32 - 1) / d: what n times that loses is less than d.
+__device__ __forceinline__ std::uint32_t quotient(std::uint32_t n, std::uint32_t d,
+                                                  std::uint32_t by) {
+  std::uint32_t const least = __umulhi(n, by);
+  return n - least * d >= d ? least + 1 : least;
+}
+
 // A head of the run, as which batch item's which. B M fits 32 bits, and divisions of 64 take a
 // hundred instructions.
 struct HeadIndex {
@@ -22,8 +29,9 @@ struct HeadIndex {
   __device__ HeadIndex(Params const& p, ValueParams const& s, std::int64_t head) {
     auto const index = static_cast<std::uint32_t>(s.first_head + head);
     auto const heads = static_cast<std::uint32_t>(p.head_count);
-    b = index / heads;
-    m = index % heads;
+    std::uint32_t const batch_item = quotient(index, heads, s.by_heads);
+    b = batch_item;
+    m = index - batch_item * heads;
   }
 };
 

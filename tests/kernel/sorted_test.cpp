@@ -5,6 +5,7 @@
 #include "support/expected_reason.h"
 #include "support/gpu_tests.h"
 #include "support/random_problem.h"
+#include "support/repeated_runs.h"
 #include "support/runner.h"
 #include "support/tolerance.h"
 
@@ -94,6 +95,34 @@ TEST_CASE("sorted backward: every number of channels" * needs_gpu()) {
           handle, problem_of(backward_shape({{{7, 8, 3}, {4, 4, 2}}, 2, 9, 3, channels}, dtype),
                              static_cast<std::uint64_t>(channels)));
     }
+  }
+}
+
+// Heads of 32 channels of 16 bits, whose lanes take points in pairs, or of an odd number of heads
+// the two sides of points.
+TEST_CASE("sorted backward: any number of heads and points, queries in tiles" * needs_gpu()) {
+  TestHandle const handle(gpu_options());
+  auto const check = [&](ProblemShape const& shape) {
+    TestProblem const problem = problem_of(shape, 71);
+    check_against_oracle(handle, problem);
+    // At other addresses: from some of them vectors cannot be loaded.
+    PlanResult const plan = plan_within(handle, shape, sorted_kernels(handle, shape).front(), 0);
+    CHECK(differing_runs(plan.plan.get(), problem, 2) == 0);
+  };
+  for (std::int64_t const heads : {1, 2, 3, 8}) {
+    for (std::int32_t const points : {1, 8, 13}) {
+      ProblemShape shape =
+          backward_shape({{{5, 6, points}, {1, 9, 1}, {7, 1, 2}}, 2, 19, heads, 32},
+                         points == 8 ? MSDA_BF16 : MSDA_F16);
+      if (points != 1) shape.query_hw = {3, 5, 2, 2};
+      check(shape);
+    }
+  }
+  // Blocks that take several rounds of rows.
+  for (std::int64_t const heads : {3, 6}) {
+    ProblemShape shape = backward_shape({{{9, 8, 2}}, 2, 1230 / heads, heads, 32}, MSDA_F16);
+    shape.query_hw = {5, static_cast<std::int32_t>(246 / heads)};
+    check(shape);
   }
 }
 

@@ -15,7 +15,7 @@ namespace msda::test {
 namespace {
 
 constexpr std::uint32_t kThreads = 64;
-constexpr std::size_t kFloats = 9, kDoubles = 3, kPairs = 4, kNarrow = 4;
+constexpr std::size_t kFloats = 10, kDoubles = 3, kPairs = 4, kNarrow = 4;
 
 __global__ void compute(const float* x, const float* y, const float* z, float* to) {
   std::uint32_t const i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -29,6 +29,7 @@ __global__ void compute(const float* x, const float* y, const float* z, float* t
   end[6] = __saturatef(x[i]);
   end[7] = __fmul_rd(x[i], y[i]);
   end[8] = __int_as_float(__vimin_s32_relu(__float_as_int(x[i]), __float_as_int(y[i])));
+  end[9] = __fadd_rd(x[i], y[i]);
 }
 
 __global__ void compute_wide(const double* x, const double* y, double* to) {
@@ -99,6 +100,18 @@ bool is_same(double a, double b) {
   return std::isnan(a) ? std::isnan(b) : a == b && std::signbit(a) == std::signbit(b);
 }
 
+// The largest float32 that is not above a + b.
+float sum_below(float a, float b) {
+  double const x = static_cast<double>(a), y = static_cast<double>(b);
+  double const sum = x + y, of_y = sum - x;
+  double const error = (x - (sum - of_y)) + (y - of_y);
+  if (sum == 0.0) return std::signbit(a) || std::signbit(b) ? -0.0f : 0.0f;
+  auto const near = static_cast<float>(sum);
+  bool const is_above =
+      static_cast<double>(near) > sum || (static_cast<double>(near) == sum && error < 0.0);
+  return is_above ? std::nextafterf(near, -std::numeric_limits<float>::infinity()) : near;
+}
+
 // Numbers of all magnitudes with many bits, and the edges.
 std::vector<float> floats() {
   std::vector<float> all;
@@ -156,10 +169,11 @@ TEST_CASE("ptx: float32 and float64 are rounded once" * needs_gpu()) {
   for (std::size_t i = 0; i < x.size(); ++i) {
     double const a = static_cast<double>(x[i]), b = static_cast<double>(y[i]);
     double const inside = std::isnan(a) ? 0 : std::fmin(std::fmax(a, 0), 1);
-    float const expected[kFloats] = {
-        static_cast<float>(a * b),        static_cast<float>(a + b), static_cast<float>(a - b),
-        std::fma(x[i], y[i], z[i]),       static_cast<float>(a / b), std::floor(x[i]),
-        static_cast<float>(inside + 0.0), rounded_down(a * b),       lesser_bits(x[i], y[i])};
+    float const expected[kFloats] = {static_cast<float>(a * b),        static_cast<float>(a + b),
+                                     static_cast<float>(a - b),        std::fma(x[i], y[i], z[i]),
+                                     static_cast<float>(a / b),        std::floor(x[i]),
+                                     static_cast<float>(inside + 0.0), rounded_down(a * b),
+                                     lesser_bits(x[i], y[i]),          sum_below(x[i], y[i])};
     for (std::size_t n = 0; n < kFloats; ++n) {
       CAPTURE(x[i]);
       CAPTURE(y[i]);

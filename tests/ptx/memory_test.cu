@@ -1,4 +1,4 @@
-// The wrappers of kernels/common/ptx.cuh that move bytes, and cp.async of ptx_async.cuh.
+// The wrappers of kernels/common/ptx.cuh that move bytes or vote, and cp.async of ptx_async.cuh.
 #include "kernels/common/ptx.cuh"
 #include "kernels/common/ptx_async.cuh"
 #include "kernels/common/ptx_barrier.cuh"
@@ -102,6 +102,20 @@ __global__ void count_up(std::uint32_t* to) {
   to[threadIdx.x] = ptx::count_up_shared(shared_address(&number), lane);
   __syncthreads();
   if (threadIdx.x == 0) to[128] = number;
+}
+
+__global__ void vote_by_bits(std::uint32_t* to) {
+  for (std::uint32_t bit = 0; bit < 8; ++bit) {
+    to[8 * threadIdx.x + bit] = ptx::lanes_of_bit(threadIdx.x * 37, 1u << bit);
+  }
+}
+
+// Across the border of 32 bits, and with a carry into the upper half.
+__global__ void add_to_addresses(std::uint64_t* to) {
+  std::uint64_t const at = 0x7f00fffffff0u + 8u * threadIdx.x;
+  std::uint64_t const bytes = std::uint64_t{threadIdx.x} << 30;
+  to[threadIdx.x] =
+      reinterpret_cast<std::uint64_t>(ptx::add_wide(reinterpret_cast<const char*>(at), bytes));
 }
 
 __global__ void add_fours(float* to) {
@@ -220,6 +234,31 @@ TEST_CASE("ptx: a lane counts up in shared memory" * needs_gpu()) {
   }
   CHECK(sum == 7 + 8 + 9 + 10);
   CHECK(values[128] == 11);
+}
+
+TEST_CASE("ptx: 64 bits are added to an address") {
+  DeviceVector<std::uint64_t> const to(64);
+  run(add_to_addresses, {.blocks = 1, .threads = 64}, to.data());
+  std::vector<std::uint64_t> const sums = to.values();
+  for (std::uint64_t i = 0; i < sums.size(); ++i) {
+    CAPTURE(i);
+    CHECK(sums[i] == 0x7f00fffffff0u + 8 * i + (i << 30));
+  }
+}
+
+TEST_CASE("ptx: votes by bits of a key" * needs_gpu()) {
+  DeviceVector<std::uint32_t> const to(32 * 8);
+  run(vote_by_bits, {.blocks = 1, .threads = 32}, to.data());
+  std::vector<std::uint32_t> const values = to.values();
+  for (std::uint32_t i = 0; i < 32 * 8; ++i) {
+    CAPTURE(i);
+    std::uint32_t expected = 0;
+    for (std::uint32_t lane = 0; lane < 32; ++lane) {
+      bool const is_same = ((lane * 37 ^ i / 8 * 37) >> i % 8 & 1) == 0;
+      expected |= (is_same ? 1u : 0u) << lane;
+    }
+    CHECK(values[i] == expected);
+  }
 }
 
 }  // namespace msda::test

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cfenv>
 #include <cmath>
 #include <cstdint>
 
@@ -18,6 +19,15 @@ inline float __fmul_rd(float a, float b) {
   return static_cast<double>(nearest) > product ? std::nextafterf(nearest, -INFINITY) : nearest;
 }
 inline float __fadd_rn(float a, float b) { return a + b; }
+inline float __fadd_rd(float a, float b) {
+  int const mode = std::fegetround();
+  std::fesetround(FE_DOWNWARD);
+  // Volatile: the compiler leaves the addition between the calls.
+  volatile float x = a, y = b;
+  volatile float const sum = x + y;
+  std::fesetround(mode);
+  return sum;
+}
 inline float __fsub_rn(float a, float b) { return a - b; }
 inline float __fdiv_rn(float a, float b) { return a / b; }
 inline float __fmaf_rn(float a, float b, float c) { return std::fma(a, b, c); }

@@ -91,6 +91,13 @@ UNITS |= {name: Unit("msda_test_kernel", KERNELS, text=whole_row(family, argumen
     ("atomic", "atomic", "f32, 1, 80"))}
 
 SORTED_BINS = "kernels/sorted/bin_points.cuh"
+BALLOTS = """    std::uint32_t same = lanes & __ballot_sync(kAllLanes, is_there);
+    same = lanes_in_same_tile<kFewTileBits>(same, tile);
+    if (!kPlain || s.level_tile_bits > kFewTileBits) {
+      same = lanes_in_same_tile<kTileBits - kFewTileBits>(same, tile >> kFewTileBits);
+    }
+    std::uint32_t const rank = rank_in_tile(mine, same, is_there, tile);
+"""
 BINS, SUMS = "kernels/direct/generic_bins.cuh", "kernels/direct/generic_sums.cuh"
 ROW, GENERIC = "kernels/direct/row.cuh", "kernels/direct/generic.cuh"
 ROWS, INPUTS = "kernels/persistent/rows.cuh", "kernels/persistent/inputs.cuh"
@@ -250,7 +257,7 @@ BUGS = (
         "kernels/sorted/join_edges.cuh", "  add(sum, left);", "  add(sum, left);\n  add(sum, left);",
         "sorted backward: chunks*", ORDER, WRONG),
     Bug("unstable_bin", "points of a chunk have the ranks in which their threads come, not their own order", "sorted",
-        SORTED_BINS, "rank_in_warp<kTileBits>(mine, tile >= 0, key);", "tile >= 0 ? mine[key]++ : 0u;",
+        SORTED_BINS, BALLOTS, "    std::uint32_t const rank = is_there ? mine[tile]++ : 0u;\n",
         "the same bits backward of a batch item*GPU", ORDER, SAME),
     Bug("record_lost", "the last point of each warp in a chunk has no record", "sorted", SORTED_BINS,
         "static_cast<std::int32_t>(of_warp) - lane_of());", "static_cast<std::int32_t>(of_warp) - 1 - lane_of());",

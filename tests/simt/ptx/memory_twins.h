@@ -1,7 +1,8 @@
-// Twins of loads, stores and asynchronous copies.
+// Twins of loads, stores, asynchronous copies and votes.
 #pragma once
 
 #include "device/atomics.h"
+#include "device/warp.h"
 #include "ptx/number_twins.h"
 #include "runtime/device_calls.h"
 
@@ -65,6 +66,13 @@ inline void copy_async(std::uint32_t to, const char* from, Where where = Where::
   simt::copy_async(to, from, 16, 16, where);
 }
 inline void wait_for_copies(Where where = Where::current()) { simt::wait_all_async_copies(where); }
+
+inline std::uint32_t lanes_of_bit(std::uint32_t key, std::uint32_t bit,
+                                  Where where = Where::current()) {
+  bool const is_set = (key & bit) != 0;
+  std::uint32_t const lanes = simt::ballot(0xffffffffu, is_set, "vote.sync", where);
+  return is_set ? lanes : ~lanes;
+}
 
 inline std::uint32_t count_up_shared(std::uint32_t at, unsigned lane,
                                      Where where = Where::current()) {
