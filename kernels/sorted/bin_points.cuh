@@ -11,6 +11,7 @@
 #include "kernels/common/sampling.cuh"
 #include "kernels/common/shared.cuh"
 #include "kernels/sorted/channels.cuh"
+#include "kernels/sorted/chunks.cuh"
 #include "kernels/sorted/sorted.h"
 #include "kernels/sorted/warps.cuh"
 
@@ -49,33 +50,6 @@ __device__ __forceinline__ AxisPlace axis_place(float x) {
   bool const fits = left >= -1.0f && left <= 0x1p25f;
   return {fits ? static_cast<std::uint32_t>(static_cast<std::int32_t>(left) + 1) : ~0u, x - left};
 }
-
-// A block's chunk of the points of one head, and the tiles that it looks for.
-struct Chunk {
-  std::int64_t head;  // of the run
-  std::int64_t b, m;
-  std::int32_t chunk;
-  std::int32_t first_tile;
-  std::int32_t tiles;
-
-  __device__ Chunk(Params const& p, ValueParams const& s) {
-    auto const chunks = static_cast<std::uint32_t>(s.chunks);
-    auto const windows = static_cast<std::uint32_t>(s.windows);
-    std::uint32_t const rest = quotient(blockIdx.x, chunks, s.by_chunks);
-    chunk = static_cast<std::int32_t>(blockIdx.x - rest * chunks);
-    std::uint32_t const of_head = quotient(rest, windows, s.by_windows);
-    first_tile = static_cast<std::int32_t>(rest - of_head * windows) * s.window_tiles;
-    tiles = min(s.window_tiles, s.tiles - first_tile);
-    head = of_head;
-    HeadIndex const index(p, s, head);
-    b = index.b;
-    m = index.m;
-  }
-  // Of the chunk's points, by tile of the window.
-  __device__ std::uint32_t* places(ValueParams const& s) const {
-    return s.places + (head * s.chunks + chunk) * s.tiles + first_tile;
-  }
-};
 
 // The queries of a thread's points of a chunk, kWarp from one to the next: a warp's are neighbours.
 // kPlain: K divides kWarp, so that all have the same k.
@@ -246,78 +220,6 @@ static __global__ void __launch_bounds__(kBinThreads, kPlain ? kCountBlocks : kB
   }
 }
 
-// What a block has in shared memory while it orders a chunk's points.
-struct Staged {
-  std::uint16_t* counters;  // [kBinWarps][stride] of the tiles of the window
-  std::uint32_t* to;      // [stride] where in the head's list, less where among the chunk's records
-  std::uint32_t* sums;    // [kWarp + 1]
-  std::uint32_t* places;  // [kChunkPoints] in the head's list, of the records
-  Record* records;        // [kChunkPoints]
-  int stride;
-
-  __device__ Staged(char* shared, ValueParams const& s)
-      : counters(reinterpret_cast<std::uint16_t*>(shared)), stride(s.window_counters) {
-    records = reinterpret_cast<Record*>(counters + kBinWarps * stride);
-    places = reinterpret_cast<std::uint32_t*>(records + (s.stages_records ? kChunkPoints : 0));
-    to = places + (s.stages_records ? kChunkPoints : 0);
-    sums = to + stride;
-  }
-  __device__ std::uint16_t* of_warp() const { return counters + warp_of() * stride; }
-
-  __device__ __forceinline__ void clear() const {
-    auto* const quads = reinterpret_cast<uint4*>(counters);
-    int const count = kBinWarps * stride / 8;
-#pragma unroll 1
-    for (int i = static_cast<int>(threadIdx.x); i < count; i += kBinThreads) quads[i] = {};
-  }
-  __device__ __forceinline__ void load_places(ValueParams const& s, Chunk const& chunk) const {
-    const std::uint32_t* const of_chunk = chunk.places(s);
-    const std::uint32_t* const starts = s.starts + chunk.head * (s.tiles + 1) + chunk.first_tile;
-#pragma unroll 1
-    for (int i = static_cast<int>(threadIdx.x); i < chunk.tiles; i += kBinThreads) {
-      to[i] = starts[i] + of_chunk[i];
-    }
-  }
-  // Counts of (warp, tile) to places among the chunk's records; the number of these. A thread takes
-  // kTilesOfThread tiles, two a word: a chunk's points fit half of it.
-  __device__ __forceinline__ std::uint32_t order_tiles() const {
-    constexpr int kWords = kTilesOfThread / 2;
-    auto* const words = reinterpret_cast<std::uint32_t*>(counters);
-    int const of_warp = stride / 2;
-    int const first = static_cast<int>(threadIdx.x) * kWords;
-    bool const is_there = first < of_warp;
-    std::uint32_t all[kWords] = {};
-    std::uint32_t n = 0;
-    if (is_there) {
-#pragma unroll
-      for (int i = 0; i < kWords; ++i) {
-#pragma unroll
-        for (int w = 0; w < kBinWarps; ++w) all[i] += words[w * of_warp + first + i];
-        n += (all[i] & 0xffffu) + (all[i] >> 16);
-      }
-    }
-    std::uint32_t at = sum_before(n, sums);
-    if (is_there) {
-#pragma unroll
-      for (int i = 0; i < kWords; ++i) {
-        std::uint32_t const second = at + (all[i] & 0xffffu);
-        std::uint32_t before = second << 16 | at;
-        to[2 * (first + i)] -= at;
-        to[2 * (first + i) + 1] -= second;
-        at = second + (all[i] >> 16);
-#pragma unroll
-        for (int w = 0; w < kBinWarps; ++w) {
-          std::uint32_t& word = words[w * of_warp + first + i];
-          std::uint32_t const of_this = word;
-          word = before;
-          before += of_this;
-        }
-      }
-    }
-    return sums[kWarp];
-  }
-};
-
 // The weights of those of a thread's points that have a rank, as they are in memory: on their way
 // until they are asked for.
 template <bool kPlain>
@@ -365,32 +267,6 @@ class Weights {
   msda_dtype dtype_;
   std::uint32_t bits_[kPointsOfThread];
 };
-
-// As lanes_with_same(), in fewer instructions and more registers, which sums do not have.
-template <int kBits>
-__device__ __forceinline__ std::uint32_t lanes_in_same_tile(std::uint32_t lanes,
-                                                            std::uint32_t tile) {
-#pragma unroll
-  for (int i = 0; i < kBits; i += 2) {
-    // Three words are one instruction.
-    std::uint32_t const first = ptx::lanes_of_bit(tile, 1u << i);
-    std::uint32_t const second = i + 1 < kBits ? ptx::lanes_of_bit(tile, 2u << i) : kAllLanes;
-    lanes = lanes & first & second;
-  }
-  return lanes;
-}
-
-// As rank_in_warp(), of the lanes `same`. Points that are not there have the tile of a counter.
-__device__ __forceinline__ std::uint32_t rank_in_tile(std::uint16_t* counters, std::uint32_t same,
-                                                      bool there, std::uint32_t tile) {
-  std::uint16_t& counter = counters[tile];
-  std::uint32_t const before = __popc(same & lanes_before());
-  std::uint32_t const earlier = counter;
-  __syncwarp();
-  if (there && before == 0) counter = static_cast<std::uint16_t>(earlier + __popc(same));
-  __syncwarp();
-  return earlier + before;
-}
 
 template <bool kPlain>
 static __global__ void __launch_bounds__(kBinThreads, kPlain ? kPlaceBlocks : kBinBlocks)
