@@ -236,7 +236,7 @@ TEST_CASE("ptx: a lane counts up in shared memory" * needs_gpu()) {
   CHECK(values[128] == 11);
 }
 
-TEST_CASE("ptx: 64 bits are added to an address") {
+TEST_CASE("ptx: 64 bits are added to an address" * needs_gpu()) {
   DeviceVector<std::uint64_t> const to(64);
   run(add_to_addresses, {.blocks = 1, .threads = 64}, to.data());
   std::vector<std::uint64_t> const sums = to.values();
