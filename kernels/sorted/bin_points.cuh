@@ -269,7 +269,7 @@ class Weights {
 };
 
 template <bool kPlain>
-static __global__ void __launch_bounds__(kBinThreads, kPlain ? kPlaceBlocks : kBinBlocks)
+static __global__ void __launch_bounds__(kBinThreads, kBinBlocks)
     place_points(const __grid_constant__ Params p, const __grid_constant__ ValueParams s) {
   MSDA_DYNAMIC_SHARED(shared);
   Staged const staged(shared, s);

@@ -15,7 +15,6 @@ inline constexpr std::int32_t kPointsOfThread = 8;  // at most
 inline constexpr std::int32_t kChunkPoints = kBinThreads * kPointsOfThread;
 inline constexpr std::int32_t kBinBlocks = 4;  // an SM
 inline constexpr std::int32_t kCountBlocks = 6;
-inline constexpr std::int32_t kPlaceBlocks = 4;
 inline constexpr std::int32_t kTileBits = 10;
 inline constexpr std::int32_t kFewTileBits = 8;  // that tell the tiles of most levels apart
 inline constexpr std::int32_t kLargestPlainSide = (1 << 23) - 2;  // axis_place()
