@@ -27,6 +27,18 @@ Function driver_function(const char* name) {
   return reinterpret_cast<Function>(found);
 }
 
+// What a function of the driver returns. It needs a context, which a thread whose first CUDA call
+// this is does not have before it sets its device.
+template <typename Call>
+CUresult with_context(Call const& call) {
+  CUresult const result = call();
+  if (result != CUDA_ERROR_INVALID_CONTEXT) return result;
+  int device = 0;
+  cuda::check(cudaGetDevice(&device), "reading the current device");
+  cuda::check(cudaSetDevice(device), "making the current device's context");
+  return call();
+}
+
 CUtensorMapDataType map_type(msda_dtype dtype) {
   return dtype == MSDA_F16    ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
          : dtype == MSDA_BF16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
@@ -90,11 +102,12 @@ PlannedMaps::PlannedMaps(Problem const& problem, const Box (&boxes)[kInlineLevel
                                    static_cast<cuuint32_t>(boxes[l].columns),
                                    static_cast<cuuint32_t>(boxes[l].rows), 1, 1};
     cuuint32_t const steps[kRank] = {1, 1, 1, 1, 1};
-    CUresult const error =
-        encode(&maps_.level[l], map_type(problem.value_dtype), kRank,
-               reinterpret_cast<void*>(kAnyAddress), shape.sizes, shape.strides, box, steps,
-               CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
-               CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    CUresult const error = with_context([&] {
+      return encode(&maps_.level[l], map_type(problem.value_dtype), kRank,
+                    reinterpret_cast<void*>(kAnyAddress), shape.sizes, shape.strides, box, steps,
+                    CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
+                    CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    });
     if (error != CUDA_SUCCESS) {
       fail(MSDA_ERROR_CUDA,
            "the CUDA driver refuses a tensor map of level {}: boxes of {} x {} pixels with {} "
@@ -113,7 +126,7 @@ Maps PlannedMaps::at(const void* value) const {
   for (std::int32_t l = 0; l < kInlineLevels; ++l) {
     if (!is_used_[l]) continue;
     auto* const address = reinterpret_cast<void*>(begin + static_cast<std::uintptr_t>(offset_[l]));
-    if (replace_(&maps.level[l], address) != CUDA_SUCCESS) {
+    if (with_context([&] { return replace_(&maps.level[l], address); }) != CUDA_SUCCESS) {
       fail(MSDA_ERROR_CUDA, "the CUDA driver refuses address {} in a tensor map", address);
     }
   }

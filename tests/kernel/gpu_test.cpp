@@ -157,6 +157,29 @@ TEST_CASE("the first call of a kernel inside a capture, and its replays, on the 
       });
 }
 
+// Such a thread has no context of the device yet, which functions of the driver need.
+TEST_CASE("a plan and a call that are a thread's first use of CUDA, on the GPU" * needs_gpu()) {
+  TestHandle const handle(gpu_options());
+  Stream const s;
+  for_kernels_and_cases(
+      handle, {"decoder", "bev_heads"}, [&](TestProblem const& problem, std::string const& id) {
+        std::string planned = "not run";
+        std::thread([&] { planned = make_plan(handle, problem.shape, id).message; }).join();
+        CHECK(planned == "");
+        Scene scene(handle, problem, id);
+        GpuCall call(scene.plan.plan.get(), scene.buffers);
+        std::string called = "not run";
+        std::thread([&] {
+          bool const good =
+              msda_execute(scene.plan.plan.get(), &call.c(), s.stream) == MSDA_SUCCESS;
+          called = good ? "" : msda_last_error();
+        }).join();
+        CHECK(called == "");
+        CHECK(call.finish() == "");
+        CHECK(is_near(problem, id, scene.buffers));
+      });
+}
+
 TEST_CASE("one plan on four threads and streams, on the GPU" * needs_gpu()) {
   TestHandle const handle(gpu_options());
   for_kernels_and_cases(
