@@ -144,7 +144,6 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
   PreparedPtr prepared = make_prepared<SortedPlan>(memory, problem, device);
   auto& plan = static_cast<SortedPlan&>(*prepared);
   plan.kernels = kTable[variant].load({.head_dim = static_cast<std::int32_t>(problem.head_dim),
-                                       .max_bin_shared_bytes = max_bin_shared_bytes(device),
                                        .same_types = problem.output_dtype == problem.value_dtype});
   plan.has_other_tokens = has_other_tokens(problem);
   plan.has_output_vectors = problem.output_dtype == problem.value_dtype &&

@@ -24,7 +24,7 @@ Kernels load_kernels(KernelOptions options) {
   kernels.finish = load_kernel(finish_fused);
   with_bools([&](auto plain) {
     kernels.count[plain] = load_kernel(count_points<plain>);
-    kernels.place[plain] = load_kernel(place_points<plain>, options.max_bin_shared_bytes);
+    kernels.place[plain] = load_kernel(place_points<plain>, kMaxBinSharedBytes);
   });
   with_bools([&](auto vectors) {
     with_lanes<kMaxSliceLanes>(options.head_dim, [&](auto lanes) {

@@ -108,9 +108,6 @@ struct SoftmaxParams {
 
 struct KernelOptions {
   std::int32_t head_dim = 0;
-  // Of any plan for the device: what a kernel may ask for is a property of the process, and a plan
-  // that needs less would take it from those that need more.
-  std::int64_t max_bin_shared_bytes = 0;
   bool same_types = false;  // grad_output has the type of the values
 };
 

@@ -28,6 +28,10 @@ inline constexpr std::int32_t kTilesOfThread = kMaxWindowTiles / kBinThreads;
 inline constexpr std::int32_t kStagedBytes = kChunkPoints * (16 + 4);
 inline constexpr std::int32_t kWarpSumBytes = (kWarp + 1) * 4;
 inline constexpr std::int32_t kTileBytes = kBinWarps * 2 + 4;
+// Of any plan: what a kernel may ask for is a property of the process, and a plan that needs less
+// would take it from those that need more.
+inline constexpr std::int64_t kMaxBinSharedBytes =
+    kStagedBytes + kWarpSumBytes + kMaxWindowTiles * kTileBytes;
 static_assert(kChunkPoints <= 0xffff, "a rank in a chunk fits 16 bits");
 
 // ---- sums: a block adds up a tile's records, as many at a time as fit shared memory
@@ -73,6 +77,6 @@ inline constexpr std::int32_t kSoftmaxLanes = 8;    // of a row
 // Of shared memory, without which no block can work: sums need most of it (sum_tiles.cuh), binning
 // less for 256 tiles.
 inline constexpr std::int64_t kLeastSharedBytes = 97 << 10;
-static_assert(kStagedBytes + kWarpSumBytes + kMaxWindowTiles * kTileBytes <= kLeastSharedBytes);
+static_assert(kMaxBinSharedBytes <= kLeastSharedBytes);
 
 }  // namespace msda::sorted

@@ -85,11 +85,6 @@ std::vector<PointLevel> make_point_levels(Problem const& problem) {
   return levels;
 }
 
-std::int64_t max_bin_shared_bytes(Device const& device) {
-  return std::min<std::int64_t>(kStagedBytes + kWarpSumBytes + kMaxWindowTiles * kTileBytes,
-                                device.shared_bytes_per_block);
-}
-
 Bins make_bins(Problem const& problem, Tiling const& tiling, Device const& device) {
   Bins bins{};
   bins.points = problem.query_count * problem.point_total;

@@ -40,8 +40,6 @@ struct Bins {
   std::int64_t piece_records;  // at most, summed by one block
   std::int64_t max_pieces;     // of tiles that have more than one
 };
-// Of any problem on the device.
-std::int64_t max_bin_shared_bytes(Device const& device);
 Bins make_bins(Problem const& problem, Tiling const& tiling, Device const& device);
 
 }  // namespace msda::sorted

@@ -124,8 +124,8 @@ TEST_CASE("no plan bins with more shared memory than every plan asks for") {
       Device device = h200();
       device.shared_bytes_per_block = shared_bytes;
       sorted::Bins const bins = sorted::make_bins(problem, sorted::make_tiling(problem), device);
-      CHECK(bins.shared_bytes <= sorted::max_bin_shared_bytes(device));
-      CHECK(sorted::max_bin_shared_bytes(device) <= shared_bytes);
+      CHECK(bins.shared_bytes <= sorted::kMaxBinSharedBytes);
+      CHECK(sorted::kMaxBinSharedBytes <= shared_bytes);
     }
   }
 }
