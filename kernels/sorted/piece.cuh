@@ -5,6 +5,26 @@
 
 namespace msda::sorted {
 
+// A block's head and slice of channels, and its number among the blocks of these: pieces of long
+// tiles first, then tiles from the last on, so that what takes longest begins first.
+struct SumBlock {
+  std::int32_t head;  // of the run
+  std::int32_t slice;
+  std::int32_t index;
+
+  __device__ explicit SumBlock(ValueParams const& s) : slice(0) {
+    auto const blocks = static_cast<std::uint32_t>(s.max_pieces + s.sum_blocks);
+    auto const slices = static_cast<std::uint32_t>(s.slices);
+    index = static_cast<std::int32_t>(blockIdx.x % blocks);
+    std::uint32_t const rest = blockIdx.x / blocks;
+    head = static_cast<std::int32_t>(rest);
+    if (slices != 1) {
+      slice = static_cast<std::int32_t>(rest % slices);
+      head = static_cast<std::int32_t>(rest / slices);
+    }
+  }
+};
+
 // A tile, or a part of a long one, and 32 channels.
 struct Piece {
   std::int32_t head;  // of the run
@@ -15,29 +35,24 @@ struct Piece {
   std::int32_t extra;  // index among the pieces of the head, or -1: the tile is one piece
   bool is_there;
 
-  // Pieces first, then tiles from the last on: what takes longest begins first.
-  __device__ Piece(ValueParams const& s) {
-    auto const units = static_cast<std::uint32_t>(s.tiles + s.max_pieces);
-    auto const slices = static_cast<std::uint32_t>(s.slices);
-    auto const unit = static_cast<std::int32_t>(blockIdx.x % units);
-    std::uint32_t const rest = blockIdx.x / units;
-    slice = 0;
-    head = static_cast<std::int32_t>(rest);
-    if (slices != 1) {
-      slice = static_cast<std::int32_t>(rest % slices);
-      head = static_cast<std::int32_t>(rest / slices);
-    }
+  // A tile, if it is not in pieces.
+  __device__ __forceinline__ void set_tile(ValueParams const& s, SumBlock const& block,
+                                           std::int32_t of_head) {
+    set_block(block);
     const std::uint32_t* const pieces = s.pieces + std::int64_t{head} * (s.tiles + 1);
     const std::uint32_t* const starts = s.starts + std::int64_t{head} * (s.tiles + 1);
-    if (unit >= s.max_pieces) {
-      extra = -1;
-      tile = s.tiles - 1 - (unit - s.max_pieces);
-      is_there = pieces[tile + 1] == pieces[tile];
-      begin = starts[tile];
-      end = starts[tile + 1];
-      return;
-    }
-    extra = unit;
+    extra = -1;
+    tile = of_head;
+    is_there = pieces[tile + 1] == pieces[tile];
+    begin = starts[tile];
+    end = starts[tile + 1];
+  }
+  // That of the block's number.
+  __device__ __forceinline__ void set_piece(ValueParams const& s, SumBlock const& block) {
+    set_block(block);
+    const std::uint32_t* const pieces = s.pieces + std::int64_t{head} * (s.tiles + 1);
+    const std::uint32_t* const starts = s.starts + std::int64_t{head} * (s.tiles + 1);
+    extra = block.index;
     is_there = static_cast<std::uint32_t>(extra) < pieces[s.tiles];
     if (!is_there) return;
     tile = tile_of(pieces, s.tiles, static_cast<std::uint32_t>(extra));
@@ -46,6 +61,10 @@ struct Piece {
   }
 
  private:
+  __device__ __forceinline__ void set_block(SumBlock const& block) {
+    head = block.head;
+    slice = block.slice;
+  }
   // The tile that a piece is of: the last that begins with it or before.
   __device__ static std::int32_t tile_of(const std::uint32_t* pieces, std::int32_t tiles,
                                          std::uint32_t piece) {

@@ -52,6 +52,7 @@ ValueParams value_params(Problem const& problem, Tiling const& tiling, Bins cons
   params.points = static_cast<std::int32_t>(bins.points);
   params.level_count = static_cast<std::int32_t>(tiling.levels.size());
   params.tiles = static_cast<std::int32_t>(tiling.tiles);
+  params.sum_blocks = static_cast<std::int32_t>(tiling.sum_blocks);
   params.chunks = static_cast<std::int32_t>(bins.chunks);
   params.points_of_thread = static_cast<std::int32_t>(bins.chunk_points / kBinThreads);
   params.windows = static_cast<std::int32_t>(bins.windows);

@@ -73,6 +73,21 @@ static __global__ void __launch_bounds__(kScanParts* kWarp, 2)
   if (is_there && warp_of() == kScanParts - 1) s.starts[head * (s.tiles + 1) + tile] = before;
 }
 
+// Whether a warp would sum the tile, if it had few records.
+__device__ __forceinline__ bool is_of_sparse_level(ValueParams const& s, std::int64_t tile) {
+  std::int32_t l = 0;
+  while (tile >= s.sum_levels[l].first_tile + s.sum_levels[l].tiles) ++l;
+  return s.sum_levels[l].is_sparse;
+}
+
+// Of a tile that is not one piece. All pieces but a tile's last have `most` records.
+__device__ __forceinline__ std::uint32_t pieces_of(ValueParams const& s, std::int64_t tile,
+                                                   std::uint32_t records, std::uint32_t most) {
+  bool const is_cut = records > most || (s.sum_blocks < s.tiles && records > kFewOfWarp &&
+                                         is_of_sparse_level(s, tile));
+  return is_cut ? (records - 1) / most + 1 : 0;
+}
+
 // A block a head: lengths of tiles' lists to their starts, and the pieces of tiles that have
 // several.
 static __global__ void __launch_bounds__(kScanThreads, 1)
@@ -86,7 +101,7 @@ static __global__ void __launch_bounds__(kScanThreads, 1)
   for (std::int64_t base = 0; base <= s.tiles; base += kScanThreads) {
     std::int64_t const tile = base + static_cast<int>(threadIdx.x);
     std::uint32_t const records = tile < s.tiles ? s.starts[first_tile + tile] : 0;
-    std::uint32_t const pieces = records > most ? (records - 1) / most + 1 : 0;
+    std::uint32_t const pieces = pieces_of(s, tile, records, most);
     std::uint32_t const start = records_before + sum_before(records, sums);
     records_before += sums[kWarp];
     __syncthreads();

@@ -115,16 +115,19 @@ struct SortedPlan final : Prepared {
       : planned(problem, device),
         far_levels(problem, device),
         levels(planned.tiling.levels, device),
+        sum_levels(planned.tiling.sum_levels, device),
         level_of_point(planned.tiling.level_of_point, device),
         point_levels(make_point_levels(problem), device),
         params(make_params(problem, far_levels.data())),
         value(value_params(problem, planned.tiling, planned.bins)) {
     value.levels = levels.data();
+    value.sum_levels = sum_levels.data();
     value.level_of_point = level_of_point.data();
   }
   Planned planned;
   FarLevels far_levels;
   DeviceArray<TileLevel> levels;
+  DeviceArray<SumLevel> sum_levels;
   DeviceArray<std::int32_t> level_of_point;
   DeviceArray<PointLevel> point_levels;
   Params params;      // all but the buffers
@@ -262,11 +265,13 @@ void sum_run(CallOfPlan const& call, ValueParams const& value) {
                  .overlaps_previous = true},
                 call.stream, call.params, value);
   bool const vectors = call.plan.has_output_vectors && is_aligned(call.params.grad_output, 16);
+  bool const has_sparse = value.sum_blocks < value.tiles;
   launch_kernel(
-      kernels.sum[vectors],
-      {.blocks = value.heads * (std::int64_t{value.tiles} + value.max_pieces) * value.slices,
+      has_sparse ? kernels.sum_sparse[vectors] : kernels.sum[vectors],
+      {.blocks = value.heads * (std::int64_t{value.sum_blocks} + value.max_pieces) * value.slices,
        .threads = kSumThreads,
-       .shared_bytes = static_cast<std::size_t>(kernels.sum_shared_bytes),
+       .shared_bytes = static_cast<std::size_t>(has_sparse ? kernels.sparse_shared_bytes
+                                                           : kernels.sum_shared_bytes),
        .overlaps_previous = true},
       call.stream, call.params, value);
   launch_kernel(

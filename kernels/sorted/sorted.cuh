@@ -10,6 +10,7 @@
 #include "kernels/sorted/point_gradients.cuh"
 #include "kernels/sorted/scan_places.cuh"
 #include "kernels/sorted/sorted.h"
+#include "kernels/sorted/sparse_tiles.cuh"
 #include "kernels/sorted/sum_tiles.cuh"
 
 namespace msda::sorted {
@@ -30,7 +31,10 @@ Kernels load_kernels(KernelOptions options) {
     with_lanes<kMaxSliceLanes>(options.head_dim, [&](auto lanes) {
       using Config = SumConfig<kType, vectors, lanes>;
       kernels.sum_shared_bytes = sizeof(SumStorage<Config>);
+      kernels.sparse_shared_bytes = sizeof(SparseStorage<Config>);
       kernels.sum[vectors] = load_kernel(sum_tiles<Config>, kernels.sum_shared_bytes);
+      kernels.sum_sparse[vectors] =
+          load_kernel(sum_sparse_tiles<Config>, kernels.sparse_shared_bytes);
     });
   });
   // Bits do not depend on addresses: of types that are multiplied by matrix instructions there, the

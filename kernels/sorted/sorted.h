@@ -29,6 +29,14 @@ struct TileLevel {
   std::int64_t row_tokens;
 };
 
+// The tiles of a level, and the blocks that add up their records, of one slice of channels.
+struct SumLevel {
+  std::int32_t first_tile;
+  std::int32_t tiles;
+  std::int32_t blocks;
+  bool is_sparse;  // a block has kSumWarps tiles, not one
+};
+
 // One point in a tile's list. The fractions are exact: positions near a map are multiples of 2^-24.
 struct alignas(16) Record {
   std::uint32_t x;  // cell in the tile << 24 | fraction * 2^24
@@ -68,10 +76,12 @@ struct ValueParams {
   std::uint32_t step_queries;  // from a point to the one kWarp behind it
   std::uint32_t step_points;
   std::int32_t piece_records;
-  std::int32_t max_pieces;  // of a head
-  bool stages_records;      // as Bins has it
-  bool aligned_result;      // grad_value, to 4 elements
-  bool coord_pairs;         // x and y of a point lie at a multiple of their bytes
+  std::int32_t max_pieces;     // of a head
+  bool stages_records;         // as Bins has it
+  bool aligned_result;         // grad_value, to 4 elements
+  bool coord_pairs;            // x and y of a point lie at a multiple of their bytes
+  const SumLevel* sum_levels;  // [L]
+  std::int32_t sum_blocks;     // of a head's tiles, of one slice
 };
 
 // The level of a point, as its gradients need it. Tokens of a head fit 32 bits.
@@ -128,12 +138,16 @@ struct Kernels {
   Kernel<ValueParams> scan_chunks;
   Kernel<ValueParams> scan_tiles;
   Kernel<Params, ValueParams> place[2];
-  Kernel<Params, ValueParams> sum[2];  // by whether every row can be loaded in vectors
+  // By whether every row can be loaded in vectors; sum_sparse: where a level's blocks have several
+  // tiles.
+  Kernel<Params, ValueParams> sum[2];
+  Kernel<Params, ValueParams> sum_sparse[2];
   Kernel<Params, ValueParams> join;
   Kernel<Params, PointParams> points[kPointInputs];
   Kernel<Params, PointParams> finish;
   std::int32_t point_rows[kPointInputs] = {};  // of a block
   std::int64_t sum_shared_bytes = 0;
+  std::int64_t sparse_shared_bytes = 0;
 };
 
 // Loads them onto the current device. Instantiated in CUDA files.

@@ -56,6 +56,11 @@ inline constexpr std::int32_t kExtraSums = 5;
 static_assert(kRound < 4 * 8 * kListRecords);
 // A tile of no more records than this is summed record after record.
 inline constexpr std::int32_t kFewRecords = 32;
+// Levels whose tiles have no more records than this on average are sparse: a warp sums a tile of
+// them, but for one of more than kFewOfWarp, which is a piece.
+inline constexpr std::int32_t kSparseRecords = 64;
+inline constexpr std::int32_t kFewOfWarp = 96;
+inline constexpr std::int32_t kSparseBlocks = 4;   // an SM
 inline constexpr std::int32_t kMaxSliceLanes = 4;  // of a slot: channels beyond are other blocks'
 inline constexpr std::int32_t kMaxSlice = kMaxSliceLanes * kChannelsOfLane;
 

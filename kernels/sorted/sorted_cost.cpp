@@ -24,12 +24,16 @@ double bytes_of(Problem const& problem) {
 double instructions_of(Costs const& costs, Problem const& problem) {
   double const lanes = std::max(1.0, number(problem.head_dim) / kChannelsOfLane);
   double const slices = number((problem.head_dim + kMaxSlice - 1) / kMaxSlice);
-  double const tiles =
-      number(problem.batch * problem.head_count) * number(make_tiling(problem).tiles);
+  double tiles = 0;
+  for (SumLevel const& level : make_tiling(problem).sum_levels) {
+    tiles += number(level.tiles) *
+             (level.is_sparse ? costs.sparse_tile_instructions : costs.tile_instructions);
+  }
+  double const heads = number(problem.batch * problem.head_count);
   double const of_point = costs.bin_instructions + costs.sum_instructions * slices +
                           costs.point_instructions +
                           lanes * (costs.sum_lane_instructions + costs.point_lane_instructions);
-  return points_of(problem) * of_point + tiles * slices * costs.tile_instructions;
+  return points_of(problem) * of_point + heads * slices * tiles;
 }
 
 }  // namespace

@@ -225,14 +225,10 @@ __device__ __forceinline__ void add_rounds(Params const& p, ValueParams const& s
   }
 }
 
+// All threads of the block.
 template <class Config>
-static __global__ void __launch_bounds__(kSumThreads, Config::kVectors ? kSumBlocks : 1)
-    sum_tiles(const __grid_constant__ Params p, const __grid_constant__ ValueParams s) {
-  MSDA_DYNAMIC_SHARED(storage);
-  auto& shared = *reinterpret_cast<SumStorage<Config>*>(storage);
-  ptx::wait_for_previous_grid();
-  Piece const piece(s);
-  if (!piece.is_there) return;
+__device__ __forceinline__ void sum_piece(Params const& p, ValueParams const& s,
+                                          SumStorage<Config>& shared, Piece const& piece) {
   TileLevel const& level = level_of_tile(s, piece.tile);
   float4* const sums = shared.sums[0];
 #pragma unroll
@@ -248,7 +244,23 @@ static __global__ void __launch_bounds__(kSumThreads, Config::kVectors ? kSumBlo
     add_rounds<Config>(p, s, shared, piece);
   }
   __syncthreads();
-  store_pixels<Config>(p, s, shared, piece, level);
+  store_pixels<Config>(p, s, BlockPixels<Config>(shared), piece, level);
+}
+
+template <class Config>
+static __global__ void __launch_bounds__(kSumThreads, Config::kVectors ? kSumBlocks : 1)
+    sum_tiles(const __grid_constant__ Params p, const __grid_constant__ ValueParams s) {
+  MSDA_DYNAMIC_SHARED(storage);
+  auto& shared = *reinterpret_cast<SumStorage<Config>*>(storage);
+  ptx::wait_for_previous_grid();
+  SumBlock const block(s);
+  Piece piece;
+  if (block.index < s.max_pieces) {
+    piece.set_piece(s, block);
+  } else {
+    piece.set_tile(s, block, s.tiles - 1 - (block.index - s.max_pieces));
+  }
+  if (piece.is_there) sum_piece<Config>(p, s, shared, piece);
 }
 
 }  // namespace msda::sorted

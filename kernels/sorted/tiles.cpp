@@ -32,6 +32,20 @@ std::int64_t divide_up(std::int64_t items, std::int64_t of_one) {
   return (items + of_one - 1) / of_one;
 }
 
+SumLevel sum_level(std::int32_t first_tile, std::int64_t tiles, std::int64_t points) {
+  bool const is_sparse = points <= kSparseRecords * tiles;
+  return {first_tile, static_cast<std::int32_t>(tiles),
+          static_cast<std::int32_t>(divide_up(tiles, is_sparse ? kSumWarps : 1)), is_sparse};
+}
+
+// Of a level with so many points.
+std::int64_t max_pieces(std::int64_t points, SumLevel const& level, std::int64_t piece_records) {
+  if (level.is_sparse) {
+    return std::min<std::int64_t>(level.tiles, points / (kFewOfWarp + 1)) + points / piece_records;
+  }
+  return points <= piece_records ? 0 : 2 * points / piece_records;
+}
+
 PointLevel point_level(Level const& level) {
   if (level.width == 0 || level.height == 0) return {};
   return {static_cast<std::int32_t>(level.width), static_cast<std::int32_t>(level.height),
@@ -73,6 +87,10 @@ Tiling make_tiling(Problem const& problem) {
     tiling.level_of_point.insert(tiling.level_of_point.end(),
                                  static_cast<std::size_t>(level.point_count), l);
     tiling.levels.push_back(tile_level);
+    tiling.sum_levels.push_back(sum_level(tile_level.first_tile,
+                                          tiling.tiles - tile_level.first_tile,
+                                          level.point_count * problem.query_count));
+    tiling.sum_blocks += tiling.sum_levels.back().blocks;
   }
   return tiling;
 }
@@ -100,7 +118,10 @@ Bins make_bins(Problem const& problem, Tiling const& tiling, Device const& devic
   bins.shared_bytes =
       (bins.stages_records ? kStagedBytes : 0) + kWarpSumBytes + bins.window_counters * kTileBytes;
   bins.piece_records = kPieceRecords * divide_up(problem.head_dim, kMaxSlice);
-  bins.max_pieces = bins.points <= bins.piece_records ? 0 : 2 * bins.points / bins.piece_records;
+  for (std::size_t l = 0; l < tiling.levels.size(); ++l) {
+    bins.max_pieces += max_pieces(problem.levels[l].point_count * problem.query_count,
+                                  tiling.sum_levels[l], bins.piece_records);
+  }
   return bins;
 }
 

@@ -16,8 +16,10 @@ namespace msda::sorted {
 
 struct Tiling {
   std::vector<TileLevel> levels;             // [L]
+  std::vector<SumLevel> sum_levels;          // [L]
   std::vector<std::int32_t> level_of_point;  // [K]
   std::int64_t tiles = 0;                    // of a head
+  std::int64_t sum_blocks = 0;               // of them, of one slice of channels
   std::int64_t border_pixels = 0;            // of all tiles of a head
 };
 Tiling make_tiling(Problem const& problem);

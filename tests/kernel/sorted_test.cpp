@@ -138,6 +138,36 @@ TEST_CASE("sorted backward: tiles of few records and of one more" * needs_gpu())
   }
 }
 
+// Levels of a tile and of a few tiles, of which a warp or a block sums each. All points on one
+// pixel of a level fill one of its tiles: of 96 and 97 records a warp and a block take it.
+TEST_CASE("sorted backward: tiles of a warp and of a block side by side" * needs_gpu()) {
+  TestHandle const handle(gpu_options());
+  for (std::int64_t const queries : {1, 32, 33, 95, 96, 97, 200}) {
+    for (std::int64_t const channels : {8, 16, 32, 40}) {
+      auto const seed = static_cast<std::uint64_t>(queries + channels);
+      ProblemShape const shape =
+          backward_shape({{{23, 30, 1}, {3, 4, 2}, {17, 9, 1}}, 1, queries, 3, channels}, MSDA_F16);
+      check_against_oracle(handle, full_problem(shape, seed));
+      TestProblem crowded = full_problem(shape, seed);
+      std::vector<double>& coord = crowded.inputs[TensorId::kCoord];
+      for (std::size_t i = 0; i < coord.size(); ++i) coord[i] = i % 2 == 0 ? 0.3 : 0.6;
+      crowded.settle();
+      check_against_oracle(handle, crowded);
+    }
+  }
+}
+
+TEST_CASE("sorted backward: values of any type in tiles of a warp" * needs_gpu()) {
+  TestHandle const handle(gpu_options());
+  for (msda_dtype const dtype : {MSDA_F32, MSDA_F16, MSDA_BF16}) {
+    for (bool const is_mixed : {false, true}) {
+      ProblemShape shape = backward_shape({{{40, 33, 2}, {2, 2, 1}}, 2, 70, 1, 72}, dtype);
+      if (is_mixed) shape.output_dtype = dtype == MSDA_F32 ? MSDA_BF16 : MSDA_F32;
+      check_against_oracle(handle, full_problem(shape, 51));
+    }
+  }
+}
+
 TEST_CASE("sorted backward: more tiles than a block tells apart" * needs_gpu()) {
   TestHandle const handle(gpu_options());
   check_against_oracle(

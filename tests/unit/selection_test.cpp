@@ -165,7 +165,7 @@ TEST_CASE("atomic additions are chosen for a decoder without determinism, not fo
   shape.batch = 2;
   shape.head_count = 8;
   shape.head_dim = 32;
-  shape.set_dtypes(MSDA_F16);
+  shape.set_dtypes(MSDA_F32);
   for (std::int64_t const queries : {900, 22223}) {
     shape.query_count = queries;
     msda::test::ProblemView view(shape);

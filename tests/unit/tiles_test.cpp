@@ -12,6 +12,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <vector>
 
 using namespace msda;
@@ -77,7 +78,42 @@ TEST_CASE("every cell of every level lies in one tile") {
       }
     }
     CHECK(tiling.tiles == tiles);
+    std::int64_t blocks = 0;
+    for (std::size_t l = 0; l < tiling.levels.size(); ++l) {
+      sorted::SumLevel const& level = tiling.sum_levels[l];
+      std::int64_t const next =
+          l + 1 < tiling.levels.size() ? tiling.levels[l + 1].first_tile : tiling.tiles;
+      CHECK(level.first_tile == tiling.levels[l].first_tile);
+      CHECK(level.tiles == next - level.first_tile);
+      std::int64_t const of_block = level.is_sparse ? sorted::kSumWarps : 1;
+      CHECK(level.blocks * of_block >= level.tiles);
+      CHECK((level.blocks - 1) * of_block < std::max<std::int64_t>(level.tiles, 1));
+      blocks += level.blocks;
+    }
+    CHECK(tiling.sum_blocks == blocks);
     CHECK(tiling.level_of_point.size() == static_cast<std::size_t>(problem.point_total));
+  }
+}
+
+// A tile that is in pieces has one more for every piece of records that is full.
+TEST_CASE("there is room for the pieces of any tiles") {
+  for (std::int64_t const queries : {100, 900, 3000, 30000}) {
+    Problem const problem =
+        problem_of(backward({{100, 167, 4}, {13, 21, 4}}, 1, 1, 32, queries, 0));
+    sorted::Tiling const tiling = sorted::make_tiling(problem);
+    sorted::Bins const bins = sorted::make_bins(problem, tiling, h200());
+    for (std::int64_t const records : {97, 98, 200, 8192, 8193, 16385}) {
+      std::int64_t pieces = 0;
+      for (std::size_t l = 0; l < tiling.levels.size(); ++l) {
+        sorted::SumLevel const& level = tiling.sum_levels[l];
+        std::int64_t const least = level.is_sparse ? sorted::kFewOfWarp : bins.piece_records;
+        if (records <= least) continue;
+        std::int64_t const full =
+            std::min<std::int64_t>(level.tiles, problem.levels[l].point_count * queries / records);
+        pieces += full * ((records - 1) / bins.piece_records + 1);
+      }
+      CHECK(pieces <= bins.max_pieces);
+    }
   }
 }
 

@@ -87,7 +87,7 @@ UNITS |= {f"{name}_few": dataclasses.replace(UNITS[name], sm_count=2)
           for name in ("cached", "direct", "persistent", "pipeline")}
 
 UNITS |= {name: Unit("msda_test_kernel", KERNELS, text=whole_row(family, arguments)) for name, family, arguments in (
-    ("direct_backward", "direct", "f32, dany, pany, 3, 75"), ("sorted", "sorted", "f32, 2, 80"),
+    ("direct_backward", "direct", "f32, dany, pany, 3, 75"), ("sorted", "sorted", "f32, 4, 80"),
     ("atomic", "atomic", "f32, 1, 80"))}
 
 SORTED_BINS = "kernels/sorted/bin_points.cuh"
@@ -262,6 +262,9 @@ BUGS = (
     Bug("record_lost", "the last point of each warp in a chunk has no record", "sorted", SORTED_BINS,
         "static_cast<std::int32_t>(of_warp) - lane_of());", "static_cast<std::int32_t>(of_warp) - 1 - lane_of());",
         "sorted backward: chunks*", ORDER, WRONG),
+    Bug("records_unwaited", "a warp reads what its lanes know of a tile's records before all have stored it", "sorted",
+        "kernels/sorted/sparse_tiles.cuh", "    __syncwarp();\n    if constexpr (Config::kVectors) rows.load",
+        "    if constexpr (Config::kVectors) rows.load", "sorted backward: values of any type*", ORDER, WRONG),
     Bug("left_derivative", "on a pixel line the derivative is the left-hand one", "direct_backward",
         "kernels/common/sampling.cuh", "  Real const left = floor(point.x);\n", "  Real const left = ceil(point.x) - 1;\n",
         "on a pixel line*on the GPU", ORDER, r"CHECK\( sides\.right\.compared_with"),
