@@ -5,6 +5,7 @@
 #if MSDA_HAS_CUDA
 #include "support/case_file.h"
 #include "support/cuda_watch.h"
+#include "support/expected_reason.h"
 #include "support/gpu_memory.h"
 #include "support/gpu_tests.h"
 #include "support/kernel_cases.h"
@@ -97,7 +98,7 @@ TEST_CASE("both operations with the other device current, on two GPUs" * needs_g
                             CHECK(current_gpu() == 1 - device);
                             CHECK(scene.finish() == "");
                             if (device == 0) expected = scene.bits();
-                            CHECK(scene.bits() == expected);
+                            if (is_deterministic(id)) CHECK(scene.bits() == expected);
                           }
                         });
 }
@@ -132,7 +133,7 @@ TEST_CASE("both operations on two devices at once, on two GPUs" * needs_gpus(2))
           CHECK(good[device]);
           CHECK(scenes[device].finish() == "");
         }
-        CHECK(scenes[0].bits() == scenes[1].bits());
+        if (is_deterministic(id)) CHECK(scenes[0].bits() == scenes[1].bits());
       });
 }
 
