@@ -1,5 +1,5 @@
-// What a block has summed for a tile's pixels: to grad_value, to the borders of tiles or to the
-// sums of pieces.
+// What a block or a warp has summed for a tile's pixels: to grad_value, to the borders of tiles or
+// to the sums of pieces.
 #pragma once
 
 #include "kernels/sorted/channels.cuh"
