@@ -178,18 +178,6 @@ void copy_to_device(void* to, const void* from, std::size_t bytes) {
 
 void forget_error() noexcept { static_cast<void>(cudaGetLastError()); }
 
-void check_stream(Device const& device, msda_stream stream) {
-  if (device.is_cpu() || stream == nullptr || stream == cudaStreamLegacy ||
-      stream == cudaStreamPerThread) {
-    return;
-  }
-  int ordinal = -1;
-  check(cudaStreamGetDevice(stream, &ordinal), "asking for the stream's device");
-  if (ordinal == device.ordinal) return;
-  fail(MSDA_ERROR_CUDA, "stream is of device {}: must be of device {}, which the plan is for ({})",
-       ordinal, device.ordinal, cudaGetErrorName(cudaErrorInvalidResourceHandle));
-}
-
 bool is_capturing(msda_stream stream) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   cudaError_t const error = cudaStreamIsCapturing(stream, &status);
@@ -262,8 +250,6 @@ void deallocate(void*) noexcept {}
 void copy_to_device(void*, const void*, std::size_t) {}
 
 void forget_error() noexcept {}
-
-void check_stream(Device const&, msda_stream) {}
 
 bool is_capturing(msda_stream) { return false; }
 

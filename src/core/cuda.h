@@ -53,10 +53,6 @@ void copy_to_device(void* to, const void* from, std::size_t bytes);
 // A failure that was dealt with must not be found by the next launch.
 void forget_error() noexcept;
 
-// Refuses a stream of another device, where a launch would run without an error. The device is
-// current; the default streams are of the device that is.
-void check_stream(Device const& device, msda_stream stream);
-
 // Whether work given to the stream is recorded and not run; also where a capture of another stream
 // forbids to ask. The stream's device is current.
 bool is_capturing(msda_stream stream);
