@@ -21,6 +21,7 @@ msda_status msda_execute(const msda_plan* plan, const msda_tensors* tensors, msd
     Call const call = plan->rules->check(tensors, stream);
     check_process(device, "plan belongs to a handle that");
     cuda::CurrentDevice const current(device);
+    cuda::check_stream(device, stream);
     plan->handle.log.write(MSDA_LOG_TRACE, "execute: {}", plan->kernel.variant->id);
     plan->kernel.family->launch(*plan->kernel.variant,
                                 {plan->problem, device, plan->prepared.get(), call});

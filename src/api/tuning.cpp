@@ -59,6 +59,7 @@ msda_plan* tune_plan(msda_handle& handle, const msda_problem* problem,
   check_tuning_arguments(options, budget_ms);
   check_process(handle.device, "handle");
   cuda::CurrentDevice const current(handle.device);
+  cuda::check_stream(handle.device, stream);
   check_not_capturing(stream, handle.device);
   Device const device =
       handle.device.limited_to(options.sm_count_limit, options.workspace_limit_bytes);

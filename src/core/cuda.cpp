@@ -189,6 +189,19 @@ bool is_capturing(msda_stream stream) {
   return status != cudaStreamCaptureStatusNone;
 }
 
+void check_stream(Device const& device, msda_stream stream) {
+  if (device.is_cpu() || stream == nullptr || stream == cudaStreamLegacy ||
+      stream == cudaStreamPerThread) {
+    return;
+  }
+  if (is_capturing(stream)) return;  // to ask would end the capture
+  int ordinal = -1;
+  check(cudaStreamGetDevice(stream, &ordinal), "asking for the stream's device");
+  if (ordinal == device.ordinal) return;
+  fail(MSDA_ERROR_CUDA, "stream is of device {}: must be of device {}, which the plan is for ({})",
+       ordinal, device.ordinal, cudaGetErrorName(cudaErrorInvalidResourceHandle));
+}
+
 StreamTimer::StreamTimer(Device const& device, msda_stream stream)
     : on_gpu_(!device.is_cpu()), stream_(stream) {
   if (!on_gpu_) return;
@@ -250,6 +263,8 @@ void deallocate(void*) noexcept {}
 void copy_to_device(void*, const void*, std::size_t) {}
 
 void forget_error() noexcept {}
+
+void check_stream(Device const&, msda_stream) {}
 
 bool is_capturing(msda_stream) { return false; }
 

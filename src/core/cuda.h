@@ -54,8 +54,12 @@ void copy_to_device(void* to, const void* from, std::size_t bytes);
 void forget_error() noexcept;
 
 // Whether work given to the stream is recorded and not run; also where a capture of another stream
-// forbids to ask. The stream's device is current.
+// forbids to ask.
 bool is_capturing(msda_stream stream);
+
+// Refuses a stream of another device, where a launch would run without an error, unless it is
+// capturing. The device is current; the default streams are of the device that is.
+void check_stream(Device const& device, msda_stream stream);
 
 // Microseconds that work takes: on a GPU those between two events on the stream, on the CPU those
 // of a steady clock. The device is current.

@@ -227,8 +227,18 @@ cudaError_t cudaStreamGetFlags(cudaStream_t handle, unsigned* flags) {
 cudaError_t cudaStreamGetPriority(cudaStream_t handle, int* priority) {
   return get(__func__, handle, &CUstream_st::priority, priority);
 }
+// As CUDA 13.0 has it: of a stream that is capturing it ends the capture.
 cudaError_t cudaStreamGetDevice(cudaStream_t handle, int* device) {
-  return get(__func__, handle, &CUstream_st::device, device);
+  return api(__func__, Needs::kDevice, [&](Lock&) {
+    CUstream_st* stream = nullptr;
+    if (cudaError_t const error = find_stream(handle, stream); error != cudaSuccess) return error;
+    if (device == nullptr) return cudaErrorInvalidValue;
+    if (stream->capture != nullptr) {
+      return break_capture(*stream->capture, cudaErrorStreamCaptureUnsupported);
+    }
+    *device = stream->device;
+    return cudaSuccess;
+  });
 }
 
 cudaError_t cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t function, void* data) {

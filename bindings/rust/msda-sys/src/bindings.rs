@@ -1083,7 +1083,7 @@ extern "C" {
  @status MSDA_ERROR_UNSUPPORTED  no kernel takes the problem
  @status MSDA_ERROR_BUFFER_TOO_SMALL  workspace_bytes is less than the heuristic's kernel needs
  @status MSDA_ERROR_ABI_MISMATCH  a struct has unknown fields that are not zero
- @status MSDA_ERROR_CUDA  the heuristic's kernel could not be run
+ @status MSDA_ERROR_CUDA  the heuristic's kernel could not be run, or stream is of another device
  @sync may block: runs kernels and waits for them
  @threads any, with tensors of its own; other work on the device disturbs the measurement. No
      thread may be capturing a graph in global mode
@@ -1176,7 +1176,7 @@ extern "C" {
 
  @param plan     a plan
  @param tensors  the buffers; the struct is not kept
- @param stream   where to run; NULL on a CPU handle
+ @param stream   where to run; NULL on a CPU handle. While it captures, its device is not checked
  @status MSDA_SUCCESS  CPU: done. CUDA: enqueued
  @status MSDA_ERROR_INVALID_ARGUMENT  a buffer that the plan needs is NULL, misaligned or overlaps
      one that is written, a gradient of the other input mode is asked for, the workspace is NULL
@@ -1184,7 +1184,7 @@ extern "C" {
      handle, the process was forked after the handle was created, or plan or tensors is NULL
  @status MSDA_ERROR_BUFFER_TOO_SMALL  workspace_bytes is less than the plan needs
  @status MSDA_ERROR_ABI_MISMATCH  tensors has unknown fields that are not zero
- @status MSDA_ERROR_CUDA  the launch was refused
+ @status MSDA_ERROR_CUDA  the launch was refused, or stream is of another device than the plan
  @sync CPU: returns when the work is done. CUDA: enqueues
  @threads any; one plan may run on several threads and streams at once, each call with buffers and
      a workspace of its own. The calls of one CPU handle share its threads

@@ -139,6 +139,10 @@ TEST_CASE("waiting for what is captured, and other broken rules, break the captu
   REQUIRE(cudaEventRecord(inside, s) == cudaSuccess);
   SUBCASE("its stream") { CHECK(cudaStreamSynchronize(s) == cudaErrorStreamCaptureUnsupported); }
   SUBCASE("asking its stream") { CHECK(cudaStreamQuery(s) == cudaErrorStreamCaptureUnsupported); }
+  SUBCASE("asking for its stream's device") {
+    int device = 0;
+    CHECK(cudaStreamGetDevice(s, &device) == cudaErrorStreamCaptureUnsupported);
+  }
   SUBCASE("an event in it") { CHECK(cudaEventSynchronize(inside) == cudaErrorCapturedEvent); }
   SUBCASE("asking an event in it") { CHECK(cudaEventQuery(inside) == cudaErrorCapturedEvent); }
   SUBCASE("the device") { CHECK(cudaDeviceSynchronize() == cudaErrorStreamCaptureUnsupported); }
