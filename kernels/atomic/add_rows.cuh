@@ -104,8 +104,7 @@ __device__ __forceinline__ void point_gradients_of(Params const& p, AddParams co
   int const d = static_cast<int>(threadIdx.x % Config::kLanes) * sorted::kChannelsOfLane;
   sorted::ValueRows<Config> const values(
       p, row.b * p.value_strides.batch + row.m * p.value_strides.head + d, d < p.head_dim);
-  typename Config::Corners::Storage nothing;
-  typename Config::Corners corners(nothing, 0);
+  typename Config::Corners corners;
   corners.hand_out(mine);
 #pragma unroll Config::kUnrolled
   for (int j = 0; j < Config::kPoints; j += Config::kInFlight) {

@@ -104,52 +104,56 @@ class MatrixProducts {
   float sums_[4];
 };
 
-// A lane of a warp that has four rows, each in two groups of four lanes. Eight lanes side by side,
-// whose loads meet in the banks of L1, are groups of neighbouring rows; kSides: the two of a row.
-template <bool kSides>
+// A lane of a warp that has kRows rows, each in kGroups groups of four lanes. Eight lanes side by
+// side, whose loads meet in the banks of L1, are groups of neighbouring rows; kSides: two of a row.
+template <int kRows, bool kSides>
 struct PairLane {
+  static constexpr int kGroups = kWarp / 4 / kRows;
+  static_assert(kRows <= 4 && kRows * kGroups == kWarp / 4);
+  static_assert(kSides || kRows >= 2);
+  int of_warp;  // the group's number
   int row, group;
 
   __device__ __forceinline__ PairLane()
-      : row(kSides ? lane_of() >> 3 : (lane_of() >> 2 & 1) | (lane_of() >> 4 << 1)),
-        group(lane_of() >> (kSides ? 2 : 3) & 1) {}
+      : of_warp(lane_of() / 4),
+        row(kSides ? of_warp / kGroups : of_warp % kRows),
+        group(kSides ? of_warp % kGroups : of_warp / kRows) {}
   // The first lane of a group.
   __device__ __forceinline__ static int first(int row, int group) {
-    return kSides ? row << 3 | group << 2 : (row & 1) << 2 | group << 3 | (row >> 1) << 4;
+    return 4 * (kSides ? row * kGroups + group : group * kRows + row);
   }
-  // The group's number in the warp.
-  __device__ __forceinline__ int place() const { return group << 2 | row; }
   // The step that is for the lane's point, or its points: the column's pair of its row is then its
   // own.
-  __device__ __forceinline__ int own_step() const { return (lane_of() - row) & 3; }
+  __device__ __forceinline__ int own_step() const { return source(lane_of() % 4); }
   // The lane of the group whose point step `j` is for.
-  __device__ __forceinline__ int source(int j) const { return (row + j) & 3; }
+  __device__ __forceinline__ int source(int j) const { return j ^ row; }
 };
 
-// The same for slots of two groups of four lanes, where a group has all channels. What a group has
-// loaded are two rows of the first matrix as they are: words 0 and 2, and words 1 and 3. Each of
-// the warp's four rows of grad_output has two columns of the second, in the same order, so that the
-// sum of two products is that of a pixel. It ends in the lane whose number is that of the columns'
-// pair: from step to step the pairs move on by one, and so does the lane whose point is loaded. One
-// instruction and one addition for each load, no exchange between lanes.
+// The same for slots of two groups of four lanes or more, where a group has all channels. What a
+// group has loaded are two rows of the first matrix as they are: words 0 and 2, and words 1 and 3.
+// A row of grad_output has two columns of the second, or twice or four times two, in the same
+// order, so that the sum of two products is that of a pixel. It ends in the lanes whose numbers are
+// those of the columns' pairs: from step to step the pairs change places, and so does the lane
+// whose point is loaded. One instruction and one addition for each load, no exchange between lanes.
 //
-// kSides: a step is for two points, those of a lane of either group. Both groups load both points,
+// kSides: a step is for two points, those of a lane of either of two groups. Both load both points,
 // the first its left corners, the second the right ones, and in the end swap what is the other's.
 template <class Config>
 class PairProducts {
  public:
   using Row = typename Config::Row;
-  using Lane = PairLane<Config::kSides>;
+  using Lane = PairLane<Config::kWarpRows, Config::kSides>;
 
   __device__ __forceinline__ explicit PairProducts(Row const& row) {
-    // A row's first group gives what its even column has, the second what its odd one has.
-    bool const odd = Lane().group != 0;
+    // A row's even groups give what its even columns have, the others what its odd ones have.
+    bool const odd = Lane().group % 2 != 0;
     std::uint32_t const words[2] = {odd ? row.word[1] : row.word[0],
                                     odd ? row.word[3] : row.word[2]};
     int const column = lane_of() / 4;
 #pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      int const from = Lane::first((column / 2 - j) & 3, column & 1) + lane_of() % 4;
+    for (int j = 0; j < Config::kWarpRows; ++j) {
+      int const row_of_column = (column / 2 ^ j) % Config::kWarpRows;
+      int const from = Lane::first(row_of_column, column & 1) + lane_of() % 4;
 #pragma unroll
       for (int i = 0; i < 2; ++i) grad_[j][i] = __shfl_sync(kAllLanes, words[i], from);
     }
@@ -159,9 +163,9 @@ class PairProducts {
   __device__ __forceinline__ void multiply(int j, int corner, Row const& row) {
     float products[4];
     if constexpr (Config::kType == ValueType::bf16) {
-      ptx::products_bf16_k16(products, row.word, grad_[j]);
+      ptx::products_bf16_k16(products, row.word, grad_[j % Config::kWarpRows]);
     } else {
-      ptx::products_f16_k16(products, row.word, grad_[j]);
+      ptx::products_f16_k16(products, row.word, grad_[j % Config::kWarpRows]);
     }
     // Lane t of group g has columns 2 t and 2 t + 1 of rows g and g + 8.
     if (Lane().own_step() == j) sums_[corner] = products[0] + products[3];
@@ -171,7 +175,7 @@ class PairProducts {
 #pragma unroll
       for (int corner = 0; corner < 4; ++corner) sums[corner] = sums_[corner];
     } else {
-      bool const is_right = Lane().group != 0;
+      bool const is_right = Lane().group % 2 != 0;
 #pragma unroll
       for (int i = 0; i < 2; ++i) {  // top, bottom
         float const kept = is_right ? sums_[2 + i] : sums_[i];
@@ -184,7 +188,7 @@ class PairProducts {
   }
 
  private:
-  std::uint32_t grad_[4][2];  // of each step
+  std::uint32_t grad_[Config::kWarpRows][2];  // of each step, and kWarpRows steps later again
   float sums_[4];
 };
 

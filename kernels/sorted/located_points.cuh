@@ -61,7 +61,7 @@ struct PointGradRow {
 
 // A point as the lane that located it has it.
 struct LocatedPoint {
-  std::uint32_t token;   // of the first corner, moved onto the map; 0 where there is none
+  std::uint32_t token;   // of the first corner, moved onto the map; where none is, any of the head
   std::uint32_t beside;  // tokens from it to the corner beside it: 1, or 0 beyond the map
   std::uint32_t below;   // to the one below
   float fx, fy;
@@ -80,6 +80,26 @@ struct PointAhead {
   PointLevel level;  // kPlain
 };
 
+// The attention weight of these bits, F32 or of 16 bits.
+__device__ __forceinline__ float weight_of(msda_dtype dtype, std::uint32_t bits) {
+  if (dtype == MSDA_F32) return __uint_as_float(bits);
+  if (dtype == MSDA_BF16) return __uint_as_float(bits << 16);
+  return __half2float(__ushort_as_half(static_cast<std::uint16_t>(bits)));
+}
+
+// Coordinates that are a pair of F32, and a weight, past L1, which is for the values.
+__device__ __forceinline__ void stream_point(PointAhead& point, const char* coord,
+                                             const char* weight, msda_dtype weight_dtype) {
+  std::uint32_t at[2];
+  ptx::stream_global<8>(coord, at);
+  point.at = {__uint_as_float(at[0]), __uint_as_float(at[1])};
+  if (weight_dtype == MSDA_F32) {
+    ptx::stream_global<4>(weight, &point.weight);
+  } else {
+    ptx::stream_global<2>(weight, &point.weight);
+  }
+}
+
 // Loads the points of a row. kPlain: as in PointConfig.
 template <bool kPlain>
 class PointLoads {
@@ -94,17 +114,10 @@ class PointLoads {
     if (k >= p_->point_total) return point;
     if constexpr (kPlain) {
       point.level = level(k);
-      // Past L1, which is for the values.
-      auto const* const coord = static_cast<const float*>(p_->coord) + row_.coord + 2 * k;
-      std::uint32_t at[2];
-      ptx::stream_global<8>(reinterpret_cast<const char*>(coord), at);
-      point.at = {__uint_as_float(at[0]), __uint_as_float(at[1])};
-      std::int64_t const i = row_.weight + k;
-      if (p_->weight_dtype == MSDA_F32) {
-        ptx::stream_global<4>(static_cast<const char*>(p_->weight) + 4 * i, &point.weight);
-      } else {
-        ptx::stream_global<2>(static_cast<const char*>(p_->weight) + 2 * i, &point.weight);
-      }
+      stream_point(point, static_cast<const char*>(p_->coord) + (row_.coord + 2 * k) * 4,
+                   static_cast<const char*>(p_->weight) +
+                       (row_.weight + k) * (p_->weight_dtype == MSDA_F32 ? 4 : 2),
+                   p_->weight_dtype);
       return point;
     }
     if (has_pixels()) {
@@ -134,10 +147,7 @@ class PointLoads {
     return {to_pixel(point.at.x, width), to_pixel(point.at.y, height)};
   }
   __device__ __forceinline__ float weight(PointAhead const& point) const {
-    if (has_computed_weights() || p_->weight_dtype == MSDA_F32)
-      return __uint_as_float(point.weight);
-    if (p_->weight_dtype == MSDA_BF16) return __uint_as_float(point.weight << 16);
-    return __half2float(__ushort_as_half(static_cast<std::uint16_t>(point.weight)));
+    return weight_of(has_computed_weights() ? MSDA_F32 : p_->weight_dtype, point.weight);
   }
 
  private:
@@ -154,19 +164,16 @@ class PointLoads {
   std::int64_t weights_;
 };
 
-template <bool kPlain>
-__device__ __forceinline__ LocatedPoint locate_point(PointLoads<kPlain> const& loads,
-                                                     PointAhead const& ahead, std::int64_t k) {
-  LocatedPoint located{};
-  PointLevel const level = kPlain ? ahead.level : loads.level(k);
-  located.width = static_cast<float>(level.width);
-  located.height = static_cast<float>(level.height);
-  float2 const point = loads.pixel(ahead, located.width, located.height);
-  // Written so that NaN is outside. Beyond these bounds the floor may not fit an integer.
-  if (!(point.x >= -1.0f && point.x < located.width) ||
-      !(point.y >= -1.0f && point.y < located.height)) {
-    return located;
-  }
+// Whether a position in pixels has corners on a level of the size of `located`. Of others the floor
+// may not fit an integer; NaN has none.
+__device__ __forceinline__ bool is_near(LocatedPoint const& located, float2 point) {
+  return point.x >= -1.0f && point.x < located.width && point.y >= -1.0f &&
+         point.y < located.height;
+}
+
+// At a position that is near.
+__device__ __forceinline__ void locate_near(LocatedPoint& located, PointLevel const& level,
+                                            float2 point) {
   float const left = floorf(point.x);
   float const top = floorf(point.y);
   located.fx = point.x - left;
@@ -182,6 +189,17 @@ __device__ __forceinline__ LocatedPoint locate_point(PointLoads<kPlain> const& l
       static_cast<std::uint32_t>(level.origin + max(y, 0) * level.row_tokens + max(x, 0));
   located.beside = across >> 1 & across;
   located.below = static_cast<std::uint32_t>(has_top && has_bottom ? level.row_tokens : 0);
+}
+
+template <bool kPlain>
+__device__ __forceinline__ LocatedPoint locate_point(PointLoads<kPlain> const& loads,
+                                                     PointAhead const& ahead, std::int64_t k) {
+  LocatedPoint located{};
+  PointLevel const level = kPlain ? ahead.level : loads.level(k);
+  located.width = static_cast<float>(level.width);
+  located.height = static_cast<float>(level.height);
+  float2 const point = loads.pixel(ahead, located.width, located.height);
+  if (is_near(located, point)) locate_near(located, level, point);
   return located;
 }
 

@@ -4,8 +4,8 @@
 // A slot of lanes owns one row, a (batch, query, head); a lane has 8 of its channels of grad_output
 // in registers. Each lane of four locates a point, all lanes load the four corners of each and
 // multiply, and the products are summed so that each lane ends with those of its own point
-// (corner_products.cuh). A 16-bit row of 32 channels has a slot of two groups of four lanes, which
-// take different points or the two sides of each.
+// (corner_products.cuh). A 16-bit row of 32 channels has a slot of several groups of four lanes,
+// which take different points or the two sides of each; of plain input, paired_points.cuh.
 #pragma once
 
 #include "kernels/sorted/channels.cuh"
@@ -15,11 +15,11 @@
 
 namespace msda::sorted {
 
-// kInPairs: a 16-bit row of 32 channels has two groups of lanes, which take different points.
-// kIsPlain: every lane of a slot has channels, and the input is sampled, with coordinates that are
-// pairs of F32. kHasSides: of a point one group of lanes loads the left corners, the other the
-// right ones, where there are two.
-template <ValueType kValueType, Loads kLoads, int kRowLanes, bool kInPairs = false,
+// kRowsOfWarp: of 16-bit rows of 32 channels a warp has so many, whose groups of lanes take
+// different points; 0: a row is one group. kIsPlain: every lane of a slot has channels, and the
+// input is sampled, with coordinates that are pairs of F32. kHasSides: of a point one group of
+// lanes loads the left corners, another the right ones, where there are several.
+template <ValueType kValueType, Loads kLoads, int kRowLanes, int kRowsOfWarp = 0,
           bool kIsPlain = false, bool kHasSides = false>
 struct PointConfig {
   static constexpr ValueType kType = kValueType;
@@ -29,9 +29,11 @@ struct PointConfig {
   static constexpr int kElementBytes = sizeof(typename ValueTraits<kType>::Element);
   static constexpr int kLanes = kRowLanes;  // that have the channels of a row
   using Row = Channels<kType, kLoads>;
-  static constexpr int kGroups =
-      kInPairs && Row::kNarrow && kLanes == 4 ? 2 : 1;  // of as many lanes, a slot
-  static constexpr bool kSides = kHasSides && kGroups == 2;
+  static constexpr int kWarpRows =
+      kRowsOfWarp > 0 && Row::kNarrow&& kLanes == 4 ? kRowsOfWarp : kWarp / kLanes;
+  static constexpr int kGroups = kWarp / kLanes / kWarpRows;  // of as many lanes, a slot
+  static constexpr bool kPaired = kGroups > 1;
+  static constexpr bool kSides = kHasSides && kPaired;
   static constexpr int kSlotLanes = kGroups * kLanes;
   static constexpr int kSlots = kPointThreads / kSlotLanes;
   static constexpr int kPoints = kLanes < kTogether ? kLanes : kTogether;  // located by a group
@@ -40,28 +42,26 @@ struct PointConfig {
   static constexpr int kCorners = Row::kNarrow ? 4 : 2;
   static_assert(kLanes <= kWarp && (kLanes & (kLanes - 1)) == 0);
   using Products = std::conditional_t<
-      kGroups == 2, PairProducts<PointConfig>,
+      kPaired, PairProducts<PointConfig>,
       std::conditional_t<Row::kNarrow && kPoints == 4, MatrixProducts<PointConfig>,
                          ScalarProducts<PointConfig>>>;
-  // Whether corners are bytes from the first token on, not tokens.
-  static constexpr bool kOffsets = kPlain && kGroups == 2;
-  static_assert(kOffsets || !kSides);
-  using Corners =
-      std::conditional_t<kOffsets, StoredCorners<PointConfig>, ShuffledCorners<PointConfig>>;
+  using Corners = ShuffledCorners<PointConfig>;
   // Points whose corners are loaded before the first are multiplied.
   static constexpr int kInFlight = kCorners < 4 || kPoints < 2 ? 1 : 2;
   // Steps that are told apart when compiled: the others take too many registers at once.
-  static constexpr int kUnrolled = kGroups == 1 && Row::kNarrow && kPoints == 4 ? 1 : kPoints;
+  static constexpr int kUnrolled = !kPaired && Row::kNarrow && kPoints == 4 ? 1 : kPoints;
   static constexpr int kBlocks = kVectors ? kPointBlocks : 1;  // an SM
 
   // The lane's slot of the block's.
   __device__ __forceinline__ static int slot() {
-    if constexpr (kGroups == 2) return warp_of() * (kWarp / kSlotLanes) + PairLane<kSides>().row;
+    if constexpr (kPaired) return warp_of() * kWarpRows + PairLane<kWarpRows, kSides>().row;
     return static_cast<int>(threadIdx.x) / kSlotLanes;
   }
   // The point that the lane locates, of the slot's kLocated.
   __device__ __forceinline__ static int own_point() {
-    if constexpr (kGroups == 2) return PairLane<kSides>().group * kLanes + lane_of() % kLanes;
+    if constexpr (kPaired) {
+      return PairLane<kWarpRows, kSides>().group + kGroups * (lane_of() % kLanes);
+    }
     return lane_of() % kPoints;
   }
 };
@@ -76,20 +76,15 @@ class ValueRows {
       : p_(p),
         first_(first),
         at_(static_cast<const char*>(p.value) + first * Config::kElementBytes),
-        stride_(stride_bytes(p)),
+        stride_(static_cast<std::uint32_t>(p.value_strides.row) * Config::kElementBytes),
         has_channels_(has_channels) {
     if constexpr (Config::kVectors) ptx::pin(at_);
   }
-  __device__ __forceinline__ static std::uint32_t stride_bytes(Params const& p) {
-    return static_cast<std::uint32_t>(p.value_strides.row) * Config::kElementBytes;
-  }
-  // Of the corner at `place`, as Config::Corners has it.
-  __device__ __forceinline__ Row operator[](std::uint32_t place) const {
-    if constexpr (Config::kOffsets) return Row::load_at(at_ + place);
+  __device__ __forceinline__ Row operator[](std::uint32_t token) const {
     if (!Config::kPlain && !has_channels_) return Row::zeros();
     // Vectors by one instruction of 32 bits: sorted.cpp sees to it that the stride fits.
-    if constexpr (Config::kVectors) return Row::load_at(ptx::row_at(at_, place, stride_));
-    return Row::load(Config::kDtype, p_.value, first_ + place * p_.value_strides.row);
+    if constexpr (Config::kVectors) return Row::load_at(ptx::row_at(at_, token, stride_));
+    return Row::load(Config::kDtype, p_.value, first_ + token * p_.value_strides.row);
   }
 
  private:
@@ -112,9 +107,9 @@ __device__ __forceinline__ void multiply_corners(ValueRows<Config> const& values
     Row rows[Config::kInFlight][Config::kCorners];
 #pragma unroll
     for (int i = 0; i < Config::kInFlight; ++i) {
-      auto const places = corners[j + i];
+      auto const tokens = corners[j + i];
 #pragma unroll
-      for (int c = 0; c < Config::kCorners; ++c) rows[i][c] = values[places[base + c]];
+      for (int c = 0; c < Config::kCorners; ++c) rows[i][c] = values[tokens[base + c]];
     }
 #pragma unroll
     for (int i = 0; i < Config::kInFlight; ++i) {
@@ -205,9 +200,8 @@ struct RowAhead {
 template <class Config>
 static __global__ void __launch_bounds__(kPointThreads, Config::kBlocks)
     point_gradients(const __grid_constant__ Params p, const __grid_constant__ PointParams s) {
-  MSDA_SHARED(typename Config::Corners::Storage, storage, );
   ptx::wait_for_previous_grid();
-  typename Config::Corners corners(storage, ValueRows<Config>::stride_bytes(p));
+  typename Config::Corners corners;
   int const d = static_cast<int>(threadIdx.x % Config::kLanes) * kChannelsOfLane;
   int const own = Config::own_point();
   auto const points = static_cast<std::int32_t>(p.point_total);

@@ -147,6 +147,8 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
   PreparedPtr prepared = make_prepared<SortedPlan>(memory, problem, device);
   auto& plan = static_cast<SortedPlan&>(*prepared);
   plan.kernels = kTable[variant].load({.head_dim = static_cast<std::int32_t>(problem.head_dim),
+                                       .points = problem.point_total,
+                                       .even_heads = problem.head_count % 2 == 0,
                                        .same_types = problem.output_dtype == problem.value_dtype});
   plan.has_other_tokens = has_other_tokens(problem);
   plan.has_output_vectors = problem.output_dtype == problem.value_dtype &&
@@ -217,14 +219,23 @@ struct CallOfPlan {
   bool has_plain_points() const {
     return has_plain_input() && kWarp % problem.point_total == 0 && plan.has_plain_sides;
   }
+  bool has_vectors() const {
+    return plan.has_value_vectors && is_aligned(params.value, 16) &&
+           is_aligned(params.grad_output, 16);
+  }
+  bool has_plain_rows() const {
+    return has_vectors() && plan.has_short_heads && fills_lanes(params.head_dim) &&
+           has_plain_input();
+  }
+  // A block's queries are of one batch item.
+  bool has_paired_rows() const {
+    return plan.kernels.paired_points > 0 && has_plain_rows() &&
+           params.query_count >= kLeastPairedQueries;
+  }
+  // Of rows that are not paired.
   PointInput point_input() const {
-    bool const vectors = plan.has_value_vectors && is_aligned(params.value, 16) &&
-                         is_aligned(params.grad_output, 16);
-    if (!vectors) return kElementRows;
-    if (!plan.has_short_heads || !fills_lanes(params.head_dim) || !has_plain_input()) {
-      return kVectorRows;
-    }
-    return params.head_count % 2 == 0 ? kPlainRows : kPlainSides;
+    if (!has_vectors()) return kElementRows;
+    return has_plain_rows() && plan.kernels.paired_points == 0 ? kPlainRows : kVectorRows;
   }
   void compute_weights(float* weights, std::int64_t first, std::int64_t rows, bool by_head) const {
     if (weights == nullptr) return;
@@ -315,6 +326,38 @@ void clear_point_gradients(CallOfPlan const& call) {
   call.clear(p.grad_reference, queries * p.level_count * p.reference_dim, p.coord_dtype);
 }
 
+// Rounds of a block, of which there are `blocks` with one round each: neighbouring rows to one
+// block, as long as there are blocks enough for all SMs.
+std::int64_t rounds_of_block(CallOfPlan const& call, std::int64_t blocks, std::int64_t most) {
+  return std::clamp<std::int64_t>(blocks / (kBlocksOfSm * call.plan.sm_count), 1, most);
+}
+
+// All rows at once: their blocks are fewer than a launch may have.
+void launch_paired_points(CallOfPlan const& call) {
+  Params const& p = call.params;
+  Kernels const& kernels = call.plan.kernels;
+  std::int64_t const heads_together = p.head_count % 2 == 0 ? 2 : 1;
+  std::int64_t const queries = kernels.paired_rows / heads_together;  // of a round
+  std::int64_t const batches = divide_up(p.point_total, kernels.paired_points);
+  std::int64_t const of_chunk = p.batch * (p.head_count / heads_together) * batches;
+  std::int64_t const rounds =
+      rounds_of_block(call, of_chunk * divide_up(p.query_count, queries), kMaxPairedRounds);
+  std::int64_t const chunks = divide_up(p.query_count, rounds * queries);
+  PairedParams const points = {
+      .point_levels = call.plan.point_levels.data(),
+      .batches = static_cast<std::uint32_t>(batches),
+      .chunks = static_cast<std::uint32_t>(chunks),
+      .rounds = static_cast<std::uint32_t>(rounds),
+      .coord_step = queries * p.coord_strides.row * dtype_bytes(p.coord_dtype),
+      .weight_step = queries * p.weight_strides.row * dtype_bytes(p.weight_dtype),
+      .grad_step = queries * p.output_strides.row * dtype_bytes(p.output_dtype),
+      .index_step = queries * p.head_count * p.point_total,
+      .grad_coord_pairs = is_aligned(p.grad_coord, call.pair_bytes())};
+  launch_kernel(kernels.paired,
+                {.blocks = of_chunk * chunks, .threads = kPointThreads, .overlaps_previous = true},
+                call.stream, p, points);
+}
+
 void launch_point_run(CallOfPlan const& call, PointParams& points) {
   Kernels const& kernels = call.plan.kernels;
   std::int64_t const rows = points.queries * call.params.head_count;
@@ -322,14 +365,11 @@ void launch_point_run(CallOfPlan const& call, PointParams& points) {
   points.coord_pairs = call.has_coord_pairs();
   points.grad_coord_pairs = is_aligned(call.params.grad_coord, call.pair_bytes());
   PointInput const input = call.point_input();
-  // Neighbouring rows to one block, as long as there are blocks enough for all SMs.
-  std::int64_t const blocks = divide_up(rows, kernels.point_rows[input]);
-  std::int64_t const rounds =
-      std::clamp<std::int64_t>(blocks / (kBlocksOfSm * call.plan.sm_count), 1, kMaxRoundsOfBlock);
-  points.rows_of_block = rounds * kernels.point_rows[input];
+  std::int64_t const block_rows = kernels.point_rows[input];
+  points.rows_of_block =
+      block_rows * rounds_of_block(call, divide_up(rows, block_rows), kMaxRoundsOfBlock);
   points.heads_together = call.params.head_count % 2 == 0 ? 2 : 1;
-  points.step_queries =
-      static_cast<std::uint32_t>(kernels.point_rows[input]) / points.heads_together;
+  points.step_queries = static_cast<std::uint32_t>(block_rows) / points.heads_together;
   launch_kernel(kernels.points[input],
                 {.blocks = divide_up(rows, points.rows_of_block),
                  .threads = kPointThreads,
@@ -349,6 +389,10 @@ void launch_point_gradients(CallOfPlan const& call) {
   std::int64_t const queries = p.batch * p.query_count;
   if (queries * p.head_count * p.point_total == 0 || p.token_count == 0) {
     clear_point_gradients(call);
+    return;
+  }
+  if (call.has_paired_rows()) {
+    launch_paired_points(call);
     return;
   }
   for (std::int64_t first = 0; first < queries; first += call.plan.planned.runs.queries) {

@@ -7,6 +7,7 @@
 #include "kernels/sorted/fused_inputs.cuh"
 #include "kernels/sorted/join_edges.cuh"
 #include "kernels/sorted/lanes.cuh"
+#include "kernels/sorted/paired_points.cuh"
 #include "kernels/sorted/point_gradients.cuh"
 #include "kernels/sorted/scan_places.cuh"
 #include "kernels/sorted/sorted.h"
@@ -40,21 +41,24 @@ Kernels load_kernels(KernelOptions options) {
   // Bits do not depend on addresses: of types that are multiplied by matrix instructions there, the
   // rows at any address are, too. A product has the same bits wherever in the matrices it lies.
   with_lanes<kWarp>(options.head_dim, [&](auto lanes) {
-    using Config = PointConfig<kType, Loads::vectors, lanes, true>;
-    using Plain = PointConfig<kType, Loads::vectors, lanes, true, true>;
-    using Sides = PointConfig<kType, Loads::vectors, lanes, true, true, true>;
-    using OfElements = PointConfig<kType, Loads::elements, lanes, true>;
+    using Config = PointConfig<kType, Loads::vectors, lanes, 4>;
+    using OfElements = PointConfig<kType, Loads::elements, lanes, 4>;
     using OfAny = PointConfig<kType, Loads::any, lanes>;
     auto const set = [&](PointInput input, auto kernel, std::int32_t rows) {
       kernels.points[input] = load_kernel(kernel);
       kernels.point_rows[input] = rows;
     };
     set(kVectorRows, point_gradients<Config>, Config::kSlots);
-    if (fills_lanes(options.head_dim)) {
+    if constexpr (Config::kPaired) {
+      with_warp_rows(options, [&](auto rows, auto sides) {
+        using Paired = PointConfig<kType, Loads::vectors, lanes, rows, true, sides>;
+        kernels.paired = load_kernel(paired_point_gradients<Paired>);
+        kernels.paired_rows = Paired::kSlots;
+        kernels.paired_points = Paired::kLocated;
+      });
+    } else if (fills_lanes(options.head_dim)) {
+      using Plain = PointConfig<kType, Loads::vectors, lanes, 0, true>;
       set(kPlainRows, point_gradients<Plain>, Plain::kSlots);
-      // The same kernel where lanes have no sides.
-      using Either = std::conditional_t<Sides::kSides, Sides, Plain>;
-      set(kPlainSides, point_gradients<Either>, Either::kSlots);
     }
     if (options.same_types) {
       set(kElementRows, point_gradients<OfElements>, OfElements::kSlots);

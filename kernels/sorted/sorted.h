@@ -108,6 +108,20 @@ struct PointParams {
   bool grad_coord_pairs;         // the same of the gradients
 };
 
+// The same of all rows by paired_points.cuh. Blocks: [batch items][heads or pairs of
+// heads][chunks][batches].
+struct PairedParams {
+  const PointLevel* point_levels;  // [K]
+  std::uint32_t batches;           // of a row's points, as many as a warp locates at once
+  std::uint32_t chunks;            // of a batch item's queries
+  std::uint32_t rounds;            // of a chunk, at most
+  std::int64_t coord_step;         // bytes from a query to that of the next round
+  std::int64_t weight_step;
+  std::int64_t grad_step;   // of grad_output
+  std::int64_t index_step;  // points
+  bool grad_coord_pairs;    // as in PointParams
+};
+
 // What the weights of either are computed for: rows in their order.
 struct SoftmaxParams {
   float* weights;  // [rows][K]
@@ -118,13 +132,15 @@ struct SoftmaxParams {
 
 struct KernelOptions {
   std::int32_t head_dim = 0;
+  std::int64_t points = 0;  // K
+  bool even_heads = false;
   bool same_types = false;  // grad_output has the type of the values
 };
 
 // How the rows of `points` are loaded: element by element; in vectors; in vectors where every lane
 // has channels, the input is sampled with coordinates that are pairs of F32, and the bytes from a
-// head's first token to its last fit 32 bits: of an even number of heads, or of an odd one.
-enum PointInput { kElementRows, kVectorRows, kPlainRows, kPlainSides, kPointInputs };
+// head's first token to its last fit 32 bits.
+enum PointInput { kElementRows, kVectorRows, kPlainRows, kPointInputs };
 
 // Whether the slots of lanes are full: powers of two, of kChannelsOfLane channels each.
 constexpr bool fills_lanes(std::int64_t head_dim) {
@@ -146,6 +162,9 @@ struct Kernels {
   Kernel<Params, PointParams> points[kPointInputs];
   Kernel<Params, PointParams> finish;
   std::int32_t point_rows[kPointInputs] = {};  // of a block
+  Kernel<Params, PairedParams> paired;         // of plain rows; then there is no other
+  std::int32_t paired_rows = 0;                // of a round
+  std::int32_t paired_points = 0;              // of a batch; 0: there is none
   std::int64_t sum_shared_bytes = 0;
   std::int64_t sparse_shared_bytes = 0;
 };

@@ -74,6 +74,8 @@ inline constexpr std::int32_t kPointBlocks = 2;  // an SM
 inline constexpr std::int32_t kMaxHeadDim = kWarp * kChannelsOfLane;
 inline constexpr std::int64_t kBlocksOfSm = 12;  // that are wanted, before blocks take more rows
 inline constexpr std::int64_t kMaxRoundsOfBlock = 4;  // of as many rows as its slots
+inline constexpr std::int64_t kMaxPairedRounds = 32;
+inline constexpr std::int64_t kLeastPairedQueries = 8;  // of a batch item
 inline constexpr std::int32_t kTogether = 4;  // points of a row whose products are reduced at once
 
 inline constexpr std::int32_t kSmallThreads = 256;  // of the kernels that take little time
