@@ -98,8 +98,8 @@ TEST_CASE("sorted backward: every number of channels" * needs_gpu()) {
   }
 }
 
-// Heads of 32 channels of 16 bits, whose lanes take points in pairs, or of an odd number of heads
-// the two sides of points.
+// Heads of 32 channels of 16 bits: a warp takes 8, 16 or 32 points of a row at a time, of an odd
+// number of heads by the two sides of points.
 TEST_CASE("sorted backward: any number of heads and points, queries in tiles" * needs_gpu()) {
   TestHandle const handle(gpu_options());
   auto const check = [&](ProblemShape const& shape) {
@@ -110,13 +110,17 @@ TEST_CASE("sorted backward: any number of heads and points, queries in tiles" * 
     CHECK(differing_runs(plan.plan.get(), problem, 2) == 0);
   };
   for (std::int64_t const heads : {1, 2, 3, 8}) {
-    for (std::int32_t const points : {1, 8, 13}) {
+    for (std::int32_t const points : {1, 8, 13, 21, 29, 46}) {
       ProblemShape shape =
           backward_shape({{{5, 6, points}, {1, 9, 1}, {7, 1, 2}}, 2, 19, heads, 32},
                          points == 8 ? MSDA_BF16 : MSDA_F16);
       if (points != 1) shape.query_hw = {3, 5, 2, 2};
       check(shape);
     }
+  }
+  // Fewer queries than a block of such rows takes.
+  for (std::int64_t const heads : {1, 2}) {
+    check(backward_shape({{{6, 5, 16}}, 3, 7, heads, 32}, MSDA_F16));
   }
   // Blocks that take several rounds of rows.
   for (std::int64_t const heads : {3, 6}) {
