@@ -12,6 +12,7 @@
 #include "kernels/common/make_params.h"
 #include "kernels/common/row_limits.h"
 #include "kernels/common/work.h"
+#include "kernels/sorted/point_blocks.h"
 #include "kernels/sorted/runs.h"
 #include "kernels/sorted/sorted_costs.h"
 #include "kernels/sorted/tiles.h"
@@ -326,36 +327,14 @@ void clear_point_gradients(CallOfPlan const& call) {
   call.clear(p.grad_reference, queries * p.level_count * p.reference_dim, p.coord_dtype);
 }
 
-// Rounds of a block, of which there are `blocks` with one round each: neighbouring rows to one
-// block, as long as there are blocks enough for all SMs.
-std::int64_t rounds_of_block(CallOfPlan const& call, std::int64_t blocks, std::int64_t most) {
-  return std::clamp<std::int64_t>(blocks / (kBlocksOfSm * call.plan.sm_count), 1, most);
-}
-
-// All rows at once: their blocks are fewer than a launch may have.
 void launch_paired_points(CallOfPlan const& call) {
   Params const& p = call.params;
-  Kernels const& kernels = call.plan.kernels;
-  std::int64_t const heads_together = p.head_count % 2 == 0 ? 2 : 1;
-  std::int64_t const queries = kernels.paired_rows / heads_together;  // of a round
-  std::int64_t const batches = divide_up(p.point_total, kernels.paired_points);
-  std::int64_t const of_chunk = p.batch * (p.head_count / heads_together) * batches;
-  std::int64_t const rounds =
-      rounds_of_block(call, of_chunk * divide_up(p.query_count, queries), kMaxPairedRounds);
-  std::int64_t const chunks = divide_up(p.query_count, rounds * queries);
-  PairedParams const points = {
-      .point_levels = call.plan.point_levels.data(),
-      .batches = static_cast<std::uint32_t>(batches),
-      .chunks = static_cast<std::uint32_t>(chunks),
-      .rounds = static_cast<std::uint32_t>(rounds),
-      .coord_step = queries * p.coord_strides.row * dtype_bytes(p.coord_dtype),
-      .weight_step = queries * p.weight_strides.row * dtype_bytes(p.weight_dtype),
-      .grad_step = queries * p.output_strides.row * dtype_bytes(p.output_dtype),
-      .index_step = queries * p.head_count * p.point_total,
-      .grad_coord_pairs = is_aligned(p.grad_coord, call.pair_bytes())};
-  launch_kernel(kernels.paired,
-                {.blocks = of_chunk * chunks, .threads = kPointThreads, .overlaps_previous = true},
-                call.stream, p, points);
+  PairedLaunch launch = paired_launch(p, call.plan.kernels, call.plan.sm_count);
+  launch.params.point_levels = call.plan.point_levels.data();
+  launch.params.grad_coord_pairs = is_aligned(p.grad_coord, call.pair_bytes());
+  launch_kernel(call.plan.kernels.paired,
+                {.blocks = launch.blocks, .threads = kPointThreads, .overlaps_previous = true},
+                call.stream, p, launch.params);
 }
 
 void launch_point_run(CallOfPlan const& call, PointParams& points) {
@@ -366,8 +345,8 @@ void launch_point_run(CallOfPlan const& call, PointParams& points) {
   points.grad_coord_pairs = is_aligned(call.params.grad_coord, call.pair_bytes());
   PointInput const input = call.point_input();
   std::int64_t const block_rows = kernels.point_rows[input];
-  points.rows_of_block =
-      block_rows * rounds_of_block(call, divide_up(rows, block_rows), kMaxRoundsOfBlock);
+  points.rows_of_block = block_rows * rounds_of_block(divide_up(rows, block_rows),
+                                                      kMaxRoundsOfBlock, call.plan.sm_count);
   points.heads_together = call.params.head_count % 2 == 0 ? 2 : 1;
   points.step_queries = static_cast<std::uint32_t>(block_rows) / points.heads_together;
   launch_kernel(kernels.points[input],

@@ -1,0 +1,39 @@
+#include "kernels/sorted/point_blocks.h"
+
+#include "core/dtype.h"
+
+#include <algorithm>
+
+namespace msda::sorted {
+namespace {
+
+std::int64_t divide_up(std::int64_t items, std::int64_t of_one) {
+  return (items + of_one - 1) / of_one;
+}
+
+}  // namespace
+
+std::int64_t rounds_of_block(std::int64_t blocks, std::int64_t most, std::int32_t sm_count) {
+  return std::clamp<std::int64_t>(blocks / (kBlocksOfSm * sm_count), 1, most);
+}
+
+PairedLaunch paired_launch(Params const& p, Kernels const& kernels, std::int32_t sm_count) {
+  std::int64_t const heads_together = p.head_count % 2 == 0 ? 2 : 1;
+  std::int64_t const queries = kernels.paired_rows / heads_together;  // of a round
+  std::int64_t const batches = divide_up(p.point_total, kernels.paired_points);
+  std::int64_t const of_chunk = p.batch * (p.head_count / heads_together) * batches;
+  std::int64_t const rounds =
+      rounds_of_block(of_chunk * divide_up(p.query_count, queries), kMaxPairedRounds, sm_count);
+  std::int64_t const chunks = divide_up(p.query_count, rounds * queries);
+  PairedParams params{};
+  params.batches = static_cast<std::uint32_t>(batches);
+  params.chunks = static_cast<std::uint32_t>(chunks);
+  params.rounds = static_cast<std::uint32_t>(rounds);
+  params.coord_step = queries * p.coord_strides.row * dtype_bytes(p.coord_dtype);
+  params.weight_step = queries * p.weight_strides.row * dtype_bytes(p.weight_dtype);
+  params.grad_step = queries * p.output_strides.row * dtype_bytes(p.output_dtype);
+  params.index_step = queries * p.head_count * p.point_total;
+  return {params, of_chunk * chunks};
+}
+
+}  // namespace msda::sorted
