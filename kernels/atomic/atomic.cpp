@@ -7,6 +7,7 @@
 #include "core/family.h"
 #include "kernels/atomic/atomic_costs.h"
 #include "kernels/common/device_array.h"
+#include "kernels/common/divide_up.h"
 #include "kernels/common/elements.h"
 #include "kernels/common/make_params.h"
 #include "kernels/common/row_limits.h"
@@ -103,10 +104,6 @@ struct Workspace {
 
 void workspace(Variant const&, Problem const& problem, Device const&, Arena& arena) {
   static_cast<void>(Workspace(problem, arena));
-}
-
-std::int64_t divide_up(std::int64_t items, std::int64_t of_one) {
-  return (items + of_one - 1) / of_one;
 }
 
 std::vector<std::int32_t> level_of_points(Problem const& problem) {

@@ -1,6 +1,7 @@
 #include "kernels/cluster/kept_levels.h"
 
 #include "kernels/cluster/cluster_config.h"
+#include "kernels/common/divide_up.h"
 
 #include <algorithm>
 #include <limits>
@@ -9,8 +10,6 @@
 
 namespace msda::cluster {
 namespace {
-
-std::int64_t divide_up(std::int64_t n, std::int64_t by) { return (n + by - 1) / by; }
 
 // A level in a block: whole, or the rows that one of `size` blocks has of it.
 struct Part {

@@ -6,6 +6,7 @@
 #include "core/cuda.h"
 #include "core/dtype.h"
 #include "core/family.h"
+#include "kernels/common/divide_up.h"
 #include "kernels/common/elements.h"
 #include "kernels/common/make_params.h"
 #include "kernels/common/row_limits.h"
@@ -93,10 +94,6 @@ struct DirectPlan final : Prepared {
   std::int64_t forward_blocks = 0;
   std::int64_t max_blocks = kMaxBlocks;  // of gradients: no more SMs have work
 };
-
-std::int64_t divide_up(std::int64_t items, std::int64_t of_block) {
-  return (items + of_block - 1) / of_block;
-}
 
 PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const& device,
                     std::pmr::memory_resource* memory) {

@@ -1,5 +1,7 @@
 #include "kernels/direct/generic_bins.h"
 
+#include "kernels/common/divide_up.h"
+
 #include <algorithm>
 
 namespace msda::direct {
@@ -22,10 +24,6 @@ double tile_records(Problem const& problem) {
 // Points of a chunk at least, and for each tile: then the places take half a word a point.
 constexpr std::int64_t kMinChunkPoints = 1024;
 constexpr std::int64_t kPointsOfPlace = 2;
-
-std::int64_t divide_up(std::int64_t items, std::int64_t of_one) {
-  return (items + of_one - 1) / of_one;
-}
 
 std::size_t bytes_of(BinParams bins, std::int64_t heads, std::int64_t other_bytes) {
   Arena arena;

@@ -1,27 +1,21 @@
 #include "kernels/sorted/point_blocks.h"
 
 #include "core/dtype.h"
+#include "kernels/common/divide_up.h"
 
 #include <algorithm>
 
 namespace msda::sorted {
-namespace {
-
-std::int64_t divide_up(std::int64_t items, std::int64_t of_one) {
-  return (items + of_one - 1) / of_one;
-}
-
-}  // namespace
 
 std::int64_t rounds_of_block(std::int64_t blocks, std::int64_t most, std::int32_t sm_count) {
   return std::clamp<std::int64_t>(blocks / (kBlocksOfSm * sm_count), 1, most);
 }
 
 PairedLaunch paired_launch(Params const& p, Kernels const& kernels, std::int32_t sm_count) {
-  std::int64_t const heads_together = p.head_count % 2 == 0 ? 2 : 1;
-  std::int64_t const queries = kernels.paired_rows / heads_together;  // of a round
+  std::int64_t const heads = heads_together(p.head_count);
+  std::int64_t const queries = kernels.paired_rows / heads;  // of a round
   std::int64_t const batches = divide_up(p.point_total, kernels.paired_points);
-  std::int64_t const of_chunk = p.batch * (p.head_count / heads_together) * batches;
+  std::int64_t const of_chunk = p.batch * (p.head_count / heads) * batches;
   std::int64_t const rounds =
       rounds_of_block(of_chunk * divide_up(p.query_count, queries), kMaxPairedRounds, sm_count);
   std::int64_t const chunks = divide_up(p.query_count, rounds * queries);

@@ -8,6 +8,11 @@
 
 namespace msda::sorted {
 
+// That a warp takes: two of an even number.
+constexpr std::int64_t heads_together(std::int64_t head_count) {
+  return head_count % 2 == 0 ? 2 : 1;
+}
+
 // Rounds of a block, of which there are `blocks` with one round each.
 std::int64_t rounds_of_block(std::int64_t blocks, std::int64_t most, std::int32_t sm_count);
 

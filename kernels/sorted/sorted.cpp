@@ -8,6 +8,7 @@
 #include "core/family.h"
 #include "core/tensor_sizes.h"
 #include "kernels/common/device_array.h"
+#include "kernels/common/divide_up.h"
 #include "kernels/common/elements.h"
 #include "kernels/common/make_params.h"
 #include "kernels/common/row_limits.h"
@@ -100,10 +101,6 @@ void workspace(Variant const&, Problem const& problem, Device const& device, Are
   take_workspace(problem, planned.tiling, planned.bins, planned.runs, arena);
 }
 
-std::int64_t divide_up(std::int64_t items, std::int64_t of_one) {
-  return (items + of_one - 1) / of_one;
-}
-
 // Tokens that are pixels of no level are not among what the tiles write.
 bool has_other_tokens(Problem const& problem) {
   std::int64_t pixels = 0;
@@ -149,7 +146,7 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
   auto& plan = static_cast<SortedPlan&>(*prepared);
   plan.kernels = kTable[variant].load({.head_dim = static_cast<std::int32_t>(problem.head_dim),
                                        .points = problem.point_total,
-                                       .even_heads = problem.head_count % 2 == 0,
+                                       .even_heads = heads_together(problem.head_count) == 2,
                                        .same_types = problem.output_dtype == problem.value_dtype});
   plan.has_other_tokens = has_other_tokens(problem);
   plan.has_output_vectors = problem.output_dtype == problem.value_dtype &&
@@ -347,7 +344,7 @@ void launch_point_run(CallOfPlan const& call, PointParams& points) {
   std::int64_t const block_rows = kernels.point_rows[input];
   points.rows_of_block = block_rows * rounds_of_block(divide_up(rows, block_rows),
                                                       kMaxRoundsOfBlock, call.plan.sm_count);
-  points.heads_together = call.params.head_count % 2 == 0 ? 2 : 1;
+  points.heads_together = static_cast<std::uint32_t>(heads_together(call.params.head_count));
   points.step_queries = static_cast<std::uint32_t>(block_rows) / points.heads_together;
   launch_kernel(kernels.points[input],
                 {.blocks = divide_up(rows, points.rows_of_block),

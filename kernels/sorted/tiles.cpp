@@ -1,5 +1,7 @@
 #include "kernels/sorted/tiles.h"
 
+#include "kernels/common/divide_up.h"
+
 #include <algorithm>
 
 namespace msda::sorted {
@@ -26,10 +28,6 @@ TileSize tile_size(Level const& level, std::int64_t query_count) {
     if (size.width * size.height * points <= kWantedRecords * cells) return size;
   }
   return kTileSizes[std::size(kTileSizes) - 1];
-}
-
-std::int64_t divide_up(std::int64_t items, std::int64_t of_one) {
-  return (items + of_one - 1) / of_one;
 }
 
 SumLevel sum_level(std::int32_t first_tile, std::int64_t tiles, std::int64_t points) {
