@@ -1,11 +1,11 @@
 // Points to records, ordered by tile and, within a tile, as they come: a stable counting sort, so
 // that sums over a tile's list have the same order on every run.
 //
-// Four launches. `count` reads the coordinates (8 bytes a point) and counts a chunk's points by
-// tile; `scan_chunks` and `scan_tiles` (scan_places.cuh) turn counts into places; `place` reads
-// coordinates and weights (12 bytes), ranks a chunk's points with ballots and counters of each
-// warp, orders their records in shared memory and writes them (16 bytes) in runs. 36 bytes a point,
-// 20 of them read. Where chunks are small, records go straight to their places.
+// Two launches. `place` reads coordinates and weights (12 bytes a point of F32), ranks a chunk's
+// points with ballots and counters of each warp, orders their records by tile in shared memory and
+// writes them (16 bytes) side by side; with them goes where the records of each tile begin. What
+// the chunks have of a tile are the segments of its list, which `list_segments` (list_segments.cuh)
+// finds. Where chunks are small, records go straight to their places.
 #pragma once
 
 #include "kernels/common/sampling.cuh"
@@ -20,6 +20,7 @@ namespace msda::sorted {
 // Where a point of a head lies.
 struct Place {
   bool is_in_window;
+  bool is_earlier;     // in an earlier window
   std::uint32_t tile;  // of the window
   std::uint32_t x;     // of Record
   std::uint32_t y;
@@ -160,9 +161,9 @@ class LevelWalk : QueryWalk<kPlain> {
     std::uint32_t const tile_x = __umulhi(across.cell, by_width_);
     std::uint32_t const tile_y = __umulhi(down.cell, by_height_);
     std::uint32_t const tile = first_tile_ + tile_y * tiles_across_ + tile_x;
-    bool const is_there = across.cell < cells_across_ && down.cell < cells_down_ &&
-                          tile < static_cast<std::uint32_t>(chunk_.tiles);
-    return {is_there, tile,
+    bool const is_on_map = across.cell < cells_across_ && down.cell < cells_down_;
+    return {is_on_map && tile < static_cast<std::uint32_t>(chunk_.tiles),
+            is_on_map && static_cast<std::int32_t>(tile) < 0, tile,
             record_axis(across.cell - tile_x * (tile_size_ & 0xffffu), across.fraction),
             record_axis(down.cell - tile_y * (tile_size_ >> 16), down.fraction)};
   }
@@ -193,32 +194,6 @@ class LevelWalk : QueryWalk<kPlain> {
   std::uint32_t tiles_across_;
   std::uint32_t first_tile_;  // less that of the window
 };
-
-template <bool kPlain>
-static __global__ void __launch_bounds__(kBinThreads, kPlain ? kCountBlocks : kBinBlocks)
-    count_points(const __grid_constant__ Params p, const __grid_constant__ ValueParams s) {
-  MSDA_DYNAMIC_SHARED(shared);
-  auto* const counts = reinterpret_cast<std::uint32_t*>(shared);  // [tiles of the window]
-  Chunk const chunk(p, s);
-  for (int i = static_cast<int>(threadIdx.x); i < chunk.tiles; i += kBinThreads) counts[i] = 0;
-  ptx::wait_for_previous_grid();
-  // On this side of the barrier, so that they do not wait for levels.
-  Positions<kPlain> const positions(p, s, chunk);
-  __syncthreads();
-  LevelWalk<kPlain> walk(p, s, chunk);
-#pragma unroll
-  for (int j = 0; j < kPointsOfThread; ++j) {
-    if (j >= s.points_of_thread) break;
-    Place const place = walk.place(positions, j);
-    if (place.is_in_window) atomicAdd(&counts[place.tile], 1u);  // a number, whatever the order
-    walk.advance();
-  }
-  __syncthreads();
-  std::uint32_t* const places = chunk.places(s);
-  for (int i = static_cast<int>(threadIdx.x); i < chunk.tiles; i += kBinThreads) {
-    places[i] = counts[i];
-  }
-}
 
 // The weights of those of a thread's points that have a rank, as they are in memory: on their way
 // until they are asked for.
@@ -276,8 +251,8 @@ static __global__ void __launch_bounds__(kBinThreads, kBinBlocks)
   Chunk const chunk(p, s);
   staged.clear();
   ptx::wait_for_previous_grid();
+  if (chunk.is_first() && threadIdx.x == 0) s.piece_counts[chunk.head] = 0;
   Positions<kPlain> const positions(p, s, chunk);
-  staged.load_places(s, chunk);
   __syncthreads();
   std::uint16_t* const mine = staged.of_warp();
   std::uint32_t x[kPointsOfThread], y[kPointsOfThread];  // of Record
@@ -293,6 +268,10 @@ static __global__ void __launch_bounds__(kBinThreads, kBinBlocks)
     x[j] = place.x;
     y[j] = place.y;
     walk.advance();
+    if (chunk.first_tile > 0) {
+      std::uint32_t const earlier = __ballot_sync(kAllLanes, place.is_earlier);
+      if (lane_of() == 0) atomicAdd(staged.earlier, __popc(earlier));  // whatever the order
+    }
     bool const is_there = place.is_in_window;
     std::uint32_t const tile = is_there ? place.tile : 0;
     std::uint32_t same = lanes & __ballot_sync(kAllLanes, is_there);
@@ -305,31 +284,30 @@ static __global__ void __launch_bounds__(kBinThreads, kBinBlocks)
   }
   Weights<kPlain> const weights(p, s, chunk, ranks);  // under way while the tiles are ordered
   __syncthreads();
-  std::uint32_t const count = staged.order_tiles();
+  std::uint32_t const end = staged.order_tiles(s, chunk);
   __syncthreads();
   // The queries once more: kept, they would take registers that there are not.
   QueryWalk<kPlain> queries(p, s, chunk);
-  Record* const list = s.records + chunk.head * s.points;
+  Record* const list = s.records + chunk.head * s.points +
+                       std::int64_t{chunk.chunk} * s.points_of_thread * kBinThreads;
 #pragma unroll
   for (int j = 0; j < kPointsOfThread; ++j) {
     if (ranks[j] != ~0u) {
       std::uint32_t const tile = ranks[j] >> 16;
       std::uint32_t const at = mine[tile] + (ranks[j] & 0xffffu);
-      std::uint32_t const place = staged.to[tile] + at;
       Record const record = {x[j], y[j], weights[j], queries.q};
       if (s.stages_records) {
         staged.records[at] = record;
-        staged.places[at] = place;
       } else {
-        list[place] = record;
+        list[at] = record;
       }
     }
     queries.advance(p, s);
   }
   if (!s.stages_records) return;
   __syncthreads();
-  for (std::uint32_t i = threadIdx.x; i < count; i += kBinThreads) {
-    list[staged.places[i]] = staged.records[i];
+  for (std::uint32_t i = *staged.earlier + threadIdx.x; i < end; i += kBinThreads) {
+    list[i] = staged.records[i];
   }
 }
 

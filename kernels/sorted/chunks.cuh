@@ -28,9 +28,15 @@ struct Chunk {
     b = index.b;
     m = index.m;
   }
-  // Of the chunk's points, by tile of the window.
-  __device__ std::uint32_t* places(ValueParams const& s) const {
-    return s.places + (head * s.chunks + chunk) * s.tiles + first_tile;
+  // Of the head's.
+  __device__ bool is_first() const { return chunk == 0 && first_tile == 0; }
+  // First records of the window's tiles.
+  __device__ std::uint16_t* begins(ValueParams const& s) const {
+    return s.begins + (head * s.chunks + chunk) * s.begin_stride + first_tile;
+  }
+  // Begins that its block stores: the last window's has one more than tiles, at least.
+  __device__ std::int32_t begin_count(ValueParams const& s) const {
+    return first_tile + tiles < s.tiles ? tiles : s.begin_stride - first_tile;
   }
 };
 
@@ -63,18 +69,16 @@ __device__ __forceinline__ std::uint32_t rank_in_tile(std::uint16_t* counters, s
 // What a block has in shared memory while it orders a chunk's points.
 struct Staged {
   std::uint16_t* counters;  // [kBinWarps][stride] of the tiles of the window
-  std::uint32_t* to;      // [stride] where in the head's list, less where among the chunk's records
-  std::uint32_t* sums;    // [kWarp + 1]
-  std::uint32_t* places;  // [kChunkPoints] in the head's list, of the records
-  Record* records;        // [kChunkPoints]
+  Record* records;          // [kChunkPoints]
+  std::uint32_t* sums;      // [kWarp + 1]
+  std::uint32_t* earlier;   // the chunk's points in tiles of earlier windows
   int stride;
 
   __device__ Staged(char* shared, ValueParams const& s)
       : counters(reinterpret_cast<std::uint16_t*>(shared)), stride(s.window_counters) {
     records = reinterpret_cast<Record*>(counters + kBinWarps * stride);
-    places = reinterpret_cast<std::uint32_t*>(records + (s.stages_records ? kChunkPoints : 0));
-    to = places + (s.stages_records ? kChunkPoints : 0);
-    sums = to + stride;
+    sums = reinterpret_cast<std::uint32_t*>(records + (s.stages_records ? kChunkPoints : 0));
+    earlier = sums + kWarp + 1;
   }
   __device__ std::uint16_t* of_warp() const { return counters + warp_of() * stride; }
 
@@ -83,18 +87,13 @@ struct Staged {
     int const count = kBinWarps * stride / 8;
 #pragma unroll 1
     for (int i = static_cast<int>(threadIdx.x); i < count; i += kBinThreads) quads[i] = {};
+    if (threadIdx.x == 0) *earlier = 0;
   }
-  __device__ __forceinline__ void load_places(ValueParams const& s, Chunk const& chunk) const {
-    const std::uint32_t* const of_chunk = chunk.places(s);
-    const std::uint32_t* const starts = s.starts + chunk.head * (s.tiles + 1) + chunk.first_tile;
-#pragma unroll 1
-    for (int i = static_cast<int>(threadIdx.x); i < chunk.tiles; i += kBinThreads) {
-      to[i] = starts[i] + of_chunk[i];
-    }
-  }
-  // Counts of (warp, tile) to places among the chunk's records; the number of these. A thread takes
-  // kTilesOfThread tiles, two a word: a chunk's points fit half of it.
-  __device__ __forceinline__ std::uint32_t order_tiles() const {
+  // Counts of (warp, tile) to places among the chunk's records, of which those of the first warp
+  // are the begins of tiles; the place behind the last. A thread takes kTilesOfThread tiles, two a
+  // word: a chunk's points fit half of it.
+  __device__ __forceinline__ std::uint32_t order_tiles(ValueParams const& s,
+                                                       Chunk const& chunk) const {
     constexpr int kWords = kTilesOfThread / 2;
     auto* const words = reinterpret_cast<std::uint32_t*>(counters);
     int const of_warp = stride / 2;
@@ -110,14 +109,16 @@ struct Staged {
         n += (all[i] & 0xffffu) + (all[i] >> 16);
       }
     }
-    std::uint32_t at = sum_before(n, sums);
+    std::uint32_t const first_record = *earlier;
+    std::uint32_t at = first_record + sum_before(n, sums);
     if (is_there) {
+      auto* const begins = reinterpret_cast<std::uint32_t*>(chunk.begins(s));
+      bool const has_begins = 2 * first < chunk.begin_count(s);
 #pragma unroll
       for (int i = 0; i < kWords; ++i) {
         std::uint32_t const second = at + (all[i] & 0xffffu);
         std::uint32_t before = second << 16 | at;
-        to[2 * (first + i)] -= at;
-        to[2 * (first + i) + 1] -= second;
+        if (has_begins) begins[first + i] = before;
         at = second + (all[i] >> 16);
 #pragma unroll
         for (int w = 0; w < kBinWarps; ++w) {
@@ -128,7 +129,7 @@ struct Staged {
         }
       }
     }
-    return sums[kWarp];
+    return first_record + sums[kWarp];
   }
 };
 

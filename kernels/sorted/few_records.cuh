@@ -4,6 +4,7 @@
 #pragma once
 
 #include "kernels/sorted/piece.cuh"
+#include "kernels/sorted/segments.cuh"
 #include "kernels/sorted/tile_lists.cuh"
 
 namespace msda::sorted {
@@ -25,8 +26,13 @@ __device__ __forceinline__ void add_few_records(Params const& p, ValueParams con
   static_assert(kMaxTilePixels * Config::kQuads * 4 <= 0x10000);
   auto const count = static_cast<int>(piece.end - piece.begin);
   auto const i = static_cast<int>(threadIdx.x);
+  map_segments(s, shared, piece, piece.begin, count);
+  __syncthreads();
+  std::uint32_t record_index = 0;
+  if (i < count) record_index = record_of_round(shared, 0);
+  __syncwarp();  // queries are stored where offsets are
   if (i < count) {
-    Record const record = s.records[std::int64_t{piece.head} * s.points + piece.begin + i];
+    Record const record = piece.records(s)[record_index];
     auto const x = static_cast<int>(record.x >> 24);
     auto const y = static_cast<int>(record.y >> 24);
     shared.weights[i] = corner_weights(record);

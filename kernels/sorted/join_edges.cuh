@@ -15,14 +15,14 @@ __device__ __forceinline__ float4 load_four(const float* at) {
 __device__ __forceinline__ float4 part_of_tile(Params const& p, ValueParams const& s,
                                                TileLevel const& level, std::int64_t head,
                                                std::int32_t tile, int x, int y, int d) {
-  const std::uint32_t* const pieces = s.pieces + head * (s.tiles + 1) + tile;
-  if (pieces[0] == pieces[1]) {
+  TileList const& list = s.lists[head * s.tiles + tile];
+  if (list.pieces == 0) {
     return load_four(border_of(p, s, level, head, tile) + border_index(level, x, y) * p.head_dim +
                      d);
   }
   float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-  for (std::uint32_t piece = pieces[0]; piece < pieces[1]; ++piece) {
-    add(sum, load_four(piece_pixel(p, s, level, head, piece, x, y) + d));
+  for (std::uint32_t i = 0; i < list.pieces; ++i) {
+    add(sum, load_four(piece_pixel(p, s, level, head, list.first_piece + i, x, y) + d));
   }
   return sum;
 }
@@ -47,14 +47,12 @@ struct JoinedTile {
     border = border_of(p, s, level, head, tile);
     to_left = level.border_pixels * p.head_dim;
     to_above = to_left * level.tiles_across;
-    // The first pieces of four tiles and of those behind them.
-    const std::uint32_t* const pieces = s.pieces + head * (s.tiles + 1) + tile;
-    std::uint32_t const own[2] = {pieces[0], pieces[1]};
-    std::uint32_t const left = x > 0 ? pieces[-1] : own[0];
-    const std::uint32_t* const above = y > 0 ? pieces - level.tiles_across : pieces;
-    std::uint32_t const of_above[2] = {x > 0 ? above[-1] : above[0], y > 0 ? above[1] : above[0]};
-    is_in_pieces = own[0] != own[1];
-    near_pieces = left != own[1] || of_above[0] != of_above[1];
+    const TileList* const list = s.lists + head * s.tiles + tile;
+    const TileList* const above = y > 0 ? list - level.tiles_across : list;
+    int const left = x > 0 ? -1 : 0;
+    std::uint32_t const own = list->pieces;
+    is_in_pieces = own != 0;
+    near_pieces = (own | list[left].pieces | above->pieces | above[left].pieces) != 0;
   }
 };
 

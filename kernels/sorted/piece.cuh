@@ -30,55 +30,48 @@ struct Piece {
   std::int32_t head;  // of the run
   std::int32_t slice;
   std::int32_t tile;
-  std::uint32_t begin;  // records of the head's list
+  std::uint32_t begin;  // records of the tile's list
   std::uint32_t end;
-  std::int32_t extra;  // index among the pieces of the head, or -1: the tile is one piece
+  std::uint32_t segment_count;  // of the tile
+  std::int32_t extra;           // index among the pieces of the head, or -1: the tile is one piece
   bool is_there;
 
   // A tile, if it is not in pieces.
   __device__ __forceinline__ void set_tile(ValueParams const& s, SumBlock const& block,
                                            std::int32_t of_head) {
-    set_block(block);
-    const std::uint32_t* const pieces = s.pieces + std::int64_t{head} * (s.tiles + 1);
-    const std::uint32_t* const starts = s.starts + std::int64_t{head} * (s.tiles + 1);
-    extra = -1;
     tile = of_head;
-    is_there = pieces[tile + 1] == pieces[tile];
-    begin = starts[tile];
-    end = starts[tile + 1];
+    TileList const list = set_list(s, block);
+    extra = -1;
+    is_there = list.pieces == 0;
+    begin = 0;
+    end = list.records;
   }
   // That of the block's number.
   __device__ __forceinline__ void set_piece(ValueParams const& s, SumBlock const& block) {
-    set_block(block);
-    const std::uint32_t* const pieces = s.pieces + std::int64_t{head} * (s.tiles + 1);
-    const std::uint32_t* const starts = s.starts + std::int64_t{head} * (s.tiles + 1);
     extra = block.index;
-    is_there = static_cast<std::uint32_t>(extra) < pieces[s.tiles];
+    is_there = static_cast<std::uint32_t>(extra) < s.piece_counts[block.head];
     if (!is_there) return;
-    tile = tile_of(pieces, s.tiles, static_cast<std::uint32_t>(extra));
-    begin = starts[tile] + (static_cast<std::uint32_t>(extra) - pieces[tile]) * s.piece_records;
-    end = min(starts[tile + 1], begin + s.piece_records);
+    tile = s.piece_tiles[std::int64_t{block.head} * s.max_pieces + extra];
+    TileList const list = set_list(s, block);
+    begin = (static_cast<std::uint32_t>(extra) - list.first_piece) * s.piece_records;
+    end = min(list.records, begin + s.piece_records);
+  }
+  // Of the tile.
+  __device__ __forceinline__ const Segment* segments(ValueParams const& s) const {
+    return s.segments + (std::int64_t{head} * s.tiles + tile) * s.chunks;
+  }
+  // Of the head.
+  __device__ __forceinline__ const Record* records(ValueParams const& s) const {
+    return s.records + std::int64_t{head} * s.points;
   }
 
  private:
-  __device__ __forceinline__ void set_block(SumBlock const& block) {
+  __device__ __forceinline__ TileList set_list(ValueParams const& s, SumBlock const& block) {
     head = block.head;
     slice = block.slice;
-  }
-  // The tile that a piece is of: the last that begins with it or before.
-  __device__ static std::int32_t tile_of(const std::uint32_t* pieces, std::int32_t tiles,
-                                         std::uint32_t piece) {
-    std::int32_t low = 0;
-    std::int32_t high = tiles;
-    while (high - low > 1) {
-      std::int32_t const middle = low + (high - low) / 2;
-      if (pieces[middle] <= piece) {
-        low = middle;
-      } else {
-        high = middle;
-      }
-    }
-    return low;
+    TileList const list = s.lists[std::int64_t{head} * s.tiles + tile];
+    segment_count = list.segments;
+    return list;
   }
 };
 

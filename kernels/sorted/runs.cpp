@@ -32,6 +32,11 @@ std::uint32_t quotient_multiplier(std::int64_t divisor) {
   return static_cast<std::uint32_t>(UINT32_MAX / std::max<std::int64_t>(divisor, 1));
 }
 
+// A thread's begins are whole words, and there is one behind those of all tiles.
+std::int64_t begin_stride(std::int64_t tiles) {
+  return (tiles / kTilesOfThread + 1) * kTilesOfThread;
+}
+
 // Within a window, too: tiles of a level differ by less than there are.
 std::int32_t level_tile_bits(Tiling const& tiling) {
   std::uint32_t most = 0;
@@ -59,6 +64,7 @@ ValueParams value_params(Problem const& problem, Tiling const& tiling, Bins cons
   params.window_tiles = static_cast<std::int32_t>(bins.window_tiles);
   params.level_tile_bits = level_tile_bits(tiling);
   params.window_counters = static_cast<std::int32_t>(bins.window_counters);
+  params.begin_stride = static_cast<std::int32_t>(begin_stride(tiling.tiles));
   params.stages_records = bins.stages_records;
   std::int64_t const row_points = std::max<std::int64_t>(problem.point_total, 1);
   params.step_queries = static_cast<std::uint32_t>(kWarp / row_points);
@@ -79,9 +85,11 @@ void take_arrays(ValueParams& params, Problem const& problem, Bins const& bins, 
   std::int64_t const tiles = params.tiles;
   params.records = arena.take<Record>(count_of(heads * bins.points));
   if (problem.fused()) params.weights = arena.take<float>(count_of(heads * bins.points));
-  params.places = arena.take<std::uint32_t>(count_of(heads * tiles * bins.chunks));
-  params.starts = arena.take<std::uint32_t>(count_of(heads * (tiles + 1)));
-  params.pieces = arena.take<std::uint32_t>(count_of(heads * (tiles + 1)));
+  params.begins = arena.take<std::uint16_t>(count_of(heads * bins.chunks * params.begin_stride));
+  params.segments = arena.take<Segment>(count_of(heads * tiles * bins.chunks));
+  params.lists = arena.take<TileList>(count_of(heads * tiles));
+  params.piece_counts = arena.take<std::uint32_t>(count_of(heads));
+  params.piece_tiles = arena.take<std::int32_t>(count_of(heads * bins.max_pieces));
   params.borders = arena.take<float>(count_of(heads * params.border_pixels * D));
   params.piece_sums = arena.take<float>(count_of(heads * bins.max_pieces * kMaxTilePixels * D));
 }

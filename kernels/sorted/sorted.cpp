@@ -167,7 +167,7 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
       divide_up(problem.batch * problem.head_count, std::max<std::int64_t>(runs.heads, 1));
   std::int64_t const point_runs =
       divide_up(problem.batch * problem.query_count, std::max<std::int64_t>(runs.queries, 1));
-  plan.launch_count = static_cast<std::int32_t>(value_runs * (problem.fused() ? 7 : 6) +
+  plan.launch_count = static_cast<std::int32_t>(value_runs * (problem.fused() ? 5 : 4) +
                                                 point_runs * (problem.fused() ? 3 : 1));
   return prepared;
 }
@@ -253,26 +253,17 @@ void sum_run(CallOfPlan const& call, ValueParams const& value) {
   call.compute_weights(const_cast<float*>(value.weights), value.first_head,
                        value.heads * call.problem.query_count, true);
   bool const plain = call.has_plain_points();
-  launch_kernel(kernels.count[plain],
-                {.blocks = bin_blocks,
-                 .threads = kBinThreads,
-                 .shared_bytes = static_cast<std::size_t>(bins.window_tiles) * 4,
-                 .overlaps_previous = true},
-                call.stream, call.params, value);
-  launch_kernel(kernels.scan_chunks,
-                {.blocks = value.heads * divide_up(value.tiles, kWarp),
-                 .threads = kScanParts * kWarp,
-                 .overlaps_previous = true},
-                call.stream, value);
-  launch_kernel(kernels.scan_tiles,
-                {.blocks = value.heads, .threads = kScanThreads, .overlaps_previous = true},
-                call.stream, value);
   launch_kernel(kernels.place[plain],
                 {.blocks = bin_blocks,
                  .threads = kBinThreads,
                  .shared_bytes = shared_bytes,
                  .overlaps_previous = true},
                 call.stream, call.params, value);
+  launch_kernel(kernels.list_segments,
+                {.blocks = value.heads * divide_up(value.tiles, kWarp),
+                 .threads = kScanParts * kWarp,
+                 .overlaps_previous = true},
+                call.stream, value);
   bool const vectors = call.plan.has_output_vectors && is_aligned(call.params.grad_output, 16);
   bool const has_sparse = value.sum_blocks < value.tiles;
   launch_kernel(

@@ -7,9 +7,9 @@
 #include "kernels/sorted/fused_inputs.cuh"
 #include "kernels/sorted/join_edges.cuh"
 #include "kernels/sorted/lanes.cuh"
+#include "kernels/sorted/list_segments.cuh"
 #include "kernels/sorted/paired_points.cuh"
 #include "kernels/sorted/point_gradients.cuh"
-#include "kernels/sorted/scan_places.cuh"
 #include "kernels/sorted/sorted.h"
 #include "kernels/sorted/sparse_tiles.cuh"
 #include "kernels/sorted/sum_tiles.cuh"
@@ -20,12 +20,10 @@ template <ValueType kType>
 Kernels load_kernels(KernelOptions options) {
   Kernels kernels;
   kernels.softmax = load_kernel(softmax_rows);
-  kernels.scan_chunks = load_kernel(scan_chunks);
-  kernels.scan_tiles = load_kernel(scan_tiles);
+  kernels.list_segments = load_kernel(list_segments);
   kernels.join = load_kernel(join_edges);
   kernels.finish = load_kernel(finish_fused);
   with_bools([&](auto plain) {
-    kernels.count[plain] = load_kernel(count_points<plain>);
     kernels.place[plain] = load_kernel(place_points<plain>, kMaxBinSharedBytes);
   });
   with_bools([&](auto vectors) {

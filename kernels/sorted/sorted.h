@@ -45,15 +45,31 @@ struct alignas(16) Record {
   std::uint32_t query;
 };
 
+// Records of a tile that lie side by side: those that one chunk has of it.
+struct alignas(8) Segment {
+  std::uint32_t offset;  // of a record in the head's list, less that in the tile's
+  std::uint32_t end;     // of the tile's records: the first that is not of it
+};
+
+// The list of a tile's records.
+struct alignas(16) TileList {
+  std::uint32_t records;
+  std::uint32_t segments;
+  std::uint32_t pieces;       // 0: the tile is one piece
+  std::uint32_t first_piece;  // of the head's
+};
+
 // A head is a (batch item, head) pair; a call works on a run of them at a time.
 struct ValueParams {
   const TileLevel* levels;             // [L]
   const std::int32_t* level_of_point;  // [K]
   const float* weights;                // fused: [heads][Q][K], by softmax; else null
-  std::uint32_t* places;               // [heads][chunks][tiles] counts, then places in the tile
-  std::uint32_t* starts;               // [heads][tiles + 1] first record of a tile
-  std::uint32_t* pieces;               // [heads][tiles + 1] first piece of a tile that has several
-  Record* records;                     // [heads][Q K], those of one tile after the other
+  std::uint16_t* begins;               // [heads][chunks][begin_stride] first of a tile's records
+  Segment* segments;                   // [heads][tiles][chunks] of a tile, in their order
+  TileList* lists;                     // [heads][tiles]
+  std::uint32_t* piece_counts;         // [heads]
+  std::int32_t* piece_tiles;           // [heads][max_pieces] which tile a piece is of
+  Record* records;                     // [heads][Q K], those of a chunk ordered by tile
   float* borders;                      // [heads][border_pixels][D] sums of a tile that is one piece
   float* piece_sums;                   // [heads][max_pieces][kMaxTilePixels][D]
   std::int64_t first_head;
@@ -67,6 +83,7 @@ struct ValueParams {
   std::int32_t windows;
   std::int32_t window_tiles;
   std::int32_t window_counters;  // of a warp that bins, a multiple of kTilesOfThread
+  std::int32_t begin_stride;     // at least tiles + 1, the same
   std::int32_t level_tile_bits;  // that tell the tiles of a level apart, at most kTileBits
   std::int32_t slices;           // of a head's channels
   std::uint32_t by_quads;        // ceil(2^32 / (D / 4))
@@ -150,10 +167,8 @@ constexpr bool fills_lanes(std::int64_t head_dim) {
 
 struct Kernels {
   Kernel<Params, SoftmaxParams> softmax;
-  Kernel<Params, ValueParams> count[2];  // by whether points are plain
-  Kernel<ValueParams> scan_chunks;
-  Kernel<ValueParams> scan_tiles;
-  Kernel<Params, ValueParams> place[2];
+  Kernel<Params, ValueParams> place[2];  // by whether points are plain
+  Kernel<ValueParams> list_segments;
   // By whether every row can be loaded in vectors; sum_sparse: where a level's blocks have several
   // tiles.
   Kernel<Params, ValueParams> sum[2];

@@ -9,29 +9,29 @@ inline constexpr std::int32_t kWarp = 32;
 inline constexpr std::int32_t kChannelsOfLane = 8;  // 16 bytes of 16-bit elements
 
 // ---- binning: a block ranks a chunk of one head's points by tile
-inline constexpr std::int32_t kBinThreads = 256;
+inline constexpr std::int32_t kBinThreads = 512;
 inline constexpr std::int32_t kBinWarps = kBinThreads / kWarp;
 inline constexpr std::int32_t kPointsOfThread = 8;  // at most
 inline constexpr std::int32_t kChunkPoints = kBinThreads * kPointsOfThread;
-inline constexpr std::int32_t kBinBlocks = 4;  // an SM
-inline constexpr std::int32_t kCountBlocks = 6;
+inline constexpr std::int32_t kBinBlocks = 2;  // an SM
 inline constexpr std::int32_t kTileBits = 10;
 inline constexpr std::int32_t kFewTileBits = 8;  // that tell the tiles of most levels apart
 inline constexpr std::int32_t kLargestPlainSide = (1 << 23) - 2;  // axis_place()
-inline constexpr std::int32_t kMaxWindowTiles = 1 << kTileBits;   // that a block tells apart
-inline constexpr std::int32_t kScanThreads = 1024;
-inline constexpr std::int32_t kScanParts = 16;  // of the chunks, which a block adds up side by side
+inline constexpr std::int32_t kTilesOfThread = (1 << kTileBits) / kBinThreads;
+// That a block tells apart. The counters of one thread are left over: behind the last tile's begin
+// is where its records end.
+inline constexpr std::int32_t kMaxWindowTiles = (1 << kTileBits) - kTilesOfThread;
+inline constexpr std::int32_t kScanParts = 8;  // of the chunks, which a block adds up side by side
 inline constexpr std::int32_t kCountsOfThread = 12;  // at a time
-inline constexpr std::int32_t kTilesOfThread = kMaxWindowTiles / kBinThreads;
-// Bytes of shared memory: of a chunk's records and their places, of sums of warps, and of a tile's
-// counters and place.
-inline constexpr std::int32_t kStagedBytes = kChunkPoints * (16 + 4);
-inline constexpr std::int32_t kWarpSumBytes = (kWarp + 1) * 4;
-inline constexpr std::int32_t kTileBytes = kBinWarps * 2 + 4;
+// Bytes of shared memory: of a chunk's records; of sums of warps and one number more; of a tile's
+// counters.
+inline constexpr std::int32_t kStagedBytes = kChunkPoints * 16;
+inline constexpr std::int32_t kWarpSumBytes = (kWarp + 2) * 4;
+inline constexpr std::int32_t kTileBytes = kBinWarps * 2;
 // Of any plan: what a kernel may ask for is a property of the process, and a plan that needs less
 // would take it from those that need more.
 inline constexpr std::int64_t kMaxBinSharedBytes =
-    kStagedBytes + kWarpSumBytes + kMaxWindowTiles * kTileBytes;
+    kStagedBytes + kWarpSumBytes + (1 << kTileBits) * kTileBytes;
 static_assert(kChunkPoints <= 0xffff, "a rank in a chunk fits 16 bits");
 
 // ---- sums: a block adds up a tile's records, as many at a time as fit shared memory
@@ -43,6 +43,7 @@ inline constexpr std::int32_t kMaxTilePixels = 81;
 inline constexpr std::int32_t kMaxTileSide = 8;  // cells
 inline constexpr std::int32_t kRoundOfThread = 7;
 inline constexpr std::int32_t kRound = kRoundOfThread * kSumThreads;  // records
+inline constexpr std::int32_t kRoundWords = kRound / kWarp;           // of a bit a record
 // A slot of lanes adds up a list: records of one cell. Cells with more than kListRecords are cut
 // into 2^n lists of more than half as many each.
 inline constexpr std::int32_t kListRecords = 32;

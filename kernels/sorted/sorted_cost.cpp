@@ -16,7 +16,7 @@ double bytes_of(Problem const& problem) {
   double const values =
       number(problem.batch * problem.token_count) * number(problem.head_count * problem.head_dim);
   std::int64_t const of_point =
-      6 * dtype_bytes(problem.coord_dtype) + 2 * dtype_bytes(problem.weight_dtype) + 32;
+      4 * dtype_bytes(problem.coord_dtype) + 2 * dtype_bytes(problem.weight_dtype) + 32;
   return forward_bytes(problem) + points_of(problem) * number(of_point) +
          values * number(dtype_bytes(problem.grad_value_dtype));
 }
@@ -45,7 +45,7 @@ double predicted_us(Costs const& costs, Variant const&, Problem const& problem,
                         (dtype_bytes(problem.value_dtype) == 4 ? costs.f32_factor : 1.0);
   double const work_us = 1e-3 * factor * instructions_of(costs, problem) /
                          (costs.instructions_per_ns * device.sm_count);
-  double const launches = problem.fused() ? 10.0 : 7.0;
+  double const launches = problem.fused() ? 8.0 : 5.0;
   return costs.launch_us * launches + std::max(work_us, bytes_of(problem) / costs.bytes_per_us);
 }
 

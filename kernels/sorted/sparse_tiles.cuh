@@ -1,8 +1,8 @@
 // Sums where a level has few records in each tile, as in decoders: a block takes four of its tiles,
 // a warp a tile, and adds record after record to the four pixels of each in shared memory, 32 rows
 // of grad_output on their way at once. No warp waits for another, and an SM has 16 tiles under way,
-// not 6. A tile with more records after all is a piece (scan_places.cuh), which a whole block sums,
-// as it does a tile of any other level.
+// not 6. A tile with more records after all is a piece (list_segments.cuh), which a whole block
+// sums, as it does a tile of any other level.
 //
 // A lane has one channel, and as many corners at a time as the slice leaves lanes for. Bits are
 // those of few_records.cuh: a pixel's sum has the order of its records.
@@ -138,11 +138,13 @@ __device__ __forceinline__ void add_records_of_warp(Params const& p, ValueParams
   HeadIndex const index(p, s, piece.head);
   WarpRows<Config> const rows(p, piece, index);
   std::int64_t const first = p.output_strides.at(index.b, 0, index.m) + d;
-  const Record* const records = s.records + std::int64_t{piece.head} * s.points + lane_of();
+  const Record* const records = piece.records(s);
+  SegmentWalk segments(s, piece);
   for (std::uint32_t base = piece.begin; base < piece.end; base += kWarp) {
     auto const count = static_cast<int>(min(piece.end - base, std::uint32_t{kWarp}));
     Record record{};
-    if (lane_of() < count) record = records[base];
+    std::uint32_t const index_of_record = segments.next(base);
+    if (lane_of() < count) record = records[index_of_record];
     if (base == piece.begin) clear();
     __syncwarp();  // what was there has been added
     shared.weights[lane_of()] = corner_weights(record);

@@ -15,6 +15,7 @@
 #include "kernels/common/shared.cuh"
 #include "kernels/sorted/few_records.cuh"
 #include "kernels/sorted/piece.cuh"
+#include "kernels/sorted/segments.cuh"
 #include "kernels/sorted/store_pixels.cuh"
 #include "kernels/sorted/tile_lists.cuh"
 
@@ -146,11 +147,11 @@ template <class Config>
 __device__ __forceinline__ void add_lists(SumStorage<Config>& shared,
                                           GradRows<Config> const& rows) {
   constexpr int kSlots = Config::kWarpSlots;
-  int const groups = static_cast<int>(shared.list_count + kSlots - 1) / kSlots;
-  for (int base = 0; base < groups; base += kSumWarps) {
+  for (int base = 0; base * kSlots < static_cast<int>(shared.list_count); base += kSumWarps) {
     int const group = base + warp_of();
     List list{};
-    if (group < groups) list = shared.lists[group * kSlots + lane_of() / Config::kLanes];
+    if (group * kSlots < static_cast<int>(shared.list_count))
+      list = shared.lists[group * kSlots + lane_of() / Config::kLanes];
     int const records = shared.first[list.cell];
     int const count = shared.first[list.cell + 1] - records;
     int const first = records + (count * list.index >> list.log_lists);
@@ -212,9 +213,13 @@ __device__ __forceinline__ void add_rounds(Params const& p, ValueParams const& s
   for (std::uint32_t base = piece.begin; base < piece.end; base += round) {
     auto const count = static_cast<int>(min(piece.end - base, round));
     Record ranked[kRoundOfThread] = {};
-    rank_records<Config>(shared, s.records + std::int64_t{piece.head} * s.points + base, count,
-                         ranked);
+    map_segments(s, shared, piece, base, count);
     __syncthreads();
+    rank_records<Config>(
+        shared, piece.records(s), [&](int word) { return record_of_round(shared, word); }, count,
+        ranked);
+    __syncthreads();
+    clear_segments(shared);
     find_places<Config>(shared);
     place_records<Config>(shared, ranked);
     if (warp_of() == kSumWarps - 1) make_lists<Config>(shared);
@@ -238,6 +243,8 @@ __device__ __forceinline__ void sum_piece(Params const& p, ValueParams const& s,
       sums[quad] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     }
   }
+  clear_segments(shared);
+  __syncthreads();
   if (piece.end - piece.begin <= kFewRecords) {
     add_few_records<Config>(p, s, shared, piece);
   } else {

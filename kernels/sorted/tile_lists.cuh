@@ -33,6 +33,11 @@ struct SumStorage {
   List lists[kMaxLists];
   std::uint16_t of_key[kWarp];  // cells, then where the first list goes
   std::uint32_t list_count;
+  std::uint32_t segment_starts[kRoundWords];  // segments.cuh
+
+  // Of segments, until queries are stored there.
+  __device__ __forceinline__ std::uint32_t* offsets() { return queries; }
+  __device__ __forceinline__ const std::uint32_t* offsets() const { return queries; }
 };
 
 // Rows of pixels and of cells lie as far apart as in the largest tile.
@@ -53,9 +58,11 @@ __device__ __forceinline__ float4 sum_of_pixel(SumStorage<Config> const& shared,
 
 // Ranks the records of the round, a warp's one behind the other. Of each, the bits above the
 // fractions become the cell, or all ones where there is no record, and the rank in the warp.
-template <class Config>
+// `record_of`: where the lane's record of a warp of them is.
+template <class Config, class RecordOf>
 __device__ __forceinline__ void rank_records(SumStorage<Config>& shared, const Record* records,
-                                             int count, Record (&ranked)[kRoundOfThread]) {
+                                             RecordOf record_of, int count,
+                                             Record (&ranked)[kRoundOfThread]) {
   constexpr int kCellBits = 6;
   static_assert(kMaxCells <= 1 << kCellBits && kMaxCells == kCellsAcross * kCellsAcross &&
                 kMaxTilePixels == kPixelsAcross * kPixelsAcross);
@@ -70,7 +77,7 @@ __device__ __forceinline__ void rank_records(SumStorage<Config>& shared, const R
   for (int j = 0; j < kRoundOfThread; ++j) {
     int const i = first + j * kWarp;
     ranked[j].x = ~0u;
-    if (j < of_thread && i < count) ranked[j] = records[i];
+    if (j < of_thread && i < count) ranked[j] = records[record_of(i / kWarp)];
   }
 #pragma unroll
   for (int j = 0; j < kRoundOfThread; ++j) {

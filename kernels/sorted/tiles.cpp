@@ -110,9 +110,12 @@ Bins make_bins(Problem const& problem, Tiling const& tiling, Device const& devic
   bins.chunk_points = kBinThreads * std::clamp<std::int64_t>(of_thread, 1, kPointsOfThread);
   bins.chunks = divide_up(bins.points, bins.chunk_points);
   bins.windows = divide_up(tiling.tiles, kMaxWindowTiles);
-  bins.window_tiles = bins.windows == 0 ? 0 : divide_up(tiling.tiles, bins.windows);
+  bins.window_tiles =
+      bins.windows == 0
+          ? 0
+          : divide_up(divide_up(tiling.tiles, bins.windows), kTilesOfThread) * kTilesOfThread;
   bins.stages_records = bins.chunk_points > kBinThreads;
-  bins.window_counters = divide_up(bins.window_tiles, kTilesOfThread) * kTilesOfThread;
+  bins.window_counters = bins.window_tiles + kTilesOfThread;
   bins.shared_bytes =
       (bins.stages_records ? kStagedBytes : 0) + kWarpSumBytes + bins.window_counters * kTileBytes;
   bins.piece_records = kPieceRecords * divide_up(problem.head_dim, kMaxSlice);

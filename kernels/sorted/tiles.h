@@ -34,9 +34,9 @@ struct Bins {
   std::int64_t points;  // Q K
   std::int64_t chunk_points;
   std::int64_t chunks;
-  std::int64_t windows;  // binning passes over the points, for as many tiles each
-  std::int64_t window_tiles;
-  std::int64_t window_counters;  // as many, and some that fill a thread's share
+  std::int64_t windows;          // binning passes over the points, for as many tiles each
+  std::int64_t window_tiles;     // a multiple of kTilesOfThread
+  std::int64_t window_counters;  // as many, and those of a thread behind them
   bool stages_records;           // before they are written, in the order of their tiles
   std::int64_t shared_bytes;
   std::int64_t piece_records;  // at most, summed by one block

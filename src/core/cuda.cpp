@@ -142,6 +142,7 @@ Device open_device(std::int32_t ordinal, std::string& name) {
   }
   Device device;
   device.ordinal = ordinal;
+  device.has_others = count > 1;
   device.sm = 10 * attribute(cudaDevAttrComputeCapabilityMajor, ordinal) +
               attribute(cudaDevAttrComputeCapabilityMinor, ordinal);
   device.sm_count = attribute(cudaDevAttrMultiProcessorCount, ordinal);
@@ -190,7 +191,7 @@ bool is_capturing(msda_stream stream) {
 }
 
 void check_stream(Device const& device, msda_stream stream) {
-  if (device.is_cpu() || stream == nullptr || stream == cudaStreamLegacy ||
+  if (!device.has_others || stream == nullptr || stream == cudaStreamLegacy ||
       stream == cudaStreamPerThread) {
     return;
   }

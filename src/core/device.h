@@ -12,6 +12,7 @@ class ThreadPool;
 
 struct Device {
   std::int32_t ordinal = -1;              // CUDA ordinal, or MSDA_DEVICE_CPU
+  bool has_others = false;                // CUDA: the process sees more devices than this one
   std::int32_t sm = 0;                    // compute capability times ten; 0: CPU
   std::int32_t sm_count = 0;              // 0: CPU
   std::int32_t sm_count_limit = 0;        // a plan's: what it was told to keep to; 0: no limit

@@ -175,8 +175,12 @@ TEST_CASE("sorted backward: values of any type in tiles of a warp" * needs_gpu()
 
 TEST_CASE("sorted backward: more tiles than a block tells apart" * needs_gpu()) {
   TestHandle const handle(gpu_options());
-  check_against_oracle(
-      handle, problem_of(backward_shape({{{300, 301, 3}, {2, 3, 1}}, 1, 700, 1, 8}, MSDA_F16), 31));
+  // Chunks of one point a thread, whose records go straight to their places, and of two.
+  for (std::int64_t const queries : {700, 600 * handle.sm_count()}) {
+    check_against_oracle(
+        handle,
+        problem_of(backward_shape({{{300, 301, 3}, {2, 3, 1}}, 1, queries, 1, 8}, MSDA_F16), 31));
+  }
 }
 
 TEST_CASE("sorted backward: a small plan takes nothing from a large one" * needs_gpu()) {

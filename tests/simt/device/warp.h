@@ -131,6 +131,10 @@ T __reduce_add_sync(unsigned mask, T value, simt::Where where = simt::Where::cur
   });
 }
 template <typename T>
+T __reduce_or_sync(unsigned mask, T value, simt::Where where = simt::Where::current()) {
+  return simt::reduce(mask, value, "__reduce_or_sync", where, [](T a, T b) { return a | b; });
+}
+template <typename T>
 T __reduce_max_sync(unsigned mask, T value, simt::Where where = simt::Where::current()) {
   return simt::reduce(mask, value, "__reduce_max_sync", where,
                       [](T a, T b) { return a < b ? b : a; });
