@@ -46,14 +46,18 @@ std::string export_records(TestHandle const& handle) {
   if (msda_tuning_export(handle.get(), nullptr, &bytes) != MSDA_SUCCESS) {
     throw std::runtime_error(msda_last_error());
   }
-  std::string text(bytes, 'x');
-  if (msda_tuning_export(handle.get(), text.data(), &bytes) != MSDA_SUCCESS) {
-    throw std::runtime_error(msda_last_error());
+  std::string text;
+  msda_status status = MSDA_ERROR_BUFFER_TOO_SMALL;
+  // Another thread may add or replace records between two calls.
+  while (status == MSDA_ERROR_BUFFER_TOO_SMALL) {
+    text.assign(bytes, 'x');
+    status = msda_tuning_export(handle.get(), text.data(), &bytes);
   }
-  if (bytes != text.size() || text.back() != '\0') {
+  if (status != MSDA_SUCCESS) throw std::runtime_error(msda_last_error());
+  if (bytes == 0 || text.find('\0') != bytes - 1) {
     throw std::runtime_error("an exported text does not end where it says");
   }
-  text.pop_back();
+  text.resize(bytes - 1);
   return text;
 }
 
