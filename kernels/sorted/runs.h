@@ -20,7 +20,7 @@ Runs make_runs(Problem const& problem, Tiling const& tiling, Bins const& bins,
                Device const& device);
 
 // The arrays of ValueParams or of PointParams that lie in the workspace. Bytes of a point: 16 for
-// its record, 4 fused, 2.2 for sums of pieces at most, and of counts and places 4 a tile and chunk.
+// its record, 4 fused, 2.2 for sums of pieces at most, and of segments 10 a tile and chunk.
 void take_arrays(ValueParams& params, Problem const& problem, Bins const& bins, Arena& arena);
 void take_arrays(PointParams& params, Problem const& problem, Arena& arena);
 

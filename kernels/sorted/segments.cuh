@@ -6,8 +6,6 @@
 
 namespace msda::sorted {
 
-__device__ __forceinline__ std::uint32_t lanes_until() { return 0xffffffffu >> (31 - lane_of()); }
-
 // Before the first round, and once the records of one have been found.
 template <class Config>
 __device__ __forceinline__ void clear_segments(SumStorage<Config>& shared) {

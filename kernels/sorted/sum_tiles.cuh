@@ -150,8 +150,9 @@ __device__ __forceinline__ void add_lists(SumStorage<Config>& shared,
   for (int base = 0; base * kSlots < static_cast<int>(shared.list_count); base += kSumWarps) {
     int const group = base + warp_of();
     List list{};
-    if (group * kSlots < static_cast<int>(shared.list_count))
+    if (group * kSlots < static_cast<int>(shared.list_count)) {
       list = shared.lists[group * kSlots + lane_of() / Config::kLanes];
+    }
     int const records = shared.first[list.cell];
     int const count = shared.first[list.cell + 1] - records;
     int const first = records + (count * list.index >> list.log_lists);

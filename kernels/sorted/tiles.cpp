@@ -110,10 +110,9 @@ Bins make_bins(Problem const& problem, Tiling const& tiling, Device const& devic
   bins.chunk_points = kBinThreads * std::clamp<std::int64_t>(of_thread, 1, kPointsOfThread);
   bins.chunks = divide_up(bins.points, bins.chunk_points);
   bins.windows = divide_up(tiling.tiles, kMaxWindowTiles);
-  bins.window_tiles =
-      bins.windows == 0
-          ? 0
-          : divide_up(divide_up(tiling.tiles, bins.windows), kTilesOfThread) * kTilesOfThread;
+  bins.window_tiles = bins.windows == 0
+                          ? 0
+                          : divide_up(tiling.tiles, bins.windows * kTilesOfThread) * kTilesOfThread;
   bins.stages_records = bins.chunk_points > kBinThreads;
   bins.window_counters = bins.window_tiles + kTilesOfThread;
   bins.shared_bytes =

@@ -52,6 +52,8 @@ __device__ __forceinline__ std::uint32_t lanes_before() {
   return (1u << static_cast<unsigned>(lane_of())) - 1u;
 }
 
+__device__ __forceinline__ std::uint32_t lanes_until() { return kAllLanes >> (31 - lane_of()); }
+
 // How many of a warp's points before this one have the same key, in rounds of 32 points: `counters`
 // are the warp's own, one a key of kBits bits. Points that are not `there` have no rank.
 template <int kBits>
