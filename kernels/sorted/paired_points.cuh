@@ -97,9 +97,9 @@ class PairedRows {
     std::uint32_t const heads = split(static_cast<std::uint32_t>(p.head_count) / kHeads);
     std::int64_t const b = rest;
     std::int64_t const m = heads * kHeads + lane.row % kHeads;
-    std::uint32_t const first = chunk * s.rounds * kQueries;
+    std::uint32_t const first = (chunk * s.rounds + min(chunk, s.longer_chunks)) * kQueries;
     end_ = static_cast<std::uint32_t>(p.query_count);
-    rounds = min(s.rounds, (end_ - first + kQueries - 1) / kQueries);
+    rounds = s.rounds + (chunk < s.longer_chunks ? 1 : 0);
     query_ = first + warp_of() * kQueriesOfWarp + lane.row / kHeads;
 
     std::int64_t const k = std::int64_t{batch} * Config::kLocated + Config::own_point();

@@ -6,7 +6,7 @@
 namespace msda::sorted {
 
 // A block's head and slice of channels, and its number among the blocks of these: pieces of long
-// tiles first, then tiles from the last on, so that what takes longest begins first.
+// tiles first, then tiles in the order of sums, so that what takes longest begins first.
 struct SumBlock {
   std::int32_t head;  // of the run
   std::int32_t slice;

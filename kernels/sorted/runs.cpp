@@ -76,6 +76,7 @@ ValueParams value_params(Problem const& problem, Tiling const& tiling, Bins cons
   params.by_heads = quotient_multiplier(problem.head_count);
   params.piece_records = static_cast<std::int32_t>(bins.piece_records);
   params.max_pieces = static_cast<std::int32_t>(bins.max_pieces);
+  params.last_tiles_first = tiling.last_tiles_first;
   return params;
 }
 

@@ -140,6 +140,13 @@ struct SortedPlan final : Prepared {
   std::int32_t sm_count = 1;
 };
 
+// The rows of grad_output of a batch item's queries, as sum_tiles.cuh places them.
+bool row_steps_fit(Problem const& problem) {
+  std::int64_t const last = (problem.query_count - 1) * problem.output.row;
+  return problem.output.row >= 0 &&
+         last / kRowStepBytes * dtype_bytes(problem.output_dtype) <= std::int64_t{UINT32_MAX};
+}
+
 PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const& device,
                     std::pmr::memory_resource* memory) {
   PreparedPtr prepared = make_prepared<SortedPlan>(memory, problem, device);
@@ -151,7 +158,7 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
   plan.has_other_tokens = has_other_tokens(problem);
   plan.has_output_vectors = problem.output_dtype == problem.value_dtype &&
                             strides_are_multiples(problem.output, problem.output_dtype, 16) &&
-                            row_stride_fits(problem.output, problem.output_dtype);
+                            row_steps_fit(problem);
   plan.has_value_vectors = plan.has_output_vectors && value_strides_are_multiples(problem, 16) &&
                            row_stride_fits(problem.value, problem.value_dtype);
   plan.has_short_heads = plan.has_value_vectors && (problem.token_count - 1) * problem.value.row *

@@ -94,6 +94,7 @@ struct ValueParams {
   std::uint32_t step_points;
   std::int32_t piece_records;
   std::int32_t max_pieces;     // of a head
+  bool last_tiles_first;       // sums begin with the last tile: it has more records than the first
   bool stages_records;         // as Bins has it
   bool aligned_result;         // grad_value, to 4 elements
   bool coord_pairs;            // x and y of a point lie at a multiple of their bytes
@@ -131,7 +132,8 @@ struct PairedParams {
   const PointLevel* point_levels;  // [K]
   std::uint32_t batches;           // of a row's points, as many as a warp locates at once
   std::uint32_t chunks;            // of a batch item's queries
-  std::uint32_t rounds;            // of a chunk, at most
+  std::uint32_t rounds;            // of a chunk
+  std::uint32_t longer_chunks;     // the first ones, of one round more
   std::int64_t coord_step;         // bytes from a query to that of the next round
   std::int64_t weight_step;
   std::int64_t grad_step;   // of grad_output

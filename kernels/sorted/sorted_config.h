@@ -61,7 +61,9 @@ inline constexpr std::int32_t kFewRecords = 32;
 // them, but for one of more than kFewOfWarp, which is a piece.
 inline constexpr std::int32_t kSparseRecords = 64;
 inline constexpr std::int32_t kFewOfWarp = 96;
-inline constexpr std::int32_t kSparseBlocks = 4;   // an SM
+inline constexpr std::int32_t kSparseBlocks = 4;  // an SM
+// Of grad_output, if its rows are loaded as vectors: what 32 bits count from query to query.
+inline constexpr std::int32_t kRowStepBytes = 16;
 inline constexpr std::int32_t kMaxSliceLanes = 4;  // of a slot: channels beyond are other blocks'
 inline constexpr std::int32_t kMaxSlice = kMaxSliceLanes * kChannelsOfLane;
 

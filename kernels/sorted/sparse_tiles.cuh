@@ -187,11 +187,15 @@ __device__ __forceinline__ void sum_sparse_tile(Params const& p, ValueParams con
   store_pixels<Config>(p, s, WarpPixels<Config>(shared), piece, level);
 }
 
-// The level of one of a head's blocks, which becomes the number among those of the level. The last
-// level has the first blocks, as where each tile has a block.
+// The level of one of a head's blocks, which becomes the number among those of the level. Levels
+// come in the order of tiles where each tile has a block.
 __device__ __forceinline__ std::int32_t level_of_block(ValueParams const& s, std::int32_t& block) {
-  std::int32_t l = s.level_count - 1;
-  while (block >= s.sum_levels[l].blocks) block -= s.sum_levels[l--].blocks;
+  std::int32_t l = s.last_tiles_first ? s.level_count - 1 : 0;
+  std::int32_t const step = s.last_tiles_first ? -1 : 1;
+  while (block >= s.sum_levels[l].blocks) {
+    block -= s.sum_levels[l].blocks;
+    l += step;
+  }
   return l;
 }
 
@@ -219,6 +223,7 @@ static __global__ void __launch_bounds__(kSumThreads, Config::kVectors ? kSparse
       return;
     }
   }
+  clear_sums<Config>(shared.of_block);
   if (piece.is_there) sum_piece<Config>(p, s, shared.of_block, piece);
 }
 

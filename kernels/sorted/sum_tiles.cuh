@@ -50,14 +50,18 @@ class GradRows {
     has_channels = d < p.head_dim;
     first_ = p.output_strides.at(index.b, 0, index.m) + d;
     at_ = static_cast<const char*>(p.grad_output) + first_ * kBytes;
-    stride_ = static_cast<std::uint32_t>(p.output_strides.row) * kBytes;
+    steps_ = static_cast<std::uint32_t>(p.output_strides.row * kBytes / kRowStepBytes);
     if constexpr (Config::kVectors) ptx::pin(at_);
   }
-  __device__ __forceinline__ typename Config::Row operator[](std::uint32_t query) const {
+  // Where the row of a query is, as operator[] takes it: in steps of kRowStepBytes if rows are
+  // vectors (sorted.cpp sees to it that they fit), else the query.
+  __device__ __forceinline__ std::uint32_t place(std::uint32_t query) const {
+    return Config::kVectors ? query * steps_ : query;
+  }
+  __device__ __forceinline__ typename Config::Row operator[](std::uint32_t place) const {
     using Row = typename Config::Row;
-    // Vectors by one instruction of 32 bits: sorted.cpp sees to it that the stride fits.
-    if constexpr (Config::kVectors) return Row::load_at(ptx::row_at(at_, query, stride_));
-    return Row::load(p_.output_dtype, p_.grad_output, first_ + query * p_.output_strides.row);
+    if constexpr (Config::kVectors) return Row::load_at(ptx::row_at(at_, place, kRowStepBytes));
+    return Row::load(p_.output_dtype, p_.grad_output, first_ + place * p_.output_strides.row);
   }
 
  private:
@@ -65,7 +69,7 @@ class GradRows {
   Params const& p_;
   std::int64_t first_;  // element
   const char* at_;
-  std::uint32_t stride_;  // bytes
+  std::uint32_t steps_;  // from row to row
 };
 
 template <class Config>
@@ -149,20 +153,17 @@ __device__ __forceinline__ void add_lists(SumStorage<Config>& shared,
   constexpr int kSlots = Config::kWarpSlots;
   for (int base = 0; base * kSlots < static_cast<int>(shared.list_count); base += kSumWarps) {
     int const group = base + warp_of();
-    List list{};
-    if (group * kSlots < static_cast<int>(shared.list_count)) {
-      list = shared.lists[group * kSlots + lane_of() / Config::kLanes];
-    }
+    List const list = list_at(shared, group * kSlots + lane_of() / Config::kLanes);
     int const records = shared.first[list.cell];
     int const count = shared.first[list.cell + 1] - records;
     int const first = records + (count * list.index >> list.log_lists);
     int const end = records + (count * (list.index + 1) >> list.log_lists);
     float sums[4][kChannelsOfLane] = {};
-    if (list.is_there != 0 && rows.has_channels) add_records(shared, rows, first, end, sums);
+    if (list.is_there && rows.has_channels) add_records(shared, rows, first, end, sums);
     __syncwarp();
     int const lists = min(1 << list.log_lists, kSlots);
     join_lists<Config>(lists, sums);
-    bool const is_there = list.is_there != 0 && list.index % lists == 0;
+    bool const is_there = list.is_there && list.index % lists == 0;
     bool const is_extra = list.index >= kSlots;
     int const x = list.cell % kCellsAcross;
     int const y = list.cell / kCellsAcross;
@@ -189,7 +190,7 @@ __device__ __forceinline__ void add_extra_sums(SumStorage<Config>& shared) {
   for (int group = 1; group <= kExtraSums; ++group) {
     int const first = group * Config::kWarpSlots;
     if (first >= static_cast<int>(shared.list_count)) break;
-    List const list = shared.lists[first];
+    List const list = list_at(shared, first);
     if (list.index < Config::kWarpSlots) continue;
     int const x = list.cell % kCellsAcross + (corner & 1);
     int const y = list.cell / kCellsAcross + (corner >> 1);
@@ -222,8 +223,8 @@ __device__ __forceinline__ void add_rounds(Params const& p, ValueParams const& s
     __syncthreads();
     clear_segments(shared);
     find_places<Config>(shared);
-    place_records<Config>(shared, ranked);
-    if (warp_of() == kSumWarps - 1) make_lists<Config>(shared);
+    place_records<Config>(shared, ranked, [&](std::uint32_t query) { return rows.place(query); });
+    if (is_list_warp()) make_lists<Config>(shared);
     __syncthreads();
     add_lists<Config>(shared, rows);
     __syncthreads();
@@ -231,11 +232,9 @@ __device__ __forceinline__ void add_rounds(Params const& p, ValueParams const& s
   }
 }
 
-// All threads of the block.
+// While the list of the piece's tile is on its way.
 template <class Config>
-__device__ __forceinline__ void sum_piece(Params const& p, ValueParams const& s,
-                                          SumStorage<Config>& shared, Piece const& piece) {
-  TileLevel const& level = level_of_tile(s, piece.tile);
+__device__ __forceinline__ void clear_sums(SumStorage<Config>& shared) {
   float4* const sums = shared.sums[0];
 #pragma unroll
   for (int i = 0; i < kMaxTilePixels * Config::kQuads; i += kSumThreads) {
@@ -245,6 +244,13 @@ __device__ __forceinline__ void sum_piece(Params const& p, ValueParams const& s,
     }
   }
   clear_segments(shared);
+}
+
+// Once the sums are clear. All threads of the block.
+template <class Config>
+__device__ __forceinline__ void sum_piece(Params const& p, ValueParams const& s,
+                                          SumStorage<Config>& shared, Piece const& piece) {
+  TileLevel const& level = level_of_tile(s, piece.tile);
   __syncthreads();
   if (piece.end - piece.begin <= kFewRecords) {
     add_few_records<Config>(p, s, shared, piece);
@@ -266,8 +272,10 @@ static __global__ void __launch_bounds__(kSumThreads, Config::kVectors ? kSumBlo
   if (block.index < s.max_pieces) {
     piece.set_piece(s, block);
   } else {
-    piece.set_tile(s, block, s.tiles - 1 - (block.index - s.max_pieces));
+    std::int32_t const tile = block.index - s.max_pieces;
+    piece.set_tile(s, block, s.last_tiles_first ? s.tiles - 1 - tile : tile);
   }
+  clear_sums<Config>(shared);
   if (piece.is_there) sum_piece<Config>(p, s, shared, piece);
 }
 

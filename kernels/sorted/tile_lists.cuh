@@ -15,10 +15,10 @@ namespace msda::sorted {
 
 // The list of a slot: one of 2^log_lists of its cell.
 struct List {
-  std::uint8_t cell;
-  std::uint8_t log_lists;
-  std::uint8_t index;  // among those of the cell
-  std::uint8_t is_there;
+  int cell;
+  int log_lists;
+  int index;  // among those of the cell
+  bool is_there;
 };
 
 template <class Config>
@@ -30,8 +30,9 @@ struct SumStorage {
   alignas(4) std::uint16_t counters[kSumWarps][kMaxCells];  // records
   std::uint16_t places[kSumWarps][kMaxCells];               // where the first of them goes
   std::uint16_t first[kMaxCells + 1];                       // record of a cell
-  List lists[kMaxLists];
-  std::uint16_t of_key[kWarp];  // cells, then where the first list goes
+  std::uint16_t list_cells[kMaxLists];  // where a cell's first list is: log_lists << 8 | cell
+  std::uint32_t list_starts[kMaxLists / kWarp];  // a bit where a cell's first list is
+  std::uint16_t of_key[kWarp];                   // cells, then where the first list goes
   std::uint32_t list_count;
   std::uint32_t segment_starts[kRoundWords];  // segments.cuh
 
@@ -63,8 +64,7 @@ template <class Config, class RecordOf>
 __device__ __forceinline__ void rank_records(SumStorage<Config>& shared, const Record* records,
                                              RecordOf record_of, int count,
                                              Record (&ranked)[kRoundOfThread]) {
-  constexpr int kCellBits = 6;
-  static_assert(kMaxCells <= 1 << kCellBits && kMaxCells == kCellsAcross * kCellsAcross &&
+  static_assert(kMaxCells == kCellsAcross * kCellsAcross &&
                 kMaxTilePixels == kPixelsAcross * kPixelsAcross);
   static_assert(kMaxCells == 2 * kWarp && kRoundOfThread * kWarp <= 256);
   std::uint16_t* const counters = shared.counters[warp_of()];
@@ -72,12 +72,18 @@ __device__ __forceinline__ void rank_records(SumStorage<Config>& shared, const R
   __syncwarp();
   // Of a round that is not full every warp has as many.
   int const of_thread = (count + kSumThreads - 1) / kSumThreads;
-  int const first = warp_of() * of_thread * kWarp + lane_of();
+  int const first_word = warp_of() * of_thread;
+  int const first = first_word * kWarp + lane_of();
+  const char* at = reinterpret_cast<const char*>(records);
+  ptx::pin(at);
 #pragma unroll
   for (int j = 0; j < kRoundOfThread; ++j) {
     int const i = first + j * kWarp;
     ranked[j].x = ~0u;
-    if (j < of_thread && i < count) ranked[j] = records[record_of(i / kWarp)];
+    if (j < of_thread && i < count) {
+      ranked[j] = *reinterpret_cast<const Record*>(
+          ptx::row_at(at, record_of(first_word + j), sizeof(Record)));
+    }
   }
 #pragma unroll
   for (int j = 0; j < kRoundOfThread; ++j) {
@@ -85,7 +91,7 @@ __device__ __forceinline__ void rank_records(SumStorage<Config>& shared, const R
     Record& record = ranked[j];
     bool const is_there = first + j * kWarp < count;
     std::uint32_t const cell = is_there ? (record.y >> 24) * kCellsAcross + (record.x >> 24) : 0;
-    std::uint32_t const rank = rank_in_warp<kCellBits>(counters, is_there, cell);
+    std::uint32_t const rank = rank_in_warp(counters, is_there, cell);
     if (is_there) {
       record.x = (record.x & 0xffffffu) | cell << 24;
       record.y = (record.y & 0xffffffu) | rank << 24;
@@ -93,16 +99,13 @@ __device__ __forceinline__ void rank_records(SumStorage<Config>& shared, const R
   }
 }
 
-template <class Config>
-__device__ __forceinline__ std::uint32_t records_of_cell(SumStorage<Config> const& shared,
-                                                         int cell) {
-  std::uint32_t count = 0;
-#pragma unroll
-  for (int w = 0; w < kSumWarps; ++w) count += shared.counters[w][cell];
-  return count;
-}
+// A lane has two cells.
+__device__ __forceinline__ int cell_of_lane(int i) { return lane_of() + i * kWarp; }
 
-// Where the warp's records of each cell go, a lane two cells.
+// Makes the lists of all cells.
+__device__ __forceinline__ bool is_list_warp() { return warp_of() == kSumWarps - 1; }
+
+// Where the warp's records of each cell go; by the list warp, where those of all warps begin.
 template <class Config>
 __device__ __forceinline__ void find_places(SumStorage<Config>& shared) {
   std::uint32_t counts[2][kSumWarps];
@@ -111,20 +114,20 @@ __device__ __forceinline__ void find_places(SumStorage<Config>& shared) {
   for (int i = 0; i < 2; ++i) {
 #pragma unroll
     for (int w = 0; w < kSumWarps; ++w) {
-      counts[i][w] = shared.counters[w][lane_of() + i * kWarp];
+      counts[i][w] = shared.counters[w][cell_of_lane(i)];
       records[i] += counts[i][w];
     }
   }
   // Both sums in one: neither reaches 2^16.
   std::uint32_t const until = running_sum(records[1] << 16 | records[0]);
-  std::uint32_t const all = __shfl_sync(kAllLanes, until, kWarp - 1);
+  std::uint32_t const in_lower = __shfl_sync(kAllLanes, until, kWarp - 1) & 0xffffu;
   std::uint32_t const first[2] = {(until & 0xffffu) - records[0],
-                                  (all & 0xffffu) + (until >> 16) - records[1]};
+                                  in_lower + (until >> 16) - records[1]};
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
-    int const cell = lane_of() + i * kWarp;
+    int const cell = cell_of_lane(i);
     std::uint32_t at = first[i];
-    if (warp_of() == 0) {
+    if (is_list_warp()) {
       shared.first[cell] = static_cast<std::uint16_t>(at);
       if (cell == kMaxCells - 1) {
         shared.first[kMaxCells] = static_cast<std::uint16_t>(at + records[i]);
@@ -139,34 +142,33 @@ __device__ __forceinline__ void find_places(SumStorage<Config>& shared) {
 
 // Into how many lists a cell is cut, as a logarithm.
 __device__ __forceinline__ int log_lists_of(std::uint32_t records) {
-  int const log = kWarp - __clz(static_cast<int>((records - 1) / kListRecords));
-  return min(log, kMaxLogLists);
+  return kWarp - __clz(static_cast<int>((records - 1) / kListRecords));
 }
 
 // Cells in this order have lists that begin at a multiple of their number, and nearly as long ones
 // side by side: first those of most lists, then those with most records.
 __device__ __forceinline__ std::uint32_t key_of(std::uint32_t records, int log_lists) {
-  if (log_lists == 0) return 16 + (kListRecords - records) / (kListRecords / 16);
-  std::uint32_t const of_list = min((records - 1) >> log_lists, std::uint32_t{kListRecords - 1});
-  std::uint32_t const third = (kListRecords - 1 - of_list) / (kListRecords / 5);
-  return static_cast<std::uint32_t>(kMaxLogLists - log_lists) * 3 + min(third, 2u);
+  // 0 to 31 where the cell is one list, 0 to 15 where it is several: sixteen keys, or three.
+  std::uint32_t const fewer = kListRecords - 1 - ((records - 1) >> log_lists);
+  if (log_lists == 0) return 16 + fewer / 2;
+  return static_cast<std::uint32_t>(kMaxLogLists - log_lists) * 3 + fewer * 11 / 64;
 }
 
-// The lists of all cells. By one warp, a lane two cells.
+// By the list warp.
 template <class Config>
 __device__ __forceinline__ void make_lists(SumStorage<Config>& shared) {
-  constexpr int kKeyBits = 5;
-  static_assert(kMaxLogLists * 3 <= 16 && kListRecords % 16 == 0);
+  static_assert(kMaxLogLists * 3 <= 16 && kListRecords == 32 && kMaxCells <= 256);
   std::uint32_t records[2], keys[2], ranks[2];
   int logs[2];
   shared.of_key[lane_of()] = 0;
   __syncwarp();
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
-    records[i] = records_of_cell(shared, lane_of() + i * kWarp);
-    logs[i] = records[i] == 0 ? 0 : log_lists_of(records[i]);
-    keys[i] = records[i] == 0 ? 0 : key_of(records[i], logs[i]);
-    ranks[i] = rank_in_warp<kKeyBits>(shared.of_key, records[i] > 0, keys[i]);
+    int const cell = cell_of_lane(i);
+    records[i] = shared.first[cell + 1] - std::uint32_t{shared.first[cell]};
+    logs[i] = log_lists_of(records[i]);
+    keys[i] = key_of(records[i], logs[i]);
+    ranks[i] = rank_in_warp(shared.of_key, records[i] > 0, keys[i]);
   }
   // A lane a key.
   int const log = lane_of() < 16 ? max(kMaxLogLists - lane_of() / 3, 0) : 0;
@@ -177,20 +179,29 @@ __device__ __forceinline__ void make_lists(SumStorage<Config>& shared) {
   __syncwarp();
   std::uint32_t const all = __shfl_sync(kAllLanes, until, kWarp - 1);
   if (lane_of() == 0) shared.list_count = all;
+  std::uint32_t first[2] = {~0u, ~0u};
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
     if (records[i] == 0) continue;
-    std::uint32_t const first = shared.of_key[keys[i]] + (ranks[i] << logs[i]);
-    for (int part = 0; part < 1 << logs[i]; ++part) {
-      shared.lists[first + static_cast<std::uint32_t>(part)] = {
-          static_cast<std::uint8_t>(lane_of() + i * kWarp), static_cast<std::uint8_t>(logs[i]),
-          static_cast<std::uint8_t>(part), 1};
-    }
+    first[i] = shared.of_key[keys[i]] + (ranks[i] << logs[i]);
+    shared.list_cells[first[i]] = static_cast<std::uint16_t>(logs[i] << 8 | cell_of_lane(i));
   }
-  // Slots of the last warp that have no list.
-  std::uint32_t const end =
-      (all + Config::kWarpSlots - 1) / Config::kWarpSlots * Config::kWarpSlots;
-  if (all + lane_of() < end) shared.lists[all + lane_of()] = {};
+  for (std::uint32_t word = 0; word * kWarp < all; ++word) {
+    std::uint32_t starts = first[0] / kWarp == word ? 1u << first[0] % kWarp : 0;
+    starts |= first[1] / kWarp == word ? 1u << first[1] % kWarp : 0;
+    starts = __reduce_or_sync(kAllLanes, starts);
+    if (lane_of() == 0) shared.list_starts[word] = starts;
+  }
+}
+
+// List `i`. Those of a cell are in one word of starts: they begin at a multiple of their number.
+template <class Config>
+__device__ __forceinline__ List list_at(SumStorage<Config> const& shared, int i) {
+  if (i >= static_cast<int>(shared.list_count)) return {};
+  std::uint32_t const starts = shared.list_starts[i / kWarp] & kAllLanes >> (kWarp - 1 - i % kWarp);
+  int const first = i / kWarp * kWarp + 31 - __clz(static_cast<int>(starts));
+  std::uint32_t const cell = shared.list_cells[first];
+  return {static_cast<int>(cell & 0xffu), static_cast<int>(cell >> 8), i - first, true};
 }
 
 __device__ __forceinline__ float4 corner_weights(Record const& record) {
@@ -201,16 +212,17 @@ __device__ __forceinline__ float4 corner_weights(Record const& record) {
   return make_float4(top * (1.0f - fx), top * fx, bottom * (1.0f - fx), bottom * fx);
 }
 
-template <class Config>
+template <class Config, class PlaceOf>
 __device__ __forceinline__ void place_records(SumStorage<Config>& shared,
-                                              Record const (&ranked)[kRoundOfThread]) {
+                                              Record const (&ranked)[kRoundOfThread],
+                                              PlaceOf place_of) {
 #pragma unroll
   for (int j = 0; j < kRoundOfThread; ++j) {
     Record const& record = ranked[j];
     if (record.x == ~0u) continue;
     std::uint32_t const at = shared.places[warp_of()][record.x >> 24] + (record.y >> 24);
     shared.weights[at] = corner_weights(record);
-    shared.queries[at] = record.query;
+    shared.queries[at] = place_of(record.query);
   }
 }
 

@@ -11,23 +11,37 @@ struct TileSize {
   std::int32_t width;
   std::int32_t height;
 };
-// Largest first. What a tile shares with its neighbours is least where it is a square.
-constexpr TileSize kTileSizes[] = {{8, 8}, {8, 7}, {7, 7}, {7, 6}, {6, 6}, {6, 5}, {5, 5},
-                                   {5, 4}, {4, 4}, {4, 3}, {3, 3}, {3, 2}, {2, 2}};
+// Largest first. Cells are a power of two, as the lists of each are, so that together they fill the
+// slots of a block.
+constexpr TileSize kTileSizes[] = {{8, 8}, {8, 4}, {4, 4}, {4, 2}, {2, 2}};
 static_assert(kTileSizes[0].width * kTileSizes[0].height == kMaxCells &&
               (kTileSizes[0].width + 1) * (kTileSizes[0].height + 1) == kMaxTilePixels);
 
-// Records that a tile should have where points are spread evenly: one round of a block, with room
-// for what chance adds.
-constexpr double kWantedRecords = 0.85 * kRound;
+// Records that a tile has at most where points are spread evenly. Of several rounds, with room for
+// what chance adds to each: what comes once a tile is less of them. Fewer where tiles would be too
+// few for a large GPU, whatever GPU it is: bits are the same on all.
+double wanted_records(Problem const& problem) {
+  constexpr double kLeastRounds = 1.5;
+  constexpr double kMostRounds = 3;
+  constexpr double kRoundsOfProblem = 2000;  // of each of a tile's
+  constexpr double kFilled = 0.85;
+  double const records = static_cast<double>(problem.batch * problem.head_count) *
+                         static_cast<double>(problem.query_count * problem.point_total);
+  double const rounds = records / (kRoundsOfProblem * kRound);
+  return std::clamp(rounds, kLeastRounds, kMostRounds) * kFilled * kRound;
+}
 
-TileSize tile_size(Level const& level, std::int64_t query_count) {
+TileSize tile_size(Level const& level, std::int64_t query_count, double wanted) {
   double const cells = static_cast<double>(level.width + 1) * static_cast<double>(level.height + 1);
   double const points = static_cast<double>(level.point_count) * static_cast<double>(query_count);
   for (TileSize const size : kTileSizes) {
-    if (size.width * size.height * points <= kWantedRecords * cells) return size;
+    if (size.width * size.height * points <= wanted * cells) return size;
   }
   return kTileSizes[std::size(kTileSizes) - 1];
+}
+
+double records_of_tile(Level const& level, SumLevel const& tiles) {
+  return static_cast<double>(level.point_count) / static_cast<double>(std::max(tiles.tiles, 1));
 }
 
 SumLevel sum_level(std::int32_t first_tile, std::int64_t tiles, std::int64_t points) {
@@ -59,8 +73,9 @@ std::uint32_t multiplier(std::int64_t divisor) {
 
 Tiling make_tiling(Problem const& problem) {
   Tiling tiling;
+  double const wanted = wanted_records(problem);
   for (Level const& level : problem.levels) {
-    TileSize const size = tile_size(level, problem.query_count);
+    TileSize const size = tile_size(level, problem.query_count, wanted);
     TileLevel tile_level{};
     tile_level.width = static_cast<std::int32_t>(level.width);
     tile_level.height = static_cast<std::int32_t>(level.height);
@@ -90,6 +105,9 @@ Tiling make_tiling(Problem const& problem) {
                                           level.point_count * problem.query_count));
     tiling.sum_blocks += tiling.sum_levels.back().blocks;
   }
+  tiling.last_tiles_first = tiling.levels.empty() ||
+                            records_of_tile(problem.levels.back(), tiling.sum_levels.back()) >=
+                                records_of_tile(problem.levels.front(), tiling.sum_levels.front());
   return tiling;
 }
 

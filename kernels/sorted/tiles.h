@@ -21,6 +21,7 @@ struct Tiling {
   std::int64_t tiles = 0;                    // of a head
   std::int64_t sum_blocks = 0;               // of them, of one slice of channels
   std::int64_t border_pixels = 0;            // of all tiles of a head
+  bool last_tiles_first = true;              // of which level a tile has most records
 };
 Tiling make_tiling(Problem const& problem);
 // [K]

@@ -35,19 +35,6 @@ struct HeadIndex {
   }
 };
 
-// Lanes among `lanes` that have the same lowest kBits bits of `key`. By ballots, 4.5 instructions a
-// bit as written here: match.any takes two cycles for each key that differs.
-template <int kBits>
-__device__ __forceinline__ std::uint32_t lanes_with_same(std::uint32_t lanes, std::uint32_t key) {
-#pragma unroll
-  for (int i = 0; i < kBits; ++i) {
-    auto const bit_as_sign = static_cast<std::int32_t>(key << (31 - i));
-    std::uint32_t const set = __ballot_sync(kAllLanes, bit_as_sign < 0);
-    lanes &= ~(set ^ static_cast<std::uint32_t>(bit_as_sign >> 31));
-  }
-  return lanes;
-}
-
 __device__ __forceinline__ std::uint32_t lanes_before() {
   return (1u << static_cast<unsigned>(lane_of())) - 1u;
 }
@@ -55,11 +42,10 @@ __device__ __forceinline__ std::uint32_t lanes_before() {
 __device__ __forceinline__ std::uint32_t lanes_until() { return kAllLanes >> (31 - lane_of()); }
 
 // How many of a warp's points before this one have the same key, in rounds of 32 points: `counters`
-// are the warp's own, one a key of kBits bits. Points that are not `there` have no rank.
-template <int kBits>
+// are the warp's own, one a key. Points that are not `there` have no rank.
 __device__ __forceinline__ std::uint32_t rank_in_warp(std::uint16_t* counters, bool there,
                                                       std::uint32_t key) {
-  std::uint32_t const same = lanes_with_same<kBits>(__ballot_sync(kAllLanes, there), key);
+  std::uint32_t const same = __match_any_sync(kAllLanes, there ? key : ~0u);
   std::uint32_t const before = __popc(same & lanes_before());
   std::uint32_t const earlier = there ? counters[key] : 0;
   __syncwarp();

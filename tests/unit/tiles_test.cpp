@@ -95,6 +95,38 @@ TEST_CASE("every cell of every level lies in one tile") {
   }
 }
 
+TEST_CASE("a tile has as many cells as records fit a few rounds, fewer rounds of few points") {
+  std::vector<LevelShape> const encoder = {{100, 167, 4}, {50, 84, 4}, {25, 42, 4}, {13, 21, 4}};
+  struct Wanted {
+    std::int64_t batch, heads;
+    double rounds;
+  };
+  for (Wanted const& wanted : {Wanted{1, 1, 1.5}, Wanted{2, 8, 3.0}, Wanted{32, 8, 3.0}}) {
+    Problem const problem = problem_of(backward(encoder, wanted.batch, wanted.heads, 32, 22223, 0));
+    double const most = wanted.rounds * sorted::kRound;
+    sorted::Tiling const tiling = sorted::make_tiling(problem);
+    for (std::size_t l = 0; l < tiling.levels.size(); ++l) {
+      sorted::TileLevel const& level = tiling.levels[l];
+      Level const& map = problem.levels[l];
+      std::int64_t const cells = std::int64_t{level.tile_width} * level.tile_height;
+      double const records = static_cast<double>(cells * map.point_count * problem.query_count) /
+                             static_cast<double>((map.width + 1) * (map.height + 1));
+      CAPTURE(wanted.batch);
+      CAPTURE(l);
+      CHECK((cells & (cells - 1)) == 0);
+      CHECK((records <= most || cells == 4));
+      CHECK((2 * records > 0.8 * most || cells == sorted::kMaxCells));
+    }
+  }
+}
+
+TEST_CASE("sums begin at the end where a tile has most records") {
+  std::vector<LevelShape> levels = {{100, 167, 4}, {50, 84, 4}, {25, 42, 4}};
+  CHECK(sorted::make_tiling(problem_of(backward(levels, 2, 8, 32, 22223, 0))).last_tiles_first);
+  std::ranges::reverse(levels);
+  CHECK(!sorted::make_tiling(problem_of(backward(levels, 2, 8, 32, 22223, 0))).last_tiles_first);
+}
+
 // A tile that is in pieces has one more for every piece of records that is full.
 TEST_CASE("there is room for the pieces of any tiles") {
   for (std::int64_t const queries : {100, 900, 3000, 30000}) {
