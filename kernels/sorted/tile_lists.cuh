@@ -1,11 +1,11 @@
 // The records of a round of a tile, sorted by cell in shared memory, and the lists that slots of
 // lanes add up.
 //
-//   rank    stably by cell, with ballots and counters of each warp
+//   rank    stably by cell, with counters of each warp
 //   order   cells by the number of their records; a cell with many is cut into 2 to 32 lists, so
 //           that no list is much longer than kListRecords, and neighbouring slots have lists of
 //           nearly one length
-//   place   weights of the corners and query to the record's place
+//   place   weights of the corners and the query's row to the record's place
 #pragma once
 
 #include "kernels/sorted/channels.cuh"
@@ -23,10 +23,10 @@ struct List {
 
 template <class Config>
 struct SumStorage {
-  float4 sums[kMaxTilePixels][Config::kQuads];       // of pixels: pixel_quads()
-  float4 extra_sums[kExtraSums][4][Config::kQuads];  // of cells by corner
-  float4 weights[kRound];                            // of the corners
-  std::uint32_t queries[kRound];
+  float4 sums[kMaxTilePixels][Config::kQuads];              // of pixels: pixel_quads()
+  float4 extra_sums[kExtraSums][4][Config::kQuads];         // of cells by corner
+  float4 weights[kRound];                                   // of the corners
+  std::uint32_t queries[kRound];                            // or where their rows are: GradRows
   alignas(4) std::uint16_t counters[kSumWarps][kMaxCells];  // records
   std::uint16_t places[kSumWarps][kMaxCells];               // where the first of them goes
   std::uint16_t first[kMaxCells + 1];                       // record of a cell
