@@ -358,7 +358,11 @@ std::vector<Scene> tensor_scenes(Stage& stage) {
        [&chosen] { return bytes_of(chosen.c()); },
        [&stage, &chosen](void* structure) {
          msda_problem const problem = stage.problem(MSDA_BACKWARD);
-         return stage.tune_plan(chosen, &problem, nullptr, as<msda_tensors>(structure));
+         // However many bytes are said to be there: no kernel that takes more than there are.
+         msda_plan_options options{};
+         options.struct_size = sizeof(options);
+         options.workspace_limit_bytes = chosen.workspace_bytes();
+         return stage.tune_plan(chosen, &problem, &options, as<msda_tensors>(structure));
        }},
   };
 }
