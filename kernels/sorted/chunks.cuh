@@ -40,7 +40,8 @@ struct Chunk {
   }
 };
 
-// As lanes_with_same(), in fewer instructions and more registers, which sums do not have.
+// Lanes among `lanes` that have the same lowest kBits bits of `tile`, by ballots: with
+// match.any, which sums rank by, binning takes longer (README.md).
 template <int kBits>
 __device__ __forceinline__ std::uint32_t lanes_in_same_tile(std::uint32_t lanes,
                                                             std::uint32_t tile) {

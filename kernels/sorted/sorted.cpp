@@ -144,7 +144,7 @@ struct SortedPlan final : Prepared {
 bool row_steps_fit(Problem const& problem) {
   std::int64_t const last = (problem.query_count - 1) * problem.output.row;
   return problem.output.row >= 0 &&
-         last / kRowStepBytes * dtype_bytes(problem.output_dtype) <= std::int64_t{UINT32_MAX};
+         last / (kRowStepBytes / dtype_bytes(problem.output_dtype)) <= std::int64_t{UINT32_MAX};
 }
 
 PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const& device,
