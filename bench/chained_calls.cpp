@@ -162,7 +162,7 @@ class ChainedCalls {
 // False where results differ.
 bool measure(Engine const& engine, Workload const& workload, msda_operation operation, int calls) {
   ProblemShape spec = workload.shape;
-  spec.set_dtypes(MSDA_F16);
+  spec.set_dtypes(MSDA_DTYPE_F16);
   spec.operation = operation;
   ChainedCalls chain(engine, random_case(workload, spec, 1), calls);
   if (!chain.same_bits()) {

@@ -77,10 +77,10 @@ def ms_deform_attn(value, level_hw, coord, weight):
 
 def make_sides(tensors, dtypes, threads):
     """Name to (call that returns the output, its kernel, value dtype)."""
-    import msda
+    import libmsda
 
     value, *rest = tensors
-    handle = msda.Handle(threads=threads)
+    handle = libmsda.Handle(threads=threads)
     sides = {"grid_sample": (lambda: grid_sample(*tensors), "torch", "f32")}
     op = ms_deform_attn(*tensors)
     if op is not None:
@@ -111,10 +111,10 @@ def ms_deform_attn_backward(value, level_hw, coord, weight, grad_output):
 
 def make_backward_sides(tensors, grad_output, dtypes, threads):
     """As make_sides; the calls return the gradients by value, coord and weight."""
-    import msda
+    import libmsda
 
     value, *rest = tensors
-    handle = msda.Handle(threads=threads)
+    handle = libmsda.Handle(threads=threads)
     sides = {"grid_sample": (grid_sample_backward(*tensors, grad_output), "torch", "f32")}
     op = ms_deform_attn_backward(*tensors, grad_output)
     if op is not None:
@@ -234,12 +234,12 @@ def write_results(rows, arguments):
 
 
 def about():
-    import msda
+    import libmsda
     import torch
 
     lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
     model = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), "?")
-    return {"cpu": model, "cpus": os.cpu_count(), "torch": torch.__version__, "msda": msda.build_info()}
+    return {"cpu": model, "cpus": os.cpu_count(), "torch": torch.__version__, "msda": libmsda.build_info()}
 
 
 def main():

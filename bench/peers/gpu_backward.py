@@ -6,7 +6,7 @@ are called through autograd, of an output that is computed once and not timed. C
 float32, those of a peer as it takes them. The sides, of each value type:
 
     plan           what a plan chooses that has to give the same bits in each run
-    any order      what a plan chooses that need not (msda_problem.determinism is MSDA_NOT_GUARANTEED)
+    any order      what a plan chooses that need not (msda_problem.determinism is MSDA_NONDETERMINISTIC)
     deformops      Triton, sums of grad_value in float32 by atomics
     deformops 16   the same with sums in the value's type, float16 and bfloat16 only
     deformops CUDA its compiled backend, where it can be had
@@ -229,7 +229,7 @@ def problems(arguments):
 
 
 def main(words=None):
-    import msda
+    import libmsda
 
     arguments = parse_arguments(words)
     if not arguments.dry_run:
@@ -237,7 +237,7 @@ def main(words=None):
         torch.cuda.set_stream(torch.cuda.Stream())  # see captured()
     if arguments.compile:
         compile_peers(arguments)
-    handle = msda.Handle() if arguments.dry_run else msda.Handle(device=arguments.device)
+    handle = libmsda.Handle() if arguments.dry_run else libmsda.Handle(device=arguments.device)
     rows, begin, chosen = [], time.monotonic(), problems(arguments)
     try:
         with torch.no_grad():

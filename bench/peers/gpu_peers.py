@@ -264,10 +264,10 @@ def measured_rows(work, dtype, handle, arguments):
 
 
 def about(arguments):
-    import msda
+    import libmsda
 
     name = "CPU, dry run" if arguments.dry_run else torch.cuda.get_device_name()
-    versions = [f"libmsda {msda.__version__}", f"torch {torch.__version__}"]
+    versions = [f"libmsda {libmsda.__version__}", f"torch {torch.__version__}"]
     for package in ("triton", "deformops", "torch-ms-deform-attn"):
         try:
             versions.append(f"{package} {importlib.metadata.version(package)}")
@@ -278,12 +278,12 @@ def about(arguments):
 
 
 def main(words=None):
-    import msda
+    import libmsda
 
     arguments = parse_arguments(words)
     if not arguments.dry_run:
         torch.cuda.set_device(arguments.device)
-    handle = msda.Handle() if arguments.dry_run else msda.Handle(device=arguments.device)
+    handle = libmsda.Handle() if arguments.dry_run else libmsda.Handle(device=arguments.device)
     works = {w["name"]: smaller(w) if arguments.dry_run else w for w in workload_list()}
     rows, begin = [], time.monotonic()
     try:

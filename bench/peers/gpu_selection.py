@@ -150,7 +150,7 @@ def cases(arguments):
 
 
 def about(arguments):
-    import msda
+    import libmsda
 
     device = "CPU, dry run"
     if not arguments.dry_run:
@@ -158,7 +158,7 @@ def about(arguments):
         device = (f"{properties.name}, sm {properties.major}{properties.minor},"
                   f" {properties.multi_processor_count} SMs")
     note = f", {arguments.note}" if arguments.note else ""
-    return (f"{device}{note}, libmsda {msda.__version__}; seed {arguments.seed}, caches flushed, medians of"
+    return (f"{device}{note}, libmsda {libmsda.__version__}; seed {arguments.seed}, caches flushed, medians of"
             f" {arguments.rounds}")
 
 
@@ -171,12 +171,12 @@ def keep(rows, arguments):
 
 
 def main(words=None):
-    import msda
+    import libmsda
 
     arguments = parse_arguments(words)
     if not arguments.dry_run:
         torch.cuda.set_device(arguments.device)
-    handle = msda.Handle() if arguments.dry_run else msda.Handle(device=arguments.device)
+    handle = libmsda.Handle() if arguments.dry_run else libmsda.Handle(device=arguments.device)
     rows, begin = [], time.monotonic()
     try:
         with torch.no_grad():

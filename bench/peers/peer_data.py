@@ -11,7 +11,7 @@ from peer_check import allowed_errors, error_share, largest_steps
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
 ALL_DTYPES = DTYPES | {"f8_e4m3": torch.float8_e4m3fn}
-LOCALITIES = {"uniform": "scattered", "local": "local"}  # msda.Problem.point_locality of a pattern's points
+LOCALITIES = {"uniform": "scattered", "local": "local"}  # libmsda.Problem.point_locality of a pattern's points
 NAMES = {torch.float32: "float32", torch.float16: "float16", torch.bfloat16: "bfloat16",
          torch.float8_e4m3fn: "float8_e4m3fn"}
 
@@ -53,7 +53,7 @@ def references(work):
 
 
 def query_grids(work):
-    """Whose pixels the queries are, as msda.Problem.query_hw has it; None where they are scattered."""
+    """Whose pixels the queries are, as libmsda.Problem.query_hw has it; None where they are scattered."""
     if "reference_grid" not in work:
         return None  # an encoder's, which the library sees by itself, or none
     width = work["reference_grid"][1]
@@ -180,8 +180,8 @@ def current_stream(on_gpu):
 
 def tuned_plan(problem, handle, tensors, budget_ms, on_gpu):
     """The plan with the kernel that is the fastest on the tensors of a struct msda_tensors, on the current stream."""
-    import msda
-    from msda._library import ffi, lib
+    import libmsda
+    from libmsda._library import ffi, lib
 
     c_problem, _keep = problem.to_c()
     out = ffi.new("msda_plan**")
@@ -189,7 +189,7 @@ def tuned_plan(problem, handle, tensors, budget_ms, on_gpu):
     if lib.msda_plan_tune(handle._c, c_problem, ffi.NULL, tensors, stream, budget_ms, out) != lib.MSDA_SUCCESS:
         sys.exit(ffi.string(lib.msda_last_error()).decode())
     lib.msda_plan_destroy(out[0])
-    return msda.Plan(problem, handle=handle, tuned=True)
+    return libmsda.Plan(problem, handle=handle, tuned=True)
 
 
 def expected_gradients(value, level_hw, coord, weight, grad_output):
@@ -209,9 +209,9 @@ def msda_call(value, level_hw, coord, weight, handle, kernel=None, tuning_ms=0, 
     itself on a struct filled once, as a C program would. kernel is the id of one, or None for the library's choice, or
     with tuning_ms for the one that is found to be the fastest on these very tensors in that time; with reference the input
     is fused, coord are offsets and weight logits; points of each level, where not all have P; problem_options are further
-    fields of msda.Problem."""
-    import msda
-    from msda._library import ffi, lib
+    fields of libmsda.Problem."""
+    import libmsda
+    from libmsda._library import ffi, lib
 
     B, _, M, D = value.shape
     _, Q, _, L, P, _ = coord.shape
@@ -231,7 +231,7 @@ def msda_call(value, level_hw, coord, weight, handle, kernel=None, tuning_ms=0, 
     if reference is not None:
         given = {"reference": reference, "offset": coord, "logit": weight}
         problem_options |= {"input_mode": "fused", "reference_dim": reference.shape[-1]}
-    problem = msda.Problem(
+    problem = libmsda.Problem(
         level_hw=level_hw.tolist(), points=P if points is None else points, batch=B, query_count=Q, head_count=M, head_dim=D,
         value_dtype=NAMES[value.dtype], coord_dtype=NAMES[coord.dtype], weight_dtype=NAMES[weight.dtype],
         **problem_options)
@@ -243,7 +243,7 @@ def msda_call(value, level_hw, coord, weight, handle, kernel=None, tuning_ms=0, 
     if tuning_ms:
         plan = tuned_plan(problem, handle, tensors, tuning_ms, on_gpu)
     else:
-        plan = msda.Plan(problem, handle=handle, kernel=kernel)
+        plan = libmsda.Plan(problem, handle=handle, kernel=kernel)
     workspace = torch.empty(max(plan.info.workspace_bytes, 1) + 256, dtype=torch.uint8, device=value.device)
     tensors.workspace = ffi.cast("void*", (workspace.data_ptr() + 255) // 256 * 256)
     tensors.workspace_bytes = plan.info.workspace_bytes

@@ -12,5 +12,5 @@ import cffi
 cdef_file, output_file = sys.argv[1:]
 ffi = cffi.FFI()
 ffi.cdef(runpy.run_path(cdef_file)["CDEF"])
-ffi.set_source("msda._ffi", None)
+ffi.set_source("libmsda._ffi", None)
 ffi.emit_python_code(output_file)

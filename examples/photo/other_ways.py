@@ -4,7 +4,7 @@ in_numpy() is vectorised: it loops over heads, levels and corners, never over qu
 takes as many queries at a time as leave what it keeps between two steps in the cache.
 in_torch() is what models do that have no kernel of their own: one grid_sample a level.
 
-Both take the first arguments of msda.forward_fused(), for one batch item and the same points in
+Both take the first arguments of libmsda.forward_fused(), for one batch item and the same points in
 every head: value [1, S, M, D], level_hw [L, 2], reference [1, Q, L, 2], offset [1, Q, M, K, 2], logit
 [1, Q, M, K], points [L]; and give output [1, Q, M, D].
 """

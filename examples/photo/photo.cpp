@@ -111,7 +111,7 @@ std::vector<float> run(const std::string& folder, Sizes& sizes) {
   problem.head_count = M;
   problem.head_dim = D;
   problem.level_count = level_count;
-  problem.value_dtype = MSDA_F32;
+  problem.value_dtype = MSDA_DTYPE_F32;
   problem.input_mode = fused ? MSDA_INPUT_FUSED : MSDA_INPUT_SAMPLED;
   problem.reference_dim = fused ? 2 : 0;
 

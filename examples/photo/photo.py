@@ -29,7 +29,7 @@ import skimage.data
 import skimage.io
 import skimage.transform
 
-import msda
+import libmsda
 import other_ways
 
 LEVELS = 4
@@ -135,7 +135,7 @@ def run(case):
     """output [1, Q, M, D] of a case through the Python package."""
     common = dict(points=case["points"], query_hw=case["level_hw"][:1])
     if "logit" in case:
-        return msda.forward_fused(
+        return libmsda.forward_fused(
             case["value"],
             case["level_hw"],
             case["reference"],
@@ -143,7 +143,7 @@ def run(case):
             case["logit"],
             **common,
         )
-    return msda.forward(case["value"], case["level_hw"], case["coord"], case["weight"], **common)
+    return libmsda.forward(case["value"], case["level_hw"], case["coord"], case["weight"], **common)
 
 
 def colours(output, shape):

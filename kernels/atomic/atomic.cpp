@@ -62,8 +62,8 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
   if (!variant.runs_on(device)) return Reason::kComputeCapability;
   if (problem.value_dtype != variant.value_dtype) return Reason::kValueDtype;
   if (!problem.backward()) return Reason::kOperation;
-  if (problem.coord_dtype == MSDA_F64) return Reason::kCoordDtype;
-  if (problem.weight_dtype == MSDA_F64) return Reason::kWeightDtype;
+  if (problem.coord_dtype == MSDA_DTYPE_F64) return Reason::kCoordDtype;
+  if (problem.weight_dtype == MSDA_DTYPE_F64) return Reason::kWeightDtype;
   if (device.sm_count_limit != 0) return Reason::kSmLimit;
   std::int64_t const D = problem.head_dim;
   if (D == 0 || D > sorted::kMaxHeadDim || D % sorted::kChannelsOfLane != 0) {
@@ -92,7 +92,7 @@ struct Workspace {
   float* raw = nullptr;      // fused: [B][Q][M][K][3]
 
   Workspace(Problem const& problem, Arena& arena) {
-    if (problem.grad_value_dtype != MSDA_F32) {
+    if (problem.grad_value_dtype != MSDA_DTYPE_F32) {
       sums = arena.take<float>(static_cast<std::size_t>(value_elements(problem)));
     }
     if (!problem.fused()) return;
@@ -158,7 +158,7 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
   plan.add.points.heads_together = static_cast<std::uint32_t>(problem.head_count);
   share_points(plan, problem, device);
   plan.launch_count =
-      1 + (problem.grad_value_dtype != MSDA_F32 ? 1 : 0) + (problem.fused() ? 2 : 0);
+      1 + (problem.grad_value_dtype != MSDA_DTYPE_F32 ? 1 : 0) + (problem.fused() ? 2 : 0);
   return prepared;
 }
 
@@ -231,7 +231,7 @@ void launch(Variant const&, Launch const& launch) {
   if (p.grad_value != nullptr) {
     add.sums = space.sums != nullptr ? space.sums : static_cast<float*>(p.grad_value);
     add.vector_sums = is_aligned(add.sums, 16);
-    clear(add.sums, elements, MSDA_F32, stream);
+    clear(add.sums, elements, MSDA_DTYPE_F32, stream);
   }
   add_points(plan, p, add, stream);
   if (p.grad_value == nullptr || space.sums == nullptr) return;

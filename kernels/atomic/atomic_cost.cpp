@@ -25,7 +25,7 @@ double predicted_us(Costs const& costs, Variant const&, Problem const& problem,
   double const work_us = 1e-3 * points * of_point * (mixes_types ? costs.element_factor : 1.0) /
                          (costs.instructions_per_ns * device.sm_count);
   double const addition_us = 4 * points * channels / costs.additions_per_us;
-  bool const rounds = problem.grad_value_dtype != MSDA_F32;
+  bool const rounds = problem.grad_value_dtype != MSDA_DTYPE_F32;
   double const rounding_us =
       rounds ? values * number(4 + dtype_bytes(problem.grad_value_dtype)) / costs.bytes_per_us : 0;
   double const launches = 2 + (rounds ? 1 : 0) + (problem.fused() ? 2 : 0);

@@ -131,7 +131,8 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
   plan.schedule.order = plan.order.data();
   std::int64_t const batch = batch_of(layout_for(entry.rows, problem), entry.rows.points);
   plan.has_whole_batches = problem.point_total % batch == 0;
-  plan.has_f32_inputs = problem.coord_dtype == MSDA_F32 && problem.weight_dtype == MSDA_F32;
+  plan.has_f32_inputs =
+      problem.coord_dtype == MSDA_DTYPE_F32 && problem.weight_dtype == MSDA_DTYPE_F32;
   return prepared;
 }
 

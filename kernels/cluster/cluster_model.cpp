@@ -64,8 +64,8 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
   }
   if (problem.value_dtype != variant.value_dtype) return Reason::kValueDtype;
   if (problem.backward()) return Reason::kOperation;
-  if (problem.coord_dtype == MSDA_F64) return Reason::kCoordDtype;
-  if (problem.weight_dtype == MSDA_F64) return Reason::kWeightDtype;
+  if (problem.coord_dtype == MSDA_DTYPE_F64) return Reason::kCoordDtype;
+  if (problem.weight_dtype == MSDA_DTYPE_F64) return Reason::kWeightDtype;
   if (device.sm_count < entry.size) {
     return device.sm_count_limit != 0 ? Reason::kSmLimit : Reason::kClusters;
   }

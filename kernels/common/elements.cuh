@@ -57,11 +57,11 @@ template <typename Real>
 __device__ __forceinline__ Real load_element(msda_dtype dtype, const void* array,
                                              std::int64_t index) {
   switch (dtype) {
-    case MSDA_F64:
+    case MSDA_DTYPE_F64:
       return convert<Real>(static_cast<const double*>(array)[index]);
-    case MSDA_F16:
+    case MSDA_DTYPE_F16:
       return convert<Real>(static_cast<const __half*>(array)[index]);
-    case MSDA_BF16:
+    case MSDA_DTYPE_BF16:
       return convert<Real>(static_cast<const __nv_bfloat16*>(array)[index]);
     default:
       return convert<Real>(static_cast<const float*>(array)[index]);
@@ -71,18 +71,18 @@ __device__ __forceinline__ Real load_element(msda_dtype dtype, const void* array
 // The same of arrays that are F32, F16 or BF16.
 __device__ __forceinline__ float load_narrow(msda_dtype dtype, const void* array,
                                              std::int64_t index) {
-  if (dtype == MSDA_F32) return static_cast<const float*>(array)[index];
+  if (dtype == MSDA_DTYPE_F32) return static_cast<const float*>(array)[index];
   auto const bits = static_cast<const std::uint16_t*>(array)[index];
-  if (dtype == MSDA_BF16) return __uint_as_float(static_cast<std::uint32_t>(bits) << 16);
+  if (dtype == MSDA_DTYPE_BF16) return __uint_as_float(static_cast<std::uint32_t>(bits) << 16);
   return __half2float(__ushort_as_half(bits));
 }
 
 // The same for storing.
 __device__ __forceinline__ void store_narrow(msda_dtype dtype, void* array, std::int64_t index,
                                              float x) {
-  if (dtype == MSDA_F32) {
+  if (dtype == MSDA_DTYPE_F32) {
     static_cast<float*>(array)[index] = x;
-  } else if (dtype == MSDA_BF16) {
+  } else if (dtype == MSDA_DTYPE_BF16) {
     static_cast<__nv_bfloat16*>(array)[index] = __float2bfloat16_rn(x);
   } else {
     static_cast<__half*>(array)[index] = __float2half_rn(x);
@@ -93,17 +93,17 @@ template <typename Real>
 __device__ __forceinline__ void store_element(msda_dtype dtype, void* array, std::int64_t index,
                                               Real x) {
   switch (dtype) {
-    case MSDA_F64:
+    case MSDA_DTYPE_F64:
       static_cast<double*>(array)[index] = static_cast<double>(x);
       break;
-    case MSDA_F16:
+    case MSDA_DTYPE_F16:
       if constexpr (sizeof(Real) == 8) {
         static_cast<__half*>(array)[index] = __double2half(x);
       } else {
         static_cast<__half*>(array)[index] = __float2half_rn(x);
       }
       break;
-    case MSDA_BF16:
+    case MSDA_DTYPE_BF16:
       if constexpr (sizeof(Real) == 8) {
         static_cast<__nv_bfloat16*>(array)[index] = __double2bfloat16(x);
       } else {

@@ -9,11 +9,11 @@
 namespace msda {
 
 enum class ValueType : msda_dtype {
-  f64 = MSDA_F64,
-  f32 = MSDA_F32,
-  f16 = MSDA_F16,
-  bf16 = MSDA_BF16,
-  f8 = MSDA_F8_E4M3,
+  f64 = MSDA_DTYPE_F64,
+  f32 = MSDA_DTYPE_F32,
+  f16 = MSDA_DTYPE_F16,
+  bf16 = MSDA_DTYPE_BF16,
+  f8 = MSDA_DTYPE_F8_E4M3,
 };
 
 constexpr msda_dtype dtype_of(ValueType type) { return static_cast<msda_dtype>(type); }

@@ -119,7 +119,7 @@ __device__ __forceinline__ void multiply_add_fp16(__half2 (&sum)[Config::kChanne
 // Two floats rounded to 16 bits.
 __device__ __forceinline__ std::uint32_t pack_pair(msda_dtype dtype, float low, float high) {
   std::uint32_t word;
-  if (dtype == MSDA_F16) {
+  if (dtype == MSDA_DTYPE_F16) {
     __half2 const pair = __floats2half2_rn(low, high);
     memcpy(&word, &pair, sizeof(word));
   } else {
@@ -134,10 +134,10 @@ template <class Config>
 __device__ __forceinline__ void store_vec(msda_dtype dtype, void* array, std::int64_t index,
                                           float const (&x)[Config::kChannels], bool aligned) {
   constexpr int C = Config::kChannels;
-  if (!aligned || dtype == MSDA_F64) {
+  if (!aligned || dtype == MSDA_DTYPE_F64) {
 #pragma unroll
     for (int c = 0; c < C; ++c) store_element(dtype, array, index + c, x[c]);
-  } else if (dtype == MSDA_F32) {
+  } else if (dtype == MSDA_DTYPE_F32) {
     auto* const to = reinterpret_cast<float4*>(static_cast<float*>(array) + index);
 #pragma unroll
     for (int i = 0; i < C / 4; ++i) {

@@ -28,13 +28,13 @@ constexpr Kernels (*kLoad[])(KernelOptions) = {
 };
 
 bool is_wide(Problem const& problem) {
-  return problem.coord_dtype == MSDA_F64 || problem.weight_dtype == MSDA_F64;
+  return problem.coord_dtype == MSDA_DTYPE_F64 || problem.weight_dtype == MSDA_DTYPE_F64;
 }
 
 // ---- workspace, prepare, launch
 
 msda_dtype sum_dtype(Problem const& problem) {
-  return problem.value_dtype == MSDA_F64 ? MSDA_F64 : MSDA_F32;
+  return problem.value_dtype == MSDA_DTYPE_F64 ? MSDA_DTYPE_F64 : MSDA_DTYPE_F32;
 }
 
 bool needs_sums(Problem const& problem) {

@@ -36,8 +36,8 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
   if (problem.value_dtype != variant.value_dtype) return Reason::kValueDtype;
   if (entry.channels == dany) return Reason::kNone;
   if (problem.backward()) return Reason::kOperation;
-  if (problem.coord_dtype == MSDA_F64) return Reason::kCoordDtype;
-  if (problem.weight_dtype == MSDA_F64) return Reason::kWeightDtype;
+  if (problem.coord_dtype == MSDA_DTYPE_F64) return Reason::kCoordDtype;
+  if (problem.weight_dtype == MSDA_DTYPE_F64) return Reason::kWeightDtype;
   if (device.sm_count_limit != 0) return Reason::kSmLimit;
   if (!head_dim_fits(problem.head_dim, entry.channels, 8)) return Reason::kHeadDim;
   if (!levels_are_near(problem)) return Reason::kLevels;

@@ -15,11 +15,11 @@ __device__ inline int warp_of_block() { return static_cast<int>(threadIdx.x) / k
 template <class Fn>
 __device__ void with_element(msda_dtype dtype, Fn fn) {
   switch (dtype) {
-    case MSDA_F64:
+    case MSDA_DTYPE_F64:
       return fn(double{});
-    case MSDA_F16:
+    case MSDA_DTYPE_F16:
       return fn(__half{});
-    case MSDA_BF16:
+    case MSDA_DTYPE_BF16:
       return fn(__nv_bfloat16{});
     default:
       return fn(float{});

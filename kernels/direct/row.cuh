@@ -103,9 +103,9 @@ __device__ __forceinline__ float2 load_pair(msda_dtype dtype, const void* array,
                                             std::int64_t pair) {
   if constexpr (kAligned) {
     switch (dtype) {
-      case MSDA_F16:
+      case MSDA_DTYPE_F16:
         return __half22float2(static_cast<const __half2*>(array)[pair]);
-      case MSDA_BF16:
+      case MSDA_DTYPE_BF16:
         return __bfloat1622float2(static_cast<const __nv_bfloat162*>(array)[pair]);
       default:
         return static_cast<const float2*>(array)[pair];

@@ -68,13 +68,13 @@ __device__ __forceinline__ void read_narrow(Params const& p, std::uint32_t row_s
   for (int i = 0; i < kBatch; ++i) {
     std::int64_t const at =
         row_start + static_cast<std::uint32_t>(min(k + i, static_cast<int>(p.point_total) - 1));
-    if (p.coord_dtype == MSDA_F32) {
+    if (p.coord_dtype == MSDA_DTYPE_F32) {
       inputs.coord[2 * i] = bits32(p.coord, 2 * at);
       inputs.coord[2 * i + 1] = bits32(p.coord, 2 * at + 1);
     } else {
       inputs.coord[i] = bits16(p.coord, 2 * at) | bits16(p.coord, 2 * at + 1) << 16;
     }
-    if (p.weight_dtype == MSDA_F32) {
+    if (p.weight_dtype == MSDA_DTYPE_F32) {
       inputs.weight[i] = bits32(p.weight, at);
     } else {
       std::uint32_t const bits = bits16(p.weight, at) << (i % 2 * 16);
@@ -88,7 +88,7 @@ __device__ __forceinline__ void read_narrow(Params const& p, std::uint32_t row_s
 template <int kBatch>
 __device__ __forceinline__ bool vecs_are_swapped(bool wide_inputs, msda_dtype coord_dtype,
                                                  unsigned lane) {
-  return kBatch == 4 && wide_inputs && coord_dtype == MSDA_F32 && (lane & 4) != 0;
+  return kBatch == 4 && wide_inputs && coord_dtype == MSDA_DTYPE_F32 && (lane & 4) != 0;
 }
 
 // Points k to k + kBatch - 1 of the row whose first point is number row_start of all.
@@ -106,7 +106,7 @@ __device__ __forceinline__ Inputs<kBatch> read_inputs(Params const& p,
   std::uint32_t const first =
       row_start + static_cast<std::uint32_t>(min(k, static_cast<int>(p.point_total) - kBatch));
   const char* const coord = static_cast<const char*>(p.coord);
-  if (kTypes == inputs_any && p.coord_dtype != MSDA_F32) {
+  if (kTypes == inputs_any && p.coord_dtype != MSDA_DTYPE_F32) {
     ptx::stream_global<4 * kBatch>(coord + std::uint64_t{first} * 4, inputs.coord);
   } else if constexpr (kBatch == 4) {
     std::uint32_t const vec = first / 2 + (lane & 4) / 4;  // of two points, at an even place
@@ -116,7 +116,7 @@ __device__ __forceinline__ Inputs<kBatch> read_inputs(Params const& p,
     ptx::stream_global<8 * kBatch>(coord + std::uint64_t{first} * 8, inputs.coord);
   }
   const char* const weight = static_cast<const char*>(p.weight);
-  if (kTypes == inputs_f32 || p.weight_dtype == MSDA_F32) {
+  if (kTypes == inputs_f32 || p.weight_dtype == MSDA_DTYPE_F32) {
     ptx::stream_global<4 * kBatch>(weight + std::uint64_t{first} * 4, inputs.weight);
   } else {
     ptx::stream_global<2 * kBatch>(weight + std::uint64_t{first} * 2, inputs.weight);
@@ -125,7 +125,7 @@ __device__ __forceinline__ Inputs<kBatch> read_inputs(Params const& p,
 }
 
 __device__ __forceinline__ float2 pair_of(msda_dtype dtype, std::uint32_t word) {
-  if (dtype == MSDA_BF16) {
+  if (dtype == MSDA_DTYPE_BF16) {
     return {__uint_as_float(word << 16), __uint_as_float(word & 0xffff0000u)};
   }
   return __half22float2(half2_of(word));
@@ -134,7 +134,7 @@ __device__ __forceinline__ float2 pair_of(msda_dtype dtype, std::uint32_t word) 
 template <int kBatch>
 __device__ __forceinline__ void weights_of(std::uint32_t const (&words)[kBatch], msda_dtype dtype,
                                            float (&weight)[kBatch]) {
-  if (dtype == MSDA_F32) {
+  if (dtype == MSDA_DTYPE_F32) {
 #pragma unroll
     for (int i = 0; i < kBatch; ++i) weight[i] = __uint_as_float(words[i]);
   } else {
@@ -151,7 +151,7 @@ __device__ __forceinline__ Batch<kBatch> to_points(Inputs<kBatch> const& inputs,
                                                    msda_dtype coord_dtype, msda_dtype weight_dtype,
                                                    bool swapped) {
   Batch<kBatch> points;
-  if (coord_dtype == MSDA_F32) {
+  if (coord_dtype == MSDA_DTYPE_F32) {
 #pragma unroll
     for (int i = 0; i < kBatch; ++i) {
       int const other = (i + kBatch / 2) % kBatch;
@@ -201,7 +201,7 @@ template <class Config>
 __device__ __forceinline__ void read_reference(Lane<Config> const& lane, std::uint32_t query, int k,
                                                std::uint32_t (&to)[4]) {
   bool const is_box = lane.p.reference_dim == 4;
-  bool const is_float32 = lane.coord_dtype() == MSDA_F32;
+  bool const is_float32 = lane.coord_dtype() == MSDA_DTYPE_F32;
   std::uint32_t const bytes =
       static_cast<std::uint32_t>(lane.p.reference_dim) * (is_float32 ? 4 : 2);
   const char* const at = static_cast<const char*>(lane.p.reference) +

@@ -67,10 +67,10 @@ struct Lane {
     return Config::kInputs == inputs_f32 || schedule.wide_inputs;
   }
   __device__ msda_dtype coord_dtype() const {
-    return Config::kInputs == inputs_f32 ? MSDA_F32 : p.coord_dtype;
+    return Config::kInputs == inputs_f32 ? MSDA_DTYPE_F32 : p.coord_dtype;
   }
   __device__ msda_dtype weight_dtype() const {
-    return Config::kInputs == inputs_f32 ? MSDA_F32 : p.weight_dtype;
+    return Config::kInputs == inputs_f32 ? MSDA_DTYPE_F32 : p.weight_dtype;
   }
 
   // Of point k: its entry in the block's table of places, and its level.

@@ -35,7 +35,7 @@ template <class Config>
 __device__ __forceinline__ Frame frame_of(Lane<Config> const& lane,
                                           std::uint32_t const (&reference)[4], int k) {
   auto const element = [&](int i) {
-    if (lane.coord_dtype() == MSDA_F32) return __uint_as_float(reference[i]);
+    if (lane.coord_dtype() == MSDA_DTYPE_F32) return __uint_as_float(reference[i]);
     float2 const pair = pair_of(lane.coord_dtype(), reference[i / 2]);
     return i % 2 == 0 ? pair.x : pair.y;
   };

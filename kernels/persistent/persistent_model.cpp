@@ -95,8 +95,8 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
   if (!variant.runs_on(device)) return Reason::kComputeCapability;
   if (problem.value_dtype != variant.value_dtype) return Reason::kValueDtype;
   if (problem.backward()) return Reason::kOperation;
-  if (problem.coord_dtype == MSDA_F64) return Reason::kCoordDtype;
-  if (problem.weight_dtype == MSDA_F64) return Reason::kWeightDtype;
+  if (problem.coord_dtype == MSDA_DTYPE_F64) return Reason::kCoordDtype;
+  if (problem.weight_dtype == MSDA_DTYPE_F64) return Reason::kWeightDtype;
   std::int64_t const of_vec = channels_of_vec(element_bytes(problem));
   if (!head_dim_fits(problem.head_dim, entry.channels, std::max<std::int64_t>(of_vec, 8))) {
     return Reason::kHeadDim;

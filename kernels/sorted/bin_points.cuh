@@ -90,7 +90,7 @@ class Positions {
  public:
   __device__ __forceinline__ Positions(Params const& p, ValueParams const& s, Chunk const& chunk)
       : in_pixels_(!kPlain &&
-                   (p.reference_dim != 0 || p.coord_dtype != MSDA_F32 || !s.coord_pairs)) {
+                   (p.reference_dim != 0 || p.coord_dtype != MSDA_DTYPE_F32 || !s.coord_pairs)) {
     float const nowhere = __uint_as_float(0x7fc00000u);  // NaN
     std::int64_t const first = p.coord_strides.at(chunk.b, 0, chunk.m);
     QueryWalk<kPlain> walk(p, s, chunk);
@@ -202,22 +202,22 @@ class Weights {
  public:
   __device__ __forceinline__ Weights(Params const& p, ValueParams const& s, Chunk const& chunk,
                                      std::uint32_t const (&ranks)[kPointsOfThread])
-      : dtype_(!kPlain && s.weights != nullptr ? MSDA_F32 : p.weight_dtype) {
+      : dtype_(!kPlain && s.weights != nullptr ? MSDA_DTYPE_F32 : p.weight_dtype) {
     bool const computed = !kPlain && s.weights != nullptr;
     const void* const weights = computed ? s.weights : p.weight;
     std::int64_t const row = computed ? p.point_total : p.weight_strides.row;
     std::int64_t const first =
         computed ? chunk.head * s.points : p.weight_strides.at(chunk.b, 0, chunk.m);
     QueryWalk<kPlain> walk(p, s, chunk);
-    if (dtype_ == MSDA_F32) {
+    if (dtype_ == MSDA_DTYPE_F32) {
       load(p, s, static_cast<const std::uint32_t*>(weights) + first, row, walk, ranks);
     } else {
       load(p, s, static_cast<const std::uint16_t*>(weights) + first, row, walk, ranks);
     }
   }
   __device__ __forceinline__ float operator[](int j) const {
-    if (dtype_ == MSDA_F32) return __uint_as_float(bits_[j]);
-    if (dtype_ == MSDA_BF16) return __uint_as_float(bits_[j] << 16);
+    if (dtype_ == MSDA_DTYPE_F32) return __uint_as_float(bits_[j]);
+    if (dtype_ == MSDA_DTYPE_BF16) return __uint_as_float(bits_[j] << 16);
     return __half2float(__ushort_as_half(static_cast<std::uint16_t>(bits_[j])));
   }
 

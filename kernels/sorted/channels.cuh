@@ -80,12 +80,12 @@ struct Channels {
 __device__ __forceinline__ float2 load_pair(msda_dtype dtype, const void* array, std::int64_t index,
                                             bool aligned) {
   if (!aligned) return {load_narrow(dtype, array, index), load_narrow(dtype, array, index + 1)};
-  if (dtype == MSDA_F32) {
+  if (dtype == MSDA_DTYPE_F32) {
     return *reinterpret_cast<const float2*>(static_cast<const float*>(array) + index);
   }
   std::uint32_t const pair =
       *reinterpret_cast<const std::uint32_t*>(static_cast<const std::uint16_t*>(array) + index);
-  if (dtype == MSDA_BF16) {
+  if (dtype == MSDA_DTYPE_BF16) {
     return {__uint_as_float(pair << 16), __uint_as_float(pair & 0xffff0000u)};
   }
   return __half22float2(half2_of(pair));
@@ -95,7 +95,7 @@ __device__ __forceinline__ void store_pair(msda_dtype dtype, void* array, std::i
   if (!aligned) {
     store_element(dtype, array, index, x.x);
     store_element(dtype, array, index + 1, x.y);
-  } else if (dtype == MSDA_F32) {
+  } else if (dtype == MSDA_DTYPE_F32) {
     *reinterpret_cast<float2*>(static_cast<float*>(array) + index) = x;
   } else {
     *reinterpret_cast<std::uint32_t*>(static_cast<std::uint16_t*>(array) + index) =
@@ -106,12 +106,12 @@ __device__ __forceinline__ void store_pair(msda_dtype dtype, void* array, std::i
 // Four sums into an array of any type.
 __device__ __forceinline__ void store_four(msda_dtype dtype, void* array, std::int64_t index,
                                            float4 const& x, bool aligned) {
-  if (!aligned || dtype == MSDA_F64) {
+  if (!aligned || dtype == MSDA_DTYPE_F64) {
     store_element(dtype, array, index, x.x);
     store_element(dtype, array, index + 1, x.y);
     store_element(dtype, array, index + 2, x.z);
     store_element(dtype, array, index + 3, x.w);
-  } else if (dtype == MSDA_F32) {
+  } else if (dtype == MSDA_DTYPE_F32) {
     *reinterpret_cast<float4*>(static_cast<float*>(array) + index) = x;
   } else {
     *reinterpret_cast<uint2*>(static_cast<std::uint16_t*>(array) + index) =

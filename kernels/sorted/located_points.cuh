@@ -82,8 +82,8 @@ struct PointAhead {
 
 // The attention weight of these bits, F32 or of 16 bits.
 __device__ __forceinline__ float weight_of(msda_dtype dtype, std::uint32_t bits) {
-  if (dtype == MSDA_F32) return __uint_as_float(bits);
-  if (dtype == MSDA_BF16) return __uint_as_float(bits << 16);
+  if (dtype == MSDA_DTYPE_F32) return __uint_as_float(bits);
+  if (dtype == MSDA_DTYPE_BF16) return __uint_as_float(bits << 16);
   return __half2float(__ushort_as_half(static_cast<std::uint16_t>(bits)));
 }
 
@@ -93,7 +93,7 @@ __device__ __forceinline__ void stream_point(PointAhead& point, const char* coor
   std::uint32_t at[2];
   ptx::stream_global<8>(coord, at);
   point.at = {__uint_as_float(at[0]), __uint_as_float(at[1])};
-  if (weight_dtype == MSDA_F32) {
+  if (weight_dtype == MSDA_DTYPE_F32) {
     ptx::stream_global<4>(weight, &point.weight);
   } else {
     ptx::stream_global<2>(weight, &point.weight);
@@ -116,7 +116,7 @@ class PointLoads {
       point.level = level(k);
       stream_point(point, static_cast<const char*>(p_->coord) + (row_.coord + 2 * k) * 4,
                    static_cast<const char*>(p_->weight) +
-                       (row_.weight + k) * (p_->weight_dtype == MSDA_F32 ? 4 : 2),
+                       (row_.weight + k) * (p_->weight_dtype == MSDA_DTYPE_F32 ? 4 : 2),
                    p_->weight_dtype);
       return point;
     }
@@ -130,7 +130,7 @@ class PointLoads {
     }
     if (has_computed_weights()) {
       point.weight = __float_as_uint(s_->weights[weights_ + k]);
-    } else if (p_->weight_dtype == MSDA_F32) {
+    } else if (p_->weight_dtype == MSDA_DTYPE_F32) {
       point.weight = static_cast<const std::uint32_t*>(p_->weight)[row_.weight + k];
     } else {
       point.weight = static_cast<const std::uint16_t*>(p_->weight)[row_.weight + k];
@@ -147,7 +147,7 @@ class PointLoads {
     return {to_pixel(point.at.x, width), to_pixel(point.at.y, height)};
   }
   __device__ __forceinline__ float weight(PointAhead const& point) const {
-    return weight_of(has_computed_weights() ? MSDA_F32 : p_->weight_dtype, point.weight);
+    return weight_of(has_computed_weights() ? MSDA_DTYPE_F32 : p_->weight_dtype, point.weight);
   }
 
  private:
@@ -156,7 +156,7 @@ class PointLoads {
   }
   __device__ __forceinline__ bool has_pixels() const {
     if (kPlain) return false;
-    return p_->reference_dim != 0 || p_->coord_dtype != MSDA_F32 || !s_->coord_pairs;
+    return p_->reference_dim != 0 || p_->coord_dtype != MSDA_DTYPE_F32 || !s_->coord_pairs;
   }
   Params const* p_;
   PointParams const* s_;

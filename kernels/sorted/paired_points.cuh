@@ -109,7 +109,7 @@ class PairedRows {
     PointRow const row(p, b, query_, m);
     coord_ = static_cast<const char*>(p.coord) + (row.coord + 2 * k) * 4;
     weight_ = static_cast<const char*>(p.weight) +
-              (row.weight + k) * (p.weight_dtype == MSDA_F32 ? 4 : 2);
+              (row.weight + k) * (p.weight_dtype == MSDA_DTYPE_F32 ? 4 : 2);
     grad_ = static_cast<const char*>(p.grad_output) +
             (p.output_strides.at(b, query_, m) + d) * Config::kElementBytes;
     values = static_cast<const char*>(p.value) +
@@ -150,7 +150,7 @@ class PairedRows {
         store_narrow(p_.weight_dtype, p_.grad_weight, index_, gradient.weight);
       }
       if (p_.grad_coord != nullptr) {
-        store_pair(MSDA_F32, p_.grad_coord, 2 * index_, {gradient.x, gradient.y},
+        store_pair(MSDA_DTYPE_F32, p_.grad_coord, 2 * index_, {gradient.x, gradient.y},
                    s_.grad_coord_pairs);
       }
     }

@@ -158,8 +158,8 @@ __device__ __forceinline__ void store_gradient(Params const& p, PointParams cons
     store_narrow(p.weight_dtype, p.grad_weight, at, gradient.weight);
   }
   if (p.grad_coord != nullptr) {
-    store_pair(kPlain ? MSDA_F32 : p.coord_dtype, p.grad_coord, 2 * at, {gradient.x, gradient.y},
-               s.grad_coord_pairs);
+    store_pair(kPlain ? MSDA_DTYPE_F32 : p.coord_dtype, p.grad_coord, 2 * at,
+               {gradient.x, gradient.y}, s.grad_coord_pairs);
   }
 }
 

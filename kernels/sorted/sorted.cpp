@@ -69,8 +69,8 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
   if (!variant.runs_on(device)) return Reason::kComputeCapability;
   if (problem.value_dtype != variant.value_dtype) return Reason::kValueDtype;
   if (!problem.backward()) return Reason::kOperation;
-  if (problem.coord_dtype == MSDA_F64) return Reason::kCoordDtype;
-  if (problem.weight_dtype == MSDA_F64) return Reason::kWeightDtype;
+  if (problem.coord_dtype == MSDA_DTYPE_F64) return Reason::kCoordDtype;
+  if (problem.weight_dtype == MSDA_DTYPE_F64) return Reason::kWeightDtype;
   if (device.sm_count_limit != 0) return Reason::kSmLimit;
   std::int64_t const D = problem.head_dim;
   if (D == 0 || D > kMaxHeadDim || D % kChannelsOfLane != 0) return Reason::kHeadDim;
@@ -218,7 +218,7 @@ struct CallOfPlan {
   }
   // Sampled, with coordinates that are pairs of F32.
   bool has_plain_input() const {
-    return !problem.fused() && params.coord_dtype == MSDA_F32 && has_coord_pairs();
+    return !problem.fused() && params.coord_dtype == MSDA_DTYPE_F32 && has_coord_pairs();
   }
   // Of the sorting: a warp's points are whole rows, too, on maps of usual sides.
   bool has_plain_points() const {

@@ -40,9 +40,9 @@ CUresult with_context(Call const& call) {
 }
 
 CUtensorMapDataType map_type(msda_dtype dtype) {
-  return dtype == MSDA_F16    ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
-         : dtype == MSDA_BF16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
-                              : CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
+  return dtype == MSDA_DTYPE_F16    ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
+         : dtype == MSDA_DTYPE_BF16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
+                                    : CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
 }
 
 // Dimensions from the fastest on: channels, x, y, head, batch item.

@@ -98,8 +98,8 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
   if (!variant.runs_on(device) || !device.has_bulk_copy) return Reason::kComputeCapability;
   if (problem.value_dtype != variant.value_dtype) return Reason::kValueDtype;
   if (problem.backward()) return Reason::kOperation;
-  if (problem.coord_dtype == MSDA_F64) return Reason::kCoordDtype;
-  if (problem.weight_dtype == MSDA_F64) return Reason::kWeightDtype;
+  if (problem.coord_dtype == MSDA_DTYPE_F64) return Reason::kCoordDtype;
+  if (problem.weight_dtype == MSDA_DTYPE_F64) return Reason::kWeightDtype;
   if (!head_dim_fits(problem.head_dim, entry.channels, 8)) return Reason::kHeadDim;
   if (!levels_are_near(problem)) return Reason::kLevels;
   if (problem.point_total == 0 || problem.point_total > kMaxPoints) return Reason::kPoints;

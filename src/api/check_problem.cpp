@@ -56,7 +56,7 @@ void read_scalars(msda_problem const& in, Problem& out) {
   check_one_of("operation", in.operation, {MSDA_FORWARD, MSDA_BACKWARD});
   check_one_of("input_mode", in.input_mode, {MSDA_INPUT_SAMPLED, MSDA_INPUT_FUSED});
   check_one_of("math_mode", in.math_mode, {MSDA_MATH_ACCURATE, MSDA_MATH_FAST});
-  check_one_of("determinism", in.determinism, {MSDA_DETERMINISTIC, MSDA_NOT_GUARANTEED});
+  check_one_of("determinism", in.determinism, {MSDA_DETERMINISTIC, MSDA_NONDETERMINISTIC});
   check_one_of("value_border", in.value_border, {0, 1});
   check_one_of("point_locality", in.point_locality,
                {MSDA_POINTS_UNKNOWN, MSDA_POINTS_LOCAL, MSDA_POINTS_SCATTERED});

@@ -69,7 +69,7 @@ class NpzCase {
     ProblemShape& spec = case_.spec;
     spec.operation = options_.backward ? MSDA_BACKWARD : MSDA_FORWARD;
     spec.math_mode = options_.fast_math ? MSDA_MATH_FAST : MSDA_MATH_ACCURATE;
-    if (options_.any_order) spec.determinism = MSDA_NOT_GUARANTEED;
+    if (options_.any_order) spec.determinism = MSDA_NONDETERMINISTIC;
     spec.point_locality = told_locality(options_);
     read_levels();
     read_tensors();
@@ -237,7 +237,7 @@ class FolderCase {
     if (!fs::is_directory(folder_, error)) bad_input("{} is not a folder", folder_.string());
     spec.operation = options_.backward ? MSDA_BACKWARD : MSDA_FORWARD;
     spec.math_mode = options_.fast_math ? MSDA_MATH_FAST : MSDA_MATH_ACCURATE;
-    if (options_.any_order) spec.determinism = MSDA_NOT_GUARANTEED;
+    if (options_.any_order) spec.determinism = MSDA_NONDETERMINISTIC;
     spec.point_locality = told_locality(options_);
     spec.batch = require("batch", options_.batch);
     spec.query_count = require("queries", options_.queries);
@@ -257,7 +257,7 @@ class FolderCase {
   static constexpr std::int64_t kHeads = 1;
   static constexpr std::int64_t kChannels = 32;
   static constexpr std::int32_t kPoints = 8;
-  static constexpr msda_dtype kValueType = MSDA_F16;
+  static constexpr msda_dtype kValueType = MSDA_DTYPE_F16;
 
   fs::path path(std::string_view name) const { return folder_ / fmt::format("{}.bin", name); }
 
@@ -336,7 +336,7 @@ class FolderCase {
       msda_dtype const type = value == MSDA_DTYPE_NONE ? case_.arrays.at("value").type : value;
       return {default_result_dtype(type)};
     }
-    return {MSDA_F32, MSDA_F16};
+    return {MSDA_DTYPE_F32, MSDA_DTYPE_F16};
   }
 
   [[noreturn]] void refuse_size(TensorRow const& row, TypeWish const& wish, fs::path const& file,
@@ -359,7 +359,7 @@ class FolderCase {
 // What --dtype means for coordinates and weights.
 msda_dtype sampling_type(Options const& options) {
   if (!options.dtype) return MSDA_DTYPE_NONE;
-  return *options.dtype == MSDA_F64 ? MSDA_F64 : MSDA_F32;
+  return *options.dtype == MSDA_DTYPE_F64 ? MSDA_DTYPE_F64 : MSDA_DTYPE_F32;
 }
 
 }  // namespace

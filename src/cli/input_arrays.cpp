@@ -41,8 +41,8 @@ void apply_scale(Array& value, Array const& scale, bool divide) {
     double const factor = factors[i / channels % factors.size()];
     numbers[i] = divide ? numbers[i] / factor : numbers[i] * factor;
   }
-  value = Array(MSDA_F64, value.shape);
-  encode_elements(MSDA_F64, numbers, value.bytes);
+  value = Array(MSDA_DTYPE_F64, value.shape);
+  encode_elements(MSDA_DTYPE_F64, numbers, value.bytes);
 }
 
 // value_scale belongs to scaled types alone: conversion from or to another type applies it.

@@ -58,7 +58,7 @@ std::string types_text(ProblemShape const& spec) {
                                  type_name(spec.weight_dtype), type_name(spec.output_dtype));
   if (spec.backward()) text += fmt::format("  grad_value {}", type_name(spec.grad_value_dtype));
   if (spec.math_mode == MSDA_MATH_FAST) text += "  fast math";
-  if (spec.determinism == MSDA_NOT_GUARANTEED) text += "  any order";
+  if (spec.determinism == MSDA_NONDETERMINISTIC) text += "  any order";
   if (spec.point_locality != MSDA_POINTS_UNKNOWN) {
     text += fmt::format("  points {}", locality_name(spec.point_locality));
   }

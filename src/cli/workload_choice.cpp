@@ -95,9 +95,9 @@ ProblemShape workload_spec(Workload const& workload, Options const& options) {
   spec.reference_dim = options.fused.value_or(0);
   spec.operation = options.backward ? MSDA_BACKWARD : MSDA_FORWARD;
   spec.math_mode = options.fast_math ? MSDA_MATH_FAST : MSDA_MATH_ACCURATE;
-  if (options.any_order) spec.determinism = MSDA_NOT_GUARANTEED;
+  if (options.any_order) spec.determinism = MSDA_NONDETERMINISTIC;
   msda_dtype const value_type = wanted_value_type(options);
-  spec.value_dtype = value_type == MSDA_DTYPE_NONE ? MSDA_F32 : value_type;
+  spec.value_dtype = value_type == MSDA_DTYPE_NONE ? MSDA_DTYPE_F32 : value_type;
   spec.coord_dtype = wanted_coord_type(options);
   spec.weight_dtype = wanted_weight_type(options);
   spec.output_dtype = options.output_dtype.value_or(MSDA_DTYPE_NONE);

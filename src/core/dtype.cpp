@@ -82,15 +82,15 @@ void put(void* array, std::int64_t index, T value) {
 
 double load_element(msda_dtype dtype, const void* array, std::int64_t index) {
   switch (dtype) {
-    case MSDA_F32:
+    case MSDA_DTYPE_F32:
       return element<float>(array, index);
-    case MSDA_F64:
+    case MSDA_DTYPE_F64:
       return element<double>(array, index);
-    case MSDA_F16:
+    case MSDA_DTYPE_F16:
       return decode_ieee(kF16, element<std::uint16_t>(array, index));
-    case MSDA_BF16:
+    case MSDA_DTYPE_BF16:
       return bit_cast<float>(std::uint32_t{element<std::uint16_t>(array, index)} << 16);
-    case MSDA_F8_E4M3:
+    case MSDA_DTYPE_F8_E4M3:
       return decode_f8_e4m3(element<std::uint8_t>(array, index));
     default:
       return std::numeric_limits<double>::quiet_NaN();
@@ -99,16 +99,16 @@ double load_element(msda_dtype dtype, const void* array, std::int64_t index) {
 
 void store_element(msda_dtype dtype, void* array, std::int64_t index, double value) {
   switch (dtype) {
-    case MSDA_F32:
+    case MSDA_DTYPE_F32:
       put(array, index, static_cast<float>(value));
       return;
-    case MSDA_F64:
+    case MSDA_DTYPE_F64:
       put(array, index, value);
       return;
-    case MSDA_F16:
+    case MSDA_DTYPE_F16:
       put(array, index, static_cast<std::uint16_t>(encode_ieee(kF16, value)));
       return;
-    case MSDA_BF16:
+    case MSDA_DTYPE_BF16:
       put(array, index, static_cast<std::uint16_t>(encode_ieee(kBf16, value)));
       return;
     default:

@@ -17,8 +17,9 @@ struct DtypeInfo {
 };
 // In the order in which messages list them.
 inline constexpr DtypeInfo kDtypes[] = {
-    {MSDA_F32, "F32", 4, false},        {MSDA_F16, "F16", 2, false}, {MSDA_BF16, "BF16", 2, false},
-    {MSDA_F8_E4M3, "F8_E4M3", 1, true}, {MSDA_F64, "F64", 8, false},
+    {MSDA_DTYPE_F32, "F32", 4, false},   {MSDA_DTYPE_F16, "F16", 2, false},
+    {MSDA_DTYPE_BF16, "BF16", 2, false}, {MSDA_DTYPE_F8_E4M3, "F8_E4M3", 1, true},
+    {MSDA_DTYPE_F64, "F64", 8, false},
 };
 
 constexpr DtypeInfo dtype_info(msda_dtype dtype) {
@@ -36,10 +37,10 @@ constexpr bool is_scaled(msda_dtype dtype) { return dtype_info(dtype).is_scaled;
 // What MSDA_DTYPE_NONE stands for beside values of a type: for outputs and the gradient of value,
 // and for coordinates and weights.
 constexpr msda_dtype default_result_dtype(msda_dtype value) {
-  return is_scaled(value) ? MSDA_F32 : value;
+  return is_scaled(value) ? MSDA_DTYPE_F32 : value;
 }
 constexpr msda_dtype default_point_dtype(msda_dtype value) {
-  return value == MSDA_F64 ? MSDA_F64 : MSDA_F32;
+  return value == MSDA_DTYPE_F64 ? MSDA_DTYPE_F64 : MSDA_DTYPE_F32;
 }
 
 // Element `index` of an array, exactly.

@@ -54,11 +54,11 @@ struct Problem {
   std::int32_t reference_dim = 0;  // 2 or 4 when fused, else 0
   msda_operation operation = MSDA_FORWARD;
   msda_input_mode input_mode = MSDA_INPUT_SAMPLED;
-  msda_dtype value_dtype = MSDA_F32;
-  msda_dtype coord_dtype = MSDA_F32;
-  msda_dtype weight_dtype = MSDA_F32;
-  msda_dtype output_dtype = MSDA_F32;      // of output and grad_output, resolved
-  msda_dtype grad_value_dtype = MSDA_F32;  // resolved
+  msda_dtype value_dtype = MSDA_DTYPE_F32;
+  msda_dtype coord_dtype = MSDA_DTYPE_F32;
+  msda_dtype weight_dtype = MSDA_DTYPE_F32;
+  msda_dtype output_dtype = MSDA_DTYPE_F32;      // of output and grad_output, resolved
+  msda_dtype grad_value_dtype = MSDA_DTYPE_F32;  // resolved
   msda_math_mode math_mode = MSDA_MATH_ACCURATE;
   msda_determinism determinism = MSDA_DETERMINISTIC;
   msda_point_locality point_locality = MSDA_POINTS_UNKNOWN;

@@ -63,7 +63,7 @@ TensorShape tensor_shape(Problem const& p, Tensor tensor) {
     case Tensor::kLogit:
       return strided("logit", Q, K, p.weight, p.weight_dtype);
     case Tensor::kValueScale:
-      return {"value_scale", 1, 1, 1, M, {}, MSDA_F32};
+      return {"value_scale", 1, 1, 1, M, {}, MSDA_DTYPE_F32};
     case Tensor::kOutput:
       return strided("output", Q, D, p.output, p.output_dtype);
     case Tensor::kGradOutput:

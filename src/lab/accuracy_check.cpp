@@ -17,7 +17,7 @@ AccuracyCheck::AccuracyCheck(Case const& input, Engine const& engine, CheckOptio
   sample_.emplace(*sample_input_, cpu, input);
   if (options.mode == CheckMode::kSample) return;
   // A float64 kernel of the device would be compared with itself.
-  Engine const& other = input.spec.value_dtype == MSDA_F64 ? cpu : engine;
+  Engine const& other = input.spec.value_dtype == MSDA_DTYPE_F64 ? cpu : engine;
   whole_.emplace(input, other, input);
   reference_accuracy_ = whole_->finiteness();
   reference_accuracy_.merge(input.spec.backward()

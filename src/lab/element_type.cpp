@@ -25,11 +25,11 @@ struct Format {
 };
 
 constexpr std::array<Format, 5> kFormats = {{
-    {MSDA_F64, "f64", 8, true, 52, -1022, 1023, 0, 0, 0},
-    {MSDA_F32, "f32", 4, true, 23, -126, 127, 0, 0, 0},
-    {MSDA_F16, "f16", 2, true, 10, -14, 15, 0x7BFF, 0x7C00, 0x7E00},
-    {MSDA_BF16, "bf16", 2, false, 7, -126, 127, 0x7F7F, 0x7F80, 0x7FC0},
-    {MSDA_F8_E4M3, "f8_e4m3", 1, false, 3, -6, 7, 0x7E, 0x7F, 0x7F},
+    {MSDA_DTYPE_F64, "f64", 8, true, 52, -1022, 1023, 0, 0, 0},
+    {MSDA_DTYPE_F32, "f32", 4, true, 23, -126, 127, 0, 0, 0},
+    {MSDA_DTYPE_F16, "f16", 2, true, 10, -14, 15, 0x7BFF, 0x7C00, 0x7E00},
+    {MSDA_DTYPE_BF16, "bf16", 2, false, 7, -126, 127, 0x7F7F, 0x7F80, 0x7FC0},
+    {MSDA_DTYPE_F8_E4M3, "f8_e4m3", 1, false, 3, -6, 7, 0x7E, 0x7F, 0x7F},
 }};
 
 Format const& format_of(msda_dtype type) {
@@ -132,8 +132,8 @@ HalfUlp::HalfUlp(msda_dtype type)
       unit_roundoff_(unit_roundoff(type)) {}
 
 double round_to_type(msda_dtype type, double value) {
-  if (type == MSDA_F64) return value;
-  if (type == MSDA_F32) return static_cast<float>(value);
+  if (type == MSDA_DTYPE_F64) return value;
+  if (type == MSDA_DTYPE_F32) return static_cast<float>(value);
   Format const& format = format_of(type);
   return decode_narrow(format, encode_narrow(format, value));
 }
@@ -141,9 +141,9 @@ double round_to_type(msda_dtype type, double value) {
 std::vector<double> decode_elements(msda_dtype type, std::span<const std::byte> bytes) {
   Format const& format = format_of(type);
   std::vector<double> values(bytes.size() / type_bytes(type));
-  if (type == MSDA_F64) {
+  if (type == MSDA_DTYPE_F64) {
     decode_machine<double>(bytes, values);
-  } else if (type == MSDA_F32) {
+  } else if (type == MSDA_DTYPE_F32) {
     decode_machine<float>(bytes, values);
   } else {
     std::vector<double> const table = decode_table(format);
@@ -162,9 +162,9 @@ std::int64_t encode_elements(msda_dtype type, std::span<const double> values,
   std::int64_t overflow_count = 0;
   for (std::size_t i = 0; i < values.size(); ++i) {
     std::byte* const out = bytes.data() + i * type_bytes(type);
-    if (type == MSDA_F64) {
+    if (type == MSDA_DTYPE_F64) {
       std::memcpy(out, &values[i], sizeof(double));
-    } else if (type == MSDA_F32) {
+    } else if (type == MSDA_DTYPE_F32) {
       auto const element = static_cast<float>(values[i]);
       std::memcpy(out, &element, sizeof(float));
       overflow_count += std::isfinite(values[i]) && !std::isfinite(element);

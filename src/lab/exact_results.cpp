@@ -30,8 +30,8 @@ std::string float64_kernel(Engine const& engine) {
 }
 
 ProblemShape in_float64(ProblemShape spec) {
-  spec.value_dtype = spec.coord_dtype = spec.weight_dtype = MSDA_F64;
-  spec.output_dtype = spec.grad_value_dtype = MSDA_F64;
+  spec.value_dtype = spec.coord_dtype = spec.weight_dtype = MSDA_DTYPE_F64;
+  spec.output_dtype = spec.grad_value_dtype = MSDA_DTYPE_F64;
   spec.math_mode = MSDA_MATH_ACCURATE;
   return spec;
 }
@@ -52,7 +52,7 @@ void apply_scale(Case const& input, Array& array) {
 Case in_float64(Case input) {
   std::int64_t overflow_count = 0;  // there is none
   for (auto& [name, array] : input.arrays) {
-    if (name != "value_scale") array = convert(std::move(array), MSDA_F64, overflow_count);
+    if (name != "value_scale") array = convert(std::move(array), MSDA_DTYPE_F64, overflow_count);
   }
   apply_scale(input, input.arrays.find("value")->second);
   input.arrays.erase("value_scale");
@@ -98,10 +98,11 @@ Array forward_bounds(ForwardBound const& bound, Case const& part, Engine const& 
 // roundings move a pixel position by at most 2 u max(W, H), which changes a derivative by at most
 // that times the difference of the derivatives at two pixels, twice the largest.
 double gradient_tolerance(ProblemShape const& spec) {
-  bool const is_f64 = spec.value_dtype == MSDA_F64;
+  bool const is_f64 = spec.value_dtype == MSDA_DTYPE_F64;
   std::int32_t side = 0;
   for (auto const& level : spec.levels) side = std::max({side, level.height, level.width});
-  return (is_f64 ? 1e-13 : 1e-5) + 4.0 * side * unit_roundoff(is_f64 ? MSDA_F64 : MSDA_F32);
+  return (is_f64 ? 1e-13 : 1e-5) +
+         4.0 * side * unit_roundoff(is_f64 ? MSDA_DTYPE_F64 : MSDA_DTYPE_F32);
 }
 
 // Of all elements the same: a share of the largest.
@@ -126,8 +127,8 @@ ExactResults::ExactResults(Case const& input, Engine const& engine, Case const& 
   for (TensorRow const& row : tensor_rows()) {
     if (!row.is_result() || !row.belongs_to(spec)) continue;
     Shape const shape = tensor_shape(spec, row);
-    expected_.push_back({std::string(row.name), tensor_type(spec, row), Array(MSDA_F64, shape),
-                         Array(MSDA_F64, shape)});
+    expected_.push_back({std::string(row.name), tensor_type(spec, row),
+                         Array(MSDA_DTYPE_F64, shape), Array(MSDA_DTYPE_F64, shape)});
   }
   std::optional<ForwardBound> bound;
   if (!spec.backward()) bound = forward_bound(whole);
@@ -172,8 +173,8 @@ Accuracy ExactResults::agreement(ExactResults const& others) const {
   Accuracy accuracy;
   for (std::size_t i = 0; i < expected_.size(); ++i) {
     auto const& [name, type, exact, bound] = others.expected_[i];
-    Expected const results = {"the sample's " + name, MSDA_F64, exact, bound};
-    Expected const bounds = {"the bound of the sample's " + name, MSDA_F64, bound, bound};
+    Expected const results = {"the sample's " + name, MSDA_DTYPE_F64, exact, bound};
+    Expected const bounds = {"the bound of the sample's " + name, MSDA_DTYPE_F64, bound, bound};
     accuracy.merge(lab::compare(expected_[i].exact, results, kAgreement));
     accuracy.merge(lab::compare(expected_[i].bound, bounds, kAgreement));
   }

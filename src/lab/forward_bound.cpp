@@ -99,9 +99,10 @@ ForwardBound::ForwardBound(Arithmetic arithmetic, ProblemShape const& shape, dou
 ForwardBound forward_bound(Case const& input) {
   ProblemShape const& spec = input.spec;
   bool const in_halves = spec.math_mode == MSDA_MATH_FAST &&
-                         (spec.value_dtype == MSDA_F16 || is_scaled(spec.value_dtype));
+                         (spec.value_dtype == MSDA_DTYPE_F16 || is_scaled(spec.value_dtype));
   if (!in_halves) {
-    return {spec.value_dtype == MSDA_F64 ? Arithmetic::kFloat64 : Arithmetic::kFloat32, spec, 0, 0};
+    return {spec.value_dtype == MSDA_DTYPE_F64 ? Arithmetic::kFloat64 : Arithmetic::kFloat32, spec,
+            0, 0};
   }
   Array const* const scale = input.find("value_scale");
   return {Arithmetic::kFloat16Sums, spec, largest_magnitude(input.find("value")->decode()),

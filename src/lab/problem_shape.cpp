@@ -97,7 +97,7 @@ std::string ProblemShape::describe() const {
   if (backward())
     text += fmt::format(" backward=1 grad_value_dtype={}", type_name(grad_value_dtype));
   if (math_mode == MSDA_MATH_FAST) text += " math=fast";
-  if (determinism == MSDA_NOT_GUARANTEED) text += " determinism=none";
+  if (determinism == MSDA_NONDETERMINISTIC) text += " determinism=none";
   text += strides_word("value_strides", value_strides);
   text += strides_word("coord_strides", coord_strides);
   text += strides_word("weight_strides", weight_strides);

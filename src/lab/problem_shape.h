@@ -35,11 +35,11 @@ struct ProblemShape {
   msda_operation operation = MSDA_FORWARD;
   msda_math_mode math_mode = MSDA_MATH_ACCURATE;
   msda_determinism determinism = MSDA_DETERMINISTIC;
-  msda_dtype value_dtype = MSDA_F32;
-  msda_dtype coord_dtype = MSDA_F32;
-  msda_dtype weight_dtype = MSDA_F32;
-  msda_dtype output_dtype = MSDA_F32;
-  msda_dtype grad_value_dtype = MSDA_F32;
+  msda_dtype value_dtype = MSDA_DTYPE_F32;
+  msda_dtype coord_dtype = MSDA_DTYPE_F32;
+  msda_dtype weight_dtype = MSDA_DTYPE_F32;
+  msda_dtype output_dtype = MSDA_DTYPE_F32;
+  msda_dtype grad_value_dtype = MSDA_DTYPE_F32;
   Strides3 value_strides = {0, 0, 0};
   Strides3 coord_strides = {0, 0, 0};
   Strides3 weight_strides = {0, 0, 0};

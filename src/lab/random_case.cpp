@@ -24,7 +24,7 @@ Rng numbers_for(std::string_view tensor, std::uint64_t seed) {
 
 class FloatArray {
  public:
-  explicit FloatArray(Shape shape) : array_(MSDA_F32, std::move(shape)) {}
+  explicit FloatArray(Shape shape) : array_(MSDA_DTYPE_F32, std::move(shape)) {}
   std::size_t size() const { return array_.bytes.size() / sizeof(float); }
   float get(std::size_t i) const {
     float value;

@@ -75,7 +75,7 @@ Shape tensor_shape(ProblemShape const& problem, TensorRow const& row) {
 }
 
 msda_dtype tensor_type(ProblemShape const& problem, TensorRow const& row) {
-  return row.dtype == nullptr ? MSDA_F32 : problem.*row.dtype;
+  return row.dtype == nullptr ? MSDA_DTYPE_F32 : problem.*row.dtype;
 }
 
 void set_pointer(msda_tensors& tensors, TensorId id, void* pointer) {

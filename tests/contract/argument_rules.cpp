@@ -81,7 +81,8 @@ Rules handle_options_rules() {
 
 Rules problem_rules() {
   Rule const size = between(0, kLargestSize);
-  Rule const wide_dtype = one_of({MSDA_DTYPE_NONE, MSDA_F32, MSDA_F16, MSDA_BF16, MSDA_F64});
+  Rule const wide_dtype =
+      one_of({MSDA_DTYPE_NONE, MSDA_DTYPE_F32, MSDA_DTYPE_F16, MSDA_DTYPE_BF16, MSDA_DTYPE_F64});
   return {
       {"struct_size", struct_size<msda_problem>(kFirstProblemSize)},
       {"level_hw", required_pointer(4)},
@@ -118,13 +119,13 @@ Rules problem_rules() {
          return Verdict{right_if(v == MSDA_INPUT_SAMPLED).status,
                         v == MSDA_INPUT_FUSED ? "reference_dim" : ""};
        }},
-      {"value_dtype", between(MSDA_F32, MSDA_F64)},
+      {"value_dtype", between(MSDA_DTYPE_F32, MSDA_DTYPE_F64)},
       {"coord_dtype", wide_dtype},
       {"weight_dtype", wide_dtype},
       {"output_dtype", wide_dtype},
       {"grad_value_dtype", wide_dtype},
       {"math_mode", one_of({MSDA_MATH_ACCURATE, MSDA_MATH_FAST})},
-      {"determinism", one_of({MSDA_DETERMINISTIC, MSDA_NOT_GUARANTEED})},
+      {"determinism", one_of({MSDA_DETERMINISTIC, MSDA_NONDETERMINISTIC})},
       {"query_grid_count",
        [](std::int64_t v) { return Verdict{right_if(v == 0).status, v > 0 ? "query_hw" : ""}; }},
       {"point_locality", between(MSDA_POINTS_UNKNOWN, MSDA_POINTS_SCATTERED)},

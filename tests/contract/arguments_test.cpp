@@ -94,8 +94,8 @@ struct Place {
   bool on_gpu() const { return options.device >= 0; }
   const char* kernel_id() const { return kTextValues[kernel_text]; }
 };
-Place cpu_place() { return {cpu_options(1), kCpuText, MSDA_F32}; }
-Place gpu_place() { return {gpu_options(), kGpuText, MSDA_F64}; }
+Place cpu_place() { return {cpu_options(1), kCpuText, MSDA_DTYPE_F32}; }
+Place gpu_place() { return {gpu_options(), kGpuText, MSDA_DTYPE_F64}; }
 
 struct PlannedCall {
   TestProblem problem;
@@ -179,7 +179,7 @@ struct Stage {
     problem.query_count = 3;
     problem.head_count = 2;
     problem.head_dim = 4;
-    problem.value_dtype = MSDA_F32;
+    problem.value_dtype = MSDA_DTYPE_F32;
     problem.grad_value_dtype = place.grad_value_dtype;
     problem.operation = operation;
     return problem;

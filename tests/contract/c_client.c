@@ -40,7 +40,7 @@ static msda_status run_with(msda_handle* handle, const c_client_case* input) {
   problem.head_dim = input->head_dim;
   problem.reference_dim = input->reference_dim;
   problem.input_mode = input->reference_dim == 0 ? MSDA_INPUT_SAMPLED : MSDA_INPUT_FUSED;
-  problem.value_dtype = MSDA_F64;
+  problem.value_dtype = MSDA_DTYPE_F64;
 
   msda_tensors tensors = {.struct_size = sizeof(tensors)};
   tensors.value = input->value;

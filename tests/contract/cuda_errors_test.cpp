@@ -118,7 +118,7 @@ std::vector<TestProblem> sample_problems() {
       ProblemShape shape = corpus_case(name).shape;
       std::vector<LevelShape> const levels = shape.levels;
       if (levels.size() > 8) shape.levels.insert(shape.levels.end(), levels.begin(), levels.end());
-      shape.set_dtypes(MSDA_F16);
+      shape.set_dtypes(MSDA_DTYPE_F16);
       shape.operation = operation;
       problems.push_back(corpus_case(name).make(shape));
     }
@@ -364,7 +364,7 @@ TEST_CASE("every CUDA call of tuning fails in turn, on the GPU" * needs_gpu()) {
 TEST_CASE("tuning gives no memory back that kernels may be using, on the GPU" * needs_gpu()) {
   TestHandle const handle(gpu_options());
   ProblemShape shape = corpus_case("encoder_grid").shape;
-  shape.set_dtypes(MSDA_F64);  // whose only kernel needs a workspace
+  shape.set_dtypes(MSDA_DTYPE_F64);  // whose only kernel needs a workspace
   shape.operation = MSDA_BACKWARD;
   TestProblem const problem = corpus_case("encoder_grid").make(shape);
   Scene scene(handle, problem, "");
@@ -503,7 +503,7 @@ TEST_CASE("a plan with tables beside a global capture is refused, on the GPU" * 
 TEST_CASE("a workspace larger than the device, on the GPU" * needs_gpu()) {
   TestHandle const handle(gpu_options());
   ProblemShape shape;
-  shape.set_dtypes(MSDA_F16);
+  shape.set_dtypes(MSDA_DTYPE_F16);
   shape.levels = {{32768, 32768, 1}};
   shape.head_count = shape.head_dim = 8;  // sums of 2^38 bytes
   shape.operation = MSDA_BACKWARD;

@@ -34,7 +34,7 @@ std::vector<TestProblem> sample_problems() {
       ProblemShape shape = corpus_case(name).shape;
       std::vector<LevelShape> const levels = shape.levels;
       if (levels.size() > 8) shape.levels.insert(shape.levels.end(), levels.begin(), levels.end());
-      shape.set_dtypes(MSDA_F16);
+      shape.set_dtypes(MSDA_DTYPE_F16);
       shape.operation = operation;
       problems.push_back(corpus_case(name).make(shape));
     }

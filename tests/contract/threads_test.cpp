@@ -35,11 +35,11 @@ std::vector<Work> make_work(TestHandle const& handle) {
     for (ProblemShape shape : corpus_case(name).shapes()) {
       for (msda_operation const operation : {MSDA_FORWARD, MSDA_BACKWARD}) {
         shape.operation = operation;
-        if (shape.backward() && shape.value_dtype != MSDA_F32) continue;
+        if (shape.backward() && shape.value_dtype != MSDA_DTYPE_F32) continue;
         shape.query_count = shape.head_count = 2;  // short calls meet more often
         TestProblem const problem = corpus_case(name).make(shape);
         for (std::string const& id : accepting_kernels(handle, shape)) {
-          if (id.starts_with("ref.") && shape.value_dtype != MSDA_F32) continue;
+          if (id.starts_with("ref.") && shape.value_dtype != MSDA_DTYPE_F32) continue;
           work.push_back({problem, id, run(TestHandle(1), problem, id)});
           REQUIRE(work.back().expected.failure == "");
         }

@@ -138,7 +138,7 @@ TEST_CASE("gradients that are not asked for are not touched") {
 TEST_CASE("the workspace of the sample is a limit") {
   TestHandle const handle(2);
   ProblemShape shape = corpus_case("encoder_grid").shape;
-  shape.set_dtypes(MSDA_F64);  // only the reference takes it, and needs a workspace
+  shape.set_dtypes(MSDA_DTYPE_F64);  // only the reference takes it, and needs a workspace
   TestProblem const problem = corpus_case("encoder_grid").make(shape);
   auto const buffers = roomy_buffers(handle, problem);
   std::size_t const needed = buffers->c().workspace_bytes;
@@ -217,7 +217,7 @@ TEST_CASE("the own workspace comes from the handle's allocator and goes back") {
   {
     TestHandle const handle(options);
     ProblemShape shape = corpus_case("encoder_grid").shape;
-    shape.set_dtypes(MSDA_F64);
+    shape.set_dtypes(MSDA_DTYPE_F64);
     TestProblem const problem = corpus_case("encoder_grid").make(shape);
     std::size_t const before = allocator.live_blocks();
     PlanResult plan = tune(handle, problem);
@@ -287,8 +287,8 @@ TEST_CASE("a record is of its problem device threads and limits") {
   CHECK(changed([](ProblemShape& s) { s.query_hw.clear(); }) == heuristic);
   CHECK(changed([](ProblemShape& s) { s.point_locality = MSDA_POINTS_LOCAL; }) == heuristic);
   CHECK(changed([](ProblemShape& s) { s.math_mode = MSDA_MATH_FAST; }) == heuristic);
-  CHECK(changed([](ProblemShape& s) { s.coord_dtype = MSDA_F16; }) == heuristic);
-  CHECK(changed([](ProblemShape& s) { s.determinism = MSDA_NOT_GUARANTEED; }) == heuristic);
+  CHECK(changed([](ProblemShape& s) { s.coord_dtype = MSDA_DTYPE_F16; }) == heuristic);
+  CHECK(changed([](ProblemShape& s) { s.determinism = MSDA_NONDETERMINISTIC; }) == heuristic);
   CHECK(changed([](ProblemShape& s) {
           s.value_strides = {1 << 20, s.head_count * s.head_dim * 2, s.head_dim * 2};
         }) == heuristic);

@@ -22,7 +22,7 @@ int main(void) {
   problem.level_count = 1;
   problem.point_count = 1;
   problem.batch = problem.query_count = problem.head_count = problem.head_dim = 1;
-  problem.value_dtype = MSDA_F32;
+  problem.value_dtype = MSDA_DTYPE_F32;
   info.struct_size = sizeof(info);
   tensors.struct_size = sizeof(tensors);
   tensors.value = value;

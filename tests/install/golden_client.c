@@ -99,7 +99,7 @@ static golden parse(const char* path, const double* at, size_t count) {
 static void* stored(const double* numbers, size_t count, msda_dtype dtype) {
   void* const memory = get(count * sizeof(double), 64);
   size_t i = 0;
-  if (dtype == MSDA_F64) return memcpy(memory, numbers, count * sizeof(double));
+  if (dtype == MSDA_DTYPE_F64) return memcpy(memory, numbers, count * sizeof(double));
   for (i = 0; i < count; ++i) ((float*)memory)[i] = (float)numbers[i];
   return memory;
 }
@@ -107,11 +107,12 @@ static void* stored(const double* numbers, size_t count, msda_dtype dtype) {
 static void compare(const char* path, int array, const golden* it, const void* found,
                     msda_dtype dtype) {
   const double* const expected = it->arrays[array];
-  double largest = 0, worst = 0, tolerance = dtype == MSDA_F64 ? 1e-10 : 1e-4;
+  double largest = 0, worst = 0, tolerance = dtype == MSDA_DTYPE_F64 ? 1e-10 : 1e-4;
   size_t i = 0;
   for (i = 0; i < it->counts[array]; ++i) largest = fmax(largest, fabs(expected[i]));
   for (i = 0; i < it->counts[array]; ++i) {
-    double const number = dtype == MSDA_F64 ? ((const double*)found)[i] : ((const float*)found)[i];
+    double const number =
+        dtype == MSDA_DTYPE_F64 ? ((const double*)found)[i] : ((const float*)found)[i];
     double const error = fabs(number - expected[i]);
     if (!(error <= worst)) worst = error; /* NaN too */
   }
@@ -183,9 +184,9 @@ int main(int argc, char** argv) {
     size_t count = 0;
     double* const numbers = read_file(argv[i], &count);
     const golden it = parse(argv[i], numbers, count);
-    check(argv[i], handle, it, MSDA_FORWARD, MSDA_F64);
-    check(argv[i], handle, it, MSDA_BACKWARD, MSDA_F64);
-    check(argv[i], handle, it, MSDA_FORWARD, MSDA_F32);
+    check(argv[i], handle, it, MSDA_FORWARD, MSDA_DTYPE_F64);
+    check(argv[i], handle, it, MSDA_BACKWARD, MSDA_DTYPE_F64);
+    check(argv[i], handle, it, MSDA_FORWARD, MSDA_DTYPE_F32);
     free(it.level_hw);
     free(it.points);
     free(numbers);

@@ -54,7 +54,7 @@ void check_against_oracle(TestHandle const& handle, TestProblem const& problem) 
 
 TEST_CASE("atomic backward: only for problems that ask for no determinism" * needs_gpu()) {
   TestHandle const handle(gpu_options());
-  ProblemShape shape = backward_shape({{{6, 7, 4}}, 1, 20, 2, 32}, MSDA_F16);
+  ProblemShape shape = backward_shape({{{6, 7, 4}}, 1, 20, 2, 32}, MSDA_DTYPE_F16);
   std::string const id = atomic_kernel(handle, shape);
   PlanResult const plan = make_plan(handle, shape, id);
   REQUIRE(plan.message == "");
@@ -74,7 +74,7 @@ TEST_CASE("atomic backward: only for problems that ask for no determinism" * nee
 TEST_CASE("atomic backward: every number of channels" * needs_gpu()) {
   TestHandle const handle(gpu_options());
   for (std::int64_t channels = 8; channels <= 256; channels += channels < 72 ? 8 : 48) {
-    for (msda_dtype const dtype : {MSDA_F32, MSDA_F16, MSDA_BF16}) {
+    for (msda_dtype const dtype : {MSDA_DTYPE_F32, MSDA_DTYPE_F16, MSDA_DTYPE_BF16}) {
       check_against_oracle(
           handle, problem_of(backward_shape({{{7, 8, 3}, {4, 4, 2}}, 2, 9, 3, channels}, dtype),
                              static_cast<std::uint64_t>(channels)));
@@ -89,7 +89,7 @@ TEST_CASE("atomic backward: rows of any number of points, shared by slots or not
       for (std::int32_t const reference_dim : {0, 2, 4}) {
         check_against_oracle(
             handle, problem_of(backward_shape({{{6, 5, points}, {3, 3, 1}}, 2, queries, 3, 16},
-                                              MSDA_F16, reference_dim),
+                                              MSDA_DTYPE_F16, reference_dim),
                                static_cast<std::uint64_t>(points)));
       }
     }
@@ -100,7 +100,7 @@ TEST_CASE("atomic backward: rows that are no numbers reach their points' pixels 
           needs_gpu()) {
   TestHandle const handle(gpu_options());
   double const infinity = std::numeric_limits<double>::infinity();
-  for (msda_dtype const dtype : {MSDA_F32, MSDA_F16, MSDA_BF16}) {
+  for (msda_dtype const dtype : {MSDA_DTYPE_F32, MSDA_DTYPE_F16, MSDA_DTYPE_BF16}) {
     TestProblem problem =
         problem_of(backward_shape({{{30, 31, 2}, {6, 5, 1}}, 1, 60, 2, 32}, dtype), 41);
     std::vector<double>& grad = problem.inputs[TensorId::kGradOutput];

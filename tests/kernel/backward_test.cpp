@@ -119,7 +119,7 @@ TestProblem problem_with_points_nowhere(std::int64_t head_dim, msda_dtype dtype)
 }
 
 void check_points_nowhere(TestHandle const& handle) {
-  for (msda_dtype const dtype : {MSDA_F64, MSDA_F32, MSDA_F16, MSDA_BF16}) {
+  for (msda_dtype const dtype : {MSDA_DTYPE_F64, MSDA_DTYPE_F32, MSDA_DTYPE_F16, MSDA_DTYPE_BF16}) {
     for (std::int64_t const head_dim : {3, 8, 32, 72}) {
       TestProblem const problem = problem_with_points_nowhere(head_dim, dtype);
       TestProblem without = problem;  // those points weigh nothing: the others' values are the same
@@ -154,9 +154,11 @@ void check_one_pixel(TestHandle const& handle) {
     msda_dtype value_dtype, grad_value_dtype;
     double weight;  // at most: the sums of weights up to 1 exceed float16
   };
-  std::vector<Case> cases = {{MSDA_F32, MSDA_F32, 1}, {MSDA_F16, MSDA_F16, 1e-5}};
+  std::vector<Case> cases = {{MSDA_DTYPE_F32, MSDA_DTYPE_F32, 1},
+                             {MSDA_DTYPE_F16, MSDA_DTYPE_F16, 1e-5}};
   if (!handle.on_gpu() || !kGpuIsSimulated) {  // where each takes seconds
-    cases.insert(cases.end(), {{MSDA_F16, MSDA_F32, 1}, {MSDA_BF16, MSDA_F32, 1}});
+    cases.insert(cases.end(),
+                 {{MSDA_DTYPE_F16, MSDA_DTYPE_F32, 1}, {MSDA_DTYPE_BF16, MSDA_DTYPE_F32, 1}});
   }
   for (auto const& [dtype, grad_value_dtype, weight] : cases) {
     ProblemShape shape = backward_shape({{5, 4, 4}}, dtype);
@@ -187,9 +189,9 @@ TestProblem random_backward_problem(std::uint64_t seed, Sizes const& most) {
     return static_cast<std::int32_t>(rng.integer(1, limit));
   };
   std::int64_t const half = most.side / 2;
-  ProblemShape shape =
-      backward_shape({{side(most.side), side(most.side), 4}, {side(half), side(half), 3}},
-                     rng.pick({MSDA_F32, MSDA_F16, MSDA_BF16, MSDA_F8_E4M3}));
+  ProblemShape shape = backward_shape(
+      {{side(most.side), side(most.side), 4}, {side(half), side(half), 3}},
+      rng.pick({MSDA_DTYPE_F32, MSDA_DTYPE_F16, MSDA_DTYPE_BF16, MSDA_DTYPE_F8_E4M3}));
   shape.batch = rng.integer(1, 3);
   shape.head_count = rng.integer(1, 5);
   shape.head_dim = rng.integer(1, most.channels);
@@ -197,7 +199,7 @@ TestProblem random_backward_problem(std::uint64_t seed, Sizes const& most) {
   shape.reference_dim = static_cast<std::int32_t>(rng.pick({0, 2, 4}));
   if (seed % 2 == 0) {  // what all families take
     shape.head_dim = (shape.head_dim + 7) / 8 * 8;
-    if (shape.value_dtype == MSDA_F8_E4M3) shape.set_dtypes(MSDA_F16);
+    if (shape.value_dtype == MSDA_DTYPE_F8_E4M3) shape.set_dtypes(MSDA_DTYPE_F16);
   }
   return fill_problem(shape, DataKind{}, rng);
 }
@@ -267,7 +269,7 @@ TEST_CASE("1e5 points on one pixel, gradients up to 6e4, on the GPU" * needs_gpu
 TEST_CASE("backward of rows that are longer than what is sorted at a time") {
   TestHandle const handle(2);
   for (std::int32_t const reference_dim : {0, 2, 4}) {
-    ProblemShape shape = backward_shape({{9, 7, 3000}, {4, 4, 1}, {6, 5, 2100}}, MSDA_F32);
+    ProblemShape shape = backward_shape({{9, 7, 3000}, {4, 4, 1}, {6, 5, 2100}}, MSDA_DTYPE_F32);
     shape.query_count = 3;
     shape.reference_dim = reference_dim;
     Rng rng(static_cast<std::uint64_t>(reference_dim));
@@ -277,7 +279,8 @@ TEST_CASE("backward of rows that are longer than what is sorted at a time") {
 
 TEST_CASE("backward of levels of many windows") {
   TestHandle const handle(3);
-  for (msda_dtype const dtype : {MSDA_F32, MSDA_F16, MSDA_BF16, MSDA_F8_E4M3}) {
+  for (msda_dtype const dtype :
+       {MSDA_DTYPE_F32, MSDA_DTYPE_F16, MSDA_DTYPE_BF16, MSDA_DTYPE_F8_E4M3}) {
     for (std::int32_t const border : {0, 1}) {
       for (std::int64_t const head_dim : {5, 32}) {
         // Bands that end in a row of pixels, in one half outside, and one row before. The first
@@ -375,7 +378,7 @@ TEST_CASE("the same bits backward in 100 runs on 20 shapes, on the GPU" * needs_
 TEST_CASE("the same bits backward under limits of workspace, in every subset of gradients") {
   TestHandle const handles[] = {TestHandle(1), TestHandle(3)};
   for (std::int32_t const reference_dim : {0, 2, 4}) {
-    for (msda_dtype const dtype : {MSDA_F32, MSDA_BF16}) {
+    for (msda_dtype const dtype : {MSDA_DTYPE_F32, MSDA_DTYPE_BF16}) {
       ProblemShape shape = backward_shape({{45, 40, 4}, {5, 6, 3}}, dtype);
       shape.batch = 2;
       shape.query_count = 700;
@@ -385,7 +388,8 @@ TEST_CASE("the same bits backward under limits of workspace, in every subset of 
       Rng rng(static_cast<std::uint64_t>(reference_dim));
       TestProblem const problem = fill_problem(shape, DataKind{}, rng);
       for (TestHandle const& handle : handles) {
-        check_limits(handle, problem, dtype == MSDA_F32 ? "simd.cpu.f32@1" : "simd.cpu.bf16@1");
+        check_limits(handle, problem,
+                     dtype == MSDA_DTYPE_F32 ? "simd.cpu.f32@1" : "simd.cpu.bf16@1");
       }
     }
   }

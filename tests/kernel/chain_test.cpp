@@ -177,14 +177,14 @@ void check_chains(TestHandle const& handle, ProblemShape const& shape, std::uint
 
 TEST_CASE("a chain of forward calls has the bits of calls one by one, on the GPU" * needs_gpu()) {
   TestHandle const handle(gpu_options());
-  check_chains(handle, chain_shape(MSDA_F32, MSDA_FORWARD, 0), 71);
-  check_chains(handle, chain_shape(MSDA_F16, MSDA_FORWARD, 2), 72);
+  check_chains(handle, chain_shape(MSDA_DTYPE_F32, MSDA_FORWARD, 0), 71);
+  check_chains(handle, chain_shape(MSDA_DTYPE_F16, MSDA_FORWARD, 2), 72);
 }
 
 TEST_CASE("a chain of backward calls has the bits of calls one by one, on the GPU" * needs_gpu()) {
   TestHandle const handle(gpu_options());
-  check_chains(handle, chain_shape(MSDA_F32, MSDA_BACKWARD, 0), 71);
-  check_chains(handle, chain_shape(MSDA_F16, MSDA_BACKWARD, 2), 72);
+  check_chains(handle, chain_shape(MSDA_DTYPE_F32, MSDA_BACKWARD, 0), 71);
+  check_chains(handle, chain_shape(MSDA_DTYPE_F16, MSDA_BACKWARD, 2), 72);
 }
 
 #endif  // MSDA_HAS_CUDA

@@ -71,18 +71,19 @@ TEST_CASE("direct backward: chunks that are just full, lists of one tile" * need
   TestHandle const handle(gpu_options());
   for (std::int64_t const queries : {255, 256, 257, 511, 512, 513}) {
     check_against_oracle(
-        handle,
-        problem_between(0.001, 0.999, backward_shape({{{5, 9, 4}}, 1, queries, 1, 3}, MSDA_F32)));
+        handle, problem_between(0.001, 0.999,
+                                backward_shape({{{5, 9, 4}}, 1, queries, 1, 3}, MSDA_DTYPE_F32)));
     check_against_oracle(
         handle,
-        problem_between(0.1, 0.9, backward_shape({{{1, 1, 4}}, 1, queries, 1, 3}, MSDA_F32)));
+        problem_between(0.1, 0.9, backward_shape({{{1, 1, 4}}, 1, queries, 1, 3}, MSDA_DTYPE_F32)));
   }
 }
 
 TEST_CASE("direct backward: many tiles, tiles of one cell, thin levels, unused levels" *
           needs_gpu()) {
   TestHandle const handle(gpu_options());
-  for (msda_dtype const dtype : {MSDA_F64, MSDA_F32, MSDA_F16, MSDA_BF16, MSDA_F8_E4M3}) {
+  for (msda_dtype const dtype :
+       {MSDA_DTYPE_F64, MSDA_DTYPE_F32, MSDA_DTYPE_F16, MSDA_DTYPE_BF16, MSDA_DTYPE_F8_E4M3}) {
     for (std::int32_t const border : {0, 1}) {
       ProblemShape shape = backward_shape(
           {{{70, 90, 4}, {1, 200, 3}, {33, 2, 2}, {4, 4, 0}, {1, 2, 4}}, 2, 130, 3, 5}, dtype);
@@ -96,8 +97,8 @@ TEST_CASE("direct backward: every kind of reference, heads of many channels" * n
   TestHandle const handle(gpu_options());
   for (std::int32_t const reference_dim : {0, 2, 4}) {
     for (std::int64_t const channels : {1, 3, 8, 30, 64, 71, 1025}) {
-      ProblemShape const shape =
-          backward_shape({{{6, 5, 3}, {3, 2, 2}}, 2, 7, 2, channels}, MSDA_F64, reference_dim);
+      ProblemShape const shape = backward_shape({{{6, 5, 3}, {3, 2, 2}}, 2, 7, 2, channels},
+                                                MSDA_DTYPE_F64, reference_dim);
       check_against_oracle(handle, problem_between(-0.1, 1.1, shape));
     }
   }
@@ -105,14 +106,14 @@ TEST_CASE("direct backward: every kind of reference, heads of many channels" * n
 
 TEST_CASE("direct backward: all points in one cell" * needs_gpu()) {
   TestHandle const handle(gpu_options());
-  ProblemShape const shape = backward_shape({{{6, 7, 4}}, 1, 3000, 1, 5}, MSDA_F32);
+  ProblemShape const shape = backward_shape({{{6, 7, 4}}, 1, 3000, 1, 5}, MSDA_DTYPE_F32);
   check_against_oracle(handle, problem_between(0.45, 0.49, shape));
 }
 
 TEST_CASE("direct backward: rows that are no numbers reach their points' pixels alone" *
           needs_gpu()) {
   TestHandle const handle(gpu_options());
-  for (msda_dtype const dtype : {MSDA_F64, MSDA_F32, MSDA_F16}) {
+  for (msda_dtype const dtype : {MSDA_DTYPE_F64, MSDA_DTYPE_F32, MSDA_DTYPE_F16}) {
     TestProblem problem =
         problem_between(-0.1, 1.1, backward_shape({{{30, 31, 2}, {6, 5, 1}}, 1, 60, 2, 30}, dtype));
     std::vector<double>& grad = problem.inputs[TensorId::kGradOutput];
@@ -130,7 +131,7 @@ TEST_CASE("direct backward: the same bits under limits of workspace and multipro
   TestHandle const handle(gpu_options());
   for (std::int32_t const reference_dim : {0, 2}) {
     ProblemShape const shape =
-        backward_shape({{{16, 17, 4}, {5, 6, 3}}, 3, 40, 5, 6}, MSDA_F16, reference_dim);
+        backward_shape({{{16, 17, 4}, {5, 6, 3}}, 3, 40, 5, 6}, MSDA_DTYPE_F16, reference_dim);
     TestProblem const problem = problem_between(-0.1, 1.1, shape);
     PlanPtr const whole = plan_of(handle, shape, 0);
     REQUIRE(whole != nullptr);

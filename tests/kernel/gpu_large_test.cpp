@@ -44,8 +44,8 @@ std::vector<LargeCase> large_cases(int exponent) {
   auto const add = [&](const char* what, std::vector<LevelShape> const& levels, std::int64_t heads,
                        std::int64_t queries, std::int64_t batch) -> ProblemShape& {
     ProblemShape shape;
-    shape.set_dtypes(MSDA_F16);
-    shape.output_dtype = shape.grad_value_dtype = MSDA_F32;
+    shape.set_dtypes(MSDA_DTYPE_F16);
+    shape.output_dtype = shape.grad_value_dtype = MSDA_DTYPE_F32;
     shape.levels = levels;
     shape.head_count = heads;
     shape.head_dim = 8;
@@ -56,7 +56,8 @@ std::vector<LargeCase> large_cases(int exponent) {
   };
   std::int32_t const fine = side(exponent - 3), coarse = fine / 16, batched = side(exponent - 7);
   // The second level begins at 2^exponent; gradients are summed up in a workspace.
-  add("value", {{fine, fine, 1}, {coarse, coarse, 1}}, 1, 4001, 1).grad_value_dtype = MSDA_F16;
+  add("value", {{fine, fine, 1}, {coarse, coarse, 1}}, 1, 4001, 1).grad_value_dtype =
+      MSDA_DTYPE_F16;
   add("value, by its batch", {{batched, batched, 1}}, 8, 500, 3);
   add("coord", {{16, 16, 16}}, 8, power(exponent - 8) + 5, 1);
   add("output", {{16, 16, 1}}, 8, power(exponent - 6) + 3, 1);
@@ -344,7 +345,7 @@ void check_kernel(TestHandle const& handle, ProblemShape const& shape, std::stri
     set_pointer(tensors, result->tensor, result->actual.data());
   }
   tensors.workspace_bytes = plan_info(plan.plan.get()).workspace_bytes;
-  DeviceArray workspace(static_cast<std::int64_t>(tensors.workspace_bytes), MSDA_F8_E4M3);
+  DeviceArray workspace(static_cast<std::int64_t>(tensors.workspace_bytes), MSDA_DTYPE_F8_E4M3);
   workspace.fill(0xff);
   tensors.workspace = tensors.workspace_bytes == 0 ? nullptr : workspace.data();
   REQUIRE(msda_execute(plan.plan.get(), &tensors, nullptr) == MSDA_SUCCESS);

@@ -22,7 +22,7 @@ using namespace msda::test;
 namespace {
 
 constexpr std::int64_t kHeadDims[] = {1, 3, 8, 30, 32, 64, 71, 1025};
-constexpr msda_dtype kDtypes[] = {MSDA_F64, MSDA_F32, MSDA_F16};
+constexpr msda_dtype kDtypes[] = {MSDA_DTYPE_F64, MSDA_DTYPE_F32, MSDA_DTYPE_F16};
 
 ProblemShape gradient_shape(std::int64_t head_dim, std::int32_t reference_dim, msda_dtype dtype) {
   ProblemShape shape;
@@ -33,7 +33,7 @@ ProblemShape gradient_shape(std::int64_t head_dim, std::int32_t reference_dim, m
   shape.head_dim = head_dim;
   shape.reference_dim = reference_dim;
   shape.set_dtypes(dtype);
-  if (dtype != MSDA_F64) shape.coord_dtype = shape.weight_dtype = MSDA_F32;
+  if (dtype != MSDA_DTYPE_F64) shape.coord_dtype = shape.weight_dtype = MSDA_DTYPE_F32;
   shape.operation = MSDA_BACKWARD;
   return shape;
 }
@@ -75,7 +75,7 @@ class Loss {
   explicit Loss(TestProblem problem) : handle_(1), problem_(std::move(problem)) {
     grad_output_ = problem_.inputs[TensorId::kGradOutput];
     problem_.inputs[TensorId::kGradOutput].clear();
-    problem_.shape.set_dtypes(MSDA_F64);
+    problem_.shape.set_dtypes(MSDA_DTYPE_F64);
     problem_.shape.operation = MSDA_FORWARD;
     plan_ = make_plan(handle_, problem_.shape, "ref.cpu@1").plan;
   }
@@ -277,7 +277,7 @@ TestProblem linear_problem(std::uint64_t seed, msda_dtype dtype) {
   shape.set_dtypes(dtype);
   if (seed % 2 == 0) {  // what all families of the backward take
     shape.head_dim = std::min<std::int64_t>((shape.head_dim + 7) / 8 * 8, 256);
-    if (dtype != MSDA_F64) shape.coord_dtype = shape.weight_dtype = MSDA_F32;
+    if (dtype != MSDA_DTYPE_F64) shape.coord_dtype = shape.weight_dtype = MSDA_DTYPE_F32;
     shape.output_strides = {0, 0, 0};
   }
   shape.math_mode = MSDA_MATH_ACCURATE;

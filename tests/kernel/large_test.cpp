@@ -203,7 +203,7 @@ TEST_CASE("a value tensor of more than 2^31 elements") {
   ProblemShape shape;
   shape.levels = {{LargeMap::kHeight, LargeMap::kWidth, 1}, {LargeMap::kSide, LargeMap::kSide, 1}};
   shape.query_count = 200;
-  shape.set_dtypes(MSDA_F8_E4M3);
+  shape.set_dtypes(MSDA_DTYPE_F8_E4M3);
   REQUIRE(shape.token_count() == LargeMap::kTokens);
   REQUIRE(LargeMap::kTokens > std::int64_t{1} << 31);
   LargeMap map;

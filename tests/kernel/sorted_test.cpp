@@ -78,19 +78,19 @@ TEST_CASE("sorted backward: chunks, rounds and lists that are just full" * needs
   TestHandle const handle(gpu_options());
   for (std::int64_t const queries : {1023, 1024, 1025, 2050}) {
     check_against_oracle(
-        handle, full_problem(backward_shape({{{5, 9, 4}}, 1, queries, 1, 8}, MSDA_F32), 21));
+        handle, full_problem(backward_shape({{{5, 9, 4}}, 1, queries, 1, 8}, MSDA_DTYPE_F32), 21));
   }
   // One tile, of as many records as a round has, and one less and more.
   for (std::int64_t const queries : {1023, 1024, 1025, 2048}) {
     check_against_oracle(
-        handle, full_problem(backward_shape({{{1, 1, 1}}, 1, queries, 1, 16}, MSDA_F32), 22));
+        handle, full_problem(backward_shape({{{1, 1, 1}}, 1, queries, 1, 16}, MSDA_DTYPE_F32), 22));
   }
 }
 
 TEST_CASE("sorted backward: every number of channels" * needs_gpu()) {
   TestHandle const handle(gpu_options());
   for (std::int64_t channels = 8; channels <= 256; channels += channels < 72 ? 8 : 48) {
-    for (msda_dtype const dtype : {MSDA_F32, MSDA_BF16}) {
+    for (msda_dtype const dtype : {MSDA_DTYPE_F32, MSDA_DTYPE_BF16}) {
       check_against_oracle(
           handle, problem_of(backward_shape({{{7, 8, 3}, {4, 4, 2}}, 2, 9, 3, channels}, dtype),
                              static_cast<std::uint64_t>(channels)));
@@ -113,19 +113,19 @@ TEST_CASE("sorted backward: any number of heads and points, queries in tiles" * 
     for (std::int32_t const points : {1, 8, 13, 29}) {
       ProblemShape shape =
           backward_shape({{{5, 6, points}, {1, 9, 1}, {7, 1, 2}}, 2, 19, heads, 32},
-                         points == 8 ? MSDA_BF16 : MSDA_F16);
+                         points == 8 ? MSDA_DTYPE_BF16 : MSDA_DTYPE_F16);
       if (points != 1) shape.query_hw = {3, 5, 2, 2};
       check(shape);
     }
   }
   for (std::int64_t const heads : {1, 2}) {
     // Points of a row in several batches; fewer queries than a block of such rows takes.
-    check(backward_shape({{{6, 5, 49}}, 1, 9, heads, 32}, MSDA_F16));
-    check(backward_shape({{{6, 5, 16}}, 3, 7, heads, 32}, MSDA_F16));
+    check(backward_shape({{{6, 5, 49}}, 1, 9, heads, 32}, MSDA_DTYPE_F16));
+    check(backward_shape({{{6, 5, 16}}, 3, 7, heads, 32}, MSDA_DTYPE_F16));
   }
   // Blocks that take several rounds of rows.
   for (std::int64_t const heads : {3, 6}) {
-    ProblemShape shape = backward_shape({{{9, 8, 2}}, 2, 1230 / heads, heads, 32}, MSDA_F16);
+    ProblemShape shape = backward_shape({{{9, 8, 2}}, 2, 1230 / heads, heads, 32}, MSDA_DTYPE_F16);
     shape.query_hw = {5, static_cast<std::int32_t>(246 / heads)};
     check(shape);
   }
@@ -136,9 +136,9 @@ TEST_CASE("sorted backward: tiles of few records and of one more" * needs_gpu())
   for (std::int64_t const queries : {1, 8, 31, 32, 33, 65}) {
     for (std::int64_t const channels : {8, 16, 24, 72}) {
       check_against_oracle(
-          handle,
-          full_problem(backward_shape({{{5, 6, 1}, {7, 7, 1}}, 2, queries, 1, channels}, MSDA_F16),
-                       static_cast<std::uint64_t>(queries)));
+          handle, full_problem(backward_shape({{{5, 6, 1}, {7, 7, 1}}, 2, queries, 1, channels},
+                                              MSDA_DTYPE_F16),
+                               static_cast<std::uint64_t>(queries)));
     }
   }
 }
@@ -150,8 +150,8 @@ TEST_CASE("sorted backward: tiles of a warp and of a block side by side" * needs
   for (std::int64_t const queries : {1, 32, 33, 95, 96, 97, 200}) {
     for (std::int64_t const channels : {8, 16, 32, 40}) {
       auto const seed = static_cast<std::uint64_t>(queries + channels);
-      ProblemShape const shape =
-          backward_shape({{{23, 30, 1}, {3, 4, 2}, {17, 9, 1}}, 1, queries, 3, channels}, MSDA_F16);
+      ProblemShape const shape = backward_shape(
+          {{{23, 30, 1}, {3, 4, 2}, {17, 9, 1}}, 1, queries, 3, channels}, MSDA_DTYPE_F16);
       check_against_oracle(handle, full_problem(shape, seed));
       TestProblem crowded = full_problem(shape, seed);
       std::vector<double>& coord = crowded.inputs[TensorId::kCoord];
@@ -164,10 +164,10 @@ TEST_CASE("sorted backward: tiles of a warp and of a block side by side" * needs
 
 TEST_CASE("sorted backward: values of any type in tiles of a warp" * needs_gpu()) {
   TestHandle const handle(gpu_options());
-  for (msda_dtype const dtype : {MSDA_F32, MSDA_F16, MSDA_BF16}) {
+  for (msda_dtype const dtype : {MSDA_DTYPE_F32, MSDA_DTYPE_F16, MSDA_DTYPE_BF16}) {
     for (bool const is_mixed : {false, true}) {
       ProblemShape shape = backward_shape({{{40, 33, 2}, {2, 2, 1}}, 2, 70, 1, 72}, dtype);
-      if (is_mixed) shape.output_dtype = dtype == MSDA_F32 ? MSDA_BF16 : MSDA_F32;
+      if (is_mixed) shape.output_dtype = dtype == MSDA_DTYPE_F32 ? MSDA_DTYPE_BF16 : MSDA_DTYPE_F32;
       check_against_oracle(handle, full_problem(shape, 51));
     }
   }
@@ -179,14 +179,15 @@ TEST_CASE("sorted backward: more tiles than a block tells apart" * needs_gpu()) 
   for (std::int64_t const queries : {700, 600 * handle.sm_count()}) {
     check_against_oracle(
         handle,
-        problem_of(backward_shape({{{300, 301, 3}, {2, 3, 1}}, 1, queries, 1, 8}, MSDA_F16), 31));
+        problem_of(backward_shape({{{300, 301, 3}, {2, 3, 1}}, 1, queries, 1, 8}, MSDA_DTYPE_F16),
+                   31));
   }
 }
 
 TEST_CASE("sorted backward: a small plan takes nothing from a large one" * needs_gpu()) {
   TestHandle const handle(gpu_options());
-  ProblemShape const large = backward_shape({{{200, 200, 1}}, 1, 50, 1, 8}, MSDA_F16);
-  ProblemShape const small = backward_shape({{{2, 3, 1}}, 1, 5, 1, 8}, MSDA_F16);
+  ProblemShape const large = backward_shape({{{200, 200, 1}}, 1, 50, 1, 8}, MSDA_DTYPE_F16);
+  ProblemShape const small = backward_shape({{{2, 3, 1}}, 1, 5, 1, 8}, MSDA_DTYPE_F16);
   std::string const id = sorted_kernels(handle, large).front();
   PlanResult const first = plan_within(handle, large, id, 0);
   PlanResult const second = plan_within(handle, small, id, 0);
@@ -200,7 +201,7 @@ TEST_CASE("sorted backward: a row that is no number reaches its points' pixels a
           needs_gpu()) {
   TestHandle const handle(gpu_options());
   double const infinity = std::numeric_limits<double>::infinity();
-  for (msda_dtype const dtype : {MSDA_F32, MSDA_F16, MSDA_BF16}) {
+  for (msda_dtype const dtype : {MSDA_DTYPE_F32, MSDA_DTYPE_F16, MSDA_DTYPE_BF16}) {
     ProblemShape const shape = backward_shape({{{30, 31, 2}, {6, 5, 1}}, 1, 60, 2, 32}, dtype);
     TestProblem problem = problem_of(shape, 41);
     std::vector<double>& grad = problem.inputs[TensorId::kGradOutput];
@@ -226,7 +227,7 @@ TEST_CASE("sorted backward: the same bits under a workspace limit" * needs_gpu()
   TestHandle const handle(gpu_options());
   for (std::int32_t const reference_dim : {0, 2, 4}) {
     ProblemShape const shape =
-        backward_shape({{{16, 17, 4}, {5, 6, 3}}, 3, 40, 5, 24}, MSDA_F16, reference_dim);
+        backward_shape({{{16, 17, 4}, {5, 6, 3}}, 3, 40, 5, 24}, MSDA_DTYPE_F16, reference_dim);
     TestProblem const problem = problem_of(shape, 51);
     std::string const id = sorted_kernels(handle, shape).front();
     PlanResult const whole = plan_within(handle, shape, id, 0);

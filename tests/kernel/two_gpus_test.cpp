@@ -189,7 +189,7 @@ TEST_CASE("tuning with the other device current, on two GPUs" * needs_gpus(2)) {
   for (msda_operation const operation : {MSDA_FORWARD, MSDA_BACKWARD}) {
     CAPTURE(operation);
     ProblemShape shape = corpus_case("encoder_grid").shape;
-    shape.set_dtypes(MSDA_F16);  // backward needs a workspace
+    shape.set_dtypes(MSDA_DTYPE_F16);  // backward needs a workspace
     shape.operation = operation;
     TestProblem const problem = corpus_case("encoder_grid").make(shape);
     Scene tuned(handles.second, 1, problem, "");

@@ -147,7 +147,7 @@ std::vector<std::uint16_t> halves() {
   return all;
 }
 
-double half_value(std::uint16_t bits) { return decode(MSDA_F16, &bits); }
+double half_value(std::uint16_t bits) { return decode(MSDA_DTYPE_F16, &bits); }
 
 std::int64_t blocks_of(std::size_t size) { return static_cast<std::int64_t>(size / kThreads); }
 
@@ -200,7 +200,7 @@ TEST_CASE("ptx: pairs of float16 are rounded once" * needs_gpu()) {
       CAPTURE(a);
       CAPTURE(b);
       CAPTURE(n);
-      CHECK(is_same(half_value(values[kPairs * i + n]), round_to(MSDA_F16, expected[n])));
+      CHECK(is_same(half_value(values[kPairs * i + n]), round_to(MSDA_DTYPE_F16, expected[n])));
     }
   }
 }
@@ -219,7 +219,7 @@ TEST_CASE("ptx: narrow types are converted exactly, and to by one rounding" * ne
     for (std::size_t n = 0; n < kNarrow; ++n) {
       CAPTURE(x[i]);
       CAPTURE(n);
-      msda_dtype const dtype = n % 2 == 0 ? MSDA_F16 : MSDA_BF16;
+      msda_dtype const dtype = n % 2 == 0 ? MSDA_DTYPE_F16 : MSDA_DTYPE_BF16;
       double const from = n < 2 ? static_cast<double>(x[i]) : wide[i];
       CHECK(is_same(decode(dtype, &values[kNarrow * i + n]), round_to(dtype, from)));
     }
@@ -229,8 +229,8 @@ TEST_CASE("ptx: narrow types are converted exactly, and to by one rounding" * ne
   int same = 0;
   for (std::uint32_t n = 0; n < 1 << 16; ++n) {
     auto const bits = static_cast<std::uint16_t>(n);
-    same += is_same(static_cast<double>(f16s[n]), decode(MSDA_F16, &bits)) &&
-            is_same(static_cast<double>(bf16s[n]), decode(MSDA_BF16, &bits));
+    same += is_same(static_cast<double>(f16s[n]), decode(MSDA_DTYPE_F16, &bits)) &&
+            is_same(static_cast<double>(bf16s[n]), decode(MSDA_DTYPE_BF16, &bits));
   }
   CHECK(same == 1 << 16);
 }

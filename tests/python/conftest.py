@@ -15,11 +15,11 @@ GOLDEN = ROOT / "tests" / "golden"
 sys.path.insert(0, str(GOLDEN))
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 
-import msda  # noqa: E402
+import libmsda  # noqa: E402
 
 GOLDEN_NAMES = sorted(path.stem for path in GOLDEN.glob("*.npz"))
-KERNELS = [kernel.kernel_id for kernel in msda.kernels()]
-CPU_KERNELS = [kernel.kernel_id for kernel in msda.kernels() if kernel.sm_min == 0]
+KERNELS = [kernel.kernel_id for kernel in libmsda.kernels()]
+CPU_KERNELS = [kernel.kernel_id for kernel in libmsda.kernels() if kernel.sm_min == 0]
 
 
 def golden(name):

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import ml_dtypes
 import numpy as np
 
-import msda
+import libmsda
 import oracle
 
 BF16, F8 = np.dtype(ml_dtypes.bfloat16), np.dtype(ml_dtypes.float8_e4m3fn)
@@ -31,13 +31,13 @@ class NumericCase:
         return "sampled" if len(self.inputs) == 2 else "fused"
 
     def forward(self, **options):
-        function = msda.forward if self.mode == "sampled" else msda.forward_fused
+        function = libmsda.forward if self.mode == "sampled" else libmsda.forward_fused
         return function(
             self.value, self.level_hw, *self.inputs, points=self.points, **self.options, **options
         )
 
     def backward(self, **options):
-        function = msda.backward if self.mode == "sampled" else msda.backward_fused
+        function = libmsda.backward if self.mode == "sampled" else libmsda.backward_fused
         return function(
             self.value,
             self.level_hw,
@@ -122,6 +122,6 @@ def kernels_of(case):
     target = _SIMD_TARGETS.get(case.value.dtype.name)
     return [
         kernel.kernel_id
-        for kernel in msda.kernels()
+        for kernel in libmsda.kernels()
         if kernel.family == "ref" or (kernel.family == "simd" and f".{target}@" in kernel.kernel_id)
     ]

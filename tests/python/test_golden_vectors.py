@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import generate
-import msda
+import libmsda
 from conftest import CPU_KERNELS, GOLDEN_NAMES, golden
 from numeric_cases import (
     F8,
@@ -70,5 +70,5 @@ def test_kernels_refuse_by_name(kernel):
         if kernel in kernels_of(case):
             assert case.forward(kernel=kernel).shape == (1, 2, 2, 2)
         else:
-            with pytest.raises(msda.UnsupportedError, match=f"{kernel}.*value_dtype"):
+            with pytest.raises(libmsda.UnsupportedError, match=f"{kernel}.*value_dtype"):
                 case.forward(kernel=kernel)

@@ -9,11 +9,11 @@ import sys
 
 import pytest
 
-import msda
-from msda import _library
+import libmsda
+from libmsda import _library
 
-IMPORT = "import msda; print(msda.library_path)"
-PACKAGE = pathlib.Path(msda.__file__).parent
+IMPORT = "import libmsda; print(libmsda.library_path)"
+PACKAGE = pathlib.Path(libmsda.__file__).parent
 
 
 def run(code=IMPORT, package=PACKAGE, **variables):
@@ -40,7 +40,7 @@ def test_a_library_that_is_not_there(tmp_path):
     missing = str(tmp_path / "libnone.so")
     text = refused(run(MSDA_LIBRARY=missing))
     assert (
-        "ImportError: msda: no libmsda could be loaded; set MSDA_LIBRARY" in text
+        "ImportError: libmsda: no shared library could be loaded; set MSDA_LIBRARY" in text
         and missing in text
     )
 
@@ -49,46 +49,46 @@ def test_another_abi_version(tmp_path):
     library = compile_library(tmp_path, "unsigned msda_abi_version(void) { return 77; }")
     text = refused(run(MSDA_LIBRARY=library))
     assert (
-        f"ImportError: msda: {library} has ABI version 77, this package was written for 0" in text
+        f"ImportError: libmsda: {library} has ABI version 77, this package was written for 0" in text
     )
 
 
 def test_no_libmsda_at_all(tmp_path):
     library = compile_library(tmp_path, "int x;")
     text = refused(run(MSDA_LIBRARY=library))
-    assert f"ImportError: msda: {library} is no libmsda" in text
+    assert f"ImportError: libmsda: {library} is not libmsda.so" in text
 
 
 @pytest.mark.parametrize("part", [0.00001, 0.001, 0.3, 0.7])
 def test_a_truncated_library(part, tmp_path):
-    whole = pathlib.Path(os.path.realpath(msda.library_path)).read_bytes()
+    whole = pathlib.Path(os.path.realpath(libmsda.library_path)).read_bytes()
     truncated = tmp_path / "libmsda.so"
     truncated.write_bytes(whole[: int(part * len(whole))])
     text = refused(run(MSDA_LIBRARY=str(truncated)))
     assert re.search(
-        rf"^ImportError: msda: no libmsda could be loaded; .* Tried {truncated}: "
+        rf"^ImportError: libmsda: no shared library could be loaded; .* Tried {truncated}: "
         r"(the file is truncated, \d+ bytes or more are missing|.*file too short)",
         text.splitlines()[-1],
     ), text
 
 
 OPEN_DEVICE = """
-import msda
+import libmsda
 try:
-    msda.Handle(device=0)
-except msda.CudaError as error:
+    libmsda.Handle(device=0)
+except libmsda.CudaError as error:
     print(error)
 """
 
 
 def device_error(**variables):
-    result = run(OPEN_DEVICE, MSDA_LIBRARY=os.path.realpath(msda.library_path), **variables)
+    result = run(OPEN_DEVICE, MSDA_LIBRARY=os.path.realpath(libmsda.library_path), **variables)
     assert result.returncode == 0, result.stderr
     (line,) = result.stdout.splitlines()
     return line.removeprefix("msda_handle_create: handle_options.device is 0: ")
 
 
-needs_cuda = pytest.mark.skipif("CUDA: none" in msda.build_info(), reason="built without CUDA")
+needs_cuda = pytest.mark.skipif("CUDA: none" in libmsda.build_info(), reason="built without CUDA")
 
 
 STUB_DRIVER = pathlib.Path(__file__).resolve().parents[1] / "support/stub_driver"
@@ -100,7 +100,7 @@ def device_error_with_driver(folder, version):
 
 
 def test_a_device_without_a_backend():
-    if "CUDA: none" not in msda.build_info():
+    if "CUDA: none" not in libmsda.build_info():
         pytest.skip("built with CUDA")
     assert "this library has no CUDA backend (none" in device_error()
 
@@ -127,9 +127,9 @@ def test_other_struct_sizes(monkeypatch):
 
 def test_the_library_beside_the_package(tmp_path):
     """As in a wheel: libmsda.so.0 in the package's own folder, no variable set."""
-    package = tmp_path / "msda"
+    package = tmp_path / "libmsda"
     shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__", "*.so*"))
-    shutil.copy(os.path.realpath(msda.library_path), package / _library.FILE_NAME)
+    shutil.copy(os.path.realpath(libmsda.library_path), package / _library.FILE_NAME)
     result = run(package=package)
     assert result.returncode == 0, result.stderr
     assert result.stdout.strip() == str(package / _library.FILE_NAME)

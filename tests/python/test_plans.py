@@ -9,13 +9,13 @@ import weakref
 import numpy as np
 import pytest
 
-import msda
+import libmsda
 from conftest import CPU_KERNELS, KERNELS
 
 
 @pytest.fixture
 def problem():
-    return msda.Problem(
+    return libmsda.Problem(
         level_hw=[(4, 6), (2, 3)], points=2, batch=2, query_count=7, head_count=3, head_dim=8
     )
 
@@ -29,7 +29,7 @@ def test_problem_describes_its_tensors(problem):
     assert problem.token_count == 30 and problem.point_total == 4
     assert problem.inputs == ("value", "coord", "weight") and problem.outputs == ("output",)
     assert problem.shape("coord") == (2, 7, 3, 4, 2) and problem.dtype("coord") == np.float32
-    assert problem == msda.Problem(
+    assert problem == libmsda.Problem(
         level_hw=np.array([[4, 6], [2, 3]]),
         points=[2, 2],
         batch=2,
@@ -39,7 +39,7 @@ def test_problem_describes_its_tensors(problem):
         value_dtype=np.float32,
     )
     assert len({problem, problem}) == 1
-    fused = msda.Problem(
+    fused = libmsda.Problem(
         level_hw=[(4, 6)],
         points=2,
         batch=2,
@@ -58,26 +58,26 @@ def test_problem_describes_its_tensors(problem):
 
 
 def test_point_locality_is_a_hint(problem, tensors):
-    expected = msda.Plan(problem).execute(**tensors)["output"]
+    expected = libmsda.Plan(problem).execute(**tensors)["output"]
     for locality in ("unknown", "local", "scattered"):
         told = dataclasses.replace(problem, point_locality=locality)
         c_problem, _keep = told.to_c()
         assert c_problem.point_locality == ("unknown", "local", "scattered").index(locality)
         assert (told == problem) == (locality == "unknown")
-        plan = msda.Plan(told)
+        plan = libmsda.Plan(told)
         assert np.array_equal(plan.execute(**tensors)["output"], expected)
-        again = msda.Plan.deserialize(plan.serialize(), told)
+        again = libmsda.Plan.deserialize(plan.serialize(), told)
         assert again.info == plan.info
     with pytest.raises(
-        msda.InvalidArgumentError,
+        libmsda.InvalidArgumentError,
         match="point_locality is 'near': must be one of unknown, local, scattered",
     ):
         dataclasses.replace(problem, point_locality="near")
 
 
 def test_execute_is_forward(problem, tensors, small):
-    plan = msda.Plan(problem)
-    expected = msda.forward(**small)
+    plan = libmsda.Plan(problem)
+    expected = libmsda.forward(**small)
     assert np.array_equal(plan.execute(**tensors)["output"], expected)
     out = np.full_like(expected, np.nan)
     result = plan.execute(**tensors, output=out, workspace=plan.workspace())
@@ -85,7 +85,7 @@ def test_execute_is_forward(problem, tensors, small):
 
 
 def test_execute_backward(problem, tensors, small):
-    backward = msda.Problem(
+    backward = libmsda.Problem(
         level_hw=problem.level_hw,
         points=2,
         batch=2,
@@ -94,9 +94,9 @@ def test_execute_backward(problem, tensors, small):
         head_dim=8,
         operation="backward",
     )
-    plan = msda.Plan(backward)
-    tensors["grad_output"] = grad_output = msda.forward(**small)
-    expected = msda.backward(**small, grad_output=grad_output)
+    plan = libmsda.Plan(backward)
+    tensors["grad_output"] = grad_output = libmsda.forward(**small)
+    expected = libmsda.backward(**small, grad_output=grad_output)
     found = plan.execute(**tensors)
     assert set(found) == {"grad_value", "grad_coord", "grad_weight"}
     own = np.full_like(small["weight"], np.nan)
@@ -108,22 +108,22 @@ def test_execute_backward(problem, tensors, small):
 
 
 def test_execute_refuses(problem, tensors):
-    plan = msda.Plan(problem)
+    plan = libmsda.Plan(problem)
     with pytest.raises(
-        msda.InvalidArgumentError, match="weight is missing: this plan reads value, coord"
+        libmsda.InvalidArgumentError, match="weight is missing: this plan reads value, coord"
     ):
         plan.execute(value=tensors["value"], coord=tensors["coord"])
     with pytest.raises(
-        msda.InvalidArgumentError, match="'logit' is no tensor of this plan: must be one"
+        libmsda.InvalidArgumentError, match="'logit' is no tensor of this plan: must be one"
     ):
         plan.execute(**tensors, logit=tensors["weight"])
-    with pytest.raises(msda.InvalidArgumentError, match="value.dtype is float64: must be float32"):
+    with pytest.raises(libmsda.InvalidArgumentError, match="value.dtype is float64: must be float32"):
         plan.execute(**tensors | {"value": tensors["value"].astype(np.float64)})
 
 
 def test_plan_with_strides(problem, tensors, small):
     """A plan of rows with spare room takes such rows alone."""
-    roomy = msda.Problem(
+    roomy = libmsda.Problem(
         level_hw=problem.level_hw,
         points=2,
         batch=2,
@@ -133,9 +133,9 @@ def test_plan_with_strides(problem, tensors, small):
         value_strides=(1500, 50, 10),
         output_strides=(400, 40, 10),
     )
-    plan = msda.Plan(roomy)
+    plan = libmsda.Plan(roomy)
     with pytest.raises(
-        msda.InvalidArgumentError,
+        libmsda.InvalidArgumentError,
         match=r"value has element strides \(720, 24, 8, 1\): must be \(1500",
     ):
         plan.execute(**tensors)
@@ -143,15 +143,15 @@ def test_plan_with_strides(problem, tensors, small):
     room[:, :, :3, :8] = tensors["value"]
     output = plan.execute(**tensors | {"value": room[:, :, :3, :8]})["output"]
     assert output.strides == (1600, 160, 40, 4)
-    assert np.array_equal(output, msda.forward(**small))
+    assert np.array_equal(output, libmsda.forward(**small))
 
 
 def test_workspace(small):
     """ref needs one: too small, unaligned and read-only ones are refused, a right one is used."""
-    problem = msda.Problem(
+    problem = libmsda.Problem(
         level_hw=[(4, 6), (2, 3)], points=2, batch=2, query_count=7, head_count=3, head_dim=8
     )
-    plan = msda.Plan(problem, kernel="ref.cpu@1")
+    plan = libmsda.Plan(problem, kernel="ref.cpu@1")
     tensors = {name: small[name] for name in ("value", "coord", "weight")}
     assert plan.info.workspace_bytes > 0
     right = plan.workspace()
@@ -160,60 +160,60 @@ def test_workspace(small):
     offset = -larger.ctypes.data % plan.info.workspace_alignment
     expected = plan.execute(**tensors, workspace=right)["output"]
     for workspace, kind, words in [
-        (right[:-1], msda.BufferTooSmallError, "workspace_bytes is .*must be at least"),
-        (larger[offset + 8 :], msda.InvalidArgumentError, "must be aligned to 256 bytes"),
-        (larger.view(np.int8), msda.InvalidArgumentError, "workspace.dtype is int8: must be uint8"),
-        (larger[::2], msda.InvalidArgumentError, "must be one-dimensional and contiguous"),
+        (right[:-1], libmsda.BufferTooSmallError, "workspace_bytes is .*must be at least"),
+        (larger[offset + 8 :], libmsda.InvalidArgumentError, "must be aligned to 256 bytes"),
+        (larger.view(np.int8), libmsda.InvalidArgumentError, "workspace.dtype is int8: must be uint8"),
+        (larger[::2], libmsda.InvalidArgumentError, "must be one-dimensional and contiguous"),
     ]:
         out = np.full_like(expected, 7)
         with pytest.raises(kind, match=words):
             plan.execute(**tensors, output=out, workspace=workspace)
         assert (out == 7).all()
     assert np.array_equal(plan.execute(**tensors, workspace=right)["output"], expected)
-    with pytest.raises(msda.UnsupportedError, match="ref.cpu@1"):
-        msda.Plan(problem, kernel="ref.cpu@1", workspace_limit_bytes=1)
+    with pytest.raises(libmsda.UnsupportedError, match="ref.cpu@1"):
+        libmsda.Plan(problem, kernel="ref.cpu@1", workspace_limit_bytes=1)
 
 
 def test_kernels_and_explain(problem):
     assert "ref.cpu@1" in CPU_KERNELS and all(".sm" in k for k in set(KERNELS) - set(CPU_KERNELS))
-    lines = msda.explain(problem).strip().splitlines()
+    lines = libmsda.explain(problem).strip().splitlines()
     assert len(lines) == len(KERNELS)
-    assert lines[0].split()[:2] == ["1", msda.Plan(problem).info.kernel_id]
+    assert lines[0].split()[:2] == ["1", libmsda.Plan(problem).info.kernel_id]
     assert any(line.startswith("-  simd.cpu.f16@1  rejected: ") for line in lines)
     assert all("rejected: runs on a GPU" in line for line in lines if ".sm" in line)
 
 
 def test_info(problem):
-    info = msda.Plan(problem, kernel="ref.cpu@1").info
+    info = libmsda.Plan(problem, kernel="ref.cpu@1").info
     assert info.kernel_id == "ref.cpu@1" and info.launch_count == 1
     assert info.is_deterministic is True and info.predicted_us > 0
-    assert msda.__version__ in msda.build_info()
+    assert libmsda.__version__ in libmsda.build_info()
 
 
 def test_serialize(problem, tensors):
-    plan = msda.Plan(problem, kernel="ref.cpu@1")
+    plan = libmsda.Plan(problem, kernel="ref.cpu@1")
     blob = plan.serialize()
-    again = msda.Plan.deserialize(blob, problem)
+    again = libmsda.Plan.deserialize(blob, problem)
     assert again.info == plan.info
     assert np.array_equal(again.execute(**tensors)["output"], plan.execute(**tensors)["output"])
-    with pytest.raises(msda.InvalidArgumentError, match="damaged or cut short"):
-        msda.Plan.deserialize(blob[:-1], problem)
+    with pytest.raises(libmsda.InvalidArgumentError, match="damaged or cut short"):
+        libmsda.Plan.deserialize(blob[:-1], problem)
     for position in range(0, len(blob), 7):
         damaged = bytearray(blob)
         damaged[position] ^= 0x40
-        with pytest.raises(msda.InvalidArgumentError):
-            msda.Plan.deserialize(bytes(damaged), problem)
-    larger = msda.Problem(
+        with pytest.raises(libmsda.InvalidArgumentError):
+            libmsda.Plan.deserialize(bytes(damaged), problem)
+    larger = libmsda.Problem(
         level_hw=[(4, 6), (2, 3)], points=2, batch=3, query_count=7, head_count=3, head_dim=8
     )
-    with pytest.raises(msda.InvalidArgumentError, match="plan of another problem"):
-        msda.Plan.deserialize(blob, larger)
+    with pytest.raises(libmsda.InvalidArgumentError, match="plan of another problem"):
+        libmsda.Plan.deserialize(blob, larger)
 
 
 def test_tune_gives_a_plan_and_a_record(problem, tensors, small):
-    handle = msda.Handle(threads=2)
+    handle = libmsda.Handle(threads=2)
     assert handle.tuning_export() == "libmsda tuning records 2\n"
-    out = np.full_like(msda.forward(**small), np.nan)
+    out = np.full_like(libmsda.forward(**small), np.nan)
     plan = handle.tune(problem, **tensors, output=out, budget_ms=500)
     assert np.array_equal(out, plan.execute(**tensors)["output"])
     assert handle.plan(problem, tuned=True).info == plan.info
@@ -225,38 +225,38 @@ def test_tune_gives_a_plan_and_a_record(problem, tensors, small):
 
 
 def test_tuning_records_serve_another_handle(problem, tensors):
-    first = msda.Handle(threads=1)
+    first = libmsda.Handle(threads=1)
     first.tune(problem, **tensors, budget_ms=500)
     records = first.tuning_export().replace(" kernel=simd.cpu.f32@1 ", " kernel=ref.cpu@1 ")
-    second = msda.Handle(threads=1)
+    second = libmsda.Handle(threads=1)
     second.tuning_import(records)
     assert second.tuning_export() == records
     assert second.plan(problem, tuned=True).info.kernel_id == "ref.cpu@1"
     assert second.plan(problem).info.kernel_id == "simd.cpu.f32@1"
-    larger = msda.Problem(
+    larger = libmsda.Problem(
         level_hw=[(4, 6), (2, 3)], points=2, batch=3, query_count=7, head_count=3, head_dim=8
     )
     assert second.plan(larger, tuned=True).info.kernel_id == "simd.cpu.f32@1"
 
 
 def test_tune_refuses(problem, tensors):
-    handle = msda.Handle(threads=1)
+    handle = libmsda.Handle(threads=1)
     for budget_ms in (0, -1, float("nan"), float("inf"), "soon", None):
-        with pytest.raises(msda.InvalidArgumentError, match="budget_ms is .*: must be a finite"):
+        with pytest.raises(libmsda.InvalidArgumentError, match="budget_ms is .*: must be a finite"):
             handle.tune(problem, **tensors, budget_ms=budget_ms)
-    with pytest.raises(msda.InvalidArgumentError, match="weight is missing"):
+    with pytest.raises(libmsda.InvalidArgumentError, match="weight is missing"):
         handle.tune(problem, value=tensors["value"], coord=tensors["coord"])
-    with pytest.raises(msda.InvalidArgumentError, match="'logit' is no tensor of this plan"):
+    with pytest.raises(libmsda.InvalidArgumentError, match="'logit' is no tensor of this plan"):
         handle.tune(problem, **tensors, logit=tensors["weight"])
-    with pytest.raises(msda.InvalidArgumentError, match="tuned is True: kernel must be None"):
-        msda.Plan(problem, tuned=True, kernel="ref.cpu@1")
+    with pytest.raises(libmsda.InvalidArgumentError, match="tuned is True: kernel must be None"):
+        libmsda.Plan(problem, tuned=True, kernel="ref.cpu@1")
     good = "libmsda tuning records 2\n"
     for text, kind, words in [
-        ("", msda.InvalidArgumentError, "text_size is 0"),
-        ("records", msda.InvalidArgumentError, "line 1: is cut off after 'records'"),
-        (good + "version=\u00e9\n", msda.InvalidArgumentError, "line 2: byte 9 is 0xc3"),
-        (good + "nonsense\n", msda.InvalidArgumentError, "line 2: has 'nonsense'"),
-        (good.replace("2", "3"), msda.StalePlanError, "this library reads format 2"),
+        ("", libmsda.InvalidArgumentError, "text_size is 0"),
+        ("records", libmsda.InvalidArgumentError, "line 1: is cut off after 'records'"),
+        (good + "version=\u00e9\n", libmsda.InvalidArgumentError, "line 2: byte 9 is 0xc3"),
+        (good + "nonsense\n", libmsda.InvalidArgumentError, "line 2: has 'nonsense'"),
+        (good.replace("2", "3"), libmsda.StalePlanError, "this library reads format 2"),
     ]:
         with pytest.raises(kind, match=words):
             handle.tuning_import(text)
@@ -265,33 +265,33 @@ def test_tune_refuses(problem, tensors):
 
 def test_log():
     lines = []
-    handle = msda.Handle(
+    handle = libmsda.Handle(
         threads=2, log=lambda level, message: lines.append((level, message)), log_level="info"
     )
-    problem = msda.Problem(
+    problem = libmsda.Problem(
         level_hw=[(4, 6)], points=2, batch=1, query_count=7, head_count=3, head_dim=8
     )
     handle.plan(problem, kernel="ref.cpu@1")
     assert ("info" in {level for level, _ in lines}) and any("ref.cpu@1" in m for _, m in lines)
     quiet = []
-    msda.Handle(threads=1, log=lambda *line: quiet.append(line), log_level="error").plan(problem)
+    libmsda.Handle(threads=1, log=lambda *line: quiet.append(line), log_level="error").plan(problem)
     assert quiet == []
     with pytest.raises(
-        msda.InvalidArgumentError, match="log_level is 'loud': must be one of off, error"
+        libmsda.InvalidArgumentError, match="log_level is 'loud': must be one of off, error"
     ):
-        msda.Handle(log_level="loud")
+        libmsda.Handle(log_level="loud")
 
 
 def test_a_plan_outlives_its_handle(problem, tensors, small):
     messages = []
-    handle = msda.Handle(threads=2, log=lambda *line: messages.append(line), log_level="trace")
+    handle = libmsda.Handle(threads=2, log=lambda *line: messages.append(line), log_level="trace")
     gone = weakref.ref(handle)
     plan = handle.plan(problem)
     del handle
     gc.collect()
     assert gone() is None
     seen = len(messages)
-    assert np.array_equal(plan.execute(**tensors)["output"], msda.forward(**small))
+    assert np.array_equal(plan.execute(**tensors)["output"], libmsda.forward(**small))
     assert len(messages) >= seen
 
 
@@ -302,7 +302,7 @@ def test_handles_and_plans_are_freed(problem, tensors):
 
     def use(times):
         for _ in range(times):
-            handle = msda.Handle(threads=3)
+            handle = libmsda.Handle(threads=3)
             handle.plan(problem).execute(**tensors)
         del handle
         gc.collect()

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-import msda
+import libmsda
 
 
 @pytest.fixture
@@ -26,37 +26,37 @@ def larger():
 
 @pytest.mark.parametrize("kernel", ["ref.cpu@1", "simd.cpu.f32@1"])
 def test_any_number_of_threads_gives_the_same_bits(larger, kernel):
-    expected = msda.forward(**larger, kernel=kernel, threads=1)
+    expected = libmsda.forward(**larger, kernel=kernel, threads=1)
     for threads in (2, 3, 7, 16, 0):
-        assert np.array_equal(msda.forward(**larger, kernel=kernel, threads=threads), expected)
+        assert np.array_equal(libmsda.forward(**larger, kernel=kernel, threads=threads), expected)
 
 
 def test_gradients_of_any_number_of_threads(larger):
-    grad_output = msda.forward(**larger)
-    expected = msda.backward(**larger, grad_output=grad_output, threads=1)
+    grad_output = libmsda.forward(**larger)
+    expected = libmsda.backward(**larger, grad_output=grad_output, threads=1)
     for threads in (2, 3, 16):
-        found = msda.backward(**larger, grad_output=grad_output, threads=threads)
+        found = libmsda.backward(**larger, grad_output=grad_output, threads=threads)
         assert all(np.array_equal(a, b) for a, b in zip(found, expected))
 
 
 @pytest.mark.parametrize("kernel", ["ref.cpu@1", "simd.cpu.f32@1"])
 def test_a_query_does_not_know_its_neighbours(larger, kernel):
     """Any batch item and any queries, in any order: the same rows."""
-    whole = msda.forward(**larger, kernel=kernel)
+    whole = libmsda.forward(**larger, kernel=kernel)
     order = np.random.default_rng(9).permutation(333)[:50]
     part = (
         larger
         | {n: larger[n][1:, order] for n in ("coord", "weight")}
         | {"value": larger["value"][1:]}
     )
-    assert np.array_equal(msda.forward(**part, kernel=kernel), whole[1:, order])
+    assert np.array_equal(libmsda.forward(**part, kernel=kernel), whole[1:, order])
 
 
 def test_one_plan_on_many_threads(larger):
-    problem = msda.Problem(
+    problem = libmsda.Problem(
         level_hw=larger["level_hw"], points=4, batch=2, query_count=333, head_count=4, head_dim=32
     )
-    plan = msda.Plan(problem, handle=msda.Handle(threads=3))
+    plan = libmsda.Plan(problem, handle=libmsda.Handle(threads=3))
     inputs = [
         {
             n: larger[n] * np.float32(i + 1) if n == "weight" else larger[n]
@@ -82,8 +82,8 @@ def test_errors_belong_to_their_thread(small):
     def work(index):
         words = f"query_hw has {index} pixels"
         for _ in range(50):
-            with pytest.raises(msda.InvalidArgumentError, match=words):
-                msda.forward(**small, query_hw=[(1, index)])
+            with pytest.raises(libmsda.InvalidArgumentError, match=words):
+                libmsda.forward(**small, query_hw=[(1, index)])
         return True
 
     with ThreadPoolExecutor(8) as pool:
@@ -92,10 +92,10 @@ def test_errors_belong_to_their_thread(small):
 
 def test_the_interpreter_is_free_meanwhile(larger):
     """Python code runs on while a call is in the library."""
-    problem = msda.Problem(
+    problem = libmsda.Problem(
         level_hw=larger["level_hw"], points=4, batch=2, query_count=333, head_count=4, head_dim=32
     )
-    plan = msda.Plan(problem, kernel="ref.cpu@1", handle=msda.Handle(threads=1))
+    plan = libmsda.Plan(problem, kernel="ref.cpu@1", handle=libmsda.Handle(threads=1))
     tensors = {n: larger[n] for n in ("value", "coord", "weight")}
     counted, stop = [0], threading.Event()
 
@@ -122,24 +122,24 @@ def test_the_interpreter_is_free_meanwhile(larger):
 
 FORKED = """
 import os, sys
-import numpy as np, msda
+import numpy as np, libmsda
 arguments = dict(value=np.ones((1, 6, 1, 4), np.float32), level_hw=[(2, 3)],
                  coord=np.full((1, 5, 1, 1, 2), 0.5, np.float32),
                  weight=np.ones((1, 5, 1, 1), np.float32))
-expected = msda.forward(**arguments)
-handle = msda.Handle(threads=2)
+expected = libmsda.forward(**arguments)
+handle = libmsda.Handle(threads=2)
 child = os.fork()
 if child == 0:
-    assert np.array_equal(msda.forward(**arguments), expected)
+    assert np.array_equal(libmsda.forward(**arguments), expected)
     try:
-        msda.forward(**arguments, handle=handle)
-    except msda.InvalidArgumentError as error:
+        libmsda.forward(**arguments, handle=handle)
+    except libmsda.InvalidArgumentError as error:
         assert "fork" in str(error), error
         sys.exit(7)
     sys.exit("a handle of the parent's worked in the child")
 status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-assert np.array_equal(msda.forward(**arguments), expected)
-assert np.array_equal(msda.forward(**arguments, handle=handle), expected)
+assert np.array_equal(libmsda.forward(**arguments), expected)
+assert np.array_equal(libmsda.forward(**arguments, handle=handle), expected)
 sys.exit(0 if status == 7 else f"the child ended with {status}")
 """
 

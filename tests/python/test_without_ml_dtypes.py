@@ -9,10 +9,10 @@ import pytest
 CODE = """
 import sys
 sys.modules["ml_dtypes"] = None  # as if it were not installed
-import msda
+import libmsda
 import numpy as np
 value = np.ones((1, 4, 1, 1), {dtype})
-print(msda.forward(value, [(2, 2)], np.full((1, 1, 1, 1, 2), 0.5, np.float32), np.ones((1, 1, 1, 1), np.float32),
+print(libmsda.forward(value, [(2, 2)], np.full((1, 1, 1, 1, 2), 0.5, np.float32), np.ones((1, 1, 1, 1), np.float32),
                    out_dtype={output!r}))
 """
 
@@ -35,6 +35,6 @@ def test_other_types_work():
 )
 def test_says_what_is_missing(arguments, text):
     assert run(**arguments).stderr.splitlines()[-1] == (
-        f"msda._errors.InvalidArgumentError: {text}: must be one of float64, float32, float16; "
+        f"libmsda._errors.InvalidArgumentError: {text}: must be one of float64, float32, float16; "
         "bfloat16 and float8_e4m3fn need the Python package ml_dtypes, which is not installed"
     )

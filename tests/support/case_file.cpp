@@ -99,7 +99,7 @@ std::map<std::string, Setter> const& setters() {
        }},
       {"determinism",
        [](Draft& d, std::string const& text) {
-         d.result.shape.determinism = text == "none" ? MSDA_NOT_GUARANTEED : MSDA_DETERMINISTIC;
+         d.result.shape.determinism = text == "none" ? MSDA_NONDETERMINISTIC : MSDA_DETERMINISTIC;
        }},
       {"value_strides", to(&ProblemShape::value_strides, strides)},
       {"coord_strides", to(&ProblemShape::coord_strides, strides)},

@@ -25,9 +25,9 @@ struct Narrow {
 
 Narrow narrow(msda_dtype dtype) {
   switch (dtype) {
-    case MSDA_F16:
+    case MSDA_DTYPE_F16:
       return {5, 10, true};
-    case MSDA_BF16:
+    case MSDA_DTYPE_BF16:
       return {8, 7, true};
     default:
       return {4, 3, false};
@@ -53,10 +53,10 @@ std::vector<double> list_numbers(Narrow format) {
 }
 
 std::vector<double> const& numbers(msda_dtype dtype) {
-  static std::array<std::vector<double>, 3> const lists = {list_numbers(narrow(MSDA_F16)),
-                                                           list_numbers(narrow(MSDA_BF16)),
-                                                           list_numbers(narrow(MSDA_F8_E4M3))};
-  return lists[dtype == MSDA_F16 ? 0 : dtype == MSDA_BF16 ? 1 : 2];
+  static std::array<std::vector<double>, 3> const lists = {
+      list_numbers(narrow(MSDA_DTYPE_F16)), list_numbers(narrow(MSDA_DTYPE_BF16)),
+      list_numbers(narrow(MSDA_DTYPE_F8_E4M3))};
+  return lists[dtype == MSDA_DTYPE_F16 ? 0 : dtype == MSDA_DTYPE_BF16 ? 1 : 2];
 }
 
 // The first number of the list that is not below `magnitude`, searched in its binade alone.
@@ -122,11 +122,11 @@ void with_size(msda_dtype dtype, Copy copy) {
 
 std::size_t element_bytes(msda_dtype dtype) {
   switch (dtype) {
-    case MSDA_F64:
+    case MSDA_DTYPE_F64:
       return 8;
-    case MSDA_F32:
+    case MSDA_DTYPE_F32:
       return 4;
-    case MSDA_F8_E4M3:
+    case MSDA_DTYPE_F8_E4M3:
       return 1;
     default:
       return 2;
@@ -145,14 +145,14 @@ void store_bits(msda_dtype dtype, void* element, std::uint64_t bits) {
 
 double decode(msda_dtype dtype, const void* element) {
   std::uint64_t const bits = raw_bits(dtype, element);
-  if (dtype == MSDA_F64) return bit_cast<double>(bits);
-  if (dtype == MSDA_F32) return bit_cast<float>(static_cast<std::uint32_t>(bits));
+  if (dtype == MSDA_DTYPE_F64) return bit_cast<double>(bits);
+  if (dtype == MSDA_DTYPE_F32) return bit_cast<float>(static_cast<std::uint32_t>(bits));
   return decode_narrow(dtype, bits);
 }
 
 void encode(msda_dtype dtype, void* element, double value) {
-  if (dtype == MSDA_F64) return store_bits(dtype, element, bit_cast<std::uint64_t>(value));
-  if (dtype == MSDA_F32) {
+  if (dtype == MSDA_DTYPE_F64) return store_bits(dtype, element, bit_cast<std::uint64_t>(value));
+  if (dtype == MSDA_DTYPE_F32) {
     return store_bits(dtype, element, bit_cast<std::uint32_t>(static_cast<float>(value)));
   }
   store_bits(dtype, element, encode_narrow(dtype, value));
@@ -166,8 +166,8 @@ double round_to(msda_dtype dtype, double value) {
 
 double half_ulp(msda_dtype dtype, double value) {
   double const magnitude = std::fabs(value);
-  if (dtype == MSDA_F64) return (std::nextafter(magnitude, kInfinity) - magnitude) / 2;
-  if (dtype == MSDA_F32) {
+  if (dtype == MSDA_DTYPE_F64) return (std::nextafter(magnitude, kInfinity) - magnitude) / 2;
+  if (dtype == MSDA_DTYPE_F32) {
     auto const below = static_cast<float>(magnitude);
     if (std::isinf(below)) return kInfinity;
     return (static_cast<double>(std::nextafter(below, std::numeric_limits<float>::infinity())) -
@@ -182,13 +182,13 @@ double half_ulp(msda_dtype dtype, double value) {
 
 std::uint64_t poison_bits(msda_dtype dtype) {
   switch (dtype) {
-    case MSDA_F64:
+    case MSDA_DTYPE_F64:
       return 0x7FF5'5EED'BAD0'C0DEu;
-    case MSDA_F32:
+    case MSDA_DTYPE_F32:
       return 0x7FBF'8234u;
-    case MSDA_F16:
+    case MSDA_DTYPE_F16:
       return 0x7D5Au;
-    case MSDA_BF16:
+    case MSDA_DTYPE_BF16:
       return 0x7FB3u;
     default:
       return 0xFFu;

@@ -9,7 +9,8 @@
 
 namespace msda::test {
 
-inline constexpr msda_dtype kAllDtypes[] = {MSDA_F32, MSDA_F16, MSDA_BF16, MSDA_F8_E4M3, MSDA_F64};
+inline constexpr msda_dtype kAllDtypes[] = {MSDA_DTYPE_F32, MSDA_DTYPE_F16, MSDA_DTYPE_BF16,
+                                            MSDA_DTYPE_F8_E4M3, MSDA_DTYPE_F64};
 
 std::size_t element_bytes(msda_dtype dtype);
 

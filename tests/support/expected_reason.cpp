@@ -44,8 +44,8 @@ std::string row_reason(std::string const& kernel_id, std::string const& points,
                        ProblemShape const& shape, std::int64_t multiple, std::int64_t min_points,
                        std::int64_t max_points) {
   if (shape.backward()) return "does not do this operation";
-  if (shape.coord_dtype == MSDA_F64) return "does not take this coord_dtype";
-  if (shape.weight_dtype == MSDA_F64) return "does not take this weight_dtype";
+  if (shape.coord_dtype == MSDA_DTYPE_F64) return "does not take this coord_dtype";
+  if (shape.weight_dtype == MSDA_DTYPE_F64) return "does not take this weight_dtype";
   std::int64_t const D = shape.head_dim;
   std::int64_t const most = std::stoll(part_of(kernel_id, 3).substr(1));
   std::int64_t const least = most == multiple ? multiple : most / 2 + 1;
@@ -86,8 +86,8 @@ std::string pipeline_reason(std::string const& kernel_id, ProblemShape const& sh
 std::string sorted_reason(std::string const& kernel_id, ProblemShape const& shape) {
   if (shape.value_dtype != dtype_of(kernel_id)) return "does not take this value_dtype";
   if (!shape.backward()) return "does not do this operation";
-  if (shape.coord_dtype == MSDA_F64) return "does not take this coord_dtype";
-  if (shape.weight_dtype == MSDA_F64) return "does not take this weight_dtype";
+  if (shape.coord_dtype == MSDA_DTYPE_F64) return "does not take this coord_dtype";
+  if (shape.weight_dtype == MSDA_DTYPE_F64) return "does not take this weight_dtype";
   std::int64_t const D = shape.head_dim;
   if (D % 8 != 0 || D < 8 || D > 256) return "does not take this head_dim";
   double cells = 0;
@@ -108,8 +108,8 @@ std::string sorted_reason(std::string const& kernel_id, ProblemShape const& shap
 std::string atomic_reason(std::string const& kernel_id, ProblemShape const& shape) {
   if (shape.value_dtype != dtype_of(kernel_id)) return "does not take this value_dtype";
   if (!shape.backward()) return "does not do this operation";
-  if (shape.coord_dtype == MSDA_F64) return "does not take this coord_dtype";
-  if (shape.weight_dtype == MSDA_F64) return "does not take this weight_dtype";
+  if (shape.coord_dtype == MSDA_DTYPE_F64) return "does not take this coord_dtype";
+  if (shape.weight_dtype == MSDA_DTYPE_F64) return "does not take this weight_dtype";
   std::int64_t const D = shape.head_dim;
   if (D % 8 != 0 || D < 8 || D > 256) return "does not take this head_dim";
   for (LevelShape const& level : shape.levels) {
@@ -163,8 +163,8 @@ std::string tensor_map_reason(ProblemShape const& shape) {
 std::string tma_reason(std::string const& kernel_id, ProblemShape const& shape) {
   if (shape.value_dtype != dtype_of(kernel_id)) return "does not take this value_dtype";
   if (shape.backward()) return "does not do this operation";
-  if (shape.coord_dtype == MSDA_F64) return "does not take this coord_dtype";
-  if (shape.weight_dtype == MSDA_F64) return "does not take this weight_dtype";
+  if (shape.coord_dtype == MSDA_DTYPE_F64) return "does not take this coord_dtype";
+  if (shape.weight_dtype == MSDA_DTYPE_F64) return "does not take this weight_dtype";
   std::int64_t const most = std::stoll(part_of(kernel_id, 3).substr(1));
   std::int64_t const D = shape.head_dim;
   if (D % 8 != 0 || D <= most / 2 || D > most) return "does not take this head_dim";
@@ -232,7 +232,7 @@ std::string in_halves_reason(std::string const& kernel_id, ProblemShape const& s
 std::string persistent_reason(std::string const& kernel_id, ProblemShape const& shape) {
   if (shape.value_dtype != dtype_of(kernel_id)) return "does not take this value_dtype";
   std::string reason = row_reason(kernel_id, part_of(kernel_id, 4), shape,
-                                  shape.value_dtype == MSDA_F8_E4M3 ? 16 : 8, 1, 256);
+                                  shape.value_dtype == MSDA_DTYPE_F8_E4M3 ? 16 : 8, 1, 256);
   if (sums_in_float16(kernel_id)) reason = in_halves_reason(kernel_id, shape, reason);
   return reason.empty() && keeps_levels(kernel_id) ? keeping_reason(shape) : reason;
 }
@@ -356,7 +356,7 @@ std::string expected_reason(bool on_gpu, std::string const& kernel_id, ProblemSh
 }
 
 Arithmetic arithmetic_of(std::string const& kernel_id) {
-  bool const is_float64 = family_of(kernel_id) == "ref" || dtype_of(kernel_id) == MSDA_F64;
+  bool const is_float64 = family_of(kernel_id) == "ref" || dtype_of(kernel_id) == MSDA_DTYPE_F64;
   if (is_float64) return Arithmetic::kFloat64;
   return sums_in_float16(kernel_id) ? Arithmetic::kFloat16Sums : Arithmetic::kFloat32;
 }

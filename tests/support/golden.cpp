@@ -31,7 +31,7 @@ GoldenCase read_case(std::filesystem::path const& path) {
   if (npz.has("reference")) {
     shape.reference_dim = static_cast<std::int32_t>(npz.read("reference").shape.at(3));
   }
-  shape.set_dtypes(MSDA_F64);
+  shape.set_dtypes(MSDA_DTYPE_F64);
   for (TensorRow const& row : tensor_rows()) {
     if (!npz.has(row.name)) continue;
     lab::Array const array = lab::to_floats(npz.read(std::string(row.name)), {}, path.string());

@@ -154,7 +154,7 @@ void Model::find_weight_errors() {
   Index const K = s_.point_total();
   std::vector<double> const& logit = problem_.inputs[TensorId::kLogit];
   // Float64 logits that are read as float32 are rounded themselves.
-  bool const rounds = s_.weight_dtype == MSDA_F64 && precision_.may_cross_lines;
+  bool const rounds = s_.weight_dtype == MSDA_DTYPE_F64 && precision_.may_cross_lines;
   for (std::size_t i = 0; i < points_.weight.size(); ++i) {
     double units = 1;
     if (s_.fused()) {

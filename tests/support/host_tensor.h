@@ -12,7 +12,7 @@
 namespace msda::test {
 
 struct TensorLayout {
-  msda_dtype dtype = MSDA_F32;
+  msda_dtype dtype = MSDA_DTYPE_F32;
   // batch, row (query or token), head, and the contiguous rest.
   std::array<std::int64_t, 4> dims = {0, 0, 0, 0};
   std::array<std::int64_t, 3> strides = {0, 0, 0};  // elements; as used, never "0 0 0 = packed"

@@ -37,9 +37,12 @@ std::vector<LevelShape> random_levels(Rng& rng) {
 }
 
 void random_dtypes(Rng& rng, ProblemShape& shape) {
-  shape.set_dtypes(rng.pick({MSDA_F32, MSDA_F32, MSDA_F32, MSDA_F16, MSDA_F16, MSDA_BF16, MSDA_BF16,
-                             MSDA_F8_E4M3, MSDA_F8_E4M3, MSDA_F64}));
-  auto const any = [&] { return rng.pick({MSDA_F32, MSDA_F16, MSDA_BF16, MSDA_F64}); };
+  shape.set_dtypes(rng.pick({MSDA_DTYPE_F32, MSDA_DTYPE_F32, MSDA_DTYPE_F32, MSDA_DTYPE_F16,
+                             MSDA_DTYPE_F16, MSDA_DTYPE_BF16, MSDA_DTYPE_BF16, MSDA_DTYPE_F8_E4M3,
+                             MSDA_DTYPE_F8_E4M3, MSDA_DTYPE_F64}));
+  auto const any = [&] {
+    return rng.pick({MSDA_DTYPE_F32, MSDA_DTYPE_F16, MSDA_DTYPE_BF16, MSDA_DTYPE_F64});
+  };
   if (rng.chance(0.4)) shape.coord_dtype = any();
   if (rng.chance(0.4)) shape.weight_dtype = any();
   if (rng.chance(0.4)) shape.output_dtype = any();
@@ -175,7 +178,7 @@ void fill_fused(TestProblem& problem, DataKind const& kind, Rng& rng) {
 // So large that what is a few times their size is still a number of the type, and what is 1000
 // times their size, of float32, too.
 double huge_value(msda_dtype dtype) {
-  return dtype == MSDA_F16 ? 1e4 : dtype == MSDA_F8_E4M3 ? 100 : 1e34;
+  return dtype == MSDA_DTYPE_F16 ? 1e4 : dtype == MSDA_DTYPE_F8_E4M3 ? 100 : 1e34;
 }
 
 void fill_values(TestProblem& problem, DataKind const& kind, Rng& rng) {
@@ -199,7 +202,7 @@ void fill_values(TestProblem& problem, DataKind const& kind, Rng& rng) {
       }
     }
   }
-  if (shape.value_dtype != MSDA_F8_E4M3 || rng.chance(0.3)) return;
+  if (shape.value_dtype != MSDA_DTYPE_F8_E4M3 || rng.chance(0.3)) return;
   for (std::int64_t m = 0; m < shape.head_count; ++m) {
     problem.inputs[TensorId::kValueScale].push_back(rng.uniform(-2, 2));
   }
@@ -255,7 +258,7 @@ struct Target {
   Rows rows;
   bool fast = false;  // in MSDA_MATH_FAST, for sums in float16; else in either mode
   bool takes_type(msda_dtype type) const {
-    return !fast || type == MSDA_F16 || type == MSDA_F8_E4M3;
+    return !fast || type == MSDA_DTYPE_F16 || type == MSDA_DTYPE_F8_E4M3;
   }
 };
 constexpr Target kTargets[] = {
@@ -274,7 +277,8 @@ constexpr Target kTargets[] = {
     {64, Rows::kFours, true},
     {64, Rows::kSpread, true},
 };
-constexpr msda_dtype kTargetTypes[] = {MSDA_F32, MSDA_F16, MSDA_BF16, MSDA_F8_E4M3};
+constexpr msda_dtype kTargetTypes[] = {MSDA_DTYPE_F32, MSDA_DTYPE_F16, MSDA_DTYPE_BF16,
+                                       MSDA_DTYPE_F8_E4M3};
 
 bool is_kept(Rows rows) {
   return rows == Rows::kKeptFours || rows == Rows::kKeptEights || rows == Rows::kSpread;
@@ -301,7 +305,7 @@ std::vector<LevelShape> target_levels(Rng& rng, Rows rows) {
 
 // Narrow types have more channels in 16 bytes, of which heads have a multiple.
 std::int64_t target_head_dim(Rng& rng, Target const& target, msda_dtype type) {
-  std::int64_t const multiple = type == MSDA_F8_E4M3 ? 16 : 8;
+  std::int64_t const multiple = type == MSDA_DTYPE_F8_E4M3 ? 16 : 8;
   std::int64_t const less = target.channels / 2 / multiple;
   if (is_kept(target.rows) || less == 0 || rng.chance(0.5)) return target.channels;
   return target.channels - multiple * rng.integer(0, less - 1);
@@ -311,10 +315,10 @@ ProblemShape target_shape(Rng& rng, Target const& target, msda_dtype type) {
   ProblemShape shape;
   bool const kept = is_kept(target.rows);
   shape.set_dtypes(type);
-  auto const narrow = [&] { return rng.pick({MSDA_F32, MSDA_F16, MSDA_BF16}); };
+  auto const narrow = [&] { return rng.pick({MSDA_DTYPE_F32, MSDA_DTYPE_F16, MSDA_DTYPE_BF16}); };
   if (rng.chance(0.4)) shape.coord_dtype = narrow();
   if (rng.chance(0.4)) shape.weight_dtype = narrow();
-  if (rng.chance(0.4)) shape.output_dtype = rng.chance(0.25) ? MSDA_F64 : narrow();
+  if (rng.chance(0.4)) shape.output_dtype = rng.chance(0.25) ? MSDA_DTYPE_F64 : narrow();
   shape.levels = target_levels(rng, target.rows);
   shape.batch = rng.integer(1, 3);
   shape.query_count = rng.integer(1, rng.pick<std::int64_t>({3, 20, 70}));
@@ -353,7 +357,7 @@ ProblemShape random_forward_shape(std::uint64_t seed, Rng& rng) {
   std::size_t const number = seed / 2 % (turns.size() + 1);
   if (number < turns.size()) return target_shape(rng, turns[number].target, turns[number].type);
   ProblemShape shape = random_shape(rng);  // which no GPU kernel but one takes
-  shape.set_dtypes(MSDA_F64);
+  shape.set_dtypes(MSDA_DTYPE_F64);
   return shape;
 }
 
@@ -395,7 +399,7 @@ DataKind random_data_kind(Rng& rng, ProblemShape const& shape) {
   kind.odd_weights = rng.chance(0.1);
   // What is no number must not hang on the side of a line that rounding chooses.
   kind.on_pixel_lines = !kind.odd_values && !kind.odd_weights && rng.chance(0.3);
-  double const scale = shape.value_dtype == MSDA_F8_E4M3 ? 16 : 1000;
+  double const scale = shape.value_dtype == MSDA_DTYPE_F8_E4M3 ? 16 : 1000;
   kind.value_scale = rng.pick({1.0, 1.0, 1 / scale, scale});
   kind.steep_logits = shape.fused() && rng.chance(0.1);
   return kind;

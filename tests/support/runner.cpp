@@ -63,7 +63,8 @@ PlanResult make_plan(TestHandle const& handle, ProblemShape const& shape,
                      std::string const& kernel_id, std::int32_t sm_count_limit,
                      std::size_t workspace_limit_bytes) {
   ProblemView view(shape);
-  if (!kernel_id.empty() && !is_deterministic(kernel_id)) view.c.determinism = MSDA_NOT_GUARANTEED;
+  if (!kernel_id.empty() && !is_deterministic(kernel_id))
+    view.c.determinism = MSDA_NONDETERMINISTIC;
   msda_plan_options options{};
   options.struct_size = sizeof(options);
   options.mode = kernel_id.empty() ? MSDA_PLAN_HEURISTIC : MSDA_PLAN_FORCED;
@@ -153,7 +154,7 @@ void CallBuffers::poison() {
     if (row.is_result()) held_[static_cast<std::size_t>(row.id)].poison();
   }
   for (std::size_t i = 0; i + 8 <= workspace_.size(); i += 8) {
-    store_bits(MSDA_F64, workspace_.data() + i, poison_bits(MSDA_F64));
+    store_bits(MSDA_DTYPE_F64, workspace_.data() + i, poison_bits(MSDA_DTYPE_F64));
   }
 }
 

@@ -19,7 +19,7 @@ using lab::Arithmetic;
 // to the storage type. A derivative at a pixel line, of which rounding chooses the side, lies
 // between exact - below and exact + above; elsewhere, and where the vectors are empty, both are 0.
 struct Expected {
-  msda_dtype dtype = MSDA_F32;
+  msda_dtype dtype = MSDA_DTYPE_F32;
   std::vector<double> exact;
   std::vector<double> bound;
   std::vector<double> below = {};

@@ -14,7 +14,7 @@ using namespace msda;
 
 namespace {
 
-constexpr msda_dtype kStored[] = {MSDA_F16, MSDA_BF16};
+constexpr msda_dtype kStored[] = {MSDA_DTYPE_F16, MSDA_DTYPE_BF16};
 
 double load(msda_dtype dtype, std::uint64_t bits) { return load_element(dtype, &bits, 0); }
 
@@ -45,20 +45,20 @@ TEST_CASE("every 16 bit pattern loads as the test's own formats say and comes ba
 }
 
 TEST_CASE("every 8 bit pattern loads") {
-  CHECK(load(MSDA_F8_E4M3, 0x7E) == 448);
-  CHECK(load(MSDA_F8_E4M3, 0x01) == 0x1p-9);
-  CHECK(std::isnan(load(MSDA_F8_E4M3, 0x7F)));
-  CHECK(std::isnan(load(MSDA_F8_E4M3, 0xFF)));
+  CHECK(load(MSDA_DTYPE_F8_E4M3, 0x7E) == 448);
+  CHECK(load(MSDA_DTYPE_F8_E4M3, 0x01) == 0x1p-9);
+  CHECK(std::isnan(load(MSDA_DTYPE_F8_E4M3, 0x7F)));
+  CHECK(std::isnan(load(MSDA_DTYPE_F8_E4M3, 0xFF)));
   for (std::uint32_t bits = 0; bits < 256; ++bits) {
     CAPTURE(bits);
-    CHECK(same_number(load(MSDA_F8_E4M3, bits), test::decode(MSDA_F8_E4M3, &bits)));
+    CHECK(same_number(load(MSDA_DTYPE_F8_E4M3, bits), test::decode(MSDA_DTYPE_F8_E4M3, &bits)));
   }
 }
 
 TEST_CASE("rounding is to nearest with ties to even") {
   for (msda_dtype const dtype : kStored) {
     int wrong = 0;
-    std::uint32_t const infinity = dtype == MSDA_F16 ? 0x7C00 : 0x7F80;
+    std::uint32_t const infinity = dtype == MSDA_DTYPE_F16 ? 0x7C00 : 0x7F80;
     for (std::uint32_t bits = 0; bits + 1 < infinity; ++bits) {
       double const low = load(dtype, bits), high = load(dtype, bits + 1);
       double const half = low + (high - low) / 2;  // exact in float64
@@ -77,17 +77,17 @@ TEST_CASE("rounding is to nearest with ties to even") {
 
 TEST_CASE("overflow and the odd numbers") {
   double const infinity = std::numeric_limits<double>::infinity();
-  CHECK(store(MSDA_F16, 65504) == 0x7BFF);
-  CHECK(store(MSDA_F16, 65519.99) == 0x7BFF);
-  CHECK(store(MSDA_F16, 65520) == 0x7C00);  // halfway to what would be next: infinity
-  CHECK(store(MSDA_F16, 1e300) == 0x7C00);
-  CHECK(store(MSDA_F16, -infinity) == 0xFC00);
-  CHECK(store(MSDA_BF16, 3.4e38) == 0x7F80);
-  CHECK(store(MSDA_F16, 0x1p-25) == 0);  // halfway to the smallest subnormal: even
-  CHECK(store(MSDA_F16, 0x1.1p-25) == 1);
-  CHECK(store(MSDA_F16, -0.0) == 0x8000);
-  CHECK(store(MSDA_F32, 1e300) == 0x7F800000);
-  for (msda_dtype const dtype : {MSDA_F32, MSDA_F16, MSDA_BF16, MSDA_F64}) {
+  CHECK(store(MSDA_DTYPE_F16, 65504) == 0x7BFF);
+  CHECK(store(MSDA_DTYPE_F16, 65519.99) == 0x7BFF);
+  CHECK(store(MSDA_DTYPE_F16, 65520) == 0x7C00);  // halfway to what would be next: infinity
+  CHECK(store(MSDA_DTYPE_F16, 1e300) == 0x7C00);
+  CHECK(store(MSDA_DTYPE_F16, -infinity) == 0xFC00);
+  CHECK(store(MSDA_DTYPE_BF16, 3.4e38) == 0x7F80);
+  CHECK(store(MSDA_DTYPE_F16, 0x1p-25) == 0);  // halfway to the smallest subnormal: even
+  CHECK(store(MSDA_DTYPE_F16, 0x1.1p-25) == 1);
+  CHECK(store(MSDA_DTYPE_F16, -0.0) == 0x8000);
+  CHECK(store(MSDA_DTYPE_F32, 1e300) == 0x7F800000);
+  for (msda_dtype const dtype : {MSDA_DTYPE_F32, MSDA_DTYPE_F16, MSDA_DTYPE_BF16, MSDA_DTYPE_F64}) {
     CHECK(std::isnan(load(dtype, store(dtype, std::nan("")))));
     CHECK(load(dtype, store(dtype, infinity)) == infinity);
   }
@@ -95,7 +95,7 @@ TEST_CASE("overflow and the odd numbers") {
 
 TEST_CASE("random numbers round as the test's own formats do") {
   lab::Rng rng(1);
-  for (msda_dtype const dtype : {MSDA_F32, MSDA_F16, MSDA_BF16, MSDA_F64}) {
+  for (msda_dtype const dtype : {MSDA_DTYPE_F32, MSDA_DTYPE_F16, MSDA_DTYPE_BF16, MSDA_DTYPE_F64}) {
     int wrong = 0;
     for (int i = 0; i < 50'000; ++i) {
       double const value = rng.normal() * std::exp2(rng.uniform(-45, 20));
@@ -108,10 +108,10 @@ TEST_CASE("random numbers round as the test's own formats do") {
 }
 
 TEST_CASE("sizes and names") {
-  CHECK(dtype_bytes(MSDA_F64) == 8);
-  CHECK(dtype_bytes(MSDA_F8_E4M3) == 1);
+  CHECK(dtype_bytes(MSDA_DTYPE_F64) == 8);
+  CHECK(dtype_bytes(MSDA_DTYPE_F8_E4M3) == 1);
   CHECK(dtype_bytes(MSDA_DTYPE_NONE) == 0);
   CHECK(dtype_bytes(77) == 0);
-  CHECK(dtype_name(MSDA_BF16) == "BF16");
+  CHECK(dtype_name(MSDA_DTYPE_BF16) == "BF16");
   CHECK(dtype_name(-1) == "unknown");
 }

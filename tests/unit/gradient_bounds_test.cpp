@@ -180,7 +180,7 @@ TestProblem plain_problem(std::uint64_t seed) {
   Rng rng(seed);
   ProblemShape shape = random_shape(rng);
   shape.operation = MSDA_BACKWARD;
-  if (shape.value_dtype == MSDA_F64) shape.set_dtypes(MSDA_F32);
+  if (shape.value_dtype == MSDA_DTYPE_F64) shape.set_dtypes(MSDA_DTYPE_F32);
   DataKind kind = random_data_kind(rng, shape);
   kind.odd_values = kind.odd_weights = false;
   return fill_problem(shape, kind, rng);
@@ -341,7 +341,7 @@ TEST_CASE("a lost NaN fails but where the point's coordinates allow it") {
   ProblemShape shape = one_level(17, 18, 1);
   shape.head_dim = 1;
   shape.reference_dim = 2;
-  shape.coord_dtype = MSDA_F16;
+  shape.coord_dtype = MSDA_DTYPE_F16;
   TestProblem problem = fill_problem(shape, DataKind{}, rng);
   problem.inputs[TensorId::kReference] = {0.6162109375, 0.5625};
   problem.inputs[TensorId::kOffset] = {-3.591796875, -3.388671875};  // at x = 7, y = 5.67
@@ -373,7 +373,7 @@ TEST_CASE("a lost NaN fails but where the point's coordinates allow it") {
 
 TEST_CASE("between derivatives a NaN stays one") {
   double const nan = std::nan("");
-  Expected const expected{MSDA_F64, {1, nan}, {0.1, 0.1}, {1, 1}, {2, 2}};
+  Expected const expected{MSDA_DTYPE_F64, {1, nan}, {0.1, 0.1}, {1, 1}, {2, 2}};
   CHECK(compare(expected, {1, nan}).failure == "");
   CHECK(compare(expected, {3, nan}).failure == "");
   CHECK(compare(expected, {3.2, nan}).failure != "");

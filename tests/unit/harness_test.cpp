@@ -83,7 +83,7 @@ TEST_CASE("bytes beside a buffer are watched") {
 }
 
 TEST_CASE("a missing element and a written gap are seen") {
-  TensorLayout const layout{MSDA_F32, {2, 2, 1, 3}, {16, 4, 3}};
+  TensorLayout const layout{MSDA_DTYPE_F32, {2, 2, 1, 3}, {16, 4, 3}};
   HostTensor tensor(layout);
   CHECK(tensor.check_untouched() == "");
   CHECK(tensor.check_written() == "element 0 was not written");
@@ -96,7 +96,7 @@ TEST_CASE("a missing element and a written gap are seen") {
 
 TEST_CASE("compare refuses what is off") {
   double const nan = std::nan(""), infinity = std::numeric_limits<double>::infinity();
-  Expected const expected{MSDA_F32, {1.0, nan, infinity, 0.0}, {1e-6, 0, 0, 1e-6}};
+  Expected const expected{MSDA_DTYPE_F32, {1.0, nan, infinity, 0.0}, {1e-6, 0, 0, 1e-6}};
   auto const failure = [&](std::vector<double> const& actual) {
     return compare(expected, actual).failure;
   };
@@ -110,11 +110,11 @@ TEST_CASE("compare refuses what is off") {
   CHECK(failure({infinity, nan, infinity, 0.0}) != "");
   CHECK(failure({1.0, nan, infinity}) != "");
   // At the end of the type, infinity is a rounding away.
-  CHECK(compare({MSDA_F16, {65519.0}, {10}}, {infinity}).failure == "");
-  CHECK(compare({MSDA_F16, {65000.0}, {10}}, {infinity}).failure != "");
+  CHECK(compare({MSDA_DTYPE_F16, {65519.0}, {10}}, {infinity}).failure == "");
+  CHECK(compare({MSDA_DTYPE_F16, {65000.0}, {10}}, {infinity}).failure != "");
   // Half a unit in the last place is allowed, a whole one is not.
-  CHECK(compare({MSDA_BF16, {1.0 + 0x1p-8}, {0}}, {1.0 + 0x1p-7}).failure == "");
-  CHECK(compare({MSDA_BF16, {1.0}, {0}}, {1.0 + 0x1p-7}).failure != "");
+  CHECK(compare({MSDA_DTYPE_BF16, {1.0 + 0x1p-8}, {0}}, {1.0 + 0x1p-7}).failure == "");
+  CHECK(compare({MSDA_DTYPE_BF16, {1.0}, {0}}, {1.0 + 0x1p-7}).failure != "");
 }
 
 TEST_CASE("the bound is tight enough to see a wrong float") {
@@ -171,8 +171,8 @@ TEST_CASE("errors of more than 3 times those kept are seen") {
   CHECK(worse_than({0, 0}, {9e-15, 9e-15}) == "");  // what float64 makes
   CHECK(worse_than({0, 0}, {2e-14, 0}) != "");
   ErrorSum sum;
-  sum.add(compare({MSDA_F64, {3, 4}, {1, 1}}, {3, 4.5}));
-  sum.add(compare({MSDA_F64, {0}, {1}}, {-0.25}));
+  sum.add(compare({MSDA_DTYPE_F64, {3, 4}, {1, 1}}, {3, 4.5}));
+  sum.add(compare({MSDA_DTYPE_F64, {0}, {1}}, {-0.25}));
   CHECK(sum.total().max_error == 0.5);
   CHECK(sum.total().l2_error == doctest::Approx(std::sqrt(0.3125) / 5));
 }
@@ -184,7 +184,7 @@ TEST_CASE("a problem follows from its seed") {
   auto const bits = [](TestProblem const& problem) {
     std::vector<std::uint64_t> all;
     for (auto const& tensor : problem.inputs.by_id) {
-      for (double const number : tensor) all.push_back(raw_bits(MSDA_F64, &number));
+      for (double const number : tensor) all.push_back(raw_bits(MSDA_DTYPE_F64, &number));
     }
     return all;
   };

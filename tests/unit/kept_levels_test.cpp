@@ -96,7 +96,7 @@ TEST_CASE("a record counts 4096 pixels of a level in one block") {
 
 TEST_CASE("where no level fits, the reason has the bytes") {
   ProblemShape shape = corpus_case("encoder").shape;
-  shape.value_dtype = shape.output_dtype = MSDA_F16;
+  shape.value_dtype = shape.output_dtype = MSDA_DTYPE_F16;
   shape.math_mode = MSDA_MATH_FAST;
   shape.head_count = 1;
   shape.head_dim = 32;

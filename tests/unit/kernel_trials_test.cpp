@@ -49,11 +49,11 @@ void launch(const Variant& variant, const Launch& launch) {
   }
 }
 
-constexpr Variant kVariants[] = {{"first", MSDA_F32},
-                                 {"slow", MSDA_F32},
-                                 {"broken", MSDA_F32},
-                                 {"unprepared", MSDA_F32},
-                                 {"bare", MSDA_F32}};
+constexpr Variant kVariants[] = {{"first", MSDA_DTYPE_F32},
+                                 {"slow", MSDA_DTYPE_F32},
+                                 {"broken", MSDA_DTYPE_F32},
+                                 {"unprepared", MSDA_DTYPE_F32},
+                                 {"bare", MSDA_DTYPE_F32}};
 constexpr Family kFamily{"fake", kVariants, nullptr, nullptr, nullptr, prepare, launch};
 
 class CountingMemory final : public std::pmr::memory_resource {

@@ -19,7 +19,7 @@ TEST_CASE("a kernel without a model is not found among the models") {
 
 TEST_CASE("models are what the families themselves plan by" * doctest::skip(MSDA_HAS_CUDA == 0)) {
   std::size_t modelled = 0;
-  ProblemShape const shape = workload("dec", MSDA_F16, MSDA_MATH_FAST);
+  ProblemShape const shape = workload("dec", MSDA_DTYPE_F16, MSDA_MATH_FAST);
   Problem const problem = problem_of(shape);
   for (const Family* const family : families()) {
     for (const FamilyModel* const model : family_models()) {

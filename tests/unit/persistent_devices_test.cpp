@@ -49,21 +49,21 @@ TEST_CASE("persistent serves every GPU from 8.0 on") {
                          gpu(120, 170, 99)};
   for (Device const& device : gpus) {
     CAPTURE(device.sm);
-    for (msda_dtype const type : {MSDA_F32, MSDA_F16, MSDA_BF16}) {
+    for (msda_dtype const type : {MSDA_DTYPE_F32, MSDA_DTYPE_F16, MSDA_DTYPE_BF16}) {
       ProblemShape shape = workload("enc-local", type, MSDA_MATH_ACCURATE);
       CHECK(chosen(shape, device).starts_with("persistent."));
       shape.reference_dim = 2;
       CHECK(chosen(shape, device).starts_with("persistent."));
     }
-    ProblemShape const f8 = workload("enc-local", MSDA_F8_E4M3, MSDA_MATH_ACCURATE);
+    ProblemShape const f8 = workload("enc-local", MSDA_DTYPE_F8_E4M3, MSDA_MATH_ACCURATE);
     CHECK(chosen(f8, device).starts_with(device.sm < 90 ? "direct." : "persistent."));
   }
-  CHECK(chosen(workload("enc-local", MSDA_F16, MSDA_MATH_ACCURATE), gpu(75, 40, 64))
+  CHECK(chosen(workload("enc-local", MSDA_DTYPE_F16, MSDA_MATH_ACCURATE), gpu(75, 40, 64))
             .starts_with("direct."));
 }
 
 TEST_CASE("levels are cached where a block can have their shared memory") {
-  ProblemShape const shape = workload("enc-local", MSDA_F16, MSDA_MATH_ACCURATE);
+  ProblemShape const shape = workload("enc-local", MSDA_DTYPE_F16, MSDA_MATH_ACCURATE);
   constexpr const char* kCached = "persistent.sm90.f16.d32.p4.s1c@1";
   CHECK(reason(kCached, shape, gpu(80, 108, 163)) == Reason::kComputeCapability);
   CHECK(reason(kCached, shape, gpu(90, 132, 227)) == Reason::kNone);

@@ -88,7 +88,8 @@ TEST_CASE("every reason has words of its own") {
 TEST_CASE("accepting kernels come first by predicted time") {
   ThreadPool pool(1);
   Device const device = cpu_device(pool);
-  for (msda_dtype const dtype : {MSDA_F32, MSDA_F16, MSDA_BF16, MSDA_F8_E4M3, MSDA_F64}) {
+  for (msda_dtype const dtype :
+       {MSDA_DTYPE_F32, MSDA_DTYPE_F16, MSDA_DTYPE_BF16, MSDA_DTYPE_F8_E4M3, MSDA_DTYPE_F64}) {
     std::vector<Ranked> const ranking = rank_kernels(problem_of(dtype), device, 0);
     REQUIRE(ranking.size() == kernel_count());
     auto const accepts = [](Ranked const& r) { return r.rejected == Reason::kNone; };
@@ -112,7 +113,7 @@ TEST_CASE("with scattered points every proven kernel may be chosen, cheapest fir
   shape.query_count = 22223;
   shape.head_count = 8;
   shape.head_dim = 32;
-  shape.set_dtypes(MSDA_F16);
+  shape.set_dtypes(MSDA_DTYPE_F16);
   auto const first_with = [&shape](msda_point_locality locality) {
     shape.point_locality = locality;
     msda::test::ProblemView const view(shape);
@@ -140,7 +141,7 @@ TEST_CASE("with scattered points every proven kernel may be chosen, cheapest fir
 TEST_CASE("a limit on the workspace rejects what needs more") {
   ThreadPool pool(1);
   Device const device = cpu_device(pool);
-  Problem const problem = problem_of(MSDA_F64);
+  Problem const problem = problem_of(MSDA_DTYPE_F64);
   KernelRef const ref = find_kernel("ref.cpu@1");
   std::size_t const needed = judge(ref, problem, device, 0).workspace_bytes;
   REQUIRE(needed > 1);
@@ -152,7 +153,7 @@ TEST_CASE("a limit on the workspace rejects what needs more") {
 TEST_CASE("CPU kernels refuse a GPU") {
   for (std::size_t i = 0; i < kernel_count(); ++i) {
     if (kernel_at(i).variant->sm_min != 0) continue;
-    CHECK(judge(kernel_at(i), problem_of(MSDA_F32), msda::test::h200(), 0).rejected ==
+    CHECK(judge(kernel_at(i), problem_of(MSDA_DTYPE_F32), msda::test::h200(), 0).rejected ==
           Reason::kDeviceIsCuda);
   }
 }
@@ -165,17 +166,17 @@ TEST_CASE("atomic additions are chosen for a decoder without determinism, not fo
   shape.batch = 2;
   shape.head_count = 8;
   shape.head_dim = 32;
-  shape.set_dtypes(MSDA_F32);
+  shape.set_dtypes(MSDA_DTYPE_F32);
   for (std::int64_t const queries : {900, 22223}) {
     shape.query_count = queries;
     msda::test::ProblemView view(shape);
-    for (msda_determinism const determinism : {MSDA_NOT_GUARANTEED, MSDA_DETERMINISTIC}) {
+    for (msda_determinism const determinism : {MSDA_NONDETERMINISTIC, MSDA_DETERMINISTIC}) {
       view.c.determinism = determinism;
       Problem const problem = api::canonical_problem(&view.c, std::pmr::new_delete_resource());
       std::string const id =
           rank_kernels(problem, msda::test::h200(), 0).front().kernel.variant->id;
       CAPTURE(id);
-      CHECK(id.starts_with("atomic.") == (queries == 900 && determinism == MSDA_NOT_GUARANTEED));
+      CHECK(id.starts_with("atomic.") == (queries == 900 && determinism == MSDA_NONDETERMINISTIC));
     }
   }
 }
@@ -184,10 +185,10 @@ TEST_CASE("a kernel that is not deterministic takes only problems that do not as
   auto const accept = [](Variant const&, Problem const&, Device const&) { return Reason::kNone; };
   auto const no_cost = [](Variant const&, Problem const&, Device const&) { return 1.0; };
   auto const no_workspace = [](Variant const&, Problem const&, Device const&, Arena&) {};
-  Variant const variant{.id = "loose", .value_dtype = MSDA_F32, .not_deterministic = true};
+  Variant const variant{.id = "loose", .value_dtype = MSDA_DTYPE_F32, .not_deterministic = true};
   Family const family{"fake", {&variant, 1}, accept, no_cost, no_workspace, nullptr, nullptr};
-  Problem problem = problem_of(MSDA_F32);
+  Problem problem = problem_of(MSDA_DTYPE_F32);
   CHECK(judge({&family, &variant}, problem, Device(), 0).rejected == Reason::kDeterminism);
-  problem.determinism = MSDA_NOT_GUARANTEED;
+  problem.determinism = MSDA_NONDETERMINISTIC;
   CHECK(judge({&family, &variant}, problem, Device(), 0).rejected == Reason::kNone);
 }

@@ -34,7 +34,7 @@ ProblemShape backward(std::vector<LevelShape> levels, std::int64_t batch, std::i
   shape.head_dim = channels;
   shape.query_count = queries;
   shape.reference_dim = reference_dim;
-  shape.set_dtypes(MSDA_F16);
+  shape.set_dtypes(MSDA_DTYPE_F16);
   shape.operation = MSDA_BACKWARD;
   return shape;
 }

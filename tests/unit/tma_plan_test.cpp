@@ -26,7 +26,7 @@ Problem problem_of(std::vector<Level> const& levels, std::vector<Grid> const& gr
   problem.head_count = 8;
   problem.head_dim = 32;
   problem.query_count = queries;
-  problem.value_dtype = MSDA_F16;
+  problem.value_dtype = MSDA_DTYPE_F16;
   for (Level level : levels) {
     level.row_tokens = level.width;
     level.origin = level.token_start = problem.token_count;

@@ -140,10 +140,10 @@ class BandSum {
         grad_row_bytes_(grad_bytes_ *
                         (scratch.grad_output == nullptr ? problem_.output.row : padded_)),
         takes_rows_(scratch.grad_output != nullptr ||
-                    (problem_.output_dtype == MSDA_F32 && D_ == padded_)),
-        takes_values_(problem_.value_dtype == MSDA_F32 && D_ == padded_),
+                    (problem_.output_dtype == MSDA_DTYPE_F32 && D_ == padded_)),
+        takes_values_(problem_.value_dtype == MSDA_DTYPE_F32 && D_ == padded_),
         grad_row_(problem_.head_count * D_),
-        streams_(problem_.grad_value_dtype == MSDA_F32 && D_ * 4 % 64 == 0 &&
+        streams_(problem_.grad_value_dtype == MSDA_DTYPE_F32 && D_ * 4 % 64 == 0 &&
                  source.scale == 1.0f && source.streams_value &&
                  reinterpret_cast<std::uintptr_t>(source.call[Tensor::kGradValue]) % 64 == 0),
         value_bytes_(dtype_bytes(problem_.value_dtype)),
@@ -596,7 +596,7 @@ void sum_band(HeadSource const& source, Windows const& windows, std::int64_t ban
   Problem const& problem = source.problem;
   LevelWindows const& level = level_of(windows, band);
   bool const takes_values =
-      problem.value_dtype == MSDA_F32 && problem.head_dim == windows.padded_dim;
+      problem.value_dtype == MSDA_DTYPE_F32 && problem.head_dim == windows.padded_dim;
   std::fill_n(window.row, windows.padded_dim, 0.0f);
   if (!wants_points(source.call)) {
     BandSum<kVectors, true, Values::kNone>(source, windows, level, band, scratch, window).run();

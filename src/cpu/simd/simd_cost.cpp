@@ -10,7 +10,7 @@ namespace msda::simd {
 namespace {
 
 double convert_ns(Costs const& costs, msda_dtype dtype) {
-  if (dtype == MSDA_F16) return costs.convert_f16_ns;
+  if (dtype == MSDA_DTYPE_F16) return costs.convert_f16_ns;
   return dtype_bytes(dtype) == 1 ? costs.convert_f8_ns : 0.0;
 }
 

@@ -131,13 +131,13 @@ HWY_INLINE void to_floats(const T* from, std::int64_t count, float* to) {
 // The same behind an address, of any type. float64 is rounded, 8-bit values get their unit back.
 HWY_INLINE void to_floats(msda_dtype dtype, std::uintptr_t address, std::int64_t count, float* to) {
   switch (dtype) {
-    case MSDA_F32:
+    case MSDA_DTYPE_F32:
       return to_floats(reinterpret_cast<const float*>(address), count, to);
-    case MSDA_F16:
+    case MSDA_DTYPE_F16:
       return to_floats(reinterpret_cast<const F16*>(address), count, to);
-    case MSDA_BF16:
+    case MSDA_DTYPE_BF16:
       return to_floats(reinterpret_cast<const Bf16*>(address), count, to);
-    case MSDA_F8_E4M3:
+    case MSDA_DTYPE_F8_E4M3:
       to_floats(reinterpret_cast<const F8*>(address), count, to);
       for (std::int64_t i = 0; i < count; ++i) to[i] *= kF8Unit;
       return;
@@ -207,11 +207,11 @@ HWY_INLINE void store_f64(D d, hn::Vec<D> v, double* to) {
 template <class D>
 HWY_INLINE void store(D d, hn::Vec<D> v, msda_dtype dtype, void* array, std::int64_t index) {
   switch (dtype) {
-    case MSDA_F32:
+    case MSDA_DTYPE_F32:
       return hn::StoreU(v, d, static_cast<float*>(array) + index);
-    case MSDA_F16:
+    case MSDA_DTYPE_F16:
       return store_f16(d, v, static_cast<std::uint16_t*>(array) + index);
-    case MSDA_BF16:
+    case MSDA_DTYPE_BF16:
       return store_low_halves(hn::RebindToUnsigned<D>(), hn::ShiftRight<16>(round_to_bf16(d, v)),
                               static_cast<std::uint16_t*>(array) + index);
     default:
@@ -228,7 +228,7 @@ HWY_INLINE void store_row(const float* from, std::int64_t count, msda_dtype dtyp
   auto const lanes = static_cast<std::int64_t>(hn::Lanes(d));
   std::int64_t i = 0;
   float* const floats = static_cast<float*>(array) + index;
-  if (may_stream && dtype == MSDA_F32 && count % 16 == 0 &&
+  if (may_stream && dtype == MSDA_DTYPE_F32 && count % 16 == 0 &&
       reinterpret_cast<std::uintptr_t>(floats) % 64 == 0) {
     for (; i < count; i += lanes) hn::Stream(hn::LoadU(d, from + i), d, floats + i);
     return;

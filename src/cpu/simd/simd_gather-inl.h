@@ -68,7 +68,7 @@ struct Bf16Pairs {
     const D d;
     const hn::RebindToUnsigned<D> d32;
     const hn::Repartition<std::uint8_t, D> d8;
-    if (dtype == MSDA_BF16) {
+    if (dtype == MSDA_DTYPE_BF16) {
       auto const low = hn::ShiftRight<16>(round_to_bf16(d, sum[0]));
       auto const high = hn::And(round_to_bf16(d, sum[1]), hn::Set(d32, 0xFFFF0000u));
       hn::StoreU(hn::BitCast(d8, hn::Or(low, high)), d8,

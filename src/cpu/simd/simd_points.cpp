@@ -64,11 +64,11 @@ HWY_INLINE void read_weights(HeadSource const& source, std::int64_t row, std::in
                              float* to) {
   const void* const array = source.call[Tensor::kWeight];
   switch (source.problem.weight_dtype) {
-    case MSDA_F32:
+    case MSDA_DTYPE_F32:
       return copy_weights(static_cast<const float*>(array) + row, count, to);
-    case MSDA_F16:
+    case MSDA_DTYPE_F16:
       return copy_weights(static_cast<const F16*>(array) + row, count, to);
-    case MSDA_BF16:
+    case MSDA_DTYPE_BF16:
       return copy_weights(static_cast<const Bf16*>(array) + row, count, to);
     default:
       return copy_weights(static_cast<const double*>(array) + row, count, to);
@@ -159,11 +159,11 @@ HWY_INLINE void read_softmax(HeadSource const& source, std::int64_t q, std::int6
   std::int64_t const K = source.problem.point_total;
   std::int64_t const row = source.weight + q * source.problem.weight.row;
   switch (source.problem.weight_dtype) {
-    case MSDA_F32:
+    case MSDA_DTYPE_F32:
       return softmax(static_cast<const float*>(array) + row, q, K, first, count, known, to);
-    case MSDA_F16:
+    case MSDA_DTYPE_F16:
       return softmax(static_cast<const F16*>(array) + row, q, K, first, count, known, to);
-    case MSDA_BF16:
+    case MSDA_DTYPE_BF16:
       return softmax(static_cast<const Bf16*>(array) + row, q, K, first, count, known, to);
     default:
       return softmax(static_cast<const double*>(array) + row, q, K, first, count, known, to);
@@ -409,11 +409,11 @@ void read_points(HeadSource const& source, std::int64_t q, std::int64_t first, s
 template <int kReference>
 ReadPoints reader_by_dtype(msda_dtype coord_dtype) {
   switch (coord_dtype) {
-    case MSDA_F32:
+    case MSDA_DTYPE_F32:
       return read_points<kReference, float>;
-    case MSDA_F16:
+    case MSDA_DTYPE_F16:
       return read_points<kReference, F16>;
-    case MSDA_BF16:
+    case MSDA_DTYPE_BF16:
       return read_points<kReference, Bf16>;
     default:
       return read_points<kReference, double>;

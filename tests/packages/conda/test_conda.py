@@ -4,7 +4,7 @@ and used from C and from Python there.
     pytest tests/packages/conda --prefix PREFIX
 
 No channel of others is reached. libmsda and libmsda-dev ask for nothing but the virtual package __glibc. What
-msda asks for (python, numpy, cffi, ml_dtypes) comes from packages that this test makes: its Python is this
+libmsda-python asks for (python, numpy, cffi, ml_dtypes) comes from packages that this test makes: its Python is this
 machine's behind a link, the others are the wheels of PyPI. So the solver's work, the installation of noarch files
 and the search for the library are real; conda-forge's builds of Python and numpy are not tested.
 """
@@ -63,7 +63,7 @@ def install(target, packages, *channels, virtual_packages=None):
 
 @pytest.fixture(scope="session")
 def stand_ins(wheelhouse, tmp_path_factory):
-    """A channel with Python, and with what msda and its tests need of PyPI."""
+    """A channel with Python, and with what libmsda-python and its tests need of PyPI."""
     channel = tmp_path_factory.mktemp("stand_ins")
     base = pathlib.Path(sys.base_prefix) / "bin" / f"python{PYTHON_VERSION}"
     files = tmp_path_factory.mktemp("python")
@@ -96,8 +96,8 @@ def c_prefix(channel, tmp_path_factory):
 @pytest.fixture(scope="session")
 def python(channel, stand_ins, tmp_path_factory):
     target = tmp_path_factory.mktemp("python") / "prefix"
-    names = install(target, ["msda", *TEST_TOOLS], channel, stand_ins)
-    assert {"libmsda", "msda", "python", "numpy"} <= set(names) and "libmsda-dev" not in names
+    names = install(target, ["libmsda-python", *TEST_TOOLS], channel, stand_ins)
+    assert {"libmsda", "libmsda-python", "python", "numpy"} <= set(names) and "libmsda-dev" not in names
     return target / "bin" / "python"
 
 
@@ -113,7 +113,7 @@ def test_library_is_the_one_of_the_prefix(c_prefix, prefix):
 
 def test_contents(channel):
     """What each package holds and asks for; licences in all."""
-    libmsda, dev, python = (find(channel, name) for name in ("libmsda", "libmsda-dev", "msda"))
+    libmsda, dev, python = (find(channel, name) for name in ("libmsda", "libmsda-dev", "libmsda-python"))
     assert len(libmsda.depends) == 1 and libmsda.depends[0].startswith("__glibc >=2.")
     assert dev.depends == [f"libmsda =={libmsda.version} {libmsda.build_string}"]
     major, minor, _ = map(int, libmsda.version.split("."))
@@ -123,7 +123,7 @@ def test_contents(channel):
 
 
 def test_exports_and_licenses(channel, tmp_path):
-    for name in ("libmsda", "libmsda-dev", "msda"):
+    for name in ("libmsda", "libmsda-dev", "libmsda-python"):
         (package,) = [p for p in channel.rglob("*.conda") if p.name.rsplit("-", 2)[0] == name]
         extract(package, tmp_path / name)
         for license in (ROOT / "LICENSE", ROOT / "pkg" / "third_party.txt"):
@@ -131,7 +131,7 @@ def test_exports_and_licenses(channel, tmp_path):
         exports = tmp_path / name / "info" / "run_exports.json"
         assert exports.exists() == (name == "libmsda-dev")
     weak = json.loads((tmp_path / "libmsda-dev/info/run_exports.json").read_text())["weak"]
-    assert weak == [find(channel, "msda").depends[-1]]
+    assert weak == [find(channel, "libmsda-python").depends[-1]]
 
 
 def test_same_contents(channel, prefix, tmp_path):
@@ -207,7 +207,7 @@ def test_c_client_without_the_library(c_prefix, tmp_path):
 
 
 def test_first_use(python, tmp_path):
-    path = passed(python, "-c", "import msda; print(msda.library_path)", cwd=tmp_path).strip()
+    path = passed(python, "-c", "import libmsda; print(libmsda.library_path)", cwd=tmp_path).strip()
     assert path == str(python.parents[1] / "lib" / "libmsda.so.0")
 
 
@@ -219,8 +219,8 @@ def test_golden_vectors(python, tmp_path):
 
 def test_golden_vectors_find_a_fault(channel, stand_ins, tmp_path):
     target = tmp_path / "prefix"
-    install(target, ["msda", *TEST_TOOLS], channel, stand_ins)
-    (functions,) = target.rglob("msda/_functions.py")
+    install(target, ["libmsda-python", *TEST_TOOLS], channel, stand_ins)
+    (functions,) = target.rglob("libmsda/_functions.py")
     text = functions.read_text()
     functions.unlink()  # a link to the cache
     functions.write_text(text.replace('["output"]', '["output"] * 1.001'))
@@ -241,7 +241,7 @@ def test_removes_without_leftovers(channel, tmp_path):
 @pytest.mark.parametrize("cuda", ["None", "13.0"])
 def test_conda_forge_recipe(cuda, channel, monkeypatch):
     """It renders, and its packages ask for the same as those made here and for the compilers' libraries."""
-    version = find(channel, "msda").version
+    version = find(channel, "libmsda-python").version
     monkeypatch.setenv("MSDA_VERSION", version)
     recipe = rattler_build.Stage0Recipe.from_file(ROOT / "pkg/conda/conda-forge/recipe.yaml")
     variants = rattler_build.VariantConfig({
@@ -254,11 +254,11 @@ def test_conda_forge_recipe(cuda, channel, monkeypatch):
     for variant in recipe.render(variants, config):
         rendered = variant.recipe.to_dict()
         found[rendered["package"]["name"]] = rendered
-    assert sorted(found) == ["libmsda", "libmsda-dev", "msda"]
+    assert sorted(found) == ["libmsda", "libmsda-dev", "libmsda-python"]
     assert {r["package"]["version"] for r in found.values()} == {version}
     (staged,) = found["libmsda"]["staging_caches"]
     tools = " ".join(staged["requirements"]["build"])
     assert "gxx" in tools and "sysroot" in tools and ("cuda-nvcc" in tools) == (cuda != "None")
     assert f"MSDA_CUDA={'OFF' if cuda == 'None' else 'ON'}" in staged["build"]["script"][0]
-    made, rendered = find(channel, "msda").depends, found["msda"]["requirements"]["run"]
+    made, rendered = find(channel, "libmsda-python").depends, found["libmsda-python"]["requirements"]["run"]
     assert [d for d in rendered if isinstance(d, str)] == made[:-1]

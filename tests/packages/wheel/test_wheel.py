@@ -105,7 +105,7 @@ def check_sbom(path, folder):
     with zipfile.ZipFile(path) as archive:
         (name,) = [n for n in archive.namelist() if ".dist-info/sboms/" in n and n.endswith(".json")]
         text = archive.read(name).decode()
-        library = archive.extract("msda/libmsda.so.0", folder)
+        library = archive.extract("libmsda/libmsda.so.0", folder)
     error = JsonStrictValidator(SchemaVersion.V1_6).validate_str(text)
     assert error is None, error
     document = json.loads(text)
@@ -145,8 +145,8 @@ def rewrite(wheel, folder, change):
 @pytest.mark.parametrize(
     "check, file, fault",
     [
-        (check_record, "msda/_plan.py", lambda b: b + b"#"),
-        (check_record, "msda/py.typed", lambda b: None),
+        (check_record, "libmsda/_plan.py", lambda b: b + b"#"),
+        (check_record, "libmsda/py.typed", lambda b: None),
         (check_licenses, "licenses/third_party.txt", lambda b: b[:-1]),
         (check_licenses, "licenses/LICENSE", lambda b: None),
         (check_sbom, "libmsda.cdx.json", lambda b: None),
@@ -170,7 +170,7 @@ def test_index_takes_it(wheel, sdist):
 def test_library_is_the_one_of_the_prefix(wheel, prefix):
     (library,) = {path.resolve() for path in prefix.glob("lib*/**/libmsda.so")}
     with zipfile.ZipFile(wheel) as archive:
-        assert archive.read("msda/libmsda.so.0") == library.read_bytes()
+        assert archive.read("libmsda/libmsda.so.0") == library.read_bytes()
 
 
 # ---- its platform ----
@@ -239,11 +239,11 @@ def test_same_bits(dist, prefix, policy, tmp_path):
 
 def test_first_use(python, tmp_path):
     """No variable set: the library is the one of the wheel, and types are known to type checkers."""
-    code = "import msda; print(msda.library_path); print(msda.__version__)"
+    code = "import libmsda; print(libmsda.library_path); print(libmsda.__version__)"
     path, version = passed(python, "-c", code, cwd=tmp_path).split()
     assert pathlib.Path(path).name == "libmsda.so.0" and path.startswith(str(python.parents[1]))
     assert (pathlib.Path(path).parent / "py.typed").exists()
-    files = passed(python, "-m", "pip", "show", "-f", "msda", cwd=tmp_path)
+    files = passed(python, "-m", "pip", "show", "-f", "libmsda", cwd=tmp_path)
     assert f"\nVersion: {version}\n" in files and "sboms/libmsda.cdx.json" in files
 
 
@@ -273,7 +273,7 @@ def test_bad_input(python, tmp_path):
 
 def test_processor_without_avx2(python, tmp_path):
     """The numbers are right, and the package says which kernels are used."""
-    code = "import msda; print(msda.build_info())"
+    code = "import libmsda; print(libmsda.build_info())"
     processor = ("/usr/bin/qemu-x86_64", "-cpu", "Nehalem", python, "-B")
     assert re.search(r"SSE4, SCALAR \(used here\)", passed(*processor, "-c", code, cwd=tmp_path))
     output = passed(*processor, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "stored_results",
@@ -283,8 +283,8 @@ def test_processor_without_avx2(python, tmp_path):
 
 def test_uninstalls_without_leftovers(wheel, wheelhouse, tmp_path):
     python = clean_environment(tmp_path / "venv", wheelhouse, wheel)
-    passed(python, "-c", "import msda", cwd=tmp_path)
-    passed(python, "-m", "pip", "uninstall", "-q", "-y", "msda", cwd=tmp_path)
+    passed(python, "-c", "import libmsda", cwd=tmp_path)
+    passed(python, "-m", "pip", "uninstall", "-q", "-y", "libmsda", cwd=tmp_path)
     assert list((tmp_path / "venv").rglob("*msda*")) == []
 
 
@@ -297,7 +297,7 @@ def test_sdist_makes_the_same_wheel(wheel, sdist, wheelhouse, tmp_path):
     with tarfile.open(sdist) as archive:
         assert not [m.name for m in archive if m.islnk() or m.issym()]
         archive.extractall(tmp_path, filter="data")
-    (source,) = tmp_path.glob("msda-*")
+    (source,) = tmp_path.glob("libmsda-*")
     kept = ("PATH", "HOME", "CMAKE_CXX_COMPILER_LAUNCHER", "CMAKE_C_COMPILER_LAUNCHER", "CCACHE_STATSLOG")
     # A build folder beside the sources: the compiler cache then knows the files wherever they lie.
     subprocess.run([sys.executable, "-m", "pip", "wheel", "-q", "--no-index", "--no-deps", "--no-build-isolation",

@@ -38,15 +38,15 @@ pub type msda_dtype = i32;
 /// Not set: the default that the field documents.
 pub const MSDA_DTYPE_NONE: _bindgen_ty_2 = 0;
 /// IEEE 754 binary32.
-pub const MSDA_F32: _bindgen_ty_2 = 1;
+pub const MSDA_DTYPE_F32: _bindgen_ty_2 = 1;
 /// IEEE 754 binary16.
-pub const MSDA_F16: _bindgen_ty_2 = 2;
+pub const MSDA_DTYPE_F16: _bindgen_ty_2 = 2;
 /// bfloat16: the upper 16 bits of a binary32.
-pub const MSDA_BF16: _bindgen_ty_2 = 3;
+pub const MSDA_DTYPE_BF16: _bindgen_ty_2 = 3;
 /// OCP FP8 E4M3: largest value 448, a NaN, no infinity. Only for value; see value_scale.
-pub const MSDA_F8_E4M3: _bindgen_ty_2 = 4;
+pub const MSDA_DTYPE_F8_E4M3: _bindgen_ty_2 = 4;
 /// IEEE 754 binary64.
-pub const MSDA_F64: _bindgen_ty_2 = 5;
+pub const MSDA_DTYPE_F64: _bindgen_ty_2 = 5;
 pub type _bindgen_ty_2 = core::ffi::c_uint;
 /** Which of the two computations a plan does.
  @since 0.1*/
@@ -71,18 +71,18 @@ pub type _bindgen_ty_4 = core::ffi::c_uint;
 /** How precisely the sums are formed. Storage types are the caller's choice either way.
  @since 0.1*/
 pub type msda_math_mode = i32;
-/** Products and sums in float32 (float64 for MSDA_F64), one rounding to the output type. With
-  u = 2^-24, bilinear weights c, corner values v, and dv the largest difference of neighbouring
-  values, an element of the forward result is within
-      u * ((4 K + 8) * sum |w c v| + 4 * max(W, H) * sum |w| * dv)
-  and half a unit in the last place of the output type of the exact result.*/
+/** Products and sums in float32 (float64 for MSDA_DTYPE_F64), one rounding to the output type.
+ With u = 2^-24, bilinear weights c, corner values v, and dv the largest difference of
+ neighbouring values, an element of the forward result is within u * ((4 K + 8) * sum |w c v| +
+ 4 * max(W, H) * sum |w| * dv) and half a unit in the last place of the output type of the exact
+ result.*/
 pub const MSDA_MATH_ACCURATE: _bindgen_ty_5 = 0;
-/** Of MSDA_F16 and MSDA_F8_E4M3 values a kernel may round weights to float16, form sums of at
-  most 8 corners in float16, and add these in float32. With v = 2^-11 that may add
-      v * (12 * sum |w c v| + 8 * sum |w| dv) + K * 2^-22 * (1 + max |v|)
-  to the error above, the last term for products below float16's normal numbers, times the
-  head's scale where there is one. Sums beyond float16 are formed in float32. Other types,
-  MSDA_BF16 with its 8 bits among them, are as accurate as above.*/
+/** Of MSDA_DTYPE_F16 and MSDA_DTYPE_F8_E4M3 values a kernel may round weights to float16, form
+ sums of at most 8 corners in float16, and add these in float32. With v = 2^-11 that may add v *
+ (12 * sum |w c v| + 8 * sum |w| dv) + K * 2^-22 * (1 + max |v|) to the error above, the last
+ term for products below float16's normal numbers, times the head's scale where there is one.
+ Sums beyond float16 are formed in float32. Other types, MSDA_DTYPE_BF16 with its 8 bits among
+ them, are as accurate as above.*/
 pub const MSDA_MATH_FAST: _bindgen_ty_5 = 1;
 pub type _bindgen_ty_5 = core::ffi::c_uint;
 /** Where the points of a query land, which no shape tells and which decides whether GPU kernels that
@@ -106,7 +106,7 @@ pub type msda_determinism = i32;
 /// Kernels whose bits differ from run to run are rejected.
 pub const MSDA_DETERMINISTIC: _bindgen_ty_7 = 0;
 /// Any kernel, for example one that sums gradients by atomic additions.
-pub const MSDA_NOT_GUARANTEED: _bindgen_ty_7 = 1;
+pub const MSDA_NONDETERMINISTIC: _bindgen_ty_7 = 1;
 pub type _bindgen_ty_7 = core::ffi::c_uint;
 /** How msda_plan_create() picks the kernel.
  @since 0.1*/

@@ -5,12 +5,12 @@ use msda_sys as sys;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(i32)]
 pub enum Dtype {
-    F32 = sys::MSDA_F32 as i32,
-    F16 = sys::MSDA_F16 as i32,
-    Bf16 = sys::MSDA_BF16 as i32,
+    F32 = sys::MSDA_DTYPE_F32 as i32,
+    F16 = sys::MSDA_DTYPE_F16 as i32,
+    Bf16 = sys::MSDA_DTYPE_BF16 as i32,
     /// Only for value; see [`Inputs::value_scale`](crate::Inputs::value_scale).
-    F8E4M3 = sys::MSDA_F8_E4M3 as i32,
-    F64 = sys::MSDA_F64 as i32,
+    F8E4M3 = sys::MSDA_DTYPE_F8_E4M3 as i32,
+    F64 = sys::MSDA_DTYPE_F64 as i32,
 }
 
 impl Dtype {

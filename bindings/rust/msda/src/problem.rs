@@ -24,7 +24,7 @@ pub enum MathMode {
 pub enum Determinism {
     #[default]
     Deterministic = sys::MSDA_DETERMINISTIC as i32,
-    NotGuaranteed = sys::MSDA_NOT_GUARANTEED as i32,
+    Nondeterministic = sys::MSDA_NONDETERMINISTIC as i32,
 }
 
 /// Where the points of neighbouring queries land: `msda_point_locality`. A hint that never changes what is computed.

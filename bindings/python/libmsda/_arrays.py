@@ -15,11 +15,11 @@ from ._errors import InvalidArgumentError
 from ._library import lib
 
 _CODES = {
-    np.dtype(np.float64): lib.MSDA_F64,
-    np.dtype(np.float32): lib.MSDA_F32,
-    np.dtype(np.float16): lib.MSDA_F16,
+    np.dtype(np.float64): lib.MSDA_DTYPE_F64,
+    np.dtype(np.float32): lib.MSDA_DTYPE_F32,
+    np.dtype(np.float16): lib.MSDA_DTYPE_F16,
 }
-_ML_CODES = {"bfloat16": lib.MSDA_BF16, "float8_e4m3fn": lib.MSDA_F8_E4M3}
+_ML_CODES = {"bfloat16": lib.MSDA_DTYPE_BF16, "float8_e4m3fn": lib.MSDA_DTYPE_F8_E4M3}
 if ml_dtypes:
     _CODES |= {np.dtype(getattr(ml_dtypes, name)): code for name, code in _ML_CODES.items()}
 _NAMES = ", ".join(dtype.name for dtype in _CODES)

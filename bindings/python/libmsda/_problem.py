@@ -272,5 +272,5 @@ class Problem:
         c.input_mode = _INPUT_MODES[self.input_mode]
         c.math_mode = _MATH_MODES[self.math_mode]
         c.point_locality = _POINT_LOCALITIES[self.point_locality]
-        c.determinism = lib.MSDA_DETERMINISTIC if self.deterministic else lib.MSDA_NOT_GUARANTEED
+        c.determinism = lib.MSDA_DETERMINISTIC if self.deterministic else lib.MSDA_NONDETERMINISTIC
         return c, (level_hw, points, query_hw)

@@ -1,7 +1,7 @@
 """Multi-scale deformable attention (MSDA) on numpy arrays: a thin layer over the C library libmsda.
 
-    import msda
-    output = msda.forward(value, level_hw, coord, weight)
+    import libmsda
+    output = libmsda.forward(value, level_hw, coord, weight)
 
 forward, forward_fused      the operator; forward's text says what it computes
 backward, backward_fused    its gradients

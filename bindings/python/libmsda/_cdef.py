@@ -17,7 +17,7 @@ CDEF = """
 typedef int32_t msda_status;
 enum { MSDA_SUCCESS = 0, MSDA_ERROR_INVALID_ARGUMENT = 1, MSDA_ERROR_UNSUPPORTED = 2, MSDA_ERROR_ABI_MISMATCH = 3, MSDA_ERROR_BUFFER_TOO_SMALL = 4, MSDA_ERROR_STALE_PLAN = 5, MSDA_ERROR_OUT_OF_MEMORY = 6, MSDA_ERROR_CUDA = 7, MSDA_ERROR_INTERNAL = 8 };
 typedef int32_t msda_dtype;
-enum { MSDA_DTYPE_NONE = 0, MSDA_F32 = 1, MSDA_F16 = 2, MSDA_BF16 = 3, MSDA_F8_E4M3 = 4, MSDA_F64 = 5 };
+enum { MSDA_DTYPE_NONE = 0, MSDA_DTYPE_F32 = 1, MSDA_DTYPE_F16 = 2, MSDA_DTYPE_BF16 = 3, MSDA_DTYPE_F8_E4M3 = 4, MSDA_DTYPE_F64 = 5 };
 typedef int32_t msda_operation;
 enum { MSDA_FORWARD = 0, MSDA_BACKWARD = 1 };
 typedef int32_t msda_input_mode;
@@ -27,7 +27,7 @@ enum { MSDA_MATH_ACCURATE = 0, MSDA_MATH_FAST = 1 };
 typedef int32_t msda_point_locality;
 enum { MSDA_POINTS_UNKNOWN = 0, MSDA_POINTS_LOCAL = 1, MSDA_POINTS_SCATTERED = 2 };
 typedef int32_t msda_determinism;
-enum { MSDA_DETERMINISTIC = 0, MSDA_NOT_GUARANTEED = 1 };
+enum { MSDA_DETERMINISTIC = 0, MSDA_NONDETERMINISTIC = 1 };
 typedef int32_t msda_plan_mode;
 enum { MSDA_PLAN_HEURISTIC = 0, MSDA_PLAN_TUNED = 1, MSDA_PLAN_FORCED = 2 };
 typedef int32_t msda_log_level;

@@ -70,7 +70,7 @@ def _load(ffi: Any) -> tuple[Any, str]:
             reason = str(error).removeprefix(f"cannot load library '{name}': ")
             failures.append(f"{name}: {reason.split('.  Additionally, ')[0]}")
     raise ImportError(
-        "msda: no libmsda could be loaded; set MSDA_LIBRARY to the path of libmsda.so. Tried "
+        "libmsda: no shared library could be loaded; set MSDA_LIBRARY to the path of libmsda.so. Tried "
         + "; ".join(failures)
     )
 
@@ -79,16 +79,16 @@ def _check(ffi: Any, lib: Any, name: str) -> None:
     try:
         found = lib.msda_abi_version()
     except (AttributeError, getattr(ffi, "error", AttributeError)):  # the latter in a wheel
-        raise ImportError(f"msda: {name} is no libmsda: it has no msda_abi_version()") from None
+        raise ImportError(f"libmsda: {name} is not libmsda.so: it has no msda_abi_version()") from None
     if found != ABI_VERSION:
         raise ImportError(
-            f"msda: {name} has ABI version {found}, this package was written for {ABI_VERSION}; "
+            f"libmsda: {name} has ABI version {found}, this package was written for {ABI_VERSION}; "
             "install a package and a library of the same version"
         )
     for struct_name, size in STRUCT_SIZES.items():
         if ffi.sizeof(struct_name) != size:
             raise ImportError(
-                f"msda: struct {struct_name} has {ffi.sizeof(struct_name)} bytes on this machine and {size} "
+                f"libmsda: struct {struct_name} has {ffi.sizeof(struct_name)} bytes on this machine and {size} "
                 "in the library's interface"
             )
 

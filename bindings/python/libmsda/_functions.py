@@ -69,7 +69,7 @@ def forward(
               summed in 16 bits, at most 8 at a time.
     out       [B,Q,M,D] to write into; None: a new array.
     out_dtype of a new output; None: that of value, float32 for float8 values.
-    kernel    a kernel id of msda.kernels(); None: the one predicted to be fastest.
+    kernel    a kernel id of libmsda.kernels(); None: the one predicted to be fastest.
     threads   how many work on the call; None or 0: all. Never changes the result.
     handle    a Handle to run on, instead of threads.
 

@@ -287,7 +287,7 @@ class Plan:
         return self._info
 
     def __repr__(self) -> str:
-        return f"<msda.Plan {self._info.kernel_id} of {self._problem}>"
+        return f"<libmsda.Plan {self._info.kernel_id} of {self._problem}>"
 
     def workspace(self) -> np.ndarray:
         """A new uint8 array for execute(), as large and aligned as the plan needs."""
