@@ -10,6 +10,7 @@
 #include <initializer_list>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace msda::api {
 namespace {
@@ -20,10 +21,11 @@ void check_not_negative(std::string_view field, std::int64_t value) {
   if (value < 0) invalid("problem.{} is {}: must be 0 or more", field, value);
 }
 
-void check_aligned(std::string_view field, const std::int32_t* array) {
-  if (reinterpret_cast<std::uintptr_t>(array) % alignof(std::int32_t) == 0) return;
+template <typename T>
+void check_aligned(std::string_view field, const T* array) {
+  if (reinterpret_cast<std::uintptr_t>(array) % alignof(T) == 0) return;
   invalid("problem.{} is {}: must be aligned to {} bytes", field, static_cast<const void*>(array),
-          alignof(std::int32_t));
+          alignof(T));
 }
 
 void check_one_of(std::string_view field, std::int64_t value,
@@ -113,22 +115,59 @@ void read_levels(msda_problem const& in, Problem& out) {
     Level level;
     level.height = height;
     level.width = width;
-    level.token_start = out.token_count;
     level.row_tokens = width + 2 * border;
-    level.origin = level.token_start + border * (level.row_tokens + 1);
+    level.token_count = (height + 2 * border) * level.row_tokens;
     level.point_start = out.point_total;
     level.point_count = points;
     out.levels.push_back(level);
-    // 65,536 levels of less than 2^63 / 65,536 tokens: the sum cannot overflow once each is
-    // checked.
-    std::int64_t const tokens = (height + 2 * border) * level.row_tokens;
-    if (tokens > kLargestByteCount - out.token_count) {
-      invalid("problem.level_hw[{}] is ({}, {}): the token count of all levels must be at most {}",
-              l, height, width, kLargestByteCount);
-    }
-    out.token_count += tokens;
     out.point_total += points;
   }
+}
+
+// After this no sum of a start and a level's tokens overflows. `end`: of the levels before it.
+std::int64_t read_level_start(msda_problem const& in, std::size_t l, Level const& level,
+                              std::int64_t end) {
+  std::int64_t const before = in.level_start == nullptr ? end : 0;
+  if (level.token_count > kLargestByteCount - before) {
+    invalid("problem.level_hw[{}] is ({}, {}): the token count of all levels must be at most {}", l,
+            level.height, level.width, kLargestByteCount);
+  }
+  if (in.level_start == nullptr) return end;
+  std::int64_t const start = in.level_start[l];
+  std::int64_t const most = kLargestByteCount - level.token_count;
+  if (start >= 0 && start <= most) return start;
+  invalid("problem.level_start[{}] is {}: must be 0 to {}", l, start, most);
+}
+
+bool any_overlap(std::vector<Level> levels) {
+  std::erase_if(levels, [](Level const& level) { return level.token_count == 0; });
+  std::ranges::sort(levels, {}, &Level::token_start);
+  auto const ends_in_next = [](Level const& level, Level const& next) {
+    return level.token_start + level.token_count > next.token_start;
+  };
+  return std::ranges::adjacent_find(levels, ends_in_next) != levels.end();
+}
+
+void place_levels(msda_problem const& in, Problem& out) {
+  check_not_negative("token_count", in.token_count);
+  check_aligned("level_start", in.level_start);
+  std::int64_t last_end = 0;
+  std::int64_t end = 0;
+  for (std::size_t l = 0; l < out.levels.size(); ++l) {
+    Level& level = out.levels[l];
+    level.token_start = read_level_start(in, l, level, end);
+    level.origin = level.token_start + in.value_border * (level.row_tokens + 1);
+    end = level.token_start + level.token_count;
+    if (in.token_count != 0 && end > in.token_count) {
+      invalid(
+          "problem.token_count is {}: must be 0 or at least {}, since level {} is tokens {} to {}",
+          in.token_count, end, l, level.token_start, end - 1);
+    }
+    last_end = std::max(last_end, end);
+  }
+  out.token_count = in.token_count == 0 ? last_end : in.token_count;
+  out.levels_overlap =
+      in.level_start != nullptr && any_overlap({out.levels.begin(), out.levels.end()});
 }
 
 void read_grids(msda_problem const& in, Problem& out) {
@@ -197,6 +236,7 @@ Problem canonical_problem(const msda_problem* problem, std::pmr::memory_resource
   read_scalars(in, out);
   read_dtypes(in, out);
   read_levels(in, out);
+  place_levels(in, out);
   read_grids(in, out);
   check_packed_sizes(out);
   out.value = read_strides("value_strides", in.value_strides, out.token_count, out.head_count,

@@ -53,6 +53,8 @@ std::string_view reason_text(Reason reason) {
              "from token to token at least a head";
     case Reason::kClusters:
       return "needs clusters of more blocks than the device has multiprocessors";
+    case Reason::kOverlap:
+      return "does not compute gradients of levels that overlap";
   }
   return "unknown reason";
 }

@@ -47,6 +47,7 @@ enum class Reason : std::int32_t {
   kMapLevels,
   kMapStrides,
   kClusters,
+  kOverlap,
 };
 std::string_view reason_text(Reason reason);
 

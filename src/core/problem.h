@@ -13,7 +13,8 @@ namespace msda {
 struct Level {
   std::int64_t height = 0;       // pixels
   std::int64_t width = 0;        // pixels
-  std::int64_t token_start = 0;  // first stored token of the level
+  std::int64_t token_start = 0;  // first stored token of the level, anywhere within S
+  std::int64_t token_count = 0;  // stored tokens: row_tokens * (height + 2 * border)
   std::int64_t row_tokens = 0;   // stored tokens between pixel rows: width + 2 * border
   std::int64_t origin = 0;  // stored token of pixel (0, 0): token_start + border * (row_tokens + 1)
   std::int64_t point_start = 0;  // first of the level's points among the K of a query and head
@@ -36,11 +37,12 @@ struct Problem {
   explicit Problem(std::pmr::memory_resource* memory) : levels(memory), query_grids(memory) {}
 
   std::int64_t batch = 0;        // B
-  std::int64_t token_count = 0;  // S, border tokens included
+  std::int64_t token_count = 0;  // S, border tokens and those of no level included
   std::int64_t head_count = 0;   // M
   std::int64_t head_dim = 0;     // D
   std::int64_t query_count = 0;  // Q
   std::int64_t point_total = 0;  // K
+  bool levels_overlap = false;   // a token is of several levels
 
   std::pmr::vector<Level> levels;      // L of them
   std::pmr::vector<Grid> query_grids;  // locality hint; empty: none was given

@@ -17,6 +17,14 @@ std::string strides_word(const char* key, Strides3 const& strides) {
   return strides == Strides3{0, 0, 0} ? "" : fmt::format(" {}={}", key, join(strides, ","));
 }
 
+std::int64_t end_of(std::int64_t start, std::int64_t tokens) {
+  std::int64_t end = 0;
+  if (__builtin_add_overflow(start, tokens, &end)) {
+    bad_input("the levels have more than 2^63 tokens");
+  }
+  return end;
+}
+
 }  // namespace
 
 std::string pairs_text(std::vector<std::int32_t> const& numbers) {
@@ -41,14 +49,25 @@ std::int64_t ProblemShape::level_tokens(LevelShape const& level) const {
          (level.width + std::int64_t{2} * value_border);
 }
 
-std::int64_t ProblemShape::token_count() const {
-  std::int64_t tokens = 0;
+std::vector<std::int64_t> ProblemShape::level_starts() const {
+  if (!level_start.empty()) return level_start;
+  std::vector<std::int64_t> starts;
+  std::int64_t end = 0;
   for (LevelShape const& level : levels) {
-    if (__builtin_add_overflow(tokens, level_tokens(level), &tokens)) {
-      bad_input("the levels have more than 2^63 tokens");
-    }
+    starts.push_back(end);
+    end = end_of(end, level_tokens(level));
   }
-  return tokens;
+  return starts;
+}
+
+std::int64_t ProblemShape::token_count() const {
+  if (tokens != 0) return tokens;
+  std::vector<std::int64_t> const starts = level_starts();
+  std::int64_t last_end = 0;
+  for (std::size_t l = 0; l < levels.size(); ++l) {
+    last_end = std::max(last_end, end_of(starts.at(l), level_tokens(levels[l])));
+  }
+  return last_end;
 }
 
 std::int64_t ProblemShape::point_total() const {
@@ -94,6 +113,8 @@ std::string ProblemShape::describe() const {
       type_name(output_dtype));
   if (fused()) text += fmt::format(" fused={}", reference_dim);
   if (value_border != 0) text += fmt::format(" value_border={}", value_border);
+  if (!level_start.empty()) text += fmt::format(" level_start={}", join(level_start, ","));
+  if (tokens != 0) text += fmt::format(" tokens={}", tokens);
   if (backward())
     text += fmt::format(" backward=1 grad_value_dtype={}", type_name(grad_value_dtype));
   if (math_mode == MSDA_MATH_FAST) text += " math=fast";
@@ -113,11 +134,14 @@ ProblemView::ProblemView(ProblemShape const& shape)
     : c{},
       level_hw_(shape.level_hw()),
       point_counts_(shape.point_counts()),
-      query_hw_(shape.query_hw) {
+      query_hw_(shape.query_hw),
+      level_start_(shape.level_start) {
   c.struct_size = sizeof(c);
   c.level_hw = level_hw_.data();
   c.point_counts = point_counts_.data();
   c.query_hw = query_hw_.empty() ? nullptr : query_hw_.data();
+  c.level_start = level_start_.empty() ? nullptr : level_start_.data();
+  c.token_count = shape.tokens;
   c.batch = shape.batch;
   c.query_count = shape.query_count;
   c.head_count = shape.head_count;

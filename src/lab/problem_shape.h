@@ -46,11 +46,14 @@ struct ProblemShape {
   Strides3 output_strides = {0, 0, 0};
   std::vector<std::int32_t> query_hw;  // [grids][2], or empty
   msda_point_locality point_locality = MSDA_POINTS_UNKNOWN;
+  std::vector<std::int64_t> level_start;  // [L], or empty: one after another
+  std::int64_t tokens = 0;                // S, or 0: where the last level ends
 
   bool fused() const { return reference_dim != 0; }
   bool backward() const { return operation == MSDA_BACKWARD; }
   std::int64_t level_count() const { return static_cast<std::int64_t>(levels.size()); }  // L
   std::int64_t level_tokens(LevelShape const& level) const;
+  std::vector<std::int64_t> level_starts() const;  // [L]: level_start, or what stands for it
   std::int64_t token_count() const;                // S
   std::int64_t point_total() const;                // K
   std::vector<std::int32_t> level_hw() const;      // [L][2]
@@ -73,6 +76,7 @@ class ProblemView {
 
  private:
   std::vector<std::int32_t> level_hw_, point_counts_, query_hw_;
+  std::vector<std::int64_t> level_start_;
 };
 
 }  // namespace msda::lab

@@ -11,7 +11,8 @@ namespace {
 // A blob is a list of texts and numbers in a fixed order, then a checksum of everything before it:
 //     magic, version, device, kernel id        each a number, its length, and its bytes
 //     sm_count_limit                           a number
-//     level_hw, point_counts, query_hw         each a number, its length, and its numbers
+//     level_hw, point_counts, query_hw,
+//     level_start                              each a number, its length, and its numbers
 //     the numbers of msda_problem              as visit_fields() lists them
 // Numbers are int64, least significant byte first.
 constexpr std::string_view kMagic = "msda-plan";
@@ -35,9 +36,10 @@ class Writer {
     number(text.size());
     bytes_.insert(bytes_.end(), text.begin(), text.end());
   }
-  void array(std::vector<std::int32_t> const& values) {
+  template <typename T>
+  void array(std::vector<T> const& values) {
     number(values.size());
-    for (std::int32_t const value : values) number(static_cast<std::uint64_t>(value));
+    for (T const value : values) number(static_cast<std::uint64_t>(value));
   }
   std::vector<std::uint8_t> finish() && {
     number(checksum(bytes_));
@@ -72,13 +74,13 @@ class Reader {
     std::span<const std::uint8_t> const bytes = take(number());
     return {bytes.begin(), bytes.end()};
   }
-  std::vector<std::int32_t> array() {
+  template <typename T>
+  void array(std::vector<T>& values) {
     std::uint64_t const count = number();
     // Before memory is asked for: a length is believed only as far as there are bytes.
     if (count > rest_.size() / kNumberBytes) no_plan();
-    std::vector<std::int32_t> values(count);
-    for (std::int32_t& value : values) scalar(value);
-    return values;
+    values.resize(count);
+    for (T& value : values) scalar(value);
   }
   void expect_end() const {
     if (!rest_.empty()) no_plan();
@@ -97,9 +99,10 @@ class Reader {
 
 StoredProblem read_problem(Reader& reader) {
   StoredProblem stored;
-  stored.level_hw = reader.array();
-  stored.point_counts = reader.array();
-  stored.query_hw = reader.array();
+  reader.array(stored.level_hw);
+  reader.array(stored.point_counts);
+  reader.array(stored.query_hw);
+  reader.array(stored.level_start);
   visit_fields(stored.problem, [&](std::string_view, auto numbers) {
     for (auto& number : numbers) reader.scalar(number);
   });
@@ -134,6 +137,7 @@ std::vector<std::uint8_t> encode_plan(Problem const& problem, std::string_view k
   writer.array(stored.level_hw);
   writer.array(stored.point_counts);
   writer.array(stored.query_hw);
+  writer.array(stored.level_start);
   visit_fields(stored.problem, [&](std::string_view, auto numbers) {
     for (auto const number : numbers) writer.number(static_cast<std::uint64_t>(number));
   });

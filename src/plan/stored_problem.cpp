@@ -13,6 +13,21 @@ void copy_strides(Strides const& from, std::int64_t (&to)[3]) {
   to[2] = from.head;
 }
 
+// Empty where each level starts at the end of the one before it: problems that are equal have one
+// form.
+std::vector<std::int64_t> stored_starts(Problem const& p) {
+  std::vector<std::int64_t> starts;
+  std::int64_t end = 0;
+  bool one_after_another = true;
+  for (Level const& level : p.levels) {
+    one_after_another = one_after_another && level.token_start == end;
+    end = level.token_start + level.token_count;
+    starts.push_back(level.token_start);
+  }
+  if (one_after_another) starts.clear();
+  return starts;
+}
+
 }  // namespace
 
 StoredProblem stored_form(Problem const& p) {
@@ -29,6 +44,7 @@ StoredProblem stored_form(Problem const& p) {
     add(stored.query_hw, grid.height);
     add(stored.query_hw, grid.width);
   }
+  stored.level_start = stored_starts(p);
   msda_problem& c = stored.problem;
   copy_strides(p.value, c.value_strides);
   copy_strides(p.coord, c.coord_strides);
@@ -38,6 +54,7 @@ StoredProblem stored_form(Problem const& p) {
   c.query_count = p.query_count;
   c.head_count = p.head_count;
   c.head_dim = p.head_dim;
+  c.token_count = p.token_count;
   c.value_border = p.value_border;
   c.reference_dim = p.reference_dim;
   c.operation = p.operation;
@@ -55,7 +72,8 @@ StoredProblem stored_form(Problem const& p) {
 
 bool StoredProblem::settle_counts() {
   constexpr std::size_t kLargestCount = std::numeric_limits<std::int32_t>::max();
-  if (level_hw.size() != 2 * point_counts.size() || query_hw.size() % 2 != 0 ||
+  bool const starts_fit = level_start.empty() || level_start.size() == point_counts.size();
+  if (level_hw.size() != 2 * point_counts.size() || !starts_fit || query_hw.size() % 2 != 0 ||
       level_hw.size() > kLargestCount || query_hw.size() > kLargestCount) {
     return false;
   }
@@ -70,6 +88,7 @@ msda_problem StoredProblem::view() const {
   with_pointers.level_hw = level_hw.empty() ? nullptr : level_hw.data();
   with_pointers.point_counts = point_counts.empty() ? nullptr : point_counts.data();
   with_pointers.query_hw = query_hw.empty() ? nullptr : query_hw.data();
+  with_pointers.level_start = level_start.empty() ? nullptr : level_start.data();
   return with_pointers;
 }
 

@@ -18,6 +18,7 @@ struct StoredProblem {
   std::vector<std::int32_t> level_hw;      // [L][2]
   std::vector<std::int32_t> point_counts;  // [L]
   std::vector<std::int32_t> query_hw;      // [grids][2]
+  std::vector<std::int64_t> level_start;   // [L], or empty: one after another
 
   // Sets the struct's size and counts from the arrays; false where their lengths do not fit.
   bool settle_counts();
@@ -42,6 +43,7 @@ void visit_fields(P& problem, Visit visit) {
   visit_one("query_count", problem.query_count);
   visit_one("head_count", problem.head_count);
   visit_one("head_dim", problem.head_dim);
+  visit_one("token_count", problem.token_count);
   visit_one("value_border", problem.value_border);
   visit_one("reference_dim", problem.reference_dim);
   visit_one("operation", problem.operation);

@@ -18,7 +18,7 @@ namespace msda {
 namespace {
 
 constexpr std::string_view kTitle = "libmsda tuning records ";
-constexpr std::string_view kFormat = "2";
+constexpr std::string_view kFormat = "3";
 constexpr std::string_view kEmptyList = "none";
 constexpr std::size_t kLongestName = 255;  // of a device, a version or a kernel
 
@@ -46,6 +46,7 @@ std::string key_text(TuningKey const& key) {
   add("level_hw", std::span(key.problem.level_hw));
   add("point_counts", std::span(key.problem.point_counts));
   add("query_hw", std::span(key.problem.query_hw));
+  add("level_start", std::span(key.problem.level_start));
   visit_fields(key.problem.problem, add);
   return text;
 }
@@ -187,11 +188,13 @@ TuningLine parse_line(std::string_view text, std::size_t number) {
   problem.level_hw = reader.list<std::int32_t>("level_hw");
   problem.point_counts = reader.list<std::int32_t>("point_counts");
   problem.query_hw = reader.list<std::int32_t>("query_hw");
+  problem.level_start = reader.list<std::int64_t>("level_start");
   if (!problem.settle_counts()) {
     reader.refuse(
-        "level_hw has {} numbers, point_counts {}, query_hw {}: must be two and one for each "
-        "level, and two for each grid",
-        problem.level_hw.size(), problem.point_counts.size(), problem.query_hw.size());
+        "level_hw has {} numbers, point_counts {}, level_start {}, query_hw {}: must be two, one "
+        "and one (or none) for each level, and two for each grid",
+        problem.level_hw.size(), problem.point_counts.size(), problem.level_start.size(),
+        problem.query_hw.size());
   }
   visit_fields(problem.problem,
                [&reader](std::string_view name, auto numbers) { reader.list(name, numbers); });

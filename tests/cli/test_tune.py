@@ -8,7 +8,7 @@ import pytest
 
 from conftest import on_a_terminal
 
-TITLE = "libmsda tuning records 2\n"
+TITLE = "libmsda tuning records 3\n"
 SMALL = ["--levels", "9x7,4x3", "--batch", 2, "--queries", 30, "--points", "3,5"]
 QUICK = ["--iterations", 3, "--warmup", 1, "--threads", 2]
 

@@ -130,6 +130,13 @@ Rules problem_rules() {
        [](std::int64_t v) { return Verdict{right_if(v == 0).status, v > 0 ? "query_hw" : ""}; }},
       {"point_locality", between(MSDA_POINTS_UNKNOWN, MSDA_POINTS_SCATTERED)},
       {"flags", one_of({0})},
+      {"level_start", optional_pointer(8)},
+      // The levels end at token 24. Too large, it is the tensor that is named.
+      {"token_count",
+       [](std::int64_t v) {
+         return Verdict{right_if(v == 0 || (v >= 24 && v <= kLargestSize)).status,
+                        v > kLargestSize ? "bytes" : ""};
+       }},
   };
 }
 

@@ -20,7 +20,7 @@ using namespace msda::test;
 
 namespace {
 
-constexpr const char* kTitle = "libmsda tuning records 2\n";
+constexpr const char* kTitle = "libmsda tuning records 3\n";
 
 TestProblem sample(std::string const& name, msda_operation operation = MSDA_FORWARD) {
   ProblemShape shape = corpus_case(name).shape;
@@ -285,6 +285,8 @@ TEST_CASE("a record is of its problem device threads and limits") {
   CHECK(changed([](ProblemShape& s) { s.head_count += 1; }) == heuristic);
   CHECK(changed([](ProblemShape& s) { s.levels[0].points += 1; }) == heuristic);
   CHECK(changed([](ProblemShape& s) { s.query_hw.clear(); }) == heuristic);
+  CHECK(changed([](ProblemShape& s) { s.level_start = {42, 0}; }) == heuristic);
+  CHECK(changed([](ProblemShape& s) { s.tokens = s.token_count() + 1; }) == heuristic);
   CHECK(changed([](ProblemShape& s) { s.point_locality = MSDA_POINTS_LOCAL; }) == heuristic);
   CHECK(changed([](ProblemShape& s) { s.math_mode = MSDA_MATH_FAST; }) == heuristic);
   CHECK(changed([](ProblemShape& s) { s.coord_dtype = MSDA_DTYPE_F16; }) == heuristic);
@@ -367,9 +369,9 @@ std::vector<WrongText> wrong_texts(std::string const& good) {
   std::string const longest(300, 'k');
   return {
       {"", "text_size is 0"},
-      {"\n", "line 1: is '': must be 'libmsda tuning records 2'"},
+      {"\n", "line 1: is '': must be 'libmsda tuning records 3'"},
       {"something else\n", "line 1: is 'something else'"},
-      {"libmsda tuning records 2", "line 1: is cut off after 'sda tuning records 2'"},
+      {"libmsda tuning records 3", "line 1: is cut off after 'sda tuning records 3'"},
       {good + "\n", "line 3: has '' where 'version=' must be"},
       {good + "#\n", "line 3: has '#' where 'version='"},
       {good + line, "line 3: is about the same problem as line 2"},
@@ -402,6 +404,10 @@ std::vector<WrongText> wrong_texts(std::string const& good) {
       {with_word(good, "level_hw", "12,14,6,-7"), "problem.level_hw[1][1] is -7"},
       {with_word(good, "query_hw", "12,14"), "problem.query_hw has 168 pixels in all"},
       {with_word(good, "query_hw", "1"), "query_hw 1: must be"},
+      {with_word(good, "level_start", "0"), "level_start 1, query_hw 4: must be"},
+      {with_word(good, "level_start", "0,-1"), "problem.level_start[1] is -1"},
+      {with_word(good, "token_count", "209"),
+       "problem.token_count is 209: must be 0 or at least 210"},
       {with_word(good, "value_dtype", "77"), "problem.value_dtype is 77"},
       {with_word(good, "point_locality", "3"),
        "problem.point_locality is 3: must be one of 0, 1, 2"},
@@ -446,9 +452,9 @@ TEST_CASE("a wrong line is named with what is wrong and nothing is added") {
   Answer const half = import_records(handle, kTitle + another + with_word(line, "batch", "x"));
   CHECK(half.message.find("line 3: batch has 'x'") != std::string::npos);
   CHECK(export_records(handle) == good);
-  Answer const newer = import_records(handle, "libmsda tuning records 3\nwhatever it has\n");
+  Answer const newer = import_records(handle, "libmsda tuning records 4\nwhatever it has\n");
   CHECK(newer.status == MSDA_ERROR_STALE_PLAN);
-  CHECK(newer.message.find("this library reads format 2") != std::string::npos);
+  CHECK(newer.message.find("this library reads format 3") != std::string::npos);
 }
 
 TEST_CASE("no damage to a text does harm") {

@@ -212,7 +212,7 @@ def test_serialize(problem, tensors):
 
 def test_tune_gives_a_plan_and_a_record(problem, tensors, small):
     handle = libmsda.Handle(threads=2)
-    assert handle.tuning_export() == "libmsda tuning records 2\n"
+    assert handle.tuning_export() == "libmsda tuning records 3\n"
     out = np.full_like(libmsda.forward(**small), np.nan)
     plan = handle.tune(problem, **tensors, output=out, budget_ms=500)
     assert np.array_equal(out, plan.execute(**tensors)["output"])
@@ -250,7 +250,7 @@ def test_tune_refuses(problem, tensors):
         handle.tune(problem, **tensors, logit=tensors["weight"])
     with pytest.raises(libmsda.InvalidArgumentError, match="tuned is True: kernel must be None"):
         libmsda.Plan(problem, tuned=True, kernel="ref.cpu@1")
-    good = "libmsda tuning records 2\n"
+    good = "libmsda tuning records 3\n"
     for text, kind, words in [
         ("", libmsda.InvalidArgumentError, "text_size is 0"),
         ("records", libmsda.InvalidArgumentError, "line 1: is cut off after 'records'"),

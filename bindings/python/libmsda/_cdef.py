@@ -6,7 +6,7 @@ ABI_VERSION = 0
 # Bytes on a 64-bit machine.
 STRUCT_SIZES = {
     "msda_handle_options": 64,
-    "msda_problem": 224,
+    "msda_problem": 240,
     "msda_plan_options": 32,
     "msda_plan_info": 48,
     "msda_tensors": 144,
@@ -84,6 +84,8 @@ typedef struct msda_problem {
   int32_t query_grid_count;
   msda_point_locality point_locality;
   uint32_t flags;
+  const int64_t* level_start;
+  int64_t token_count;
 } msda_problem;
 typedef struct msda_plan_options {
   size_t struct_size;

@@ -38,6 +38,7 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
   if (!device.is_cpu()) return Reason::kDeviceIsCuda;
   if (!simd_usable()) return Reason::kVectorUnit;
   if (problem.value_dtype != variant.value_dtype) return Reason::kValueDtype;
+  if (problem.backward() && problem.levels_overlap) return Reason::kOverlap;
   for (Level const& level : problem.levels) {
     if (level.height > kLargestSide || level.width > kLargestSide) return Reason::kLevels;
   }

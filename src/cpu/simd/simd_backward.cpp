@@ -282,8 +282,8 @@ void zero_gradients(Problem const& problem, Call const& call) {
   }
 }
 
-// The gradients of one batch item's tokens that are no pixels of a window: borders, and levels
-// without points.
+// The gradients of one batch item's tokens that are no pixels of a window: gaps between levels,
+// borders, and levels without points.
 void zero_tokens(Problem const& problem, Windows const& windows, std::byte* item) {
   auto const bytes = static_cast<std::size_t>(problem.head_count * problem.head_dim *
                                               dtype_bytes(problem.grad_value_dtype));
@@ -291,6 +291,7 @@ void zero_tokens(Problem const& problem, Windows const& windows, std::byte* item
     std::memset(item + static_cast<std::size_t>(first) * bytes, 0,
                 static_cast<std::size_t>(count) * bytes);
   };
+  for (TokenRange const& gap : windows.gaps) zero(gap.begin, gap.end - gap.begin);
   std::size_t next = 0;
   std::int64_t const border = problem.value_border;
   for (std::size_t l = 0; l < problem.levels.size(); ++l) {
@@ -298,7 +299,7 @@ void zero_tokens(Problem const& problem, Windows const& windows, std::byte* item
     bool const summed =
         next < windows.levels.size() && windows.levels[next].level == static_cast<std::int64_t>(l);
     if (!summed) {
-      zero(level.token_start, level.row_tokens * (level.height + 2 * border));
+      zero(level.token_start, level.token_count);
       continue;
     }
     ++next;

@@ -41,10 +41,27 @@ int choose_shift(Problem const& problem, std::int64_t padded_dim) {
   return shift;
 }
 
+// Levels may start in any order; they do not overlap.
+void add_gaps(Problem const& problem, std::pmr::vector<TokenRange>& gaps) {
+  std::vector<TokenRange> ranges = {{problem.token_count, problem.token_count}};
+  for (Level const& level : problem.levels) {
+    ranges.push_back({level.token_start, level.token_start + level.token_count});
+  }
+  std::ranges::sort(ranges, {}, &TokenRange::begin);
+  std::int64_t end = 0;
+  for (TokenRange const& range : ranges) {
+    if (end < range.begin) gaps.push_back({end, range.begin});
+    end = std::max(end, range.end);
+  }
+}
+
 }  // namespace
 
 Windows::Windows(Problem const& problem, std::int64_t lanes, std::pmr::memory_resource* memory)
-    : levels(memory), points(memory), padded_dim(parts(problem.head_dim, lanes) * lanes) {
+    : levels(memory),
+      points(memory),
+      gaps(memory),
+      padded_dim(parts(problem.head_dim, lanes) * lanes) {
   std::int64_t const K = problem.point_total;
   shift = choose_shift(problem, padded_dim);
   side = std::int64_t{1} << shift;
@@ -74,6 +91,7 @@ Windows::Windows(Problem const& problem, std::int64_t lanes, std::pmr::memory_re
         (std::min(side, level.height + 1) + 1) * (std::min(side, level.width + 1) + 1);
     window_pixels = std::max(window_pixels, pixels);
   }
+  add_gaps(problem, gaps);
   rows_of_chunk = K == 0 ? 1 : std::max(kChunkPoints / K, std::int64_t{1});
   chunks_of_row = K == 0 ? 1 : parts(K, kChunkPoints);
   chunk_count = parts(problem.query_count, rows_of_chunk) * chunks_of_row;

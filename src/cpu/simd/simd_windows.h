@@ -58,6 +58,11 @@ struct Chunk {
   std::int64_t record_count() const { return row_count * point_count; }
 };
 
+struct TokenRange {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+};
+
 struct Windows {
   Windows(Problem const& problem, std::int64_t lanes, std::pmr::memory_resource* memory);
 
@@ -65,7 +70,8 @@ struct Windows {
 
   std::pmr::vector<LevelWindows> levels;
   std::pmr::vector<PointWindows> points;
-  int shift = 0;  // side = 2^shift
+  std::pmr::vector<TokenRange> gaps;  // tokens of a batch item that are of no level
+  int shift = 0;                      // side = 2^shift
   std::int64_t side = 1;
   std::int64_t window_count = 0;  // of a head
   std::int64_t band_count = 0;    // of a head

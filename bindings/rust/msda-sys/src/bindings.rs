@@ -339,8 +339,8 @@ pub struct msda_problem {
     /// P of every level, 0 or more; not looked at when point_counts is given.
     pub point_count: i32,
     /** 0, or 1: each level is stored as (H + 2) x (W + 2) tokens with a border of one pixel around
-  it, and S counts the border. Coordinates and level_hw stay those of the H x W map. The border
-  must hold zeros (a kernel may read it or not); its gradient is zero.*/
+  it, which level_start and S count. Coordinates and level_hw stay those of the H x W map. The
+  border must hold zeros (a kernel may read it or not); its gradient is zero.*/
     pub value_border: i32,
     /// FUSED: 2 = (x, y), or 4 = (centre x, centre y, width, height), all normalised. SAMPLED: 0.
     pub reference_dim: i32,
@@ -373,12 +373,18 @@ pub struct msda_problem {
     pub point_locality: msda_point_locality,
     /// No flags exist yet: 0.
     pub flags: u32,
+    /** Host [L]: the token at which each level starts, 0 or more, in any order; NULL: the first level
+  at 0, each other one where the one before it ends. Every level must end within S. Levels may
+  share tokens; some kernels do not compute the gradients of such levels.*/
+    pub level_start: *const i64,
+    /// S, the tokens of value and grad_value; 0: the largest token at which a level ends.
+    pub token_count: i64,
 }
 #[test]
 fn bindgen_test_layout_msda_problem() {
     const UNINIT: ::core::mem::MaybeUninit<msda_problem> = ::core::mem::MaybeUninit::uninit();
     let ptr = UNINIT.as_ptr();
-    assert_eq!(::core::mem::size_of::<msda_problem>(), 224usize, "Size of msda_problem");
+    assert_eq!(::core::mem::size_of::<msda_problem>(), 240usize, "Size of msda_problem");
     assert_eq!(
         ::core::mem::align_of::<msda_problem>(),
         8usize,
@@ -527,6 +533,16 @@ fn bindgen_test_layout_msda_problem() {
         unsafe { ::core::ptr::addr_of!((*ptr).flags) as usize - ptr as usize },
         220usize,
         "Offset of field: msda_problem::flags",
+    );
+    assert_eq!(
+        unsafe { ::core::ptr::addr_of!((*ptr).level_start) as usize - ptr as usize },
+        224usize,
+        "Offset of field: msda_problem::level_start",
+    );
+    assert_eq!(
+        unsafe { ::core::ptr::addr_of!((*ptr).token_count) as usize - ptr as usize },
+        232usize,
+        "Offset of field: msda_problem::token_count",
     );
 }
 /** How a plan is made. Zeroed: the kernel predicted to be fastest, any workspace, the whole device.

@@ -45,6 +45,8 @@ pub struct Problem {
     level_hw: Vec<[i32; 2]>,
     point_counts: Option<Vec<i32>>,
     query_hw: Vec<[i32; 2]>,
+    level_start: Option<Vec<i64>>,
+    token_count: i64,
     batch: i64,
     query_count: i64,
     head_count: i64,
@@ -74,6 +76,8 @@ impl Problem {
             level_hw: level_hw.to_vec(),
             point_counts: None,
             query_hw: Vec::new(),
+            level_start: None,
+            token_count: 0,
             batch: 1,
             query_count: 0,
             head_count: 0,
@@ -110,6 +114,16 @@ impl Problem {
     /// The grids whose pixels the queries are; a hint of locality that never changes a result.
     pub fn query_grids(mut self, query_hw: &[[i32; 2]]) -> Self {
         self.query_hw = query_hw.to_vec();
+        self
+    }
+    /// The token at which each level starts, in any order, with gaps or not; else one level follows another.
+    pub fn level_start(mut self, level_start: &[i64]) -> Self {
+        self.level_start = Some(level_start.to_vec());
+        self
+    }
+    /// S; else the tokens end where the last level does.
+    pub fn token_count(mut self, token_count: i64) -> Self {
+        self.token_count = token_count;
         self
     }
     /// M heads of D channels.
@@ -201,12 +215,15 @@ impl Problem {
         &self,
         use_it: impl FnOnce(&sys::msda_problem) -> Result<T>,
     ) -> Result<T> {
-        if let Some(counts) = &self.point_counts {
-            if counts.len() != self.level_hw.len() {
+        let lengths = [
+            ("points_by_level", self.point_counts.as_ref().map(Vec::len)),
+            ("level_start", self.level_start.as_ref().map(Vec::len)),
+        ];
+        let levels = self.level_hw.len();
+        for (name, count) in lengths.into_iter().filter_map(|(name, count)| Some((name, count?))) {
+            if count != levels {
                 return Err(Error::invalid(format!(
-                    "points_by_level has {} entries: must have {}, one for each level",
-                    counts.len(),
-                    self.level_hw.len()
+                    "{name} has {count} entries: must have {levels}, one for each level"
                 )));
             }
         }
@@ -253,15 +270,30 @@ impl Problem {
             query_grid_count: length(self.query_hw.len(), "query_grids")?,
             point_locality: self.point_locality as i32,
             flags: 0,
+            level_start: self.level_start.as_ref().map_or(std::ptr::null(), |s| s.as_ptr()),
+            token_count: self.token_count,
         })
+    }
+
+    /// S of a problem that the library has accepted.
+    fn token_total(&self) -> i128 {
+        if self.token_count != 0 {
+            return self.token_count.into();
+        }
+        let border = if self.value_border { 2 } else { 0 };
+        let tokens = (self.level_hw.iter())
+            .map(|[h, w]| (i128::from(*h) + border) * (i128::from(*w) + border));
+        match &self.level_start {
+            None => tokens.sum(),
+            Some(starts) => {
+                tokens.zip(starts).map(|(count, &start)| count + i128::from(start)).max().unwrap_or(0)
+            }
+        }
     }
 
     /// The tensors of a problem that the library has accepted.
     pub(crate) fn shapes(&self) -> Shapes {
-        let border = if self.value_border { 2 } else { 0 };
-        let token_count = (self.level_hw.iter())
-            .map(|[h, w]| (i128::from(*h) + border) * (i128::from(*w) + border))
-            .sum::<i128>();
+        let token_count = self.token_total();
         let points = match &self.point_counts {
             Some(counts) => counts.iter().map(|&count| i128::from(count)).sum::<i128>(),
             None => i128::from(self.point_count) * self.level_hw.len() as i128,
@@ -366,6 +398,21 @@ pub(crate) struct Shapes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn levels_may_start_anywhere() {
+        let problem = Problem::new(&[[2, 3], [1, 2]], Dtype::F32).heads(1, 1);
+        let tokens = |problem: &Problem| problem.shapes().value.len;
+        assert_eq!(tokens(&problem), 8);
+        let moved = problem.clone().level_start(&[4, 1]);
+        assert_eq!(tokens(&moved), 10);
+        assert_eq!(tokens(&moved.clone().token_count(13)), 13);
+        let told = |c: &sys::msda_problem| Ok((unsafe { *c.level_start }, c.token_count));
+        assert_eq!(moved.token_count(13).with_c(told).unwrap(), (4, 13));
+        assert!(problem.with_c(|c| Ok(c.level_start.is_null())).unwrap());
+        let error = problem.level_start(&[0]).with_c(|_| Ok(())).unwrap_err();
+        assert!(error.to_string().contains("level_start has 1 entries: must have 2"), "{error}");
+    }
 
     #[test]
     fn the_library_is_told_where_points_land() {

@@ -117,7 +117,7 @@ fn tuning() {
     let error = handle.tune_forward(&problem(), &both, &inputs, &mut output, second).unwrap_err();
     expect(error, Status::INVALID_ARGUMENT, &["tuned is true: kernel_id must be None"]);
     assert_eq!(output, [7.0]);
-    assert_eq!(handle.tuning_export().unwrap(), "libmsda tuning records 2\n");
+    assert_eq!(handle.tuning_export().unwrap(), "libmsda tuning records 3\n");
 
     let plan = handle.tune_forward(&problem(), &options, &inputs, &mut output, second).unwrap();
     assert_eq!(output, [2.5]);
