@@ -41,6 +41,8 @@ struct BinParams {
   std::int64_t chunks;  // of a head's points
   std::int64_t chunk_points;
   std::int64_t place_count;  // tiles times chunks
+  std::int64_t added_first;  // of the tiles that one launch adds
+  std::int64_t added_tiles;
 };
 inline constexpr int kCountsOfLane = 16;  // at a time
 inline constexpr int kPointsAhead = 4;    // of a lane, whose coordinates are loaded at once

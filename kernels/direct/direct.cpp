@@ -110,7 +110,8 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
   if (device.sm_count_limit != 0) plan.max_blocks = device.sm_count;
   if (problem.backward()) {
     // Of the points, of the values for each run of heads, and the rounding of sums.
-    std::int64_t const of_values = (3 + kTurns) * plan.order.runs(problem);
+    auto const rounds = static_cast<std::int64_t>(plan.order.tiles.rounds.size());
+    std::int64_t const of_values = (3 + kTurns * rounds) * plan.order.runs(problem);
     plan.launch_count =
         static_cast<std::int32_t>(std::min<std::int64_t>(of_values, INT32_MAX - 2)) +
         (needs_sums(problem) ? 2 : 1);
@@ -137,8 +138,7 @@ std::int64_t blocks_of(DirectPlan const& plan, std::int64_t items, std::int64_t 
 }
 
 // Adds what the points of a run of heads give to the values.
-void add_heads(DirectPlan const& plan, Params const& p, BinParams const& bins,
-               cudaStream_t stream) {
+void add_heads(DirectPlan const& plan, Params const& p, BinParams bins, cudaStream_t stream) {
   Kernels const& kernels = plan.kernels;
   cuda::check(
       cudaMemsetAsync(
@@ -154,12 +154,16 @@ void add_heads(DirectPlan const& plan, Params const& p, BinParams const& bins,
       {.blocks = blocks_of(plan, bins.heads, 1), .threads = kThreads, .overlaps_previous = true},
       stream, bins);
   launch_kernel(kernels.list_points, by_chunk, stream, p, bins);
-  for (int turn = 0; turn < kTurns; ++turn) {
-    launch_kernel(kernels.add_tiles,
-                  {.blocks = blocks_of(plan, bins.heads * bins.tiles, kWarpsPerBlock),
-                   .threads = kThreads,
-                   .overlaps_previous = true},
-                  stream, p, bins, turn);
+  for (TileRange const& round : plan.order.tiles.rounds) {
+    bins.added_first = round.begin;
+    bins.added_tiles = round.end - round.begin;
+    for (int turn = 0; turn < kTurns; ++turn) {
+      launch_kernel(kernels.add_tiles,
+                    {.blocks = blocks_of(plan, bins.heads * bins.added_tiles, kWarpsPerBlock),
+                     .threads = kThreads,
+                     .overlaps_previous = true},
+                    stream, p, bins, turn);
+    }
   }
 }
 

@@ -52,6 +52,16 @@ LevelTiles tiles_of(Level const& level, std::int64_t query_count, double most_re
   return tiles;
 }
 
+std::vector<TileRange> levels_in_turn(Tiles const& tiles) {
+  std::vector<TileRange> rounds;
+  for (LevelTiles const& level : tiles.levels) {
+    if (level.across == 0) continue;
+    if (!rounds.empty()) rounds.back().end = level.first;
+    rounds.push_back({level.first, tiles.count});
+  }
+  return rounds;
+}
+
 }  // namespace
 
 Tiles make_tiles(Problem const& problem) {
@@ -68,6 +78,8 @@ Tiles make_tiles(Problem const& problem) {
     }
     tiles.levels.push_back(of_level);
   }
+  tiles.rounds = {{0, tiles.count}};
+  if (problem.levels_overlap) tiles.rounds = levels_in_turn(tiles);
   return tiles;
 }
 

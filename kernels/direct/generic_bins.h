@@ -11,9 +11,17 @@
 
 namespace msda::direct {
 
+// Tiles that may be added at a time.
+struct TileRange {
+  std::int64_t begin;
+  std::int64_t end;
+};
+
 struct Tiles {
   std::vector<LevelTiles> levels;  // [L]
   std::int64_t count = 0;          // of a head
+  // All of them, or each level's where levels share tokens: two warps must not add to one pixel.
+  std::vector<TileRange> rounds;
 };
 Tiles make_tiles(Problem const& problem);
 

@@ -1,7 +1,7 @@
 // The gradient of the values from the lists of generic_bins.cuh: a warp adds a tile's points one
 // after the other to their pixels, in global memory. Tiles that touch share pixels; therefore they
-// are added in four launches, each of tiles that lie two apart in both directions. So every pixel's
-// sum has one order.
+// are added in four launches, each of tiles that lie two apart in both directions; where levels
+// share tokens, in four for each level. So every pixel's sum has one order.
 //
 // Of 32 points those of a cell follow each other: its four pixels stay in registers for as long.
 #pragma once
@@ -117,10 +117,10 @@ __global__ void __launch_bounds__(kThreads, sizeof(Real) == 4 ? 3 : 1)
   ptx::wait_for_previous_grid();
   Scatter<Sum>* const points = points_of_warps[warp_of_block()];
   auto* const sums = static_cast<Sum*>(p.sums != nullptr ? p.sums : p.grad_value);
-  std::int64_t const jobs = s.heads * s.tiles;
+  std::int64_t const jobs = s.heads * s.added_tiles;
   for (std::int64_t job = warp_index(); job < jobs; job += warp_count()) {
-    std::int64_t const head = quotient(job, s.tiles);
-    std::int64_t const tile = job - head * s.tiles;
+    std::int64_t const head = quotient(job, s.added_tiles);
+    std::int64_t const tile = s.added_first + job - head * s.added_tiles;
     if (turn_of_tile(p, s, tile) != turn) continue;
     std::int64_t const b = quotient(s.first_head + head, p.head_count);
     std::int64_t const m = s.first_head + head - b * p.head_count;

@@ -69,6 +69,7 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
   if (!variant.runs_on(device)) return Reason::kComputeCapability;
   if (problem.value_dtype != variant.value_dtype) return Reason::kValueDtype;
   if (!problem.backward()) return Reason::kOperation;
+  if (problem.levels_overlap) return Reason::kOverlap;
   if (problem.coord_dtype == MSDA_DTYPE_F64) return Reason::kCoordDtype;
   if (problem.weight_dtype == MSDA_DTYPE_F64) return Reason::kWeightDtype;
   if (device.sm_count_limit != 0) return Reason::kSmLimit;
