@@ -19,9 +19,11 @@ std::vector<double> largest_differences(Case const& part) {
   if (largest.empty()) return largest;
   std::vector<double> const zeros(static_cast<std::size_t>(row));
   std::int64_t const border = spec.value_border;
-  std::int64_t token = 0;  // of the level's first row
+  std::vector<std::int64_t> const starts = spec.level_starts();
   for (std::int64_t i = 0; i < spec.batch * spec.level_count(); ++i) {
-    auto const& level = spec.levels[static_cast<std::size_t>(i % spec.level_count())];
+    auto const l = static_cast<std::size_t>(i % spec.level_count());
+    LevelShape const& level = spec.levels[l];
+    std::int64_t const token = i / spec.level_count() * spec.token_count() + starts[l];
     std::int64_t const height = level.height;
     std::int64_t const width = level.width;
     std::int64_t const row_tokens = width + 2 * border;
@@ -44,7 +46,6 @@ std::vector<double> largest_differences(Case const& part) {
         }
       }
     }
-    token += (height + 2 * border) * row_tokens;
   }
   return largest;
 }

@@ -67,12 +67,13 @@ FloatArray softmax_array(ProblemShape const& spec, Shape shape, std::uint64_t se
 // The border of each level holds zeros.
 void clear_border(ProblemShape const& spec, FloatArray& value) {
   std::int64_t const row = spec.head_count * spec.head_dim;
-  std::int64_t token = 0;
+  std::vector<std::int64_t> const starts = spec.level_starts();
   for (std::int64_t b = 0; b < spec.batch; ++b) {
-    for (LevelShape const& level : spec.levels) {
-      std::int64_t const height = level.height + 2;
-      std::int64_t const width = level.width + 2;
-      for (std::int64_t i = 0; i < height * width; ++i, ++token) {
+    for (std::size_t l = 0; l < spec.levels.size(); ++l) {
+      std::int64_t const height = spec.levels[l].height + 2;
+      std::int64_t const width = spec.levels[l].width + 2;
+      for (std::int64_t i = 0; i < height * width; ++i) {
+        std::int64_t const token = b * spec.token_count() + starts[l] + i;
         std::int64_t const y = i / width;
         std::int64_t const x = i % width;
         if (y > 0 && x > 0 && y + 1 < height && x + 1 < width) continue;

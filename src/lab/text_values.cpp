@@ -124,6 +124,18 @@ std::vector<std::int32_t> parse_points(std::string const& text) {
   return points;
 }
 
+std::vector<std::int64_t> parse_starts(std::string const& text) {
+  std::vector<std::int64_t> starts;
+  for (std::string_view const piece : split(text, ',')) {
+    auto const value = parse_whole<std::int64_t>(piece);
+    if (!value || *value < 0) {
+      bad_input("must be the first token of each level with commas between, such as 0,14720");
+    }
+    starts.push_back(*value);
+  }
+  return starts;
+}
+
 std::vector<std::string> parse_names(std::string const& text) {
   std::vector<std::string> names;
   for (std::string_view const piece : split(text, ',')) names.emplace_back(piece);

@@ -23,6 +23,8 @@ msda_dtype parse_wide_type(std::string const& text);  // all but scaled types
 std::vector<std::int32_t> parse_levels(std::string const& text);
 // "4" or "3,6,3".
 std::vector<std::int32_t> parse_points(std::string const& text);
+// "0,96", tokens.
+std::vector<std::int64_t> parse_starts(std::string const& text);
 std::vector<std::string> parse_names(std::string const& text);
 msda_point_locality parse_locality(std::string const& text);  // what locality_name() gives
 const char* locality_name(msda_point_locality locality);

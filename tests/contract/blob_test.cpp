@@ -102,7 +102,7 @@ TEST_CASE("a plan comes back from its bytes as it was") {
   TestHandle const handle;
   for_kernels_and_cases(handle,
                         {"encoder_grid", "decoder", "bordered", "heads_outside", "mixed_fused_f8",
-                         "no_queries", "no_levels", "unused_level"},
+                         "no_queries", "no_levels", "unused_level", "levels_anywhere"},
                         [&](TestProblem const& problem, std::string const& id) {
                           PlanResult const plan = make_plan(handle, problem.shape, id);
                           Blob const blob = serialize(plan.plan.get());

@@ -97,8 +97,8 @@ struct LargeData {
                      std::int64_t y) const {
     LevelShape const& level = shape.levels[l];
     if (x >= level.width || y >= level.height) return -1;
-    std::int64_t token = row / shape.query_count * shape.token_count() + y * level.width + x;
-    for (std::size_t i = 0; i < l; ++i) token += shape.level_tokens(shape.levels[i]);
+    std::int64_t const token = row / shape.query_count * shape.token_count() +
+                               shape.level_starts()[l] + y * level.width + x;
     return (token * shape.head_count + m) * shape.head_dim;
   }
   double value_at(std::int64_t first, std::int64_t d) const {

@@ -76,6 +76,8 @@ std::map<std::string, Setter> const& setters() {
        [](Draft& d, std::string const& text) {
          if (!text.empty()) d.levels = lab::parse_levels(text);
        }},
+      {"level_start", to(&ProblemShape::level_start, lab::parse_starts)},
+      {"tokens", to(&ProblemShape::tokens, number)},
       {"points", [](Draft& d, std::string const& text) { d.points = lab::parse_points(text); }},
       {"value_dtype",
        [](Draft& d, std::string const& text) {

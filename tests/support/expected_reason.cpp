@@ -28,9 +28,25 @@ msda_dtype dtype_of(std::string const& kernel_id) {
   throw std::runtime_error("no dtype in kernel id " + kernel_id);
 }
 
+bool levels_overlap(ProblemShape const& shape) {
+  std::vector<std::int64_t> const starts = shape.level_starts();
+  for (std::size_t l = 0; l < starts.size(); ++l) {
+    for (std::size_t other = 0; other < l; ++other) {
+      std::int64_t const begin = std::max(starts[l], starts[other]);
+      if (begin < starts[l] + shape.level_tokens(shape.levels[l]) &&
+          begin < starts[other] + shape.level_tokens(shape.levels[other])) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+constexpr const char* kOverlapReason = "does not compute gradients of levels that overlap";
+
 std::string simd_reason(std::string const& kernel_id, ProblemShape const& shape) {
   if (shape.value_dtype != dtype_of(kernel_id)) return "does not take this value_dtype";
-  return "";
+  return shape.backward() && levels_overlap(shape) ? kOverlapReason : "";
 }
 
 bool is_packed(ProblemShape const& shape, TensorId id) {
@@ -86,6 +102,7 @@ std::string pipeline_reason(std::string const& kernel_id, ProblemShape const& sh
 std::string sorted_reason(std::string const& kernel_id, ProblemShape const& shape) {
   if (shape.value_dtype != dtype_of(kernel_id)) return "does not take this value_dtype";
   if (!shape.backward()) return "does not do this operation";
+  if (levels_overlap(shape)) return kOverlapReason;
   if (shape.coord_dtype == MSDA_DTYPE_F64) return "does not take this coord_dtype";
   if (shape.weight_dtype == MSDA_DTYPE_F64) return "does not take this weight_dtype";
   std::int64_t const D = shape.head_dim;

@@ -210,13 +210,12 @@ std::vector<double> output_slopes(TestProblem const& problem, Slope slope) {
   ProblemShape const& s = problem.shape;
   Index const B = s.batch, M = s.head_count, D = s.head_dim;
   Values const value(problem);
-  Index start = 0;
+  std::vector<Index> const starts = s.level_starts();
   std::vector<double> steps;  // [L][B][M][D]
   for (Index l = 0; l < static_cast<Index>(s.levels.size()); ++l) {
     for (Index i = 0; i < B * M * D; ++i) {
-      steps.push_back(largest_step(s, value, l, start, i / (M * D), i / D % M, i % D));
+      steps.push_back(largest_step(s, value, l, starts[at(l)], i / (M * D), i / D % M, i % D));
     }
-    start += s.level_tokens(s.levels[at(l)]);
   }
   std::vector<double> slopes(at(B * s.query_count * M * D), 0.0);
   for_each_point(s, make_points(problem), [&](Point const& p) {

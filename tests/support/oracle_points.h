@@ -51,6 +51,7 @@ double position_error(TestProblem const& problem, Point const& p, Index axis, do
 // Every point with finite coordinates.
 template <typename Visit>
 void for_each_point(ProblemShape const& s, Points const& points, Visit visit) {
+  std::vector<Index> const starts = s.level_starts();
   for (Index row = 0; row < s.batch * s.query_count * s.head_count; ++row) {
     Point p{};
     p.b = row / s.head_count / s.query_count;
@@ -58,6 +59,7 @@ void for_each_point(ProblemShape const& s, Points const& points, Visit visit) {
     p.m = row % s.head_count;
     for (p.level = 0; p.level < static_cast<Index>(s.levels.size()); ++p.level) {
       LevelShape const& level = s.levels[at(p.level)];
+      p.level_start = starts[at(p.level)];
       for (std::int32_t i = 0; i < level.points; ++i, ++p.k) {
         Index const index = p.index(s);
         p.x = points.coord[at(2 * index)];
@@ -68,7 +70,6 @@ void for_each_point(ProblemShape const& s, Points const& points, Visit visit) {
               moved ? points.moves[at(2 * index + 1)] : 0);
         if (p.finite) visit(p);
       }
-      p.level_start += s.level_tokens(level);
     }
   }
 }

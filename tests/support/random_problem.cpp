@@ -181,14 +181,20 @@ double huge_value(msda_dtype dtype) {
   return dtype == MSDA_DTYPE_F16 ? 1e4 : dtype == MSDA_DTYPE_F8_E4M3 ? 100 : 1e34;
 }
 
+// What is of no level is NaN, which no result may show.
 void fill_values(TestProblem& problem, DataKind const& kind, Rng& rng) {
   ProblemShape const& shape = problem.shape;
   std::vector<double>& value = problem.inputs[TensorId::kValue];
   std::int64_t const pixel = shape.head_count * shape.head_dim;
   std::int32_t const border = shape.value_border;
   double const scale = kind.huge_values ? huge_value(shape.value_dtype) : kind.value_scale;
+  std::int64_t const tokens = shape.token_count();
+  value.assign(static_cast<std::size_t>(shape.batch * tokens * pixel), kNan);
+  std::vector<std::int64_t> const starts = shape.level_starts();
   for (std::int64_t b = 0; b < shape.batch; ++b) {
-    for (LevelShape const& level : shape.levels) {
+    for (std::size_t l = 0; l < shape.levels.size(); ++l) {
+      LevelShape const& level = shape.levels[l];
+      auto to = value.begin() + (b * tokens + starts[l]) * pixel;
       for (std::int32_t y = -border; y < level.height + border; ++y) {
         for (std::int32_t x = -border; x < level.width + border; ++x) {
           bool const inside = y >= 0 && y < level.height && x >= 0 && x < level.width;
@@ -196,7 +202,7 @@ void fill_values(TestProblem& problem, DataKind const& kind, Rng& rng) {
           for (std::int64_t i = 0; i < pixel; ++i) {
             double number = inside ? scale * rng.normal() : 0.0;
             if (inside && odd) number = rng.pick({kNan, kNan, kInfinity, -kInfinity});
-            value.push_back(number);
+            *to++ = number;
           }
         }
       }

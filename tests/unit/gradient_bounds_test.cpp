@@ -75,13 +75,12 @@ void Float32Backward::add_row(std::int64_t row) {
   std::int64_t const K = s_.point_total();
   std::vector<float> const weight = weights(row);
   std::vector<float> by_weight;
-  std::int64_t start = 0;
+  std::vector<std::int64_t> const starts = s_.level_starts();
   for (std::int64_t l = 0, k = 0; l < static_cast<std::int64_t>(s_.levels.size()); ++l) {
     LevelShape const& level = s_.levels[at(l)];
     for (std::int32_t i = 0; i < level.points; ++i, ++k) {
-      by_weight.push_back(add_point(row, l, k, start, weight[at(k)]));
+      by_weight.push_back(add_point(row, l, k, starts[at(l)], weight[at(k)]));
     }
-    start += s_.level_tokens(level);
   }
   float mean = 0;
   for (std::int64_t k = 0; k < K; ++k) mean += weight[at(k)] * by_weight[at(k)];
