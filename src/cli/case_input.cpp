@@ -4,6 +4,7 @@
 #include "core/join.h"
 #include "lab/array_files.h"
 #include "lab/input_error.h"
+#include "lab/npy_format.h"
 #include "lab/text_values.h"
 
 #include <fmt/core.h>
@@ -11,6 +12,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
+#include <span>
 
 namespace msda::cli {
 
@@ -47,7 +49,7 @@ msda_point_locality told_locality(Options const& options) {
 // Arrays that a file may hold; others get a note, so that a misspelt optional one is seen.
 bool is_known(std::string_view name) {
   for (std::string_view const other :
-       {"level_hw", "points", "query_hw", "spatial_shapes", "level_start_index",
+       {"level_hw", "level_start", "points", "query_hw", "spatial_shapes", "level_start_index",
         "sampling_locations", "attention_weights"}) {
     if (name == other) return true;
   }
@@ -171,13 +173,14 @@ class NpzCase {
                   shape_text(shape_of("reference", 4)));
       }
     }
-    BorderEvidence evidence{value[1], std::nullopt, label("value")};
-    if (usual_) {
-      evidence.level_start_index =
-          to_integers(npz_.read("level_start_index"), label("level_start_index"));
-      evidence.label = fmt::format("{}: value and level_start_index", npz_.path());
+    LevelEvidence evidence{value[1], options_.level_start, label("value")};
+    char const* const starts = usual_ ? "level_start_index" : "level_start";
+    if (usual_ || npz_.has(starts)) {
+      evidence.level_start_index = to_integers(npz_.read(starts), label(starts));
+      evidence.label = fmt::format("{}: value and {}", npz_.path(), starts);
     }
-    spec.value_border = find_border(spec, options_, evidence);
+    std::string const note = place_levels(spec, options_, evidence);
+    if (!note.empty()) case_.remarks.push_back(note);
   }
 
   void read_points(std::int64_t total) {
@@ -292,20 +295,24 @@ class FolderCase {
       bad_input("{} has {} entries: spatial_shapes.bin has {} levels",
                 path("level_start_index").string(), starts.size(), levels);
     }
-    spec.value_border = find_border(
-        spec, options_, {value_tokens(levels), starts, path("level_start_index").string()});
+    std::string const note = place_levels(
+        spec, options_, {value_tokens(starts), starts, path("level_start_index").string()});
+    if (!note.empty()) case_.remarks.push_back(note);
   }
 
-  // With one level the start is 0 with a border and without: only the size of value.bin tells.
-  std::optional<std::int64_t> value_tokens(std::size_t levels) const {
+  // With one level the start is 0 with a border and without: only the size of value.bin tells. So
+  // it does where levels are in another order or have gaps.
+  std::optional<std::int64_t> value_tokens(std::vector<std::int64_t> const& starts) const {
     TypeWish const wish = type_wish(options_, &ProblemShape::value_dtype);
     msda_dtype const type = wish.stored == MSDA_DTYPE_NONE ? kValueType : wish.stored;
     Shape const token = {case_.spec.batch, case_.spec.head_count, case_.spec.head_dim};
     std::size_t const bytes = byte_count(token, type_bytes(type), "a token of value");
     std::error_code error;
     auto const size = fs::file_size(path("value"), error);
-    if (levels != 1 || error || bytes == 0 || size % bytes != 0) return std::nullopt;
+    if (error || bytes == 0 || size % bytes != 0) return std::nullopt;
     auto const tokens = static_cast<std::int64_t>(size / bytes);
+    if (!follow_each_other(case_.spec, starts)) return tokens;
+    if (starts.size() != 1) return std::nullopt;
     bool const fits =
         tokens == token_count_with(case_.spec, 0) || tokens == token_count_with(case_.spec, 1);
     return fits ? std::optional(tokens) : std::nullopt;
@@ -381,10 +388,15 @@ void save_case(std::string const& path, Case const& input) {
   auto const pairs = [](std::vector<std::int32_t> const& sizes) {
     return Shape{static_cast<std::int64_t>(sizes.size() / 2), 2};
   };
+  auto const level_start = spec.level_starts();
   auto const level_hw = spec.level_hw(), points = spec.point_counts();  // live until the end
   std::vector<FileArray> arrays;
   arrays.push_back(file_array("level_hw", level_hw, pairs(level_hw)));
   arrays.push_back(file_array("points", points, {spec.level_count()}));
+  if (!spec.level_start.empty() || spec.tokens != 0) {
+    arrays.push_back({"level_start", npy_header("<i8", {spec.level_count()}),
+                      std::as_bytes(std::span(level_start))});
+  }
   if (!spec.query_hw.empty()) {
     arrays.push_back(file_array("query_hw", spec.query_hw, pairs(spec.query_hw)));
   }

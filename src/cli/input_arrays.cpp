@@ -4,6 +4,7 @@
 #include "lab/input_error.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace msda::cli {
 
@@ -56,6 +57,42 @@ void settle_scale(Case& input, msda_dtype wanted) {
   if (!is_scaled(wanted)) input.arrays.erase(scale);
 }
 
+std::vector<std::int64_t> starts_with(ProblemShape spec, std::int32_t border) {
+  spec.value_border = border;
+  return spec.level_starts();
+}
+
+// Whether the starts are one for each level, and each level ends within the tokens there are.
+bool levels_fit(ProblemShape spec, Options const& options, LevelEvidence const& evidence) {
+  if (!evidence.level_start_index || !evidence.token_count) return false;
+  std::vector<std::int64_t> const& starts = *evidence.level_start_index;
+  if (starts.size() != spec.levels.size()) return false;
+  spec.value_border = options.value_border.value_or(0);
+  for (std::size_t l = 0; l < starts.size(); ++l) {
+    std::int64_t const last_start = *evidence.token_count - spec.level_tokens(spec.levels[l]);
+    if (starts[l] < 0 || starts[l] > last_start) return false;
+  }
+  return true;
+}
+
+// That some tokens are of no level, as it would be where the sizes of an input are wrong.
+std::string other_tokens_note(ProblemShape const& spec, std::string const& label) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> ranges;
+  for (std::size_t l = 0; l < spec.levels.size(); ++l) {
+    ranges.emplace_back(spec.level_start[l],
+                        spec.level_start[l] + spec.level_tokens(spec.levels[l]));
+  }
+  std::ranges::sort(ranges);
+  std::int64_t count = 0, end = 0;
+  for (auto const& [begin, range_end] : ranges) {
+    count += std::max<std::int64_t>(begin - end, 0);
+    end = std::max(end, range_end);
+  }
+  count += spec.tokens - end;
+  if (count == 0) return "";
+  return fmt::format("note: {}: {} of {} tokens are of no level", label, count, spec.tokens);
+}
+
 }  // namespace
 
 TypeWish type_wish(Options const& options, msda_dtype ProblemShape::* dtype) {
@@ -78,24 +115,27 @@ std::int64_t token_count_with(ProblemShape spec, std::int32_t border) {
   return spec.token_count();
 }
 
-std::int32_t find_border(ProblemShape const& spec, Options const& options,
-                         BorderEvidence const& evidence) {
-  auto const starts = [&spec](std::int32_t border) {
-    std::vector<std::int64_t> result;
-    ProblemShape part;
-    for (LevelShape const& level : spec.levels) {
-      result.push_back(token_count_with(part, border));
-      part.levels.push_back(level);
-    }
-    return result;
-  };
+bool follow_each_other(ProblemShape const& spec, std::vector<std::int64_t> const& starts) {
+  return starts == starts_with(spec, 0) || starts == starts_with(spec, 1);
+}
+
+std::string place_levels(ProblemShape& spec, Options const& options,
+                         LevelEvidence const& evidence) {
   for (std::int32_t const border : {0, 1}) {
     bool const is_allowed = options.value_border.value_or(border) == border;
     bool const tokens_agree = evidence.token_count.value_or(token_count_with(spec, border)) ==
                               token_count_with(spec, border);
     bool const starts_agree =
-        !evidence.level_start_index || *evidence.level_start_index == starts(border);
-    if (is_allowed && tokens_agree && starts_agree) return border;
+        !evidence.level_start_index || *evidence.level_start_index == starts_with(spec, border);
+    if (!is_allowed || !tokens_agree || !starts_agree) continue;
+    spec.value_border = border;
+    return "";
+  }
+  if (levels_fit(spec, options, evidence)) {
+    spec.value_border = options.value_border.value_or(0);
+    spec.level_start = *evidence.level_start_index;
+    spec.tokens = *evidence.token_count;
+    return other_tokens_note(spec, evidence.label);
   }
   std::string const wanted = options.value_border
                                  ? fmt::format("value_border {}", *options.value_border)
@@ -109,15 +149,20 @@ std::int32_t find_border(ProblemShape const& spec, Options const& options,
   bad_input(
       "{}:{} do not fit the levels with {}: without border {} tokens and starts {}, with "
       "border {} tokens and starts {}",
-      evidence.label, found, wanted, token_count_with(spec, 0), shape_text(starts(0)),
-      token_count_with(spec, 1), shape_text(starts(1)));
+      evidence.label, found, wanted, token_count_with(spec, 0), shape_text(starts_with(spec, 0)),
+      token_count_with(spec, 1), shape_text(starts_with(spec, 1)));
 }
 
 void require_options_agree(ProblemShape const& spec, Options const& options) {
+  require_equal(options, "tokens", options.tokens, spec.token_count());
   require_equal(options, "batch", options.batch, spec.batch);
   require_equal(options, "queries", options.queries, spec.query_count);
   require_equal(options, "heads", options.heads, spec.head_count);
   require_equal(options, "channels", options.channels, spec.head_dim);
+  if (options.level_start && *options.level_start != spec.level_starts()) {
+    bad_input("{} is {}, but the input has {}", options.label("level-start"),
+              shape_text(*options.level_start), shape_text(spec.level_starts()));
+  }
   auto const text = [](std::vector<std::int32_t> const& values) {
     return shape_text({values.begin(), values.end()});
   };

@@ -18,14 +18,19 @@ lab::TypeWish type_wish(Options const& options, msda_dtype lab::ProblemShape::* 
 // S, were this the border.
 std::int64_t token_count_with(lab::ProblemShape spec, std::int32_t border);
 
-// Border 0 or 1, whichever makes everything that is known agree.
-struct BorderEvidence {
+// What an input says of where its levels lie.
+struct LevelEvidence {
   std::optional<std::int64_t> token_count;  // S
   std::optional<std::vector<std::int64_t>> level_start_index;
   std::string label;  // of what the evidence is
 };
-std::int32_t find_border(lab::ProblemShape const& spec, Options const& options,
-                         BorderEvidence const& evidence);
+// Whether the levels follow one another, with a border or without.
+bool follow_each_other(lab::ProblemShape const& spec, std::vector<std::int64_t> const& starts);
+// Sets the border, 0 or 1, whichever makes everything that is known agree; starts in another order
+// or with gaps are taken as they are, without a border unless an option says so. Returns a note, or
+// "".
+std::string place_levels(lab::ProblemShape& spec, Options const& options,
+                         LevelEvidence const& evidence);
 
 // Every size that an option states must be that of the files.
 void require_options_agree(lab::ProblemShape const& spec, Options const& options);

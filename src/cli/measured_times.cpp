@@ -33,7 +33,7 @@ std::optional<MeasuredTime> MeasuredTimes::find(std::string_view workload, Probl
   ProblemShape usual = spec;
   usual.set_dtypes(spec.value_dtype);
   if (spec.weight_dtype != usual.weight_dtype || spec.output_dtype != usual.output_dtype ||
-      spec.value_border != 0) {
+      spec.value_border != 0 || !spec.level_start.empty() || spec.tokens != 0) {
     return std::nullopt;
   }
   std::string const input = input_name(spec);

@@ -163,6 +163,13 @@ std::vector<OptionRow> size_rows() {
        "1: each level is stored with a border of one zero pixel around it;\n"
        "seen from the sizes of an input where not given",
        &Options::value_border, whole32(0, 1)},
+      {"level-start", kProblem, "S,..",
+       "token at which each level starts, in any order, with gaps or not;\n"
+       "default that of the input, else one level after another",
+       &Options::level_start, parse_starts},
+      {"tokens,token-count", kProblem, "S",
+       "tokens of value; default those of the input, else where the last\nlevel ends",
+       &Options::tokens, whole(0)},
       {"fused", kExplain | kWorkloads, "2|4",
        "fused input: reference points (2) or boxes (4), offsets, logits", &Options::fused,
        parse_fused},

@@ -38,6 +38,8 @@ struct Options {
   std::optional<std::vector<std::int32_t>> levels;  // [L][2]
   std::optional<std::vector<std::int32_t>> points;  // one number, or one a level
   std::optional<std::int32_t> value_border;
+  std::optional<std::vector<std::int64_t>> level_start;  // [L]
+  std::optional<std::int64_t> tokens;
   std::optional<std::int32_t> fused;
   std::string point_locality = "unknown";  // or another of locality_name(), or kOfPattern
 

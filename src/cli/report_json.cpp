@@ -48,6 +48,8 @@ Json problem_json(ProblemShape const& spec) {
           {"levels", levels},
           {"points", spec.point_counts()},
           {"value_border", spec.value_border},
+          {"level_start", spec.level_starts()},
+          {"tokens", spec.token_count()},
           {"value_dtype", type_name(spec.value_dtype)},
           {"coord_dtype", type_name(spec.coord_dtype)},
           {"weight_dtype", type_name(spec.weight_dtype)},

@@ -44,12 +44,17 @@ std::string bytes_text(double bytes) { return scaled(bytes, "B"); }
 std::string count_text(double count) { return scaled(count, ""); }
 
 std::string sizes_text(ProblemShape const& spec) {
-  return fmt::format("{} {}  B {}  Q {}  M {}  D {}  levels {}  points {}{}",
+  std::string placed;
+  if (!spec.level_start.empty() || spec.tokens != 0) {
+    placed =
+        fmt::format("  starts {}  tokens {}", join(spec.level_starts(), ","), spec.token_count());
+  }
+  return fmt::format("{} {}  B {}  Q {}  M {}  D {}  levels {}  points {}{}{}",
                      spec.backward() ? "backward" : "forward",
                      spec.fused() ? fmt::format("fused({})", spec.reference_dim) : "sampled",
                      spec.batch, spec.query_count, spec.head_count, spec.head_dim,
                      pairs_text(spec.level_hw()), join(spec.point_counts(), ","),
-                     spec.value_border == 1 ? "  bordered" : "");
+                     spec.value_border == 1 ? "  bordered" : "", placed);
 }
 
 std::string types_text(ProblemShape const& spec) {

@@ -92,6 +92,14 @@ std::vector<Workload> chosen_workloads(Options const& options) {
 ProblemShape workload_spec(Workload const& workload, Options const& options) {
   ProblemShape spec = workload.shape;
   spec.value_border = options.value_border.value_or(0);
+  if (options.level_start) {
+    spec.level_start = *options.level_start;
+    if (spec.level_start.size() != spec.levels.size()) {
+      bad_input("{} has {} numbers: there are {} levels", options.label("level-start"),
+                spec.level_start.size(), spec.levels.size());
+    }
+  }
+  spec.tokens = options.tokens.value_or(0);
   spec.reference_dim = options.fused.value_or(0);
   spec.operation = options.backward ? MSDA_BACKWARD : MSDA_FORWARD;
   spec.math_mode = options.fast_math ? MSDA_MATH_FAST : MSDA_MATH_ACCURATE;
