@@ -86,7 +86,7 @@ def _choice(field: str, given: Any, allowed: dict[str, int]) -> None:
 class Problem:
     """The shapes, strides and types of one computation. Immutable; equal problems are equal.
 
-    B batch, S tokens (pixels of all levels), M heads, D channels of a head, Q queries, L levels,
+    B batch, S tokens of a value, M heads, D channels of a head, Q queries, L levels,
     P points of a level, K points of all levels together. Every field is checked: the error,
     InvalidArgumentError, names the field, its value and what is allowed.
 
@@ -106,6 +106,9 @@ class Problem:
                       they are not. A hint that never changes a result.
     point_locality    where points land: "local", near those of the neighbouring queries; "scattered",
                       anywhere on the maps; "unknown". A hint for the choice of the kernel.
+    level_start       the token at which each level starts, in any order, with gaps or not; None: one
+                      level after another.
+    token_count       S; 0: where the last level ends, which the field is then.
     value_strides     element strides of [B][S][M]; (0, 0, 0) is packed. 0 in part repeats an input.
     coord_strides     of [B][Q][M] of coord and offset; weight_strides of weight and logit;
     output_strides    of output and grad_output. Inner axes and all other arrays are packed.
@@ -134,6 +137,8 @@ class Problem:
     coord_strides: Strides = PACKED
     weight_strides: Strides = PACKED
     output_strides: Strides = PACKED
+    level_start: Sequence[int] | None = None
+    token_count: int = 0
 
     def __post_init__(self) -> None:
         put = lambda field, value: object.__setattr__(self, field, value)
@@ -156,6 +161,7 @@ class Problem:
             if len(strides) != 3:
                 raise InvalidArgumentError(f"{field} is {strides}: must be three numbers")
             put(field, tuple(_integer(f"{field}[{i}]", s) for i, s in enumerate(strides)))
+        self._place_levels(put)
 
     def _points_of_levels(self) -> tuple[int, ...]:
         levels = len(self.level_hw)
@@ -167,6 +173,21 @@ class Problem:
                 f"points has {len(points)} entries: must have one for each of the {levels} levels"
             )
         return tuple(_integer(f"points[{i}]", p, _INT32_MAX) for i, p in enumerate(points))
+
+    def _place_levels(self, put: Any) -> None:
+        border = 2 * self.value_border
+        tokens = [(h + border) * (w + border) for h, w in self.level_hw]
+        starts = packed = tuple(sum(tokens[:i]) for i in range(len(tokens)))
+        if self.level_start is not None:
+            starts = tuple(_integer(f"level_start[{i}]", s) for i, s in enumerate(self.level_start))
+            if len(starts) != len(tokens):
+                raise InvalidArgumentError(
+                    f"level_start has {len(starts)} entries: must have one for each of the "
+                    f"{len(tokens)} levels"
+                )
+        put("level_start", None if starts == packed else starts)
+        end = max((start + count for start, count in zip(starts, tokens)), default=0)
+        put("token_count", _integer("token_count", self.token_count) or end)
 
     def _resolve_dtypes(self, put: Any) -> None:
         value = to_dtype("value_dtype", self.value_dtype)
@@ -181,12 +202,6 @@ class Problem:
         ):
             given = getattr(self, field)
             put(field, default if given is None else to_dtype(field, given))
-
-    @property
-    def token_count(self) -> int:
-        """S, the tokens of all levels, borders included."""
-        border = 2 * self.value_border
-        return sum((h + border) * (w + border) for h, w in self.level_hw)
 
     @property
     def point_total(self) -> int:
@@ -248,6 +263,9 @@ class Problem:
         c.struct_size = ffi.sizeof("msda_problem")
         c.level_hw, c.point_counts = level_hw, points
         c.level_count = len(self.level_hw)
+        level_start = ffi.NULL
+        if self.level_start is not None:
+            level_start = c.level_start = ffi.new("int64_t[]", list(self.level_start))
         query_hw = ffi.NULL
         if self.query_hw:
             query_hw = c.query_hw = ffi.new("int32_t[]", flat(self.query_hw))
@@ -257,6 +275,7 @@ class Problem:
             "query_count",
             "head_count",
             "head_dim",
+            "token_count",
             "reference_dim",
             "value_border",
             "value_strides",
@@ -273,4 +292,4 @@ class Problem:
         c.math_mode = _MATH_MODES[self.math_mode]
         c.point_locality = _POINT_LOCALITIES[self.point_locality]
         c.determinism = lib.MSDA_DETERMINISTIC if self.deterministic else lib.MSDA_NONDETERMINISTIC
-        return c, (level_hw, points, query_hw)
+        return c, (level_hw, points, query_hw, level_start)
