@@ -51,6 +51,25 @@ TEST_CASE("tiles of the generic backward cover every cell of levels that have po
   }
 }
 
+TEST_CASE("tiles of levels that share tokens are added level by level") {
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    Problem problem = canonical(msda::test::random_problem_shape(seed, MSDA_BACKWARD));
+    CHECK(direct::make_tiles(problem).rounds.size() == 1);
+    problem.levels_overlap = true;
+    direct::Tiles const tiles = direct::make_tiles(problem);
+    std::int64_t end = 0;
+    for (direct::TileRange const& round : tiles.rounds) {
+      CHECK(round.begin == end);
+      end = round.end;
+      auto const is_its_level = [&](direct::LevelTiles const& level) {
+        return level.across > 0 && level.first >= round.begin && level.first < round.end;
+      };
+      CHECK(std::ranges::count_if(tiles.levels, is_its_level) == 1);
+    }
+    CHECK(end == tiles.count);
+  }
+}
+
 TEST_CASE("the generic backward keeps at most 13 bytes a point, and 8 a level and head") {
   for (std::uint64_t seed = 1; seed <= 500; ++seed) {
     msda::test::ProblemShape shape = msda::test::random_problem_shape(seed, MSDA_BACKWARD);
