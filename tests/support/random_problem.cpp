@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 namespace msda::test {
 namespace {
@@ -435,10 +436,33 @@ TestProblem fill_problem(ProblemShape const& shape, DataKind const& kind, Rng& r
 
 namespace {
 
+// Moves the levels of one problem in five: to another order, and where no stride says how far apart
+// batch items are, apart from each other or, without borders, over each other. From random numbers
+// of its own, so that it changes nothing else of a seed's problem.
+void move_levels(std::uint64_t seed, ProblemShape& shape) {
+  Rng rng(seed ^ 0x5EED0F1E7E15u);
+  if (!rng.chance(0.2)) return;
+  bool const is_packed = shape.value_strides == Strides3{0, 0, 0};
+  bool const may_overlap = is_packed && shape.value_border == 0 && rng.chance(0.3);
+  std::vector<std::size_t> order(shape.levels.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[rng.next() % i]);
+  shape.level_start.resize(shape.levels.size());
+  std::int64_t end = 0;
+  for (std::size_t const l : order) {
+    std::int64_t start = end + (is_packed && rng.chance(0.5) ? rng.integer(1, 9) : 0);
+    if (may_overlap && rng.chance(0.5)) start = rng.integer(0, end);
+    shape.level_start[l] = start;
+    end = std::max(end, start + shape.level_tokens(shape.levels[l]));
+  }
+  if (is_packed && rng.chance(0.5)) shape.tokens = end + rng.integer(1, 9);
+}
+
 ProblemShape shape_of_seed(std::uint64_t seed, msda_operation operation, Rng& rng) {
   ProblemShape shape =
       operation == MSDA_FORWARD ? random_forward_shape(seed, rng) : random_shape(rng);
   shape.operation = operation;
+  move_levels(seed, shape);
   return shape;
 }
 

@@ -215,6 +215,19 @@ TEST_CASE("random problems reach what they are meant to reach") {
   CHECK(std::count(head_dims.begin(), head_dims.end(), true) == 72);
 }
 
+TEST_CASE("levels of random problems lie anywhere") {
+  int reordered = 0, shared = 0, behind = 0;
+  for (std::uint64_t seed = 0; seed < 2000; ++seed) {
+    ProblemShape const shape = random_problem_shape(seed, MSDA_BACKWARD);
+    reordered += !std::ranges::is_sorted(shape.level_start);
+    std::int64_t tokens = 0;
+    for (LevelShape const& level : shape.levels) tokens += shape.level_tokens(level);
+    shared += shape.token_count() < tokens;
+    behind += shape.tokens != 0;
+  }
+  for (int const count : {reordered, shared, behind}) CHECK(count > 20);
+}
+
 TEST_CASE("the corpus is read") {
   CHECK(corpus().size() > 50);
   CHECK(corpus_case("mixed_f16").shapes().size() == 1);
