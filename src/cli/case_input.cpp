@@ -383,25 +383,29 @@ msda_dtype wanted_weight_type(Options const& options) {
   return options.weight_dtype.value_or(sampling_type(options));
 }
 
-void save_case(std::string const& path, Case const& input) {
-  ProblemShape const& spec = input.spec;
+CaseArrays::CaseArrays(Case const& input)
+    : input_(input),
+      level_hw_(input.spec.level_hw()),
+      points_(input.spec.point_counts()),
+      level_start_(input.spec.level_starts()) {}
+
+std::vector<FileArray> CaseArrays::all() const {
+  ProblemShape const& spec = input_.spec;
   auto const pairs = [](std::vector<std::int32_t> const& sizes) {
     return Shape{static_cast<std::int64_t>(sizes.size() / 2), 2};
   };
-  auto const level_start = spec.level_starts();
-  auto const level_hw = spec.level_hw(), points = spec.point_counts();  // live until the end
   std::vector<FileArray> arrays;
-  arrays.push_back(file_array("level_hw", level_hw, pairs(level_hw)));
-  arrays.push_back(file_array("points", points, {spec.level_count()}));
+  arrays.push_back(file_array("level_hw", level_hw_, pairs(level_hw_)));
+  arrays.push_back(file_array("points", points_, {spec.level_count()}));
   if (!spec.level_start.empty() || spec.tokens != 0) {
     arrays.push_back({"level_start", npy_header("<i8", {spec.level_count()}),
-                      std::as_bytes(std::span(level_start))});
+                      std::as_bytes(std::span(level_start_))});
   }
   if (!spec.query_hw.empty()) {
     arrays.push_back(file_array("query_hw", spec.query_hw, pairs(spec.query_hw)));
   }
-  for (auto const& [name, array] : input.arrays) arrays.push_back(file_array(name, array));
-  write_arrays(path, arrays);
+  for (auto const& [name, array] : input_.arrays) arrays.push_back(file_array(name, array));
+  return arrays;
 }
 
 Case load_case(Options const& options) {

@@ -1,4 +1,4 @@
-// A problem and its tensors from the files that the options name, and to a file.
+// A problem and its tensors from the files that the options name, and for a file.
 //
 // .npz, either naming: level_hw, points, value, coord, weight (or reference, offset, logit) and
 // grad_output; or value, spatial_shapes, level_start_index, sampling_locations, attention_weights.
@@ -6,6 +6,7 @@
 #pragma once
 
 #include "cli/options.h"
+#include "lab/array_files.h"
 #include "lab/case_part.h"
 
 namespace msda::cli {
@@ -14,8 +15,17 @@ namespace msda::cli {
 // for.
 lab::Case load_case(Options const& options);
 
-// Writes an .npz that load_case() reads.
-void save_case(std::string const& path, lab::Case const& input);
+// The arrays of an .npz that load_case() reads; they are `input`'s or their owner's.
+class CaseArrays {
+ public:
+  explicit CaseArrays(lab::Case const& input);
+  std::vector<lab::FileArray> all() const;
+
+ private:
+  lab::Case const& input_;
+  std::vector<std::int32_t> level_hw_, points_;
+  std::vector<std::int64_t> level_start_;
+};
 
 // The type an option asks for, NONE if none does.
 msda_dtype wanted_value_type(Options const& options);

@@ -5,12 +5,12 @@
 #include "cli/exit_code.h"
 #include "cli/progress_bar.h"
 #include "cli/report_text.h"
+#include "cli/result_files.h"
 #include "cli/timing_choice.h"
 #include "cli/wisdom.h"
 #include "cli/workload_choice.h"
 #include "core/join.h"
 #include "lab/accuracy_check.h"
-#include "lab/array_files.h"
 #include "lab/input_error.h"
 #include "lab/machine.h"
 #include "lab/plan_runner.h"
@@ -46,11 +46,13 @@ int save_inputs(std::vector<Workload> const& workloads, Options const& options) 
   if (workloads.size() != 1) {
     bad_input("--save-inputs writes one workload: {} were chosen", workloads.size());
   }
-  check_output_path(*options.save_inputs, options.label("save-inputs"), {".npz"});
+  ResultFiles files(options);
   ProblemShape const spec = workload_spec(workloads[0], options);
   Case const input = random_case(workloads[0], spec, static_cast<std::uint64_t>(options.seed));
-  save_case(*options.save_inputs, input);
-  fmt::print("{}: {}\n", *options.save_inputs, sizes_text(spec));
+  CaseArrays const arrays(input);
+  files.add_arrays("save-inputs", arrays.all());
+  files.finish(fmt::format("{}: {}\n{}", *options.save_inputs, sizes_text(spec),
+                           options.environment_line()));
   return kExitOk;
 }
 
@@ -148,14 +150,12 @@ int run_bench(Options const& options) {
   settings.seed = options.seed;
   settings.warmup = options.warmup;
   settings.flush_bytes = timing_options(options, bench_flush_bytes(options)).flush_bytes;
-  if (options.json) check_output_path(*options.json, options.label("json"), {});
-  if (options.csv) check_output_path(*options.csv, options.label("csv"), {});
-  if (options.plot) check_output_path(*options.plot, options.label("plot"), {".svg"});
+  ResultFiles files(options);
   std::vector<BenchRow> const rows = measure_all(workloads, options);
-  fmt::print("{}", bench_table(rows, settings));
-  if (options.json) write_text(*options.json, bench_json(rows, settings));
-  if (options.csv) write_text(*options.csv, bench_csv(rows));
-  if (options.plot) write_text(*options.plot, bench_plot(rows, settings));
+  if (options.json) files.add_text("json", bench_json(rows, settings));
+  if (options.csv) files.add_text("csv", bench_csv(rows));
+  if (options.plot) files.add_text("plot", bench_plot(rows, settings));
+  files.finish(bench_table(rows, settings) + options.environment_line());
   int exit_code = kExitOk;
   for (BenchRow const& row : rows) {
     if (row.accuracy.passed()) continue;

@@ -27,10 +27,12 @@ int run_explain(Options const& options) {
     }
   }
   Engine const engine(options.device, options.threads);
+  std::string report = options.environment_line();
   for (std::size_t i = 0; i < specs.size(); ++i) {
-    fmt::print("{}problem  {}\ntypes    {}\n{}", i == 0 ? "" : "\n", sizes_text(specs[i]),
-               types_text(specs[i]), explain(engine, specs[i]));
+    report += fmt::format("{}problem  {}\ntypes    {}\n{}", i == 0 ? "" : "\n",
+                          sizes_text(specs[i]), types_text(specs[i]), explain(engine, specs[i]));
   }
+  fmt::print("{}", report);
   return kExitOk;
 }
 

@@ -3,6 +3,7 @@
 #include "cli/commands.h"
 #include "cli/exit_code.h"
 #include "cli/report_text.h"
+#include "cli/result_files.h"
 #include "cli/roofline_report.h"
 #include "cli/timing_choice.h"
 #include "cli/workload_choice.h"
@@ -143,7 +144,6 @@ void choose_rates(Options const& options, RooflineReport& report) {
   if (options.calibrate) {
     report.rates = measure_rates(options.device);
     report.rates_source = "measured now";
-    write_text(*options.calibrate, rates_json(report.rates, "msda roofline --calibrate"));
     return;
   }
   if (options.rates) {
@@ -220,13 +220,11 @@ void check_words(Options const& options) {
   if (options.calibrate && !has_device) {
     bad_input("{} needs --device", options.label("calibrate"));
   }
-  if (options.json) check_output_path(*options.json, options.label("json"), {});
-  if (options.plot) check_output_path(*options.plot, options.label("plot"), {".svg"});
-  if (options.calibrate) check_output_path(*options.calibrate, options.label("calibrate"), {});
 }
 
 int run_roofline(Options const& options) {
   check_words(options);
+  ResultFiles files(options);
   std::optional<Engine> engine;  // without one nothing is measured
   if (options.device != MSDA_DEVICE_CPU) engine.emplace(options.device, options.threads);
   RooflineReport report;
@@ -240,9 +238,12 @@ int run_roofline(Options const& options) {
   }
   compare_ncu(options, report);
   add_times(options, cases, engine, report);
-  fmt::print("{}", roofline_table(report));
-  if (options.json) write_text(*options.json, roofline_json(report));
-  if (options.plot) write_text(*options.plot, roofline_plot(report));
+  if (options.calibrate) {
+    files.add_text("calibrate", rates_json(report.rates, "msda roofline --calibrate"));
+  }
+  if (options.json) files.add_text("json", roofline_json(report));
+  if (options.plot) files.add_text("plot", roofline_plot(report));
+  files.finish(roofline_table(report) + options.environment_line());
   return kExitOk;
 }
 

@@ -3,6 +3,7 @@
 #include "cli/commands.h"
 #include "cli/exit_code.h"
 #include "cli/report_text.h"
+#include "cli/result_files.h"
 #include "cli/wisdom.h"
 #include "core/join.h"
 #include "lab/accuracy_check.h"
@@ -38,31 +39,32 @@ std::vector<std::string> result_names(ProblemShape const& spec, Options const& o
   return options.gradients;
 }
 
-void check_output(std::string const& path, std::vector<std::string> const& names,
-                  Options const& options) {
-  check_output_path(path, options.label("output"), {".npz", ".npy", ".bin"});
-  if (names.size() > 1 && !path.ends_with(".npz")) {
+// A file of one array cannot hold several.
+void check_count(Options const& options, std::vector<std::string> const& names) {
+  if (options.output && names.size() > 1 && array_format(*options.output, names.size()) != ".npz") {
     bad_input("{} is '{}': this kind of file holds one array, not {}; use .npz, or --gradients",
-              options.label("output"), path, join(names, ", "));
+              options.label("output"), *options.output, join(names, ", "));
   }
 }
 
-void print_measurement(ProblemShape const& spec, Runner const& runner, Timing const& timing,
-                       Options const& options) {
+std::string measurement_text(ProblemShape const& spec, Runner const& runner, Timing const& timing,
+                             Options const& options) {
   Work const work = work_of(spec);
   double const seconds = timing.median() * 1e-6;
-  fmt::print("problem  {}\n", sizes_text(spec));
-  fmt::print("types    {}\n", types_text(spec));
-  fmt::print("kernel   {}, predicted {}, workspace {}\n", runner.info().kernel_id,
-             time_text(runner.info().predicted_us),
-             bytes_text(static_cast<double>(runner.info().workspace_bytes)));
-  fmt::print("time     median {}  min {}  max {}  ({} runs after {} to warm up)\n",
-             time_text(timing.median()), time_text(timing.min()), time_text(timing.max()),
-             timing.microseconds.size(), options.warmup);
-  fmt::print("work     {} points  {} gathered  {} of tensors  ({}points/s, {}/s gathered)\n",
-             count_text(work.points), bytes_text(work.gathered_bytes),
-             bytes_text(work.tensor_bytes), count_text(work.points / seconds),
-             bytes_text(work.gathered_bytes / seconds));
+  std::string text = fmt::format("problem  {}\n", sizes_text(spec));
+  text += options.environment_line();
+  text += fmt::format("types    {}\n", types_text(spec));
+  text += fmt::format("kernel   {}, predicted {}, workspace {}\n", runner.info().kernel_id,
+                      time_text(runner.info().predicted_us),
+                      bytes_text(static_cast<double>(runner.info().workspace_bytes)));
+  text += fmt::format("time     median {}  min {}  max {}  ({} runs after {} to warm up)\n",
+                      time_text(timing.median()), time_text(timing.min()), time_text(timing.max()),
+                      timing.microseconds.size(), options.warmup);
+  text += fmt::format(
+      "work     {} points  {} gathered  {} of tensors  ({}points/s, {}/s gathered)\n",
+      count_text(work.points), bytes_text(work.gathered_bytes), bytes_text(work.tensor_bytes),
+      count_text(work.points / seconds), bytes_text(work.gathered_bytes / seconds));
+  return text;
 }
 
 // The results of the timed runs, or of the chosen queries alone.
@@ -76,36 +78,40 @@ Accuracy check(Case const& input, std::vector<NamedArray> const& results, Engine
 }
 
 int run_run(Options const& options) {
+  ResultFiles files(options);
   Case const input = load_case(options);
   ProblemShape const& spec = input.spec;
   std::vector<std::string> const names = result_names(spec, options);
-  if (options.output) check_output(*options.output, names, options);
+  check_count(options, names);
   Engine const engine = make_engine(options);
   Runner runner(engine, spec, options.kernel);
-  for (std::string const& remark : input.remarks) fmt::print(stderr, "{}\n", remark);
   auto results = make_results(spec, names);
   runner.bind(input, results);
   TimingOptions timing_options;
   timing_options.warmup = options.warmup;
   timing_options.iterations = options.iterations;
   Timing const timing = time_runs(runner, timing_options);
-  print_measurement(spec, runner, timing, options);
+  std::string report = measurement_text(spec, runner, timing, options);
+  std::string remarks;
+  for (std::string const& remark : input.remarks) remarks += remark + "\n";
   int exit_code = kExitOk;
   if (options.check || options.check_queries) {
     Accuracy const accuracy = check(input, results, engine, runner.info().kernel_id, options);
-    fmt::print("check    {} elements against ref.cpu@1: {}\n", accuracy.value_count,
-               accuracy_text(accuracy));
+    report += fmt::format("check    {} elements against ref.cpu@1: {}\n", accuracy.value_count,
+                          accuracy_text(accuracy));
     if (!accuracy.passed()) {
-      fmt::print(stderr, "msda run: {}: {}\n", runner.info().kernel_id, wrong_text(accuracy));
+      remarks += fmt::format("msda run: {}: {}\n", runner.info().kernel_id, wrong_text(accuracy));
       exit_code = kExitCheckFailed;
     }
   }
   if (options.output) {
     std::vector<FileArray> arrays;
     for (auto const& [name, array] : results) arrays.push_back(file_array(name, array));
-    write_arrays(*options.output, arrays);
-    fmt::print("output   {} ({})\n", *options.output, join(names, ", "));
+    files.add_arrays("output", arrays);
+    report += fmt::format("output   {} ({})\n", *options.output, join(names, ", "));
   }
+  files.finish(report);
+  fmt::print(stderr, "{}", remarks);
   return exit_code;
 }
 

@@ -2,18 +2,18 @@
 #include "cli/commands.h"
 #include "cli/exit_code.h"
 #include "cli/progress_bar.h"
+#include "cli/result_files.h"
 #include "cli/timing_choice.h"
 #include "cli/tune_report.h"
 #include "cli/wisdom.h"
 #include "cli/workload_choice.h"
 #include "core/join.h"
-#include "lab/array_files.h"
 #include "lab/plan_runner.h"
 
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <filesystem>
+#include <optional>
 
 namespace msda::cli {
 
@@ -96,14 +96,9 @@ int run_tune(Options const& options) {
   Options chosen = options;
   if (chosen.workloads.empty() && !chosen.levels) chosen.workloads = {"main"};
   std::vector<Workload> const workloads = chosen_workloads(chosen);
-  for (auto const& [path, name] : {std::pair{&options.json, "json"}, std::pair{&options.csv, "csv"},
-                                   std::pair{&options.wisdom, "wisdom"}}) {
-    if (*path) check_output_path(**path, options.label(name), {});
-  }
+  ResultFiles files(options);
   Engine const records(options.device, options.threads);
-  if (options.wisdom && std::filesystem::exists(*options.wisdom)) {
-    read_wisdom(*options.wisdom, records);
-  }
+  if (options.wisdom_to_add) merged_wisdom(files.file("wisdom"), records);  // refuses a damaged one
   std::vector<TuneRow> const rows = tune_all(workloads, options, records);
   TuneSettings settings;
   settings.threads = used_threads(options);
@@ -111,11 +106,15 @@ int run_tune(Options const& options) {
   settings.budget_ms = options.budget_ms;
   settings.warmup = options.warmup;
   settings.flush_bytes = timing_options(options, kNoFlush).flush_bytes;
-  fmt::print("{}", tune_table(rows, settings));
+  if (options.json) files.add_text("json", tune_json(rows, settings));
+  if (options.csv) files.add_text("csv", tune_csv(rows));
+  std::optional<FolderLock> lock;
+  if (options.wisdom_to_add) {
+    lock.emplace(files.file("wisdom"));
+    files.add_text("wisdom", merged_wisdom(files.file("wisdom"), records));
+  }
+  files.finish(tune_table(rows, settings) + options.environment_line());
   note_those_without_record(rows, options.budget_ms);
-  if (options.json) write_text(*options.json, tune_json(rows, settings));
-  if (options.csv) write_text(*options.csv, tune_csv(rows));
-  if (options.wisdom) write_text(*options.wisdom, records.handle.tuning_export());
   return kExitOk;
 }
 

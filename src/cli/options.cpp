@@ -3,6 +3,7 @@
 #include "cli/commands.h"
 #include "cli/exit_code.h"
 #include "cli/report_text.h"
+#include "core/join.h"
 #include "lab/input_error.h"
 #include "lab/text_values.h"
 
@@ -11,6 +12,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <functional>
 #include <limits>
 #include <map>
@@ -134,7 +136,8 @@ std::vector<OptionRow> input_rows() {
        "attention_weights.bin, and grad_output.bin for --backward",
        &Options::dir, as_it_is},
       {"npz", kRun | kExplain | kRoofline, "FILE",
-       "NumPy archive, the same as naming it without a flag", &Options::npz, as_it_is},
+       "NumPy archive, the same as naming it without a flag; - is standard\ninput", &Options::npz,
+       as_it_is},
       {"workload,workloads", kExplain | kWorkloads, "NAME,..",
        "workloads of the list, or main, or all; see `msda bench --list`", &Options::workloads,
        parse_names},
@@ -288,12 +291,14 @@ std::vector<OptionRow> measure_rows() {
 
 std::vector<OptionRow> output_rows() {
   return {
-      {"output", kRun, "FILE", "write the results: .npz, or one array as .npy or raw .bin",
+      {"output", kRun, "FILE",
+       "write the results: .npz, or one array as .npy or raw .bin; - is\nstandard output, in this "
+       "and all other files that are written",
        &Options::output, as_it_is},
       {"save-inputs", kBench, "FILE", "write the tensors of one workload as .npz and stop",
        &Options::save_inputs, as_it_is},
       {"wisdom", kTune, "FILE", "add what was found out to the records in this file, or make it",
-       &Options::wisdom, as_it_is},
+       &Options::wisdom_to_add, as_it_is},
       {"kernels", kInfo, nullptr, "list every kernel, not only the families",
        &Options::list_kernels, parse_bool},
       {"json", kInfo, nullptr, "print JSON", &Options::json_to_stdout, parse_bool},
@@ -363,8 +368,8 @@ void add_flag(Command const& command, std::vector<std::string> const& words, std
   }
   OptionRow const* const row = name.starts_with("--") ? find_row(command, name.substr(2)) : nullptr;
   if (row == nullptr) {
-    bad_input("unknown option '{}'{}", name,
-              suggest_name(command, name.substr(name.find_first_not_of('-')), "--"));
+    std::size_t const dashes = std::min(name.find_first_not_of('-'), name.size());
+    bad_input("unknown option '{}'{}", name, suggest_name(command, name.substr(dashes), "--"));
   }
   std::string value = "true";
   if (equals != std::string::npos) {
@@ -389,10 +394,13 @@ void add_key_value(Command const& command, std::string const& word, Words& out) 
 Words sort_words(Command const& command, std::vector<std::string> const& words) {
   Words key_values;
   Words out;
+  bool has_options = true;  // not behind "--", where every word is a file
   for (std::size_t i = 0; i < words.size(); ++i) {
-    if (words[i].size() > 1 && words[i][0] == '-') {
+    if (has_options && words[i] == "--") {
+      has_options = false;
+    } else if (has_options && words[i].size() > 1 && words[i][0] == '-') {
       add_flag(command, words, i, out);
-    } else if (words[i].find('=') != std::string::npos) {
+    } else if (has_options && words[i].find('=') != std::string::npos) {
       add_key_value(command, words[i], key_values);
     } else if (out.input || command.input_help.empty()) {
       bad_input("unexpected argument '{}'", words[i]);
@@ -404,21 +412,34 @@ Words sort_words(Command const& command, std::vector<std::string> const& words) 
   return out;
 }
 
-void add_option(CLI::App& app, OptionRow const& row, Words const& words, Options& options) {
+// A file says its sizes itself: variables, which may be meant for another program, do not count.
+bool reads_environment(Command const& command, Words const& words) {
+  OptionRow const* const npz = find_row(command, "npz");
+  std::error_code error;
+  return words.given.find(npz) == words.given.end() &&
+         (!words.input || std::filesystem::is_directory(*words.input, error));
+}
+
+void add_option(CLI::App& app, OptionRow const& row, Words const& words, bool has_environment,
+                Options& options) {
   std::string flags;
   for (std::string const& name : row.names) flags += (flags.empty() ? "--" : ",--") + name;
   auto const given = words.given.find(&row);
-  const char* const environment = environment_of(row.names.front());
-  std::string const label = given != words.given.end() ? given->second.first
-                            : environment != nullptr   ? environment
-                                                       : "";
-  auto const set = [&row, &options, label](CLI::results_t const& results) {
+  const char* const environment = has_environment ? environment_of(row.names.front()) : nullptr;
+  bool const is_given = given != words.given.end();
+  std::string const label = is_given                 ? given->second.first
+                            : environment != nullptr ? environment
+                                                     : "";
+  auto const set = [&row, &options, is_given, label](CLI::results_t const& results) {
     try {
       row.set(options, results.back());
     } catch (InputError const& error) {
       bad_input("{} is '{}': {}", label, results.back(), error.what());
     }
     options.labels.emplace_back(row.names.front(), label);
+    if (!is_given) {
+      options.from_environment.push_back(fmt::format("{}={}", label, results.back()));
+    }
     return true;
   };
   CLI::Option* const option = app.add_option(flags, set, row.help);
@@ -463,12 +484,12 @@ int run_command(Command const& command, std::vector<std::string> const& words) {
   if (!command.input_help.empty()) {
     app.add_option("INPUT", options.input, std::string(command.input_help))->type_name("");
   }
+  bool const has_environment = reads_environment(command, sorted);
   for (OptionRow const& row : options_table()) {
-    if ((row.commands & command.bit) != 0) add_option(app, row, sorted, options);
+    if ((row.commands & command.bit) != 0) add_option(app, row, sorted, has_environment, options);
   }
   app.set_help_flag("-h,--help", "show this help")->group(kOutputGroup);
   std::vector<std::string> arguments;  // CLI11 takes them last one first
-  if (sorted.input) arguments.push_back(*sorted.input);
   for (auto const& [row, given] : sorted.given) {
     arguments.push_back(fmt::format("--{}={}", row->names.front(), given.second));
   }
@@ -480,13 +501,16 @@ int run_command(Command const& command, std::vector<std::string> const& words) {
   } catch (CLI::ParseError const& error) {
     throw InputError(error.what());
   }
+  options.input = sorted.input;  // CLI11 would take one that begins with '-' for an option
   return command.run(options);
 }
 
 constexpr std::string_view kSummary = "multi-scale deformable attention from the command line";
 constexpr std::string_view kNotes =
     "Every option --some-name VALUE may also be written some_name=VALUE. Flags win over these\n"
-    "words, which win over the environment (BATCH_SIZE, NUM_QUERY, CHANNELS, NUM_ITERATIONS).\n"
+    "words, which win over the environment (BATCH_SIZE, NUM_QUERY, CHANNELS, NUM_ITERATIONS);\n"
+    "that counts where the input is no file, and the report says so. Words behind -- are files,\n"
+    "and - is standard input, or standard output where a file is written.\n"
     "Exit codes: 0 done, 1 a check failed, 2 bad input, 3 the library failed.";
 constexpr std::string_view kExamples =
     "Examples:\n"
@@ -542,6 +566,11 @@ std::string Options::label(std::string_view name) const {
     if (option == name) return label;
   }
   return fmt::format("--{}", name);
+}
+
+std::string Options::environment_line() const {
+  if (from_environment.empty()) return "";
+  return fmt::format("taken    {} from the environment\n", join(from_environment, " "));
 }
 
 int dispatch(std::vector<std::string> const& words, std::string& command_name) {

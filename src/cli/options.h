@@ -67,7 +67,8 @@ struct Options {
   double seconds = 10;
   std::optional<std::int64_t> flush_mib;
   double budget_ms = 500;
-  std::optional<std::string> wisdom;
+  std::optional<std::string> wisdom;         // that is read
+  std::optional<std::string> wisdom_to_add;  // that records are added to
 
   bool check = false;
   lab::CheckMode check_mode = lab::CheckMode::kSample;
@@ -96,6 +97,10 @@ struct Options {
   // about it; the flag if it was not.
   std::string label(std::string_view name) const;
   std::vector<std::pair<std::string, std::string>> labels;
+  // Options that the environment set, as "BATCH_SIZE=3".
+  std::vector<std::string> from_environment;
+  // A line of the report that says so; empty where none was.
+  std::string environment_line() const;
 };
 
 struct Command {

@@ -3,6 +3,14 @@
 #include "lab/array_files.h"
 #include "lab/input_error.h"
 
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
 namespace msda::cli {
 
 using namespace lab;
@@ -25,6 +33,33 @@ void read_wisdom(std::string const& path, Engine const& engine) {
     }
     bad_input("{}: {}", path, error.what());
   }
+}
+
+FolderLock::FolderLock(OutputFile const& file) {
+  if (!file.is_replaced()) return;
+  std::string const folder =
+      file.target().has_parent_path() ? file.target().parent_path().string() : ".";
+  descriptor_ = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  int result = descriptor_ < 0 ? -1 : 0;
+  do {
+    if (descriptor_ >= 0) result = flock(descriptor_, LOCK_EX);
+  } while (result != 0 && errno == EINTR);
+  if (result == 0) return;
+  fmt::print(stderr,
+             "note: {} cannot be locked ({}): records that another program adds to {} now may be "
+             "lost\n",
+             folder, std::strerror(errno), file.target().string());
+}
+
+FolderLock::~FolderLock() {
+  if (descriptor_ >= 0) close(descriptor_);
+}
+
+std::string merged_wisdom(OutputFile const& file, Engine const& engine) {
+  Engine const merged(engine.device, 1);
+  if (file.is_replaced() && file.identity()) read_wisdom(file.target().string(), merged);
+  merged.handle.tuning_import(engine.handle.tuning_export());
+  return merged.handle.tuning_export();
 }
 
 }  // namespace msda::cli

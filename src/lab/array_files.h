@@ -30,6 +30,7 @@ class NpzReader {
   std::unique_ptr<State> state_;
 };
 
+// `-` is standard input; pipes are read to their end, here and by NpzReader.
 std::vector<std::byte> read_file(std::filesystem::path const& path);
 
 // An array to be written; the bytes stay the caller's.
@@ -42,14 +43,12 @@ FileArray file_array(std::string name, Array const& array);
 FileArray file_array(std::string name, std::vector<std::int32_t> const& numbers,
                      Shape const& shape);
 
-// Whether a file can be written there; `label` is the option that names it. Called before the work,
-// so that a wrong path costs nothing.
-void check_output_path(std::filesystem::path const& path, std::string const& label,
-                       std::vector<std::string> const& endings);
+inline constexpr std::string_view kArrayFormats[] = {".npz", ".npy", ".bin"};
+// The one that a path ends in. A pipe or a device without such an ending gets .npy, or .npz where
+// there are several arrays.
+std::string array_format(std::filesystem::path const& path, std::size_t array_count);
 
-// .npz, or one array as .npy or as raw .bin. Either the whole file is there afterwards, or what was
-// there before.
-void write_arrays(std::filesystem::path const& path, std::vector<FileArray> const& arrays);
-void write_text(std::filesystem::path const& path, std::string_view text);
+// .npz, or one array as .npy or as raw .bin.
+void write_arrays(int descriptor, std::string_view format, std::vector<FileArray> const& arrays);
 
 }  // namespace msda::lab

@@ -1,0 +1,44 @@
+// What a command has to say and the files that it writes: all of it, or nothing where any of it
+// cannot be written.
+#pragma once
+
+#include "cli/options.h"
+#include "lab/array_files.h"
+#include "lab/output_file.h"
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace msda::cli {
+
+class ResultFiles {
+ public:
+  // Before the work: refuses a path that cannot be written, that is an input, or that two options
+  // name.
+  explicit ResultFiles(Options const& options);
+
+  // What goes into the file of an option, if that was given; what `arrays` are of has to live until
+  // finish().
+  void add_text(std::string_view option, std::string text);
+  void add_arrays(std::string_view option, std::vector<lab::FileArray> arrays);
+  // Writes the files, and prints the report: to standard error where a file is standard output.
+  void finish(std::string_view report);
+
+  // Of an option that was given.
+  lab::OutputFile const& file(std::string_view option) const;
+
+ private:
+  struct Entry {
+    std::string option;
+    std::string path;
+    lab::OutputFile file;
+    std::function<void(int descriptor)> write;
+  };
+  Entry* find(std::string_view option);
+
+  std::vector<Entry> entries_;
+};
+
+}  // namespace msda::cli
