@@ -11,7 +11,10 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <iterator>
+#include <limits>
+#include <map>
 #include <span>
 
 namespace msda::cli {
@@ -118,10 +121,50 @@ class NpzCase {
       std::string const name = file_name(row.name, usual_);
       bool const is_wanted = !row.is_result() && (!row.is_optional() || npz_.has(name));
       if (!is_wanted || !row.belongs_to(case_.spec)) continue;
-      Array array = to_floats(npz_.read(name), type_wish(options_, row.dtype), label(name));
+      Array array = to_floats(npz_.read(name), type_wish(options_, row), label(name));
+      file_shapes_.emplace(row.name, array.shape);
       if (usual_) array.shape = flat_shape(row, array.shape);
       case_.arrays.emplace(row.name, std::move(array));
     }
+    if (usual_) require_head_axis();
+  }
+
+  // Where one array has no head axis, there is one head: no other may have more.
+  void require_head_axis() const {
+    for (TensorRow const& row : tensor_rows()) {
+      auto const shape = file_shapes_.find(row.name);
+      std::string const axes = file_axes(row);
+      if (shape == file_shapes_.end() || shape->second.size() + 1 != axes.size()) continue;
+      for (auto const& [tensor, array] : case_.arrays) {
+        bool const has_heads = array.shape.size() > 2 && array.shape[2] != 1;
+        if (!has_heads) continue;
+        bad_input("{} has shape {}: must be [{}] with M = {}, which {} of shape {} has",
+                  label(file_name(row.name, usual_)), shape_text(shape->second), join(axes, ", "),
+                  array.shape[2], file_name(tensor, usual_), shape_text(file_shapes_.at(tensor)));
+      }
+    }
+  }
+
+  std::string file_axes(TensorRow const& row) const {
+    for (UsualName const& name : kUsualNames) {
+      if (usual_ && name.tensor == row.name) return std::string(name.axes);
+    }
+    return std::string(row.axes);
+  }
+
+  // What the file should have for a tensor: [L][P] for [K] by the usual names, and no head axis
+  // where it has none.
+  Shape expected_shape(TensorRow const& row) const {
+    Shape expected = tensor_shape(case_.spec, row);
+    std::string const axes = file_axes(row);
+    Shape const& shape = file_shapes_.find(row.name)->second;
+    if (axes != row.axes) {
+      std::int64_t const levels = case_.spec.level_count();
+      expected[3] = levels == 0 ? 0 : case_.spec.point_total() / levels;
+      expected.insert(expected.begin() + 3, levels);
+    }
+    if (usual_ && shape.size() + 1 == expected.size()) expected.erase(expected.begin() + 2);
+    return expected;
   }
 
   // The usual names have [L][P] for [K], and old files have no head axis when there is one head.
@@ -132,15 +175,16 @@ class NpzCase {
     }
     for (UsualName const& name : kUsualNames) {
       if (name.tensor != row.name) continue;
+      Shape const stored = shape;
       if (shape.size() + 1 == name.axes.size()) shape.insert(shape.begin() + 2, 1);
       if (shape.size() != name.axes.size()) {
-        bad_input("{} has shape {}: must be [{}]", label(name.file), shape_text(shape),
+        bad_input("{} has shape {}: must be [{}]", label(name.file), shape_text(stored),
                   join(name.axes, ", "));
       }
       auto const levels = case_.spec.level_count();
       if (shape[3] != levels) {
         bad_input("{} has shape {}: spatial_shapes has {} levels", label(name.file),
-                  shape_text(shape), levels);
+                  shape_text(stored), levels);
       }
       shape[3] *= to_sizes({shape[4]}, label(name.file))[0];
       shape.erase(shape.begin() + 4);
@@ -152,7 +196,7 @@ class NpzCase {
     Shape const& shape = case_.arrays.find(tensor)->second.shape;
     if (shape.size() != rank) {
       bad_input("{} has shape {}: must have {} dimensions", label(file_name(tensor, usual_)),
-                shape_text(shape), rank);
+                shape_text(file_shapes_.find(tensor)->second), rank);
     }
     return shape;
   }
@@ -175,7 +219,7 @@ class NpzCase {
     }
     LevelEvidence evidence{value[1], options_.level_start, label("value")};
     char const* const starts = usual_ ? "level_start_index" : "level_start";
-    if (usual_ || npz_.has(starts)) {
+    if (npz_.has(starts)) {
       evidence.level_start_index = to_integers(npz_.read(starts), label(starts));
       evidence.label = fmt::format("{}: value and {}", npz_.path(), starts);
     }
@@ -187,8 +231,8 @@ class NpzCase {
     std::int64_t const levels = case_.spec.level_count();
     std::vector<std::int32_t> counts(case_.spec.levels.size());
     if (!usual_ && npz_.has("points")) {
-      auto const stored =
-          to_sizes(to_integers(npz_.read("points"), label("points")), label("points"));
+      auto stored = to_sizes(to_integers(npz_.read("points"), label("points")), label("points"));
+      if (stored.size() == 1) stored.resize(counts.size(), std::int32_t{stored[0]});
       if (stored.size() != counts.size()) {
         bad_input("{} has {} entries: level_hw has {} levels", label("points"), stored.size(),
                   levels);
@@ -218,14 +262,18 @@ class NpzCase {
     if (array == nullptr) return;
     Shape const expected = tensor_shape(case_.spec, row);
     if (array->shape == expected) return;
+    Shape const& shape = file_shapes_.find(row.name)->second;
+    std::string axes = file_axes(row);
+    if (usual_ && shape.size() + 1 == axes.size()) axes.erase(2, 1);
     bad_input("{} has shape {}: must be [{}] = {}", label(file_name(row.name, usual_)),
-              shape_text(array->shape), join(row.axes, ", "), shape_text(expected));
+              shape_text(shape), join(axes, ", "), shape_text(expected_shape(row)));
   }
 
   NpzReader npz_;
   Options const& options_;
   bool usual_;
   Case case_;
+  std::map<std::string, Shape, std::less<>> file_shapes_;  // as the file has them
 };
 
 // A folder of raw files, which say nothing of themselves but their length.
@@ -237,7 +285,12 @@ class FolderCase {
   Case load() {
     ProblemShape& spec = case_.spec;
     std::error_code error;
-    if (!fs::is_directory(folder_, error)) bad_input("{} is not a folder", folder_.string());
+    if (!fs::is_directory(folder_, error)) {
+      bool const is_known = !error || error == std::errc::no_such_file_or_directory ||
+                            error == std::errc::not_a_directory;
+      bad_input("{} {}", folder_.string(),
+                is_known ? "is not a folder" : "cannot be read: " + error.message());
+    }
     spec.operation = options_.backward ? MSDA_BACKWARD : MSDA_FORWARD;
     spec.math_mode = options_.fast_math ? MSDA_MATH_FAST : MSDA_MATH_ACCURATE;
     if (options_.any_order) spec.determinism = MSDA_NONDETERMINISTIC;
@@ -280,8 +333,9 @@ class FolderCase {
 
   void read_levels() {
     ProblemShape& spec = case_.spec;
-    auto const level_hw =
-        to_sizes(read_int64("spatial_shapes", 16), path("spatial_shapes").string());
+    auto const shapes = read_int64("spatial_shapes", 16);
+    refuse_int32(shapes);
+    auto const level_hw = to_sizes(shapes, path("spatial_shapes").string());
     std::size_t const levels = level_hw.size() / 2;
     auto points = options_.points.value_or(std::vector<std::int32_t>{kPoints});
     if (points.size() == 1) points.resize(levels, points[0]);
@@ -290,20 +344,42 @@ class FolderCase {
                 points.size(), levels);
     }
     spec.levels = make_levels(level_hw, points);
-    auto const starts = read_int64("level_start_index", 8);
-    if (starts.size() != levels) {
-      bad_input("{} has {} entries: spatial_shapes.bin has {} levels",
-                path("level_start_index").string(), starts.size(), levels);
+    LevelEvidence evidence{std::nullopt, std::nullopt, path("value").string()};
+    std::error_code error;
+    if (fs::exists(path("level_start_index"), error)) {
+      auto const starts = read_int64("level_start_index", 8);
+      if (starts.size() != levels) {
+        bad_input("{} has {} entries of int64: spatial_shapes.bin has {} levels",
+                  path("level_start_index").string(), starts.size(), levels);
+      }
+      evidence.level_start_index = starts;
+      evidence.label = path("level_start_index").string();
     }
-    std::string const note = place_levels(
-        spec, options_, {value_tokens(starts), starts, path("level_start_index").string()});
+    evidence.token_count = value_tokens(evidence.level_start_index);
+    std::string const note = place_levels(spec, options_, evidence);
     if (!note.empty()) case_.remarks.push_back(note);
   }
 
-  // With one level the start is 0 with a border and without: only the size of value.bin tells. So
-  // it does where levels are in another order or have gaps.
-  std::optional<std::int64_t> value_tokens(std::vector<std::int64_t> const& starts) const {
-    TypeWish const wish = type_wish(options_, &ProblemShape::value_dtype);
+  // Pairs of int32, read as int64, have a height or width of 2^32 or more.
+  void refuse_int32(std::vector<std::int64_t> const& shapes) const {
+    constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+    bool is_int32 = !shapes.empty();
+    std::string pairs;
+    for (std::int64_t const both : shapes) {
+      std::int64_t const height = both & 0xFFFFFFFF, width = both >> 32;
+      is_int32 = is_int32 && width > 0 && height <= kMost;
+      pairs += fmt::format("{}[{}, {}]", pairs.empty() ? "" : ", ", height, width);
+    }
+    if (!is_int32) return;
+    bad_input("{} must be int64: its bytes look like int32, {}", path("spatial_shapes").string(),
+              pairs);
+  }
+
+  // The size of value.bin tells S where the starts do not: without starts, with one level, which
+  // starts at 0 with a border and without, and with levels in another order or with gaps.
+  std::optional<std::int64_t> value_tokens(
+      std::optional<std::vector<std::int64_t>> const& starts) const {
+    TypeWish const wish = type_wish(options_, tensor_row(TensorId::kValue));
     msda_dtype const type = wish.stored == MSDA_DTYPE_NONE ? kValueType : wish.stored;
     Shape const token = {case_.spec.batch, case_.spec.head_count, case_.spec.head_dim};
     std::size_t const bytes = byte_count(token, type_bytes(type), "a token of value");
@@ -311,8 +387,8 @@ class FolderCase {
     auto const size = fs::file_size(path("value"), error);
     if (error || bytes == 0 || size % bytes != 0) return std::nullopt;
     auto const tokens = static_cast<std::int64_t>(size / bytes);
-    if (!follow_each_other(case_.spec, starts)) return tokens;
-    if (starts.size() != 1) return std::nullopt;
+    if (starts && !follow_each_other(case_.spec, *starts)) return tokens;
+    if (starts && starts->size() != 1) return std::nullopt;
     bool const fits =
         tokens == token_count_with(case_.spec, 0) || tokens == token_count_with(case_.spec, 1);
     return fits ? std::optional(tokens) : std::nullopt;
@@ -321,7 +397,7 @@ class FolderCase {
   void read_tensor(TensorRow const& row) {
     fs::path const file = path(file_name(row.name, true));
     Shape const shape = tensor_shape(case_.spec, row);
-    TypeWish const wish = type_wish(options_, row.dtype);
+    TypeWish const wish = type_wish(options_, row);
     Array array;
     array.shape = shape;
     array.bytes = read_file(file);

@@ -4,6 +4,7 @@
 #include "lab/input_error.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 namespace msda::cli {
@@ -33,28 +34,27 @@ msda_dtype widest(Case const& input, msda_dtype ProblemShape::* dtype) {
   return type;
 }
 
-// Times, or divided by, the scale of each element's head: value is [B][S][M][D].
-void apply_scale(Array& value, Array const& scale, bool divide) {
-  std::vector<double> numbers = value.decode();
-  std::vector<double> const factors = scale.decode();
-  auto const channels = static_cast<std::size_t>(value.shape.back());
-  for (std::size_t i = 0; i < numbers.size(); ++i) {
-    double const factor = factors[i / channels % factors.size()];
-    numbers[i] = divide ? numbers[i] / factor : numbers[i] * factor;
-  }
-  value = Array(MSDA_DTYPE_F64, value.shape);
-  encode_elements(MSDA_DTYPE_F64, numbers, value.bytes);
-}
-
-// value_scale belongs to scaled types alone: conversion from or to another type applies it.
-void settle_scale(Case& input, msda_dtype wanted) {
+// Converts value to the type wanted. value_scale belongs to scaled types alone: conversion from or
+// to another type multiplies or divides by the scale of each element's head, value is [B][S][M][D].
+Array convert_value(Case& input, Array value, msda_dtype wanted, std::int64_t& overflow_count) {
   auto const scale = input.arrays.find("value_scale");
-  if (scale == input.arrays.end()) return;
-  Array& value = input.arrays.at("value");
-  if (is_scaled(value.type) != is_scaled(wanted)) {
-    apply_scale(value, scale->second, is_scaled(wanted));
+  if (scale == input.arrays.end()) return convert(std::move(value), wanted, overflow_count);
+  bool const divide = is_scaled(wanted);
+  if (!is_scaled(value.type) && !divide) {
+    bad_input("value_scale is there, and value is {}: only {} has a scale", type_name(value.type),
+              type_name(MSDA_DTYPE_F8_E4M3));
   }
-  if (!is_scaled(wanted)) input.arrays.erase(scale);
+  if (is_scaled(value.type) && divide) return value;
+  std::vector<double> const factors = scale->second.decode();
+  auto const channels = static_cast<std::size_t>(value.shape.back());
+  auto const apply = [&](std::size_t first, std::span<double> numbers) {
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      double const factor = factors[(first + i) / channels % factors.size()];
+      numbers[i] = divide ? numbers[i] / factor : numbers[i] * factor;
+    }
+  };
+  if (!divide) input.arrays.erase(scale);
+  return convert(std::move(value), wanted, overflow_count, apply);
 }
 
 std::vector<std::int64_t> starts_with(ProblemShape spec, std::int32_t border) {
@@ -95,19 +95,24 @@ std::string other_tokens_note(ProblemShape const& spec, std::string const& label
 
 }  // namespace
 
-TypeWish type_wish(Options const& options, msda_dtype ProblemShape::* dtype) {
+TypeWish type_wish(Options const& options, TensorRow const& row) {
   // --dtype speaks of value; what it implies for the others is no statement about files.
-  if (dtype == &ProblemShape::value_dtype) {
-    return {options.stored_value_dtype.value_or(wanted_value_type(options)),
-            "--stored-value-dtype"};
+  if (row.dtype == &ProblemShape::value_dtype) {
+    return {options.stored_value_dtype.value_or(wanted_value_type(options)), "--stored-value-dtype",
+            true};
   }
-  if (dtype == &ProblemShape::coord_dtype) {
-    return {first_of(options.stored_coord_dtype, options.coord_dtype), "--stored-coord-dtype"};
+  if (row.dtype == &ProblemShape::coord_dtype) {
+    return {first_of(options.stored_coord_dtype, options.coord_dtype), "--stored-coord-dtype",
+            false};
   }
-  if (dtype == &ProblemShape::weight_dtype) {
-    return {first_of(options.stored_weight_dtype, options.weight_dtype), "--stored-weight-dtype"};
+  if (row.dtype == &ProblemShape::weight_dtype) {
+    return {first_of(options.stored_weight_dtype, options.weight_dtype), "--stored-weight-dtype",
+            false};
   }
-  return {options.output_dtype.value_or(MSDA_DTYPE_NONE), "--output-dtype"};
+  if (row.dtype == &ProblemShape::output_dtype) {
+    return {options.output_dtype.value_or(MSDA_DTYPE_NONE), "--output-dtype", false};
+  }
+  return {MSDA_DTYPE_NONE, "", false};
 }
 
 std::int64_t token_count_with(ProblemShape spec, std::int32_t border) {
@@ -191,13 +196,15 @@ void settle_types(Case& input, Options const& options) {
   spec.output_dtype = options.output_dtype.value_or(MSDA_DTYPE_NONE);
   spec.grad_value_dtype = options.grad_value_dtype.value_or(MSDA_DTYPE_NONE);
   spec.resolve_dtypes();
-  settle_scale(input, spec.value_dtype);
   for (TensorRow const& row : tensor_rows()) {
     auto const found = input.arrays.find(row.name);
     if (found == input.arrays.end()) continue;
     msda_dtype const type = tensor_type(spec, row);
     std::int64_t overflow_count = 0;
-    found->second = convert(std::move(found->second), type, overflow_count);
+    Array array = std::move(found->second);
+    found->second = row.id == TensorId::kValue
+                        ? convert_value(input, std::move(array), type, overflow_count)
+                        : convert(std::move(array), type, overflow_count);
     if (overflow_count > 0) {
       input.remarks.push_back(fmt::format("warning: {}: {} of {} numbers are too large for {}",
                                           row.name, overflow_count, found->second.element_count(),

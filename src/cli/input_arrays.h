@@ -12,8 +12,8 @@
 
 namespace msda::cli {
 
-// What the options say of the type with which files hold such tensors.
-lab::TypeWish type_wish(Options const& options, msda_dtype lab::ProblemShape::* dtype);
+// What the options say of the type with which files hold a tensor.
+lab::TypeWish type_wish(Options const& options, lab::TensorRow const& row);
 
 // S, were this the border.
 std::int64_t token_count_with(lab::ProblemShape spec, std::int32_t border);

@@ -50,8 +50,9 @@ std::span<const double> float64_elements(Array const& array) {
   return {reinterpret_cast<const double*>(array.bytes.data()), array.bytes.size() / sizeof(double)};
 }
 
-Array convert(Array array, msda_dtype type, std::int64_t& overflow_count) {
-  if (array.type == type) return array;
+Array convert(Array array, msda_dtype type, std::int64_t& overflow_count,
+              ChangeNumbers const& change) {
+  if (array.type == type && !change) return array;
   Array converted(type, array.shape);
   // In chunks: the float64 in between would be much larger than either array.
   constexpr std::size_t kChunk = std::size_t{1} << 20;
@@ -61,8 +62,9 @@ Array convert(Array array, msda_dtype type, std::int64_t& overflow_count) {
   for_chunks(
       static_cast<std::size_t>(array.element_count()), kChunk,
       [&](std::size_t, std::size_t start, std::size_t length) {
-        auto const values = decode_elements(
+        auto values = decode_elements(
             array.type, std::span(array.bytes).subspan(start * from_bytes, length * from_bytes));
+        if (change) change(start, values);
         overflows += encode_elements(
             type, values, std::span(converted.bytes).subspan(start * to_bytes, length * to_bytes));
       });

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -40,7 +41,12 @@ std::span<const double> float64_elements(Array const& array);
 
 using NamedArray = std::pair<std::string, Array>;
 
-// The array in another type, rounded once; adds to `overflow_count` how many numbers did not fit.
-Array convert(Array array, msda_dtype type, std::int64_t& overflow_count);
+// Changes numbers of an array, of which `first` is the first one's index.
+using ChangeNumbers = std::function<void(std::size_t first, std::span<double> numbers)>;
+
+// The array in another type, with its numbers changed, rounded once; adds to `overflow_count` how
+// many did not fit. A call that changes nothing leaves an array of that type as it is.
+Array convert(Array array, msda_dtype type, std::int64_t& overflow_count,
+              ChangeNumbers const& change = nullptr);
 
 }  // namespace msda::lab

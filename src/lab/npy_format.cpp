@@ -58,6 +58,7 @@ class DictionaryReader {
     if (!take(expected)) damaged();
   }
   std::string_view quoted() {
+    take('u');  // as Python 2 marks text
     char const quote = take('"') ? '"' : '\'';
     if (quote == '\'') require(quote);
     std::size_t const end = rest_.find(quote);
@@ -79,12 +80,15 @@ class DictionaryReader {
     if (error != std::errc()) bad_input("{} has a dimension of 2^63 or more", name_);
     if (value < 0) bad_input("{} has a dimension of {}: none can be negative", name_, value);
     pass(static_cast<std::size_t>(end - rest_.data()));
+    take('L');  // as Python 2 writes a long integer
     return value;
   }
   [[noreturn]] void damaged() const { bad_input("{} has a damaged .npy header", name_); }
 
  private:
-  void skip_space() { rest_.remove_prefix(std::min(rest_.find_first_not_of(" \n"), rest_.size())); }
+  void skip_space() {
+    rest_.remove_prefix(std::min(rest_.find_first_not_of(" \t\r\n"), rest_.size()));
+  }
   std::string_view pass(std::size_t count) {
     std::string_view const passed = rest_.substr(0, count);
     rest_.remove_prefix(count);
@@ -146,15 +150,44 @@ void parse_descr(std::string_view descr, StoredArray& array, std::string_view na
   bool const is_plain = descr.size() >= 3 && kOrders.find(descr[0]) != std::string_view::npos &&
                         kKinds.find(descr[1]) != std::string_view::npos;
   const char* const end = descr.data() + descr.size();
-  if (!is_plain || std::from_chars(descr.data() + 2, end, bytes).ptr != end) {
+  if (!is_plain || std::from_chars(descr.data() + 2, end, bytes).ptr != end || bytes == 0) {
     bad_input("{} has dtype '{}': must be a plain floating-point or integer type", name,
               descr.substr(0, kLongestDescr));
   }
   array.kind = descr[1];
   array.item_bytes = bytes;
-  if (descr[0] == '>' && bytes > 1) {
-    bad_input("{} has dtype '{}': big-endian arrays are not read, use little-endian", name, descr);
+  array.is_big_endian = descr[0] == '>';
+}
+
+// From the last byte first to the first byte first. Raw bytes have no order of their own.
+void swap_bytes(StoredArray& array) {
+  if (array.item_bytes < 2 || array.kind == 'V') return;
+  auto const step = static_cast<std::ptrdiff_t>(array.item_bytes);
+  for (auto item = array.bytes.begin(); item != array.bytes.end(); item += step) {
+    std::reverse(item, item + step);
   }
+}
+
+// From the first index running fastest to the last one.
+void to_c_order(StoredArray& array) {
+  Shape const& shape = array.shape;
+  if (shape.size() < 2 || array.bytes.empty()) return;
+  Shape strides(shape.size(), 1);  // of what is there, in elements
+  for (std::size_t i = 1; i < shape.size(); ++i) strides[i] = strides[i - 1] * shape[i - 1];
+  std::vector<std::byte> ordered(array.bytes.size());
+  Shape at(shape.size(), 0);
+  std::int64_t from = 0;
+  for (std::size_t to = 0; to < ordered.size(); to += array.item_bytes) {
+    std::memcpy(&ordered[to], &array.bytes[static_cast<std::size_t>(from) * array.item_bytes],
+                array.item_bytes);
+    for (std::size_t i = shape.size(); i-- > 0;) {
+      from += strides[i];
+      if (++at[i] < shape[i]) break;
+      from -= strides[i] * shape[i];
+      at[i] = 0;
+    }
+  }
+  array.bytes = std::move(ordered);
 }
 
 }  // namespace
@@ -165,9 +198,6 @@ StoredArray parse_npy(std::vector<std::byte> file, std::string_view name) {
   StoredArray array;
   parse_descr(*description.descr, array, name);
   array.shape = *description.shape;
-  if (*description.fortran_order && array.shape.size() > 1) {
-    bad_input("{} is in Fortran order: store it with numpy.ascontiguousarray", name);
-  }
   std::size_t const expected = byte_count(array.shape, array.item_bytes, name);
   std::size_t const present = file.size() - header.data_start;
   if (present != expected) {
@@ -176,6 +206,8 @@ StoredArray parse_npy(std::vector<std::byte> file, std::string_view name) {
   }
   file.erase(file.begin(), file.begin() + static_cast<std::ptrdiff_t>(header.data_start));
   array.bytes = std::move(file);
+  if (array.is_big_endian) swap_bytes(array);
+  if (*description.fortran_order) to_c_order(array);
   return array;
 }
 

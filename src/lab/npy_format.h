@@ -10,7 +10,8 @@
 
 namespace msda::lab {
 
-// Reads a whole .npy file; `name` is for the messages.
+// Reads a whole .npy file, of either byte order and with either index running fastest; `name` is
+// for the messages.
 StoredArray parse_npy(std::vector<std::byte> file, std::string_view name);
 
 // The header in front of an array's bytes, version 1.0.

@@ -30,7 +30,10 @@ msda_dtype stored_type(StoredArray const& array, TypeWish const& wish) {
   bool const is_stated =
       wish.stored != MSDA_DTYPE_NONE && type_bytes(wish.stored) == array.item_bytes;
   // ml_dtypes saves its types as raw bytes.
-  if (array.kind == 'V' && !is_stated) return type_of_width(array.item_bytes, false);
+  if (array.kind == 'V' && !is_stated) {
+    msda_dtype const type = type_of_width(array.item_bytes, false);
+    return is_scaled(type) && !wish.takes_scaled ? MSDA_DTYPE_NONE : type;
+  }
   bool const is_bits = array.kind == 'V' || array.kind == 'u';
   return is_bits && array.item_bytes <= 2 && is_stated ? wish.stored : MSDA_DTYPE_NONE;
 }
@@ -38,7 +41,7 @@ msda_dtype stored_type(StoredArray const& array, TypeWish const& wish) {
 }  // namespace
 
 std::string StoredArray::descr() const {
-  return fmt::format("{}{}{}", item_bytes == 1 ? '|' : '<', kind, item_bytes);
+  return fmt::format("{}{}{}", item_bytes == 1 ? '|' : is_big_endian ? '>' : '<', kind, item_bytes);
 }
 
 std::vector<std::int64_t> to_integers(StoredArray const& array, std::string const& label) {
@@ -63,13 +66,15 @@ std::vector<std::int64_t> to_integers(StoredArray const& array, std::string cons
 Array to_floats(StoredArray array, TypeWish const& wish, std::string const& label) {
   msda_dtype const type = stored_type(array, wish);
   if (type == MSDA_DTYPE_NONE) {
-    bool const is_bits = array.kind == 'u' && array.item_bytes <= 2;
+    bool const is_bits = array.kind == 'u' && !wish.flag.empty() &&
+                         (array.item_bytes == 2 || (array.item_bytes == 1 && wish.takes_scaled));
     if (is_bits) {
       bad_input("{} has dtype '{}': say what its bits are with {} {}", label, array.descr(),
                 wish.flag, array.item_bytes == 2 ? "bf16 or f16" : "f8_e4m3");
     }
-    bad_input("{} has dtype '{}': must be float64, float32, float16, bfloat16 or float8_e4m3",
-              label, array.descr());
+    bad_input("{} has dtype '{}': must be {}", label, array.descr(),
+              wish.takes_scaled ? "float64, float32, float16, bfloat16 or float8_e4m3"
+                                : "float64, float32, float16 or bfloat16");
   }
   Array typed;
   typed.type = type;

@@ -14,15 +14,17 @@ struct StoredArray {
   char kind = 'f';  // 'f' float, 'i' signed, 'u' unsigned, 'b' bool, 'V' raw bytes
   std::size_t item_bytes = 0;
   Shape shape;
-  std::vector<std::byte> bytes;
+  std::vector<std::byte> bytes;  // little endian, the last index running fastest
+  bool is_big_endian = false;    // in the file
 
-  std::string descr() const;  // "<f4", as NumPy spells it
+  std::string descr() const;  // "<f4", as NumPy spells what is in the file
 };
 
 // What the user says of a tensor's elements in a file that does not say it itself.
 struct TypeWish {
   msda_dtype stored = MSDA_DTYPE_NONE;  // NONE: nothing
-  std::string flag;                     // that says it, for messages
+  std::string flag;                     // that says it, for messages; empty: none can
+  bool takes_scaled = true;             // whether it may be of a type that value alone can have
 };
 // `label` is the file and array for messages.
 std::vector<std::int64_t> to_integers(StoredArray const& array, std::string const& label);
