@@ -538,7 +538,7 @@ FOLDERS = {
     "negative level": (int64("spatial_shapes", [[4, 6], [2, -3]]), SIZES, "holds -3", "from 0"),
     "huge level": (int64("spatial_shapes", [[4, 6], [2, 2**40]]), SIZES, "holds 1099511627776"),
     "three starts": (int64("level_start_index", [0, 48, 68]), SIZES, "3 entries"),
-    "wrong starts": (int64("level_start_index", [0, 47]), SIZES, "level starts [0, 47]"),
+    "wrong starts": (int64("level_start_index", [0, 63]), SIZES, "level starts [0, 63]"),
     "int32 starts": (
         resize("level_start_index", lambda b: b[:4] + b[8:12]),
         SIZES,

@@ -405,3 +405,53 @@ def test_unused_arrays_are_noted(msda, tmp_path):
     result = msda("run", tmp_path / "in.npz")
     assert result.returncode == 0
     assert result.stderr == f"note: {tmp_path / 'in.npz'}: photo is not used\n"
+
+
+def with_levels_at(arrays, starts, tokens):
+    """The arrays by their usual names with each level where `starts` says, and NaN elsewhere."""
+    sizes, value = arrays["spatial_shapes"].prod(1), arrays["value"]
+    moved = np.full((value.shape[0], tokens, *value.shape[2:]), np.nan, value.dtype)
+    for size, old, new in zip(sizes, arrays["level_start_index"], starts):
+        moved[:, new : new + size] = value[:, old : old + size]
+    return {**arrays, "value": moved, "level_start_index": np.array(starts)}
+
+
+@pytest.mark.parametrize("starts, tokens", [([58, 16, 4, 0], 226), ([60, 5, 47, 228], 240), ([0, 168, 210, 222], 230)])
+def test_levels_start_anywhere(msda, tmp_path, starts, tokens):
+    arrays = {**usual_names(golden("edges")), "grad_output": golden("edges")["grad_output"]}
+    sizes = arrays["spatial_shapes"].prod(1)
+    moved = with_levels_at(arrays, starts, tokens)
+    np.savez(tmp_path / "in.npz", **arrays)
+    np.savez(tmp_path / "moved.npz", **moved)
+    for operation in ([], ["--backward"]):
+        results = {}
+        for name in ("in", "moved"):
+            target = tmp_path / f"{name}_out.npz"
+            done = msda("run", tmp_path / f"{name}.npz", *operation, "--check", "--output", target)
+            assert done.returncode == 0, done.stderr
+            results[name] = dict(np.load(target))
+        rest = tokens - 226
+        assert done.stderr.endswith(f" {rest} of {tokens} tokens are of no level\n" if rest else "")
+        inside = np.zeros(tokens, bool)
+        if operation:
+            gradient = results["moved"].pop("grad_value")
+            expected = results["in"].pop("grad_value")
+            for size, old, new in zip(sizes, arrays["level_start_index"], starts):
+                assert (gradient[:, new : new + size] == expected[:, old : old + size]).all()
+                inside[new : new + size] = True
+            assert (gradient[:, ~inside] == 0).all()
+        for name, array in results["in"].items():
+            assert (array == results["moved"][name]).all(), name
+
+
+def test_levels_are_placed_by_options(msda, msda_ok, tmp_path):
+    problem = ["--levels", "6x4,3x2", "--queries", 9, "--level-start", "7,1", "--tokens", 40]
+    assert "starts 7,1  tokens 40" in msda_ok("explain", *problem)
+    msda_ok("bench", *problem, "--save-inputs", tmp_path / "in.npz")
+    with np.load(tmp_path / "in.npz") as saved:
+        assert saved["level_start"].tolist() == [7, 1] and saved["value"].shape[1] == 40
+    result = msda("run", tmp_path / "in.npz", "--check", "--level-start", "7,1", "--tokens", 40)
+    assert result.returncode == 0 and "starts 7,1  tokens 40" in result.stdout
+    assert result.stderr.endswith("10 of 40 tokens are of no level\n")
+    for words in (["--level-start", "7,0"], ["--tokens", 41]):
+        assert "but the input has" in msda("run", tmp_path / "in.npz", *words).stderr

@@ -140,9 +140,9 @@ def test_a_wrong_line_is_named_and_the_file_stays(msda, msda_ok, tmp_path):
             "must be a whole number from -9223372036854775808 to 9223372036854775807\n"
         )
         assert wisdom.read_text() == damaged
-    wisdom.write_text("libmsda tuning records 3\n")
+    wisdom.write_text("libmsda tuning records 4\n")
     result = msda("tune", *SMALL, "--wisdom", wisdom)
-    assert result.returncode == 2 and "this library reads format 2" in result.stderr
+    assert result.returncode == 2 and "this library reads format 3" in result.stderr
 
 
 def test_progress_bar_only_on_a_terminal(msda_ok):
