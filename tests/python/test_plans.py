@@ -256,7 +256,7 @@ def test_tune_refuses(problem, tensors):
         ("records", libmsda.InvalidArgumentError, "line 1: is cut off after 'records'"),
         (good + "version=\u00e9\n", libmsda.InvalidArgumentError, "line 2: byte 9 is 0xc3"),
         (good + "nonsense\n", libmsda.InvalidArgumentError, "line 2: has 'nonsense'"),
-        (good.replace("2", "3"), libmsda.StalePlanError, "this library reads format 2"),
+        (good.replace("3", "4"), libmsda.StalePlanError, "this library reads format 3"),
     ]:
         with pytest.raises(kind, match=words):
             handle.tuning_import(text)

@@ -154,8 +154,8 @@ fn tuning_records() {
     expect(error, Status::INVALID_ARGUMENT, &["line 1", "is cut off after 'records'"]);
     let error = other.tuning_import(&records.replace("batch=1", "batch=-1")).unwrap_err();
     expect(error, Status::INVALID_ARGUMENT, &["line 2", "batch is -1"]);
-    let error = other.tuning_import("libmsda tuning records 3\n").unwrap_err();
-    expect(error, Status::STALE_PLAN, &["format 2"]);
+    let error = other.tuning_import("libmsda tuning records 4\n").unwrap_err();
+    expect(error, Status::STALE_PLAN, &["format 3"]);
     assert_eq!(other.tuning_export().unwrap(), records);
 }
 
