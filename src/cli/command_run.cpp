@@ -47,16 +47,33 @@ void check_count(Options const& options, std::vector<std::string> const& names) 
   }
 }
 
-std::string measurement_text(ProblemShape const& spec, Runner const& runner, Timing const& timing,
+struct Measurement {
+  msda_plan_info info;
+  Timing timing;
+};
+
+// The plan and its workspace are gone afterwards: a check needs memory, too.
+Measurement measure(Case const& input, Engine const& engine, Options const& options,
+                    std::vector<NamedArray>& results) {
+  Runner runner(engine, input.spec, options.kernel);
+  runner.bind(input, results);
+  TimingOptions timing_options;
+  timing_options.warmup = options.warmup;
+  timing_options.iterations = options.iterations;
+  return {runner.info(), time_runs(runner, timing_options)};
+}
+
+std::string measurement_text(ProblemShape const& spec, Measurement const& measurement,
                              Options const& options) {
+  auto const& [info, timing] = measurement;
   Work const work = work_of(spec);
   double const seconds = timing.median() * 1e-6;
   std::string text = fmt::format("problem  {}\n", sizes_text(spec));
   text += options.environment_line();
   text += fmt::format("types    {}\n", types_text(spec));
-  text += fmt::format("kernel   {}, predicted {}, workspace {}\n", runner.info().kernel_id,
-                      time_text(runner.info().predicted_us),
-                      bytes_text(static_cast<double>(runner.info().workspace_bytes)));
+  text += fmt::format("kernel   {}, predicted {}, workspace {}\n", info.kernel_id,
+                      time_text(info.predicted_us),
+                      bytes_text(static_cast<double>(info.workspace_bytes)));
   text += fmt::format("time     median {}  min {}  max {}  ({} runs after {} to warm up)\n",
                       time_text(timing.median()), time_text(timing.min()), time_text(timing.max()),
                       timing.microseconds.size(), options.warmup);
@@ -70,8 +87,12 @@ std::string measurement_text(ProblemShape const& spec, Runner const& runner, Tim
 // The results of the timed runs, or of the chosen queries alone.
 Accuracy check(Case const& input, std::vector<NamedArray> const& results, Engine const& engine,
                std::string const& kernel_id, Options const& options) {
+  if (options.check_queries.value_or(0) == 0) {
+    Engine const cpu(MSDA_DEVICE_CPU, options.threads);
+    return compare_parts(ExactParts(input, cpu, input), results, input.spec);
+  }
   CheckOptions check_options;
-  check_options.query_count = options.check_queries.value_or(0);
+  check_options.query_count = *options.check_queries;
   check_options.seed = kSampleSeed;
   check_options.thread_count = options.threads;
   return AccuracyCheck(input, engine, check_options).check(results, kernel_id);
@@ -84,23 +105,19 @@ int run_run(Options const& options) {
   std::vector<std::string> const names = result_names(spec, options);
   check_count(options, names);
   Engine const engine = make_engine(options);
-  Runner runner(engine, spec, options.kernel);
   auto results = make_results(spec, names);
-  runner.bind(input, results);
-  TimingOptions timing_options;
-  timing_options.warmup = options.warmup;
-  timing_options.iterations = options.iterations;
-  Timing const timing = time_runs(runner, timing_options);
-  std::string report = measurement_text(spec, runner, timing, options);
+  Measurement const measurement = measure(input, engine, options, results);
+  std::string const kernel_id = measurement.info.kernel_id;
+  std::string report = measurement_text(spec, measurement, options);
   std::string remarks;
   for (std::string const& remark : input.remarks) remarks += remark + "\n";
   int exit_code = kExitOk;
   if (options.check || options.check_queries) {
-    Accuracy const accuracy = check(input, results, engine, runner.info().kernel_id, options);
+    Accuracy const accuracy = check(input, results, engine, kernel_id, options);
     report += fmt::format("check    {} elements against ref.cpu@1: {}\n", accuracy.value_count,
                           accuracy_text(accuracy));
     if (!accuracy.passed()) {
-      remarks += fmt::format("msda run: {}: {}\n", runner.info().kernel_id, wrong_text(accuracy));
+      remarks += fmt::format("msda run: {}: {}\n", kernel_id, wrong_text(accuracy));
       exit_code = kExitCheckFailed;
     }
   }

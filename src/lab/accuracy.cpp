@@ -17,10 +17,11 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // "output[0,7,3,5]"
-std::string element_text(std::string_view name, Shape const& shape, std::int64_t index) {
-  Shape at(shape.size());
+std::string element_text(std::string_view name, Shape const& shape, std::int64_t index,
+                         Shape const& origin = {}) {
+  Shape at = origin.empty() ? Shape(shape.size(), 0) : origin;
   for (std::size_t axis = shape.size(); axis-- > 0;) {
-    at[axis] = index % shape[axis];
+    at[axis] += index % shape[axis];
     index /= shape[axis];
   }
   return fmt::format("{}[{}]", name, join(at, ","));
@@ -52,7 +53,7 @@ Accuracy compare_elements(Array const& result, Expected const& expected, double 
       result.type, std::span(result.bytes).subspan(start * element_bytes, length * element_bytes));
   for (std::size_t j = 0; j < length; ++j) {
     std::size_t const i = start + j;
-    double const bound = factor * bounds[i];
+    double const bound = factor * bounds[bounds.size() == 1 ? 0 : i];
     double const error = std::fabs(results[j] - exact[i]);
     if (std::isfinite(error)) accuracy.max_error = std::max(accuracy.max_error, error);
     double const excess = error - half_ulp_at(exact[i]);
@@ -64,7 +65,8 @@ Accuracy compare_elements(Array const& result, Expected const& expected, double 
     if (accuracy.wrong_count++ > 0) continue;
     accuracy.first_wrong =
         fmt::format("{} is {}, exact {}: off by {:.3g}, allowed {:.3g}",
-                    element_text(expected.name, expected.exact.shape, static_cast<std::int64_t>(i)),
+                    element_text(expected.name, expected.exact.shape, static_cast<std::int64_t>(i),
+                                 expected.origin),
                     unsigned_nan(results[j]), unsigned_nan(exact[i]), unsigned_nan(error),
                     bound + half_ulp(expected.type, exact[i]));
   }

@@ -21,16 +21,17 @@ struct Accuracy {
 };
 
 // Elements to compare with: float64 arrays of one shape. `bound` is how far an element may be from
-// `exact` before it is rounded to its type.
+// `exact` before it is rounded to its type; one number is for all.
 struct Expected {
   std::string name;
   msda_dtype type = MSDA_DTYPE_NONE;  // that results are rounded to
   Array exact;
   Array bound;
+  Shape origin = {};  // of its first element in the whole result; empty: zeros
 };
 
-// Every element of `result`, each bound times `factor`. NaN has to meet NaN, and infinity the same
-// infinity.
+// Every element of `result`, which are those that are expected, each bound times `factor`. NaN has
+// to meet NaN, and infinity the same infinity.
 Accuracy compare(Array const& result, Expected const& expected, double factor = 1);
 
 // Of an array of float64: every element has to be finite.

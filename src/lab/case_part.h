@@ -1,4 +1,5 @@
-// A problem with its arrays, and some of its batch items and queries as a case of their own.
+// A problem with its arrays, and a part of its batch items, queries, heads and channels as a case
+// of their own.
 #pragma once
 
 #include "lab/tensor_table.h"
@@ -22,20 +23,27 @@ struct Case {
   }
 };
 
+// Numbers in ascending order.
 struct Part {
   std::vector<std::int64_t> batch_items;
   std::vector<std::int64_t> queries;
+  std::vector<std::int64_t> heads;
+  std::vector<std::int64_t> channels;
 };
 
+// first .. last - 1.
+std::vector<std::int64_t> number_range(std::int64_t first, std::int64_t last);
+
+Part whole_part(ProblemShape const& spec);
 // `query_count` queries at random places of at most two batch items; the first and last of each are
 // always among them. 0: everything.
 Part choose_part(ProblemShape const& spec, std::int64_t query_count, std::uint64_t seed);
 
-// Batch items first .. last - 1 with all queries.
-Part batch_range(ProblemShape const& spec, std::int64_t first, std::int64_t last);
-
-// The part's rows of an array [B][Q].. or, without queries, its items of one [B]..
-Array take_part(Array const& full, Part const& part, bool has_queries);
+// The problem of the part alone.
+ProblemShape take_part(ProblemShape const& spec, Part const& part);
+// The part's elements of an array with these axes, and back into their places.
+Array take_part(Array const& full, std::string_view axes, Part const& part);
+void put_part(Array& full, std::string_view axes, Part const& part, Array const& elements);
 
 Case take_part(Case const& full, Part const& part);
 

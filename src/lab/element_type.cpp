@@ -81,11 +81,19 @@ void decode_machine(std::span<const std::byte> bytes, std::vector<double>& out) 
 }
 
 // Every value of a narrow format, by its bits: a table beats arithmetic an element.
-std::vector<double> decode_table(Format const& format) {
-  std::vector<double> table(std::size_t{1} << (8 * format.bytes));
-  for (std::uint32_t bits = 0; bits < table.size(); ++bits)
-    table[bits] = decode_narrow(format, bits);
-  return table;
+std::vector<double> const& decode_table(Format const& format) {
+  static std::array<std::vector<double>, kFormats.size()> const kTables = [] {
+    std::array<std::vector<double>, kFormats.size()> tables;
+    for (std::size_t i = 0; i < tables.size(); ++i) {
+      if (kFormats[i].largest_finite == 0) continue;  // the machine's own
+      tables[i].resize(std::size_t{1} << (8 * kFormats[i].bytes));
+      for (std::uint32_t bits = 0; bits < tables[i].size(); ++bits) {
+        tables[i][bits] = decode_narrow(kFormats[i], bits);
+      }
+    }
+    return tables;
+  }();
+  return kTables[static_cast<std::size_t>(&format - kFormats.data())];
 }
 
 }  // namespace
@@ -146,7 +154,7 @@ std::vector<double> decode_elements(msda_dtype type, std::span<const std::byte> 
   } else if (type == MSDA_DTYPE_F32) {
     decode_machine<float>(bytes, values);
   } else {
-    std::vector<double> const table = decode_table(format);
+    std::vector<double> const& table = decode_table(format);
     for (std::size_t i = 0; i < values.size(); ++i) {
       std::uint16_t bits = 0;  // the files and the machine are little endian
       std::memcpy(&bits, bytes.data() + i * type_bytes(type), type_bytes(type));

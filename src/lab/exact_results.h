@@ -4,24 +4,57 @@
 #include "lab/accuracy.h"
 #include "lab/plan_runner.h"
 
+#include <functional>
 #include <string>
 #include <vector>
 
 namespace msda::lab {
 
+// The bound of a gradient's elements, of the largest of its tensor: 1e-5 + 4 max(W, H) 2^-24 (F64:
+// 1e-13 and 2^-53).
+double gradient_tolerance(ProblemShape const& spec);
+
+// By the kernel that takes every problem of the engine's device: ref.cpu, or on a GPU the generic
+// one. It computes a part at a time (batch items, heads, channels, queries), so that it needs about
+// as much memory as the inputs: ref.cpu takes values as they are, what else has to be float64 is
+// converted, to which every type converts exactly.
+class ExactParts {
+ public:
+  // `whole` is the case that `input` is a part of, or `input` itself: the bound has a term of the
+  // largest of all values.
+  ExactParts(Case const& input, Engine const& engine, Case const& whole);
+
+  std::string const& kernel_id() const { return kernel_id_; }
+
+  // Every element of every result comes once. Bounds of gradients, which the largest element
+  // decides, are 1.
+  using Visit =
+      std::function<void(TensorRow const& row, Part const& part, Expected const& expected)>;
+  void visit(Visit const& visit) const;
+
+ private:
+  class Pass;
+
+  Case const& input_;
+  Engine const& engine_;
+  Case const& whole_;
+  std::string kernel_id_;
+};
+
+// Compares results, all or some, with the exact ones, part by part. `spec` is
+// their problem.
+Accuracy compare_parts(ExactParts const& exact, std::vector<NamedArray> const& results,
+                       ProblemShape const& spec);
+
+// All exact results of a case at once, for any number of kernels.
 class ExactResults {
  public:
-  // By the kernel that takes every problem of the engine's device: ref.cpu, or on a GPU the generic
-  // one. It gets the case in float64, to which every type converts exactly, a few batch items at a
-  // time so that little memory is enough. `whole` is the case that `input` is a part of, or `input`
-  // itself: the bound has a term of the largest of all values.
   ExactResults(Case const& input, Engine const& engine, Case const& whole);
 
   std::string const& kernel_id() const { return kernel_id_; }
 
-  // The forward result against the bound of msda.h. Gradients have no documented bound: an element
-  // may be off by 1e-5 + 4 max(W, H) 2^-24 (F64: 1e-13 and 2^-53) of the largest of its tensor.
-  // Results that were not asked for may be left out.
+  // The forward result against the bound of msda.h, gradients against gradient_tolerance(). Results
+  // that were not asked for may be left out.
   Accuracy compare(std::vector<NamedArray> const& results) const;
 
   // Of a forward result, the part's rows.

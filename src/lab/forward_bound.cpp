@@ -9,52 +9,10 @@
 namespace msda::lab {
 namespace {
 
-// Per [B][L][M][D]: the largest difference of neighbouring pixels. Outside counts as zero, as it
-// does for a sample that straddles the map's edge.
-std::vector<double> largest_differences(Case const& part) {
-  ProblemShape const& spec = part.spec;
-  std::span<const double> const value = float64_elements(*part.find("value"));
-  std::int64_t const row = spec.head_count * spec.head_dim;
-  std::vector<double> largest(static_cast<std::size_t>(spec.batch * spec.level_count() * row));
-  if (largest.empty()) return largest;
-  std::vector<double> const zeros(static_cast<std::size_t>(row));
-  std::int64_t const border = spec.value_border;
-  std::vector<std::int64_t> const starts = spec.level_starts();
-  for (std::int64_t i = 0; i < spec.batch * spec.level_count(); ++i) {
-    auto const l = static_cast<std::size_t>(i % spec.level_count());
-    LevelShape const& level = spec.levels[l];
-    std::int64_t const token = i / spec.level_count() * spec.token_count() + starts[l];
-    std::int64_t const height = level.height;
-    std::int64_t const width = level.width;
-    std::int64_t const row_tokens = width + 2 * border;
-    double* const out = &largest[static_cast<std::size_t>(i * row)];
-    auto const pixel = [&](std::int64_t y, std::int64_t x) {
-      if (y < 0 || x < 0 || y >= height || x >= width) return zeros.data();
-      return &value[static_cast<std::size_t>((token + (y + border) * row_tokens + x + border) *
-                                             row)];
-    };
-    for (std::int64_t y = -1; y < height; ++y) {
-      for (std::int64_t x = -1; x < width; ++x) {
-        double const* const here = pixel(y, x);
-        double const* const right = pixel(y, x + 1);
-        double const* const below = pixel(y + 1, x);
-        for (std::int64_t c = 0; c < row; ++c) {
-          double const difference =
-              std::max(std::fabs(here[c] - right[c]), std::fabs(here[c] - below[c]));
-          // NaN and infinity have no distance; std::max keeps the finite one.
-          if (std::isfinite(difference)) out[c] = std::max(out[c], difference);
-        }
-      }
-    }
-  }
-  return largest;
-}
-
 // Per [B][Q][M][L]: sum of |w| over the level's points, after the softmax of fused input.
 std::vector<double> weight_sums(Case const& part) {
   ProblemShape const& spec = part.spec;
-  std::span<const double> const weight =
-      float64_elements(*part.find(spec.fused() ? "logit" : "weight"));
+  std::vector<double> const weight = part.find(spec.fused() ? "logit" : "weight")->decode();
   auto const points = static_cast<std::size_t>(spec.point_total());
   auto const levels = static_cast<std::size_t>(spec.level_count());
   auto const rows = static_cast<std::size_t>(spec.batch * spec.query_count * spec.head_count);
@@ -75,12 +33,106 @@ std::vector<double> weight_sums(Case const& part) {
   return sums;
 }
 
+// Rows of pixels of one level of a batch item, decoded as they are asked for.
+class PixelRows {
+ public:
+  PixelRows(Array const& value, LevelShape const& level, std::int64_t border, std::int64_t first,
+            std::int64_t pixel_size)
+      : value_(value), level_(level), border_(border), first_(first), pixel_size_(pixel_size) {}
+
+  // [width + 1][M][D], zeros in the last pixel; zeros above and below the map.
+  std::vector<double> row(std::int64_t y) const {
+    std::vector<double> row;
+    if (y >= 0 && y < level_.height) {
+      std::int64_t const row_tokens = level_.width + 2 * border_;
+      std::int64_t const token = first_ + (y + border_) * row_tokens + border_;
+      std::size_t const pixel_bytes =
+          static_cast<std::size_t>(pixel_size_) * type_bytes(value_.type);
+      row = decode_elements(value_.type,
+                            std::span(value_.bytes)
+                                .subspan(static_cast<std::size_t>(token) * pixel_bytes,
+                                         static_cast<std::size_t>(level_.width) * pixel_bytes));
+    }
+    row.resize(static_cast<std::size_t>((level_.width + 1) * pixel_size_));
+    return row;
+  }
+
+ private:
+  Array const& value_;
+  LevelShape const& level_;
+  std::int64_t border_;
+  std::int64_t first_;  // token
+  std::int64_t pixel_size_;
+};
+
+// Takes differences of pixels, one right of the other and one below the other, into [M][D].
+void take_differences(std::vector<double> const& here, std::vector<double> const& below,
+                      std::span<double> largest) {
+  auto const take = [&largest](std::size_t channel, double difference) {
+    // NaN and infinity have no distance.
+    if (std::isfinite(difference)) largest[channel] = std::max(largest[channel], difference);
+  };
+  std::size_t const pixel = largest.size();
+  for (std::size_t first = 0; first < here.size(); first += pixel) {
+    // The last pixel of a row, zeros, is also the one before the first.
+    std::size_t const right = first + pixel == here.size() ? 0 : first + pixel;
+    for (std::size_t c = 0; c < pixel; ++c) {
+      take(c, std::fabs(here[first + c] - here[right + c]));
+      take(c, std::fabs(here[first + c] - below[first + c]));
+    }
+  }
+}
+
 }  // namespace
+
+std::vector<double> largest_differences(Case const& part) {
+  ProblemShape const& spec = part.spec;
+  Array const& value = *part.find("value");
+  std::int64_t const pixel_size = spec.head_count * spec.head_dim;
+  auto const size = static_cast<std::size_t>(pixel_size);
+  std::vector<double> largest(static_cast<std::size_t>(spec.batch * spec.level_count()) * size);
+  if (largest.empty()) return largest;
+  std::vector<std::int64_t> const starts = spec.level_starts();
+  for (std::int64_t i = 0; i < spec.batch * spec.level_count(); ++i) {
+    auto const l = static_cast<std::size_t>(i % spec.level_count());
+    LevelShape const& level = spec.levels[l];
+    std::int64_t const token = i / spec.level_count() * spec.token_count() + starts[l];
+    PixelRows const rows(value, level, spec.value_border, token, pixel_size);
+    std::span<double> const out =
+        std::span(largest).subspan(static_cast<std::size_t>(i) * size, size);
+    std::vector<double> here = rows.row(-1);
+    for (std::int64_t y = -1; y < level.height; ++y) {
+      std::vector<double> below = rows.row(y + 1);
+      take_differences(here, below, out);
+      here = std::move(below);
+    }
+  }
+  Array const* const scale = part.find("value_scale");
+  if (scale == nullptr) return largest;
+  std::vector<double> const factors = scale->decode();
+  auto const channels = static_cast<std::size_t>(spec.head_dim);
+  for (std::size_t i = 0; i < largest.size(); ++i) {
+    largest[i] *= std::fabs(factors[i / channels % factors.size()]);
+  }
+  return largest;
+}
 
 double largest_magnitude(std::span<double const> numbers) {
   double largest = 0;
   for (double const x : numbers) {
     if (std::isfinite(x)) largest = std::max(largest, std::fabs(x));
+  }
+  return largest;
+}
+
+double largest_magnitude(Array const& array) {
+  constexpr std::size_t kChunk = std::size_t{1} << 16;
+  std::size_t const chunk_bytes = kChunk * type_bytes(array.type);
+  double largest = 0;
+  for (std::size_t i = 0; i < array.bytes.size(); i += chunk_bytes) {
+    auto const bytes =
+        std::span(array.bytes).subspan(i, std::min(chunk_bytes, array.bytes.size() - i));
+    largest = std::max(largest, largest_magnitude(decode_elements(array.type, bytes)));
   }
   return largest;
 }
@@ -106,13 +158,13 @@ ForwardBound forward_bound(Case const& input) {
             0, 0};
   }
   Array const* const scale = input.find("value_scale");
-  return {Arithmetic::kFloat16Sums, spec, largest_magnitude(input.find("value")->decode()),
-          scale == nullptr ? 1.0 : largest_magnitude(scale->decode())};
+  return {Arithmetic::kFloat16Sums, spec, largest_magnitude(*input.find("value")),
+          scale == nullptr ? 1.0 : largest_magnitude(*scale)};
 }
 
-void add_bound(ForwardBound const& bound, Case const& part, std::span<double> elements) {
+void add_bound(ForwardBound const& bound, Case const& part, std::span<double const> differences,
+               std::span<double> elements) {
   ProblemShape const& spec = part.spec;
-  std::vector<double> const differences = largest_differences(part);
   std::vector<double> const weights = weight_sums(part);
   auto const levels = static_cast<std::size_t>(spec.level_count());
   auto const heads = static_cast<std::size_t>(spec.head_count);

@@ -4,11 +4,13 @@
 #include "lab/case_part.h"
 
 #include <span>
+#include <vector>
 
 namespace msda::lab {
 
 // Of the finite ones.
 double largest_magnitude(std::span<double const> numbers);
+double largest_magnitude(Array const& array);
 
 // What a kernel computes in.
 enum class Arithmetic {
@@ -34,8 +36,13 @@ struct ForwardBound {
 // Of the arithmetic that the problem's types and mode allow.
 ForwardBound forward_bound(Case const& input);
 
-// Makes bounds of `elements`, [B][Q][M][D], which are sum |w c v|. `part` is the case, or batch
-// items of it, in float64.
-void add_bound(ForwardBound const& bound, Case const& part, std::span<double> elements);
+// [B][L][M][D]: the largest difference of neighbouring pixels of value. Outside counts as zero, as
+// it does for a sample that straddles the map's edge.
+std::vector<double> largest_differences(Case const& part);
+
+// Makes bounds of `elements`, [B][Q][M][D], which are sum |w c v|. `part` is the case or a part of
+// it, and `differences` are its largest_differences().
+void add_bound(ForwardBound const& bound, Case const& part, std::span<double const> differences,
+               std::span<double> elements);
 
 }  // namespace msda::lab

@@ -3,11 +3,13 @@
 The binary is $MSDA_CLI, or that of the release preset.
 """
 
+import fcntl
 import os
 import pathlib
 import pty
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -76,6 +78,29 @@ def on_a_terminal(*arguments):
     os.close(ours)
     assert process.wait() == 0
     return written.decode(), process.stdout.read().decode()
+
+
+class Held:
+    """A command that has done its work and written its files, but cannot print: nobody reads it."""
+
+    def __init__(self, folder, *words):
+        read, write = os.pipe()
+        size = fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, 4096)
+        os.write(write, bytes(size))
+        self.pipe = os.fdopen(read, "rb")
+        before = set(os.listdir(folder))
+        self.process = subprocess.Popen(
+            [binary(), *map(str, words)], cwd=folder, stdout=write, stderr=subprocess.PIPE
+        )
+        os.close(write)
+        while set(os.listdir(folder)) == before:  # it has a file to write
+            assert self.process.poll() is None, self.process.stderr.read()
+            time.sleep(0.01)
+
+    def finish(self):
+        """Reads the report; returns the exit code and what was on stderr."""
+        self.pipe.read()
+        return self.process.wait(), self.process.stderr.read().decode()
 
 
 def golden(name):

@@ -2,11 +2,14 @@
 
 import json
 import os
+import pathlib
+import re
 import subprocess
 
+import numpy as np
 import pytest
 
-from conftest import GOLDEN, ROOT
+from conftest import GOLDEN, ROOT, Held
 
 BUGS = ["slightly off", "not a number", "nothing written"]
 
@@ -124,3 +127,51 @@ def test_run_names_the_wrong_element(msda, planted_bug):
         env={"LD_PRELOAD": str(planted_bug), "PLANTED_BUG": "slightly off"},
     )
     assert bad.stderr.startswith("msda run: simd.cpu.f32@1: output[0,0,0,5] is ")
+
+
+# ---- parts: a large problem is checked a part at a time
+def problem(rng, level_hw, queries, heads, channels, points, value=np.float32, coord=np.float32):
+    """A forward and backward problem; points keep away from pixel lines, where derivatives jump."""
+    level_hw = np.array(level_hw, np.int32)
+    rows = (1, queries, heads, points * len(level_hw))
+    sizes = np.repeat(level_hw[:, ::-1], points, 0)
+    pixels = np.floor(rng.random((*rows, 2), np.float32) * sizes) + np.float32(0.25)
+    drawn = rng.integers(-112, 113, (1, int(level_hw.prod(1).sum()), heads, channels), np.int8)
+    return {
+        "level_hw": level_hw,
+        "points": np.full(len(level_hw), points, np.int32),
+        "value": (drawn & 0x7F).view("V1") if value == "f8" else drawn.astype(value) / value(16),
+        "coord": ((pixels + 0.5) / sizes).astype(coord),
+        "weight": rng.random(rows, np.float32).astype(coord),
+        "grad_output": rng.integers(-8, 9, (1, queries, heads, channels), np.int8).astype(np.float32),
+    }
+
+
+# What is large: the sizes of a problem of 16 MiB or more.
+LARGE = {
+    "value, one channel": {"level_hw": [(4096, 4096)], "queries": 3, "heads": 1, "channels": 1, "value": "f8"},
+    "value, one head": {"level_hw": [(400, 640)], "queries": 9, "heads": 1, "channels": 32, "value": np.float16},
+    "value": {"level_hw": [(128, 128), (8, 8)], "queries": 9, "heads": 8, "channels": 32},
+    "coord": {"level_hw": [(8, 8)], "queries": 20000, "heads": 8, "channels": 3},
+    "coord in f16": {"level_hw": [(8, 8)], "queries": 40000, "heads": 8, "channels": 3, "coord": np.float16},
+    "output": {"level_hw": [(4, 4)], "queries": 8000, "heads": 1, "channels": 512},
+}
+
+
+def peak_bytes(folder, *words):
+    """The memory that the command had taken when it wrote its results."""
+    held = Held(folder, *words)
+    status = pathlib.Path(f"/proc/{held.process.pid}/status").read_text()
+    assert held.finish() == (0, "")
+    return 1024 * int(re.search(r"VmHWM:\s+(\d+)", status)[1])
+
+
+@pytest.mark.parametrize("backward", [[], ["--backward"]], ids=["forward", "backward"])
+@pytest.mark.parametrize("large", LARGE)
+def test_memory_of_a_check(tmp_path, large, backward):
+    """At most twice the file and the results, beside what the run alone takes."""
+    np.savez(tmp_path / "in.npz", **problem(np.random.default_rng(1), points=2, **LARGE[large]))
+    words = ("run", "in.npz", "--iterations", 1, "--warmup", 0, "--output", "o.npz", *backward)
+    without, with_check = (peak_bytes(tmp_path, *words, *check) for check in ([], ["--check"]))
+    size = sum(file.stat().st_size for file in tmp_path.iterdir())
+    assert with_check - without <= 2 * size

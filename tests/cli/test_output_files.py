@@ -1,7 +1,6 @@
 """What the command writes: whole or not at all, whoever else writes, and never over an input."""
 
 import ctypes
-import fcntl
 import json
 import os
 import resource
@@ -13,7 +12,7 @@ import time
 import numpy as np
 import pytest
 
-from conftest import GOLDEN, binary, golden, old_contract, write_folder
+from conftest import GOLDEN, Held, binary, golden, old_contract, write_folder
 from test_bad_input import assert_refused
 from test_tune import records
 
@@ -36,29 +35,6 @@ WRITERS = {
     "roofline plot": (("roofline", *TINY[:4]), "--plot", "o.svg"),
 }
 each_writer = pytest.mark.parametrize("writer", WRITERS)
-
-
-class Held:
-    """A command that has written its files, but cannot print its report: nobody reads it."""
-
-    def __init__(self, folder, *words):
-        read, write = os.pipe()
-        size = fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, 4096)
-        os.write(write, bytes(size))
-        self.pipe = os.fdopen(read, "rb")
-        before = set(os.listdir(folder))
-        self.process = subprocess.Popen(
-            [binary(), *map(str, words)], cwd=folder, stdout=write, stderr=subprocess.PIPE
-        )
-        os.close(write)
-        while set(os.listdir(folder)) == before:
-            assert self.process.poll() is None, self.process.stderr.read()
-            time.sleep(0.01)
-
-    def finish(self):
-        """Reads the report; returns the exit code and what was on stderr."""
-        self.pipe.read()
-        return self.process.wait(), self.process.stderr.read().decode()
 
 
 # ---- several writers, and signals
