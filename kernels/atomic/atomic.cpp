@@ -196,11 +196,15 @@ void add_points(AtomicPlan const& plan, Params const& p, AddParams const& add,
                   stream, p, sorted::SoftmaxParams{add.points.weights, 0, rows, false});
   }
   bool const vectors = plan.has_vectors && is_aligned(p.value, 16) && is_aligned(p.grad_output, 16);
-  launch_kernel(kernels.add[vectors],
-                {.blocks = divide_up(rows * add.parts, kernels.slots),
-                 .threads = sorted::kPointThreads,
-                 .overlaps_previous = true},
-                stream, p, add);
+  if (p.token_count > 0) {
+    launch_kernel(kernels.add[vectors],
+                  {.blocks = divide_up(rows * add.parts, kernels.slots),
+                   .threads = sorted::kPointThreads,
+                   .overlaps_previous = true},
+                  stream, p, add);
+  } else {  // as in the sorted family: softmax alone says what the gradients of logits are
+    clear(add.points.raw, 3 * rows * p.point_total, MSDA_DTYPE_F32, stream);
+  }
   if (add.points.raw == nullptr || !add.wants_points) return;
   launch_kernel(kernels.finish,
                 {.blocks = divide_up(add.points.queries, sorted::kSmallThreads / sorted::kWarp),
@@ -215,7 +219,8 @@ void launch(Variant const&, Launch const& launch) {
   auto const stream = static_cast<cudaStream_t>(launch.call.stream);
   Params p = plan.params;
   set_buffers(p, launch.call);
-  if (row_count(problem) * problem.point_total == 0 || problem.token_count == 0) {
+  bool const has_points = row_count(problem) * problem.point_total > 0;
+  if (!has_points || (problem.token_count == 0 && !problem.fused())) {
     clear_all(p, stream);
     return;
   }

@@ -189,6 +189,16 @@ void launch_value_gradient(DirectPlan const& plan, Problem const& problem, Param
                 stream, p);
 }
 
+// Without heads it is the only gradient of points that has elements.
+void clear_references(Params const& p, cudaStream_t stream) {
+  std::int64_t const elements = p.batch * p.query_count * p.level_count * p.reference_dim;
+  if (p.grad_reference == nullptr || elements == 0) return;
+  cuda::check(
+      cudaMemsetAsync(p.grad_reference, 0,
+                      static_cast<std::size_t>(elements * dtype_bytes(p.coord_dtype)), stream),
+      "clearing grad_reference");
+}
+
 void launch(Variant const&, Launch const& launch) {
   auto const& plan = static_cast<DirectPlan const&>(*launch.prepared);
   auto const stream = static_cast<cudaStream_t>(launch.call.stream);
@@ -211,6 +221,7 @@ void launch(Variant const&, Launch const& launch) {
     return;
   }
   std::int64_t const rows = params.batch * params.query_count * params.head_count;
+  if (rows == 0) return clear_references(params, stream);
   launch_kernel(plan.kernels.of_points,
                 {.blocks = blocks_of(plan, rows, kWarpsPerBlock),
                  .threads = kThreads,

@@ -345,11 +345,15 @@ void launch_point_run(CallOfPlan const& call, PointParams& points) {
                                                       kMaxRoundsOfBlock, call.plan.sm_count);
   points.heads_together = static_cast<std::uint32_t>(heads_together(call.params.head_count));
   points.step_queries = static_cast<std::uint32_t>(block_rows) / points.heads_together;
-  launch_kernel(kernels.points[input],
-                {.blocks = divide_up(rows, points.rows_of_block),
-                 .threads = kPointThreads,
-                 .overlaps_previous = true},
-                call.stream, call.params, points);
+  if (call.params.token_count == 0) {  // no values to load; fused: a NaN softmax is to be seen
+    call.clear(points.raw, 3 * rows * call.params.point_total, MSDA_DTYPE_F32);
+  } else {
+    launch_kernel(kernels.points[input],
+                  {.blocks = divide_up(rows, points.rows_of_block),
+                   .threads = kPointThreads,
+                   .overlaps_previous = true},
+                  call.stream, call.params, points);
+  }
   if (points.raw == nullptr) return;
   launch_kernel(kernels.finish,
                 {.blocks = divide_up(points.queries, kSmallThreads / kWarp),
@@ -362,7 +366,8 @@ void launch_point_gradients(CallOfPlan const& call) {
   Params const& p = call.params;
   if (p.grad_coord == nullptr && p.grad_weight == nullptr && p.grad_reference == nullptr) return;
   std::int64_t const queries = p.batch * p.query_count;
-  if (queries * p.head_count * p.point_total == 0 || p.token_count == 0) {
+  bool const has_points = queries * p.head_count * p.point_total > 0;
+  if (!has_points || (p.token_count == 0 && !call.problem.fused())) {
     clear_point_gradients(call);
     return;
   }
