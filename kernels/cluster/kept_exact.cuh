@@ -62,7 +62,15 @@ class ExactRow {
     constexpr float kPixel = persistent::kPixel;
     bool const inside =
         pixel.x >= -kPixel && pixel.x < width && pixel.y >= -kPixel && pixel.y < height;
-    if (inside) return add_inside<kFp16Sums>(sums, l, pixel, weight, pairs);
+    if (inside) {
+      if (kFp16Sums || !is_infinite(weight)) {
+        return add_inside<kFp16Sums>(sums, l, pixel, weight, pairs);
+      }
+      Sums sample;
+      sample.clear();
+      add_inside<false>(sample, l, pixel, 1.0f, pairs);
+      return sums.add_sample(weight, sample);
+    }
     // A weight that is NaN makes the result NaN, whatever it weighs; a coordinate that is no number
     // makes the point nothing.
     float const check = zero_if_number(x) + zero_if_number(y);

@@ -39,6 +39,10 @@ __device__ __forceinline__ Real zero_if_number(Real x) {
   return x - x;
 }
 
+// An infinite weight belongs to the sample, not to the corners: times one that weighs nothing it
+// would be no number, and so would the sum of corners of either sign.
+__device__ __forceinline__ bool is_infinite(float weight) { return fabsf(weight) == INFINITY; }
+
 // Row offsets of one (batch, query, head) in the point tensors.
 struct PointRow {
   std::int64_t coord;

@@ -80,6 +80,36 @@ __device__ auto forward_element(Params const& p, Row<Real> const& row, std::int6
   return kIsScaled<kType> ? sum * p.scale_of(row.m) : sum;
 }
 
+// Stores anew those channels of a row of sampled input, from channel `first` on, whose bits in
+// `channels` are set: sums over corners that are not finite, if a weight of the row is infinite.
+template <ValueType kType>
+__device__ void store_infinite(Params const& p, std::int64_t b, std::int64_t q, std::int64_t m,
+                               std::int64_t first, unsigned channels) {
+  if (channels == 0) return;
+  Row<float> const row(p, b, q, m);
+  bool any_infinite = false;
+  for (std::int64_t k = 0; k < p.point_total; ++k) {
+    any_infinite = any_infinite || is_infinite(row.weight(p, k));
+  }
+  if (!any_infinite) return;
+  std::int64_t const output = p.output_strides.at(b, q, m);
+#pragma unroll 1
+  for (std::int64_t d = first; channels != 0; ++d, channels >>= 1) {
+    if ((channels & 1) == 0) continue;
+    store_element(p.output_dtype, p.output, output + d, forward_element<kType>(p, row, d));
+  }
+}
+
+// A bit for each that is not finite.
+template <int kCount>
+__device__ __forceinline__ unsigned not_finite(float const (&numbers)[kCount]) {
+  static_assert(kCount <= 32);
+  unsigned bits = 0;
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) bits |= fabsf(numbers[i]) < INFINITY ? 0u : 1u << i;
+  return bits;
+}
+
 template <ValueType kType, typename Real>
 __global__ void __launch_bounds__(kThreads, 2) forward_any(const __grid_constant__ Params p) {
   ptx::wait_for_previous_grid();

@@ -6,6 +6,7 @@
 #include "kernels/common/shared.cuh"
 #include "kernels/common/vecs.cuh"
 #include "kernels/direct/config.h"
+#include "kernels/direct/generic.cuh"
 
 namespace msda::direct {
 
@@ -324,6 +325,9 @@ class RowGather {
         scaled[c] = kIsScaled<Config::kType> ? sum_[n][c] * p_.scale_of(slot_.m) : sum_[n][c];
       }
       store_vec<Config>(p_.output_dtype, p_.output, first + channel, scaled, Config::kAligned);
+      if constexpr (!Config::kFused) {
+        store_infinite<Config::kType>(p_, slot_.b, slot_.q, slot_.m, channel, not_finite(sum_[n]));
+      }
     }
   }
 

@@ -8,8 +8,9 @@
 namespace msda::persistent {
 
 template <bool kFp16Sums, class Config>
-__device__ void add_inside(WarpState<Config>& state, LevelParams const& level, float2 const& at,
-                           float weight, typename RowSums<Config>::Fp16Sums& pairs) {
+__device__ void add_inside(WarpState<Config> const& state, LevelParams const& level,
+                           float2 const& at, float weight, RowSums<Config>& sums,
+                           typename RowSums<Config>::Fp16Sums& pairs) {
   using Sums = RowSums<Config>;
   Between const bx = between(at.x, static_cast<float>(level.width) * kPixel);
   Between const by = between(at.y, static_cast<float>(level.height) * kPixel);
@@ -44,7 +45,7 @@ __device__ void add_inside(WarpState<Config>& state, LevelParams const& level, f
       if constexpr (kFp16Sums) {
         multiply_add_fp16<Config>(pairs[i % Sums::kColumnSums], weights.of(i), value);
       } else {
-        state.sums.add(corner, value, n);
+        sums.add(corner, value, n);
       }
     }
   }
@@ -66,7 +67,15 @@ __device__ void add_point(WarpState<Config>& state, Row const& row, int k, float
   // False where a coordinate is no number, and in an empty level.
   bool const inside = pixel.x >= -kPixel && pixel.x < width && pixel.y >= -kPixel &&
                       pixel.y < height && width > 0.0f && height > 0.0f;
-  if (inside) return add_inside<kFp16Sums>(state, level, pixel, weight, pairs);
+  if (inside) {
+    if (kFp16Sums || Config::kFused || !is_infinite(weight)) {
+      return add_inside<kFp16Sums>(state, level, pixel, weight, state.sums, pairs);
+    }
+    RowSums<Config> sample;
+    sample.clear();
+    add_inside<false>(state, level, pixel, 1.0f, sample, pairs);
+    return state.sums.add_sample(weight, sample);
+  }
   // A weight that is NaN makes the result NaN, whatever it weighs; a coordinate that is no number
   // makes the point nothing.
   float check = zero_if_number(x) + zero_if_number(y);

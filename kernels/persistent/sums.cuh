@@ -41,6 +41,16 @@ class RowSums {
   __device__ __forceinline__ void add(float weight, Vec<Config::kVecBytes> const& value, int n) {
     multiply_add<Config>(sum_[n], weight, value);
   }
+  // A point's sample, which is the sum of its corners alone.
+  __device__ void add_sample(float weight, RowSums const& sample) {
+#pragma unroll
+    for (int n = 0; n < Config::kVecs; ++n) {
+#pragma unroll
+      for (int c = 0; c < Config::kChannels; ++c) {
+        sum_[n][c] = fmaf(weight, sample.sum_[n][c], sum_[n][c]);
+      }
+    }
+  }
   // What is no part of the result but for its weight, which may be no number.
   __device__ __forceinline__ void add_outside(float weight) {
     for_channels([weight](float& sum) { sum += weight * 0.0f; });

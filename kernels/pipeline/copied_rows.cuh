@@ -224,6 +224,10 @@ class CopiedRow {
       int const channel = (lane_ + n * Config::kLanes) * Config::kChannels;
       if (channel >= p_.head_dim) continue;
       store_vec<Config>(p_.output_dtype, p_.output, first + channel, sum_[n], alignment_.output);
+      if (p_.reference_dim == 0) {
+        direct::store_infinite<Config::kType>(p_, slot_.b, slot_.q, slot_.m, channel,
+                                              direct::not_finite(sum_[n]));
+      }
     }
   }
 

@@ -90,6 +90,15 @@ class RowSums {
     }
   }
 
+  // A point's sample, which is the sum of its corners alone.
+  __device__ __forceinline__ void add_sample(float weight, RowSums const& sample) {
+    float of_corners[Config::kChannels];
+    sample.total(of_corners);
+#pragma unroll
+    for (int c = 0; c < Config::kChannels; ++c) {
+      sum_[0][c] = fmaf(weight, of_corners[c], sum_[0][c]);
+    }
+  }
   // What is beside the map, but for its weight, which may be no number.
   __device__ __forceinline__ void add_outside(float weight) {
 #pragma unroll
@@ -192,11 +201,15 @@ __device__ void add_exact(Params const& p, Row const& row, PointRow const& point
 #pragma unroll 1
       for (int u = 0; u < (kFp16 ? 2 : 1) && i + u < level.point_count; ++u) {
         RawPoint const raw = load_point(p, points, level.point_start + i + u);
-        Located const at =
-            locate<Config>(position_of(p, points, level, l, raw), weights(raw.weight), level);
+        float const weight = weights(raw.weight);
+        bool const of_sample = !kFp16 && is_infinite(weight);
+        Located at = locate<Config>(position_of(p, points, level, l, raw), weight, level);
         if (!at.is_inside) {
           sums.add_outside(at.upper);
           continue;
+        }
+        if (of_sample) {
+          at = locate<Config>(position_of(p, points, level, l, raw), 1.0f, level);
         }
         msda::Vec<Config::kVecBytes> pixel[4];
         unsigned is_in = 0;
@@ -207,8 +220,15 @@ __device__ void add_exact(Params const& p, Row const& row, PointRow const& point
           pixel[n] = values.load(level, x, y);
         }
         if constexpr (!kFp16) {
-          sums.add_weighted(at.second, at.upper, at.lower, pixel, false,
-                            [is_in](int n) { return (is_in >> n & 1) != 0; });
+          auto const has_pixel = [is_in](int n) { return (is_in >> n & 1) != 0; };
+          if (of_sample) {
+            RowSums<Config> sample;
+            sample.clear();
+            sample.add_weighted(at.second, at.upper, at.lower, pixel, false, has_pixel);
+            sums.add_sample(weight, sample);
+          } else {
+            sums.add_weighted(at.second, at.upper, at.lower, pixel, false, has_pixel);
+          }
         } else {
           has |= is_in << (4 * u);
 #pragma unroll

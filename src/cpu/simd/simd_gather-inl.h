@@ -107,6 +107,7 @@ class Sums {
   template <bool kPrefetch>
   HWY_INLINE void add(Corners const& corners, std::int64_t count, std::uintptr_t base,
                       std::int64_t last, Corners const& next) {
+    if (HWY_UNLIKELY(corners.has_infinite_weight)) return add_samples(corners, count, base, last);
     for (std::int64_t k = 0; k < count; ++k) {
       for (int corner = 0; corner < 4; ++corner) {
         if constexpr (kPrefetch)
@@ -144,6 +145,31 @@ class Sums {
   }
 
  private:
+  // The same where a weight is infinite: each is multiplied with the sum over its corners.
+  HWY_NOINLINE void add_samples(Corners const& corners, std::int64_t count, std::uintptr_t base,
+                                std::int64_t last) {
+    for (std::int64_t k = 0; k < count; ++k) {
+      auto const attention = hn::Set(D(), corners.attention[k]);
+      for (int g = 0; g < kGroups; ++g) {
+        V sample[Group::kVectors];
+        for (int i = 0; i < Group::kVectors; ++i) sample[i] = hn::Zero(D());
+        for (int corner = 0; corner < 4; ++corner) {
+          std::uintptr_t const at = base + static_cast<std::uintptr_t>(corners.offset[corner][k]);
+          V value[Group::kVectors];
+          Group::load_group(at + static_cast<std::uintptr_t>(offset(g, last)), value);
+          auto const weight = hn::Set(D(), corners.weight[corner][k]);
+          for (int i = 0; i < Group::kVectors; ++i) {
+            sample[i] = hn::MulAdd(value[i], weight, sample[i]);
+          }
+        }
+        for (int i = 0; i < Group::kVectors; ++i) {
+          V& sum = chain_[0][g * Group::kVectors + i];
+          sum = hn::MulAdd(sample[i], attention, sum);
+        }
+      }
+    }
+  }
+
   static HWY_INLINE std::int64_t offset(int group, std::int64_t last) {
     return group == kGroups - 1 ? last : group * Group::kChannels * Group::kElementBytes;
   }

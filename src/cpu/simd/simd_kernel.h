@@ -35,6 +35,10 @@ struct Points {
 struct Corners {
   alignas(64) std::int64_t offset[4][kPointBlock];  // bytes from the plan's row of zeros
   alignas(64) float weight[4][kPointBlock];         // attention weight times bilinear weight
+  // An infinite attention weight belongs to the sample: times a corner that weighs nothing it would
+  // be NaN. Where the block has one, `weight` is bilinear alone and the attention weights are here.
+  bool has_infinite_weight;
+  alignas(64) float attention[kPointBlock];
   RowSoftmax softmax;
 };
 

@@ -356,17 +356,34 @@ HWY_INLINE void store_offsets(HeadSource const& source, std::int64_t first, std:
   hn::Store(hn::And(hn::Add(below, pixel), widen(inside[3])), d64, corners.offset[3] + i);
 }
 
+// For a block whose weights are not all finite, see Corners.
+HWY_NOINLINE void keep_weights_apart(std::int64_t count, Points const& points, Corners& corners) {
+  const Floats d;
+  for (std::int64_t i = 0; i < count; ++i) {
+    corners.has_infinite_weight = corners.has_infinite_weight || std::isinf(points.weight[i]);
+  }
+  if (!corners.has_infinite_weight) return;
+  for (std::int64_t i = 0; i < count; i += kLanes) {
+    auto const px = hn::Load(d, points.x + i), py = hn::Load(d, points.y + i);
+    store_weights(hn::Sub(px, hn::Floor(px)), hn::Sub(py, hn::Floor(py)), hn::Set(d, 1.0f), i,
+                  corners);
+    hn::Store(hn::Load(d, points.weight + i), d, corners.attention + i);
+  }
+}
+
 HWY_INLINE void find_corners(HeadSource const& source, std::int64_t first, std::int64_t count,
                              Points const& points, Corners& corners) {
   const Floats d;
   const hn::RebindToSigned<Floats> di;
   const hn::RebindToUnsigned<Floats> du;
   PointLevels const& levels = levels_at(source, first);
+  auto check = hn::Zero(d);
   for (std::int64_t i = 0; i < count; i += kLanes) {
     auto const px = hn::Load(d, points.x + i), py = hn::Load(d, points.y + i);
     auto const floor_x = hn::Floor(px), floor_y = hn::Floor(py);
-    store_weights(hn::Sub(px, floor_x), hn::Sub(py, floor_y), hn::Load(d, points.weight + i), i,
-                  corners);
+    auto const weight = hn::Load(d, points.weight + i);
+    check = hn::Add(check, zero_if_number(weight));
+    store_weights(hn::Sub(px, floor_x), hn::Sub(py, floor_y), weight, i, corners);
     auto const x0 = hn::ConvertTo(di, floor_x), y0 = hn::ConvertTo(di, floor_y);
     auto const x1 = hn::Add(x0, hn::Set(di, 1)), y1 = hn::Add(y0, hn::Set(di, 1));
     auto const columns = hn::BitCast(du, hn::Load(di, levels.columns + i));
@@ -387,6 +404,9 @@ HWY_INLINE void find_corners(HeadSource const& source, std::int64_t first, std::
         source, first, i + kLanes / 2, x0, y0, inside,
         [dh](auto v) HWY_ATTR { return hn::UpperHalf(dh, v); }, corners);
   }
+  corners.has_infinite_weight = false;
+  if (HWY_UNLIKELY(!hn::AllTrue(d, hn::Eq(check, check))))
+    keep_weights_apart(count, points, corners);
 }
 
 // ---- the functions of a plan

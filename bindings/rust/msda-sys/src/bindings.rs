@@ -839,8 +839,8 @@ fn bindgen_test_layout_msda_tensors() {
 pub struct msda_kernel_info {
     /// sizeof(msda_kernel_info), set by the caller.
     pub struct_size: usize,
-    /** Its id, "family.target.dtype[...]@revision". The revision rises when its results or the
-  meaning of its tuning change. Lives as long as the library is loaded.*/
+    /** Its id, "family.target.dtype[...]@revision". The revision rises when its results for
+  finite inputs or the meaning of its tuning change. Lives as long as the library is loaded.*/
     pub kernel_id: *const core::ffi::c_char,
     /// The first part of the id. Lives as long as the library is loaded.
     pub family: *const core::ffi::c_char,
