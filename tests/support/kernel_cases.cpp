@@ -1,12 +1,14 @@
 #include "support/kernel_cases.h"
 
 #include "support/case_file.h"
+#include "support/element_formats.h"
 #include "support/expected_reason.h"
-#include "support/tolerance.h"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <iterator>
 
 namespace msda::test {
 
@@ -27,6 +29,48 @@ void for_kernels_and_cases(TestHandle const& handle, std::vector<const char*> co
       }
     }
   }
+}
+
+Expected expected_of(std::string const& kernel_id, Expectations const& expectations, TensorId id) {
+  Expected expected = expectations[id];
+  if (id == TensorId::kGradValue || id == TensorId::kOutput || !multiplies_corners(kernel_id)) {
+    return expected;
+  }
+  if (expected.kinds.empty()) {
+    std::ranges::transform(expected.exact, std::back_inserter(expected.kinds), kind_of);
+  }
+  unsigned char const infinities = kind_of(HUGE_VAL) | kind_of(-HUGE_VAL);
+  for (unsigned char& kinds : expected.kinds) {
+    if ((kinds & infinities) != 0) kinds |= kind_of(std::nan(""));
+  }
+  return expected;
+}
+
+std::optional<ProblemShape> shape_for(TestHandle const& handle, std::string const& id,
+                                      msda_operation operation, std::int32_t reference_dim) {
+  for (msda_dtype const dtype : kAllDtypes) {
+    for (std::int64_t const channels : {8, 16, 32, 64, 128, 256}) {
+      for (std::int32_t const points : {4, 8, 2}) {
+        for (std::int64_t const heads : {2, 8, 1}) {
+          for (msda_math_mode const math : {MSDA_MATH_ACCURATE, MSDA_MATH_FAST}) {
+            ProblemShape shape;
+            shape.set_dtypes(dtype);
+            shape.levels = {{3, 4, points}, {2, 3, points}};
+            shape.batch = 2;
+            shape.query_count = 3;
+            shape.head_count = heads;
+            shape.head_dim = channels;
+            shape.reference_dim = reference_dim;
+            shape.operation = operation;
+            shape.math_mode = math;
+            if (!is_deterministic(id)) shape.determinism = MSDA_NONDETERMINISTIC;
+            if (expected_reason(handle, id, shape).empty()) return shape;
+          }
+        }
+      }
+    }
+  }
+  return std::nullopt;
 }
 
 void check_gradient_subsets(msda_plan const* plan, TestProblem const& problem,
