@@ -4,6 +4,7 @@
 
 #include "support/expected_reason.h"
 #include "support/gpu_tests.h"
+#include "support/kernel_cases.h"
 #include "support/only_target.h"
 #include "support/random_problem.h"
 #include "support/runner.h"
@@ -43,7 +44,7 @@ void check_kernel(TestHandle const& handle, TestProblem const& problem, std::str
   for (TensorRow const& row : tensor_rows()) {
     if (!row.is_result() || !row.belongs_to(problem.shape)) continue;
     CAPTURE(row.name);
-    Comparison const comparison = compare(expected[row.id], result.values[row.id]);
+    Comparison const comparison = compare(expected_of(id, expected, row.id), result.values[row.id]);
     CHECK(comparison.failure == "");
     record.worst_share = std::max(record.worst_share, comparison.worst_share);
   }
@@ -112,13 +113,17 @@ void check_backward(TestHandle const& handle, RandomRange const& range) {
 
 }  // namespace
 
-TEST_CASE("random problems forward") { check_forward(TestHandle(), random_range(500)); }
-TEST_CASE("random problems forward on the GPU" * needs_gpu()) {
-  check_forward(TestHandle(gpu_options()), random_range(2000));
+TEST_CASE("random problems forward") {
+  check_forward(TestHandle(), random_range(kCpuProblems.forward));
 }
-TEST_CASE("random problems backward") { check_backward(TestHandle(), random_range(200)); }
+TEST_CASE("random problems forward on the GPU" * needs_gpu()) {
+  check_forward(TestHandle(gpu_options()), random_range(kGpuProblems.forward));
+}
+TEST_CASE("random problems backward") {
+  check_backward(TestHandle(), random_range(kCpuProblems.backward));
+}
 TEST_CASE("random problems backward on the GPU" * needs_gpu()) {
-  check_backward(TestHandle(gpu_options()), random_range(500));
+  check_backward(TestHandle(gpu_options()), random_range(kGpuProblems.backward));
 }
 
 TEST_CASE("random problems on every instruction set of the machine") {

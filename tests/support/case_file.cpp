@@ -29,9 +29,14 @@ Strides3 strides(std::string const& text) {
 
 void set_data(DataKind& data, std::string const& words) {
   static std::map<std::string, bool DataKind::*> const flags = {
-      {"lines", &DataKind::on_pixel_lines},      {"odd_coords", &DataKind::odd_coords},
-      {"odd_weights", &DataKind::odd_weights},   {"odd_values", &DataKind::odd_values},
-      {"steep_logits", &DataKind::steep_logits}, {"huge_values", &DataKind::huge_values}};
+      {"lines", &DataKind::on_pixel_lines},
+      {"odd_coords", &DataKind::odd_coords},
+      {"odd_weights", &DataKind::odd_weights},
+      {"odd_values", &DataKind::odd_values},
+      {"steep_logits", &DataKind::steep_logits},
+      {"huge_values", &DataKind::huge_values},
+      {"infinite_weights", &DataKind::infinite_weights},
+      {"odd_grads", &DataKind::odd_grads}};
   for (std::string const& word : lab::parse_names(words)) {
     auto const flag = flags.find(word);
     if (flag != flags.end())

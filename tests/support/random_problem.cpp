@@ -1,6 +1,7 @@
 #include "support/random_problem.h"
 
 #include "support/environment.h"
+#include "support/oracle_points.h"
 
 #include <fmt/core.h>
 
@@ -12,57 +13,81 @@
 namespace msda::test {
 namespace {
 
-constexpr std::uint64_t kDefaultSeed = 20260;
 constexpr std::uint64_t kMaxSeed = 1'000'000'000'000'000'000, kMaxProblems = 1'000'000'000;
 // Four corners of every channel of every point: what the oracle's time depends on.
 constexpr std::int64_t kLargestWork = 150'000;
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// Mostly 1 to `most`, now and then 0.
-std::int64_t size_up_to(Rng& rng, std::int64_t most) {
-  return rng.chance(0.02) ? 0 : rng.integer(1, most);
-}
-
 std::vector<LevelShape> random_levels(Rng& rng) {
-  std::vector<LevelShape> levels(static_cast<std::size_t>(size_up_to(rng, 5)));
+  std::vector<LevelShape> levels(static_cast<std::size_t>(rng.integer(1, 5)));
   bool const ragged = rng.chance(0.4);
-  auto const points = static_cast<std::int32_t>(size_up_to(rng, 8));
+  auto const points = static_cast<std::int32_t>(rng.integer(1, 8));
   for (LevelShape& level : levels) {
     std::int64_t const most = rng.pick<std::int64_t>({2, 7, 20});
-    level.height = static_cast<std::int32_t>(size_up_to(rng, most));
-    level.width = static_cast<std::int32_t>(size_up_to(rng, most));
-    level.points = ragged ? static_cast<std::int32_t>(rng.integer(0, 9)) : points;
+    level.height = static_cast<std::int32_t>(rng.integer(1, most));
+    level.width = static_cast<std::int32_t>(rng.integer(1, most));
+    level.points =
+        ragged ? static_cast<std::int32_t>(std::max<std::int64_t>(rng.integer(-3, 9), 0)) : points;
   }
   return levels;
+}
+
+// Half of the problems have one to three dimensions of 0. Sizes of levels
+// come more often: elsewhere they are seen less, for a point of another dimension 0 is not there.
+void make_empty(Rng& rng, ProblemShape& shape) {
+  if (!rng.chance(0.5)) return;
+  int const count = rng.pick({1, 2, 2, 3});
+  for (int i = 0; i < count; ++i) {
+    std::int64_t const dimension =
+        rng.pick<std::int64_t>({0, 0, 1, 1, 2, 2, 3, 3, 7, 7, 4, 4, 4, 5, 5, 5, 6, 6, 6});
+    std::int64_t const most = static_cast<std::int64_t>(shape.levels.size()) - 1;
+    bool const of_all = rng.chance(0.3);  // levels; else of one
+    std::int64_t const one = most > 0 ? rng.integer(0, most) : 0;
+    std::int64_t* const sizes[] = {&shape.batch, &shape.query_count, &shape.head_count,
+                                   &shape.head_dim};
+    if (dimension < 4) *sizes[dimension] = 0;
+    for (std::int64_t l = 0; l <= most; ++l) {
+      LevelShape& level = shape.levels[static_cast<std::size_t>(l)];
+      if (dimension == 4) level.points = 0;
+      if (!of_all && l != one) continue;
+      if (dimension == 5) level.height = 0;
+      if (dimension == 6) level.width = 0;
+    }
+    if (dimension == 7) shape.levels.clear();
+  }
 }
 
 void random_dtypes(Rng& rng, ProblemShape& shape) {
   shape.set_dtypes(rng.pick({MSDA_DTYPE_F32, MSDA_DTYPE_F32, MSDA_DTYPE_F32, MSDA_DTYPE_F16,
                              MSDA_DTYPE_F16, MSDA_DTYPE_BF16, MSDA_DTYPE_BF16, MSDA_DTYPE_F8_E4M3,
-                             MSDA_DTYPE_F8_E4M3, MSDA_DTYPE_F64}));
+                             MSDA_DTYPE_F8_E4M3, MSDA_DTYPE_F64, MSDA_DTYPE_F64}));
   auto const any = [&] {
     return rng.pick({MSDA_DTYPE_F32, MSDA_DTYPE_F16, MSDA_DTYPE_BF16, MSDA_DTYPE_F64});
   };
-  if (rng.chance(0.4)) shape.coord_dtype = any();
-  if (rng.chance(0.4)) shape.weight_dtype = any();
-  if (rng.chance(0.4)) shape.output_dtype = any();
-  if (rng.chance(0.4)) shape.grad_value_dtype = any();
+  if (rng.chance(0.5)) shape.coord_dtype = any();
+  if (rng.chance(0.5)) shape.weight_dtype = any();
+  if (rng.chance(0.5)) shape.output_dtype = any();
+  if (rng.chance(0.5)) shape.grad_value_dtype = any();
 }
 
 // Strides of a group of [batch][rows][heads][inner]: packed, padded, heads outside rows, or
 // repeating.
 Strides3 random_strides(Rng& rng, std::array<std::int64_t, 4> const& dims, bool may_repeat) {
-  if (rng.chance(0.55)) return {0, 0, 0};
+  enum Kind { kPacked, kPadded, kPermuted, kRepeating };
+  Kind const drawn = rng.pick({kPacked, kPadded, kPermuted, kPermuted, kRepeating});
+  Kind const kind = drawn == kRepeating && !may_repeat ? kPermuted : drawn;
+  if (kind == kPacked) return {0, 0, 0};
   std::array<std::size_t, 3> order = {2, 1, 0};  // from the inside out
-  if (rng.chance(0.3)) std::swap(order[0], order[1]);
-  if (rng.chance(0.2)) std::swap(order[1], order[2]);
+  if (kind != kPadded && rng.chance(0.7)) std::swap(order[0], order[1]);
+  if (kind != kPadded && (order[0] == 2 || rng.chance(0.2))) std::swap(order[1], order[2]);
+  std::size_t const repeated = kind == kRepeating ? order[rng.next() % 3] : order.size();
   Strides3 strides = {};
   std::int64_t extent = dims[3];
   for (std::size_t const i : order) {
     extent += rng.chance(0.5) ? 0 : rng.integer(1, 17);
     strides[i] = extent;
-    if (may_repeat && rng.chance(0.1)) strides[i] = 0;
+    if (i == repeated || (kind == kRepeating && rng.chance(0.1))) strides[i] = 0;
     extent = strides[i] * (std::max<std::int64_t>(dims[i], 1) - 1) + extent;
   }
   return strides;
@@ -114,7 +139,7 @@ void fill_sampled(TestProblem& problem, DataKind const& kind, Rng& rng) {
       for (std::int32_t p = 0; p < level.points; ++p) {
         coord.push_back(draw_coord(rng, kind, level.width));
         coord.push_back(draw_coord(rng, kind, level.height));
-        weight.push_back(kind.odd_weights && rng.chance(0.03) ? kNan : rng.uniform(-1, 1));
+        weight.push_back(rng.uniform(-1, 1));
       }
     }
   }
@@ -170,9 +195,18 @@ void fill_fused(TestProblem& problem, DataKind const& kind, Rng& rng) {
       offset.push_back(kind.odd_coords && rng.chance(0.04) ? odd_coord(rng) : 2 * rng.normal());
     }
     bool const odd = kind.odd_weights && rng.chance(0.02);
-    logit.push_back(odd                 ? rng.pick({kNan, -kInfinity, -40.0, 40.0})
+    logit.push_back(odd                 ? rng.pick({-kInfinity, -40.0, 40.0})
                     : kind.steep_logits ? steep_logit(rng, i / points, i % points)
                                         : spread * rng.normal());
+  }
+}
+
+// About one in 30 of the numbers becomes one of `odd`, and one at least.
+void spoil(std::vector<double>& numbers, std::initializer_list<double> odd, Rng& rng) {
+  if (numbers.empty()) return;
+  auto const last = static_cast<std::int64_t>(numbers.size()) - 1;
+  for (std::int64_t count = 1 + last / 30; count > 0; --count) {
+    numbers[static_cast<std::size_t>(rng.integer(0, last))] = rng.pick(odd);
   }
 }
 
@@ -215,20 +249,18 @@ void fill_values(TestProblem& problem, DataKind const& kind, Rng& rng) {
   }
 }
 
-// Moves coordinates that storage rounding brought near a pixel line to where there is no pixel at
-// all.
+// Moves points that lie near a pixel line to where there is no pixel at all.
 void keep_off_lines(TestProblem& problem) {
   ProblemShape const& shape = problem.shape;
-  std::vector<double>& coord = problem.inputs[TensorId::kCoord];
-  std::size_t i = 0;
-  for (std::int64_t row = 0; row < shape.batch * shape.query_count * shape.head_count; ++row) {
-    for (LevelShape const& level : shape.levels) {
-      for (std::int32_t p = 0; p < level.points; ++p, i += 2) {
-        if (!clear_of_lines(coord[i], level.width)) coord[i] = -4;
-        if (!clear_of_lines(coord[i + 1], level.height)) coord[i + 1] = 5;
-      }
-    }
-  }
+  std::vector<double>& place = problem.inputs[shape.fused() ? TensorId::kOffset : TensorId::kCoord];
+  oracle::Points const points = oracle::make_points(problem);
+  oracle::for_each_point(shape, points, [&](oracle::Point const& p) {
+    LevelShape const& level = shape.levels[oracle::at(p.level)];
+    auto const i = oracle::at(2 * p.index(shape));
+    double const away = shape.fused() ? 1e4 : 5;
+    if (!clear_of_lines(p.x, level.width)) place[i] = -away;
+    if (!clear_of_lines(p.y, level.height)) place[i + 1] = away;
+  });
 }
 
 // What models have: whole vectors of channels, the same points on every level, packed tensors.
@@ -373,17 +405,19 @@ ProblemShape random_forward_shape(std::uint64_t seed, Rng& rng) {
 ProblemShape random_shape(Rng& rng) {
   ProblemShape shape;
   shape.levels = random_levels(rng);
-  shape.batch = size_up_to(rng, 3);
-  shape.query_count = size_up_to(rng, rng.pick<std::int64_t>({3, 20, 70}));
-  shape.head_count = size_up_to(rng, 9);
+  shape.batch = rng.integer(1, 3);
+  shape.query_count = rng.integer(1, rng.pick<std::int64_t>({3, 20, 70}));
+  shape.head_count = rng.integer(1, 9);
   shape.head_dim =
-      rng.chance(0.05) ? rng.pick<std::int64_t>({96, 128, 200, 256, 300}) : size_up_to(rng, 71);
-  bool const usual = rng.chance(0.4);
+      rng.chance(0.05) ? rng.pick<std::int64_t>({96, 128, 200, 256, 300}) : rng.integer(1, 71);
+  bool const usual = rng.chance(0.35);
   if (usual) make_usual(rng, shape);
   shape.value_border = rng.chance(0.2) ? 1 : 0;
   shape.reference_dim = rng.pick({0, 0, 0, 2, 4});
   shape.math_mode = rng.chance(usual ? 0.4 : 0.2) ? MSDA_MATH_FAST : MSDA_MATH_ACCURATE;
   random_dtypes(rng, shape);
+  shape.point_locality = rng.pick({MSDA_POINTS_UNKNOWN, MSDA_POINTS_LOCAL, MSDA_POINTS_SCATTERED});
+  make_empty(rng, shape);
   limit_queries(rng, shape);
   if (usual) return shape;
   auto const strides = [&](TensorId id, bool may_repeat) {
@@ -399,16 +433,27 @@ ProblemShape random_shape(Rng& rng) {
 DataKind random_data_kind(Rng& rng, ProblemShape const& shape) {
   DataKind kind;
   if (rng.chance(0.2)) kind.low = -2, kind.high = 3;
-  kind.odd_coords = rng.chance(0.3);
-  // Repeating coordinates or values would put them where they must not be.
-  bool const plain = !shape.fused() && rng.chance(0.25);
-  kind.odd_values = plain && rng.chance(0.6);
-  kind.odd_weights = rng.chance(0.1);
+  bool const special = rng.chance(0.6);
+  auto const chance = [&](double part) { return special && rng.chance(part); };
+  kind.odd_coords = chance(0.4);
+  kind.odd_weights = chance(0.35);
+  kind.infinite_weights = chance(0.55) && !shape.fused();
+  // Repeating coordinates would bring points back to where they must not be.
+  bool const repeats = std::ranges::count(shape.coord_strides, 0) % 3 != 0;
+  kind.odd_values = chance(0.4) && !repeats;
+  if (repeats) kind.infinite_weights = false;
+  kind.odd_grads = chance(0.5) && shape.backward();
+  // A box below float32's numbers is 0 there, and 0 times an infinite gradient is none.
+  if (shape.reference_dim == 4 && (kind.odd_values || kind.odd_grads)) kind.odd_coords = false;
   // What is no number must not hang on the side of a line that rounding chooses.
-  kind.on_pixel_lines = !kind.odd_values && !kind.odd_weights && rng.chance(0.3);
+  bool const may_be_on_lines = !(kind.odd_values || kind.odd_weights || kind.infinite_weights ||
+                                 kind.odd_grads || shape.fused());
+  kind.on_pixel_lines = may_be_on_lines && rng.chance(0.6);
   double const scale = shape.value_dtype == MSDA_DTYPE_F8_E4M3 ? 16 : 1000;
   kind.value_scale = rng.pick({1.0, 1.0, 1 / scale, scale});
-  kind.steep_logits = shape.fused() && rng.chance(0.1);
+  // A weight below float32's numbers is 0 there, and 0 times an infinity is none.
+  bool const may_be_steep = shape.fused() && !kind.odd_values && !kind.odd_grads;
+  kind.steep_logits = may_be_steep && rng.chance(0.6);
   return kind;
 }
 
@@ -426,8 +471,14 @@ TestProblem fill_problem(ProblemShape const& shape, DataKind const& kind, Rng& r
       problem.inputs[TensorId::kGradOutput].push_back(rng.normal());
     }
   }
+  TensorId const weight = shape.fused() ? TensorId::kLogit : TensorId::kWeight;
+  if (kind.odd_weights) spoil(problem.inputs[weight], {kNan}, rng);
+  if (kind.infinite_weights) spoil(problem.inputs[weight], {kInfinity, -kInfinity}, rng);
+  if (kind.odd_grads) {
+    spoil(problem.inputs[TensorId::kGradOutput], {kNan, kInfinity, -kInfinity}, rng);
+  }
   problem.settle();
-  if (kind.odd_values && !shape.fused()) {
+  if (kind.odd_values || kind.infinite_weights || kind.odd_grads) {
     keep_off_lines(problem);
     problem.settle();
   }
@@ -458,26 +509,30 @@ void move_levels(std::uint64_t seed, ProblemShape& shape) {
   if (is_packed && rng.chance(0.5)) shape.tokens = end + rng.integer(1, 9);
 }
 
-ProblemShape shape_of_seed(std::uint64_t seed, msda_operation operation, Rng& rng) {
+RandomDraw draw(std::uint64_t seed, msda_operation operation, Rng& rng) {
   ProblemShape shape =
       operation == MSDA_FORWARD ? random_forward_shape(seed, rng) : random_shape(rng);
   shape.operation = operation;
   move_levels(seed, shape);
-  return shape;
+  DataKind const kind = random_data_kind(rng, shape);
+  return {std::move(shape), kind};
 }
 
 }  // namespace
 
-ProblemShape random_problem_shape(std::uint64_t seed, msda_operation operation) {
+RandomDraw random_draw(std::uint64_t seed, msda_operation operation) {
   Rng rng(seed);
-  return shape_of_seed(seed, operation, rng);
+  return draw(seed, operation, rng);
+}
+
+ProblemShape random_problem_shape(std::uint64_t seed, msda_operation operation) {
+  return random_draw(seed, operation).shape;
 }
 
 TestProblem random_problem(std::uint64_t seed, msda_operation operation) {
   Rng rng(seed);
-  ProblemShape const shape = shape_of_seed(seed, operation, rng);
-  DataKind const kind = random_data_kind(rng, shape);
-  return fill_problem(shape, kind, rng);
+  RandomDraw const drawn = draw(seed, operation, rng);
+  return fill_problem(drawn.shape, drawn.kind, rng);
 }
 
 RandomRange random_range(std::uint64_t default_count) {

@@ -7,9 +7,14 @@
 #include "registry.h"
 #include "support/expected_reason.h"
 #include "support/h200.h"
+#include "support/problem_properties.h"
 
 #include <doctest/doctest.h>
 
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <climits>
 #include <map>
 #include <string>
 
@@ -33,7 +38,79 @@ std::map<std::string, int> count_taken(std::uint64_t first_seed, std::uint64_t p
   return taken;
 }
 
+using Pairs = std::map<std::pair<Property, Property>, int>;
+
+Pairs count_pairs(std::uint64_t first_seed, RandomCounts const& problems) {
+  Pairs pairs;
+  auto const count = [&](msda_operation operation, std::uint64_t problem_count) {
+    for (std::uint64_t seed = first_seed; seed < first_seed + problem_count; ++seed) {
+      std::vector<Property> properties = properties_of(random_draw(seed, operation));
+      std::ranges::sort(properties);
+      for (std::size_t i = 0; i < properties.size(); ++i) {
+        for (std::size_t j = 0; j < i; ++j) ++pairs[{properties[j], properties[i]}];
+      }
+    }
+  };
+  count(MSDA_FORWARD, problems.forward);
+  count(MSDA_BACKWARD, problems.backward);
+  return pairs;
+}
+
+// Calls fn(pair, how often it came) for every pair that is to come.
+template <typename Fn>
+void for_pairs(Pairs const& counted, Fn fn) {
+  std::vector<Property> all = all_properties();
+  std::ranges::sort(all);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      if (exclude_each_other(all[j], all[i])) continue;
+      auto const found = counted.find({all[j], all[i]});
+      fn(all[j].text() + ", " + all[i].text(), found == counted.end() ? 0 : found->second);
+    }
+  }
+}
+
 }  // namespace
+
+TEST_CASE("random problems of a run have every pair of properties at least 10 times") {
+  struct Run {
+    std::uint64_t first;
+    int least;
+  };
+  // From other seeds a few pairs come less often.
+  for (Run const& run : {Run{kDefaultSeed, 10}, Run{777001, 5}, Run{1, 5}}) {
+    CAPTURE(run.first);
+    Pairs const counted = count_pairs(run.first, kGpuProblems);
+    int pairs = 0, least = INT_MAX;
+    for_pairs(counted, [&](std::string const& pair, int count) {
+      CAPTURE(pair);
+      CHECK(count >= run.least);
+      ++pairs;
+      least = std::min(least, count);
+    });
+    // What comes is not excluded: the list would hide that it is rare.
+    for (auto const& [pair, count] : counted) {
+      CAPTURE(pair.first.text());
+      CAPTURE(pair.second.text());
+      CHECK(!exclude_each_other(pair.first, pair.second));
+    }
+    fmt::print("[random ] seed {}: {} pairs, each {} times or more\n", run.first, pairs, least);
+  }
+}
+
+TEST_CASE("shorter runs of random problems have most pairs of properties") {
+  for (RandomCounts const& problems : {kCpuProblems, RandomCounts{60, 60}}) {
+    int pairs = 0, missing = 0, rare = 0;
+    for_pairs(count_pairs(kDefaultSeed, problems), [&](std::string const&, int count) {
+      ++pairs;
+      missing += count == 0 ? 1 : 0;
+      rare += count < 10 ? 1 : 0;
+    });
+    fmt::print("[random ] {} + {} problems: of {} pairs {} do not come, {} fewer than 10 times\n",
+               problems.forward, problems.backward, pairs, missing, rare);
+    CHECK(missing < pairs / 2);
+  }
+}
 
 TEST_CASE("of 2000 random problems each kernel that does forward takes at least 20") {
   for (std::uint64_t const first :
