@@ -41,11 +41,6 @@ int ask(const void* pointer, int attribute, unsigned& answer) {
   return attribute_of(&answer, attribute, reinterpret_cast<unsigned long long>(pointer));
 }
 
-double host_us_since(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin)
-      .count();
-}
-
 }  // namespace
 
 bool is_unknown_to_cuda(const void* pointer) {
@@ -204,7 +199,7 @@ void check_stream(Device const& device, msda_stream stream) {
 }
 
 StreamTimer::StreamTimer(Device const& device, msda_stream stream)
-    : on_gpu_(!device.is_cpu()), stream_(stream) {
+    : on_gpu_(!device.is_cpu()), clock_(device.clock), stream_(stream) {
   if (!on_gpu_) return;
   check(cudaEventCreate(&start_), "creating an event");
   cudaError_t const error = cudaEventCreate(&stop_);
@@ -220,12 +215,12 @@ StreamTimer::~StreamTimer() {
 }
 
 void StreamTimer::start() {
-  begin_ = std::chrono::steady_clock::now();
+  begin_us_ = clock_();
   if (on_gpu_) check(cudaEventRecord(start_, stream_), "recording an event");
 }
 
 double StreamTimer::stop_us() {
-  if (!on_gpu_) return host_us_since(begin_);
+  if (!on_gpu_) return clock_() - begin_us_;
   check(cudaEventRecord(stop_, stream_), "recording an event");
   check(cudaEventSynchronize(stop_), "running a kernel");
   float milliseconds = 0;
@@ -269,10 +264,11 @@ void check_stream(Device const&, msda_stream) {}
 
 bool is_capturing(msda_stream) { return false; }
 
-StreamTimer::StreamTimer(Device const&, msda_stream stream) : on_gpu_(false), stream_(stream) {}
+StreamTimer::StreamTimer(Device const& device, msda_stream stream)
+    : on_gpu_(false), clock_(device.clock), stream_(stream) {}
 StreamTimer::~StreamTimer() = default;
-void StreamTimer::start() { begin_ = std::chrono::steady_clock::now(); }
-double StreamTimer::stop_us() { return host_us_since(begin_); }
+void StreamTimer::start() { begin_us_ = clock_(); }
+double StreamTimer::stop_us() { return clock_() - begin_us_; }
 void StreamTimer::drain() noexcept {}
 
 CurrentDevice::CurrentDevice(Device const&) {}

@@ -7,7 +7,6 @@
 
 #include <msda.h>
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -62,7 +61,7 @@ bool is_capturing(msda_stream stream);
 void check_stream(Device const& device, msda_stream stream);
 
 // Microseconds that work takes: on a GPU those between two events on the stream, on the CPU those
-// of a steady clock. The device is current.
+// of the device's clock. The device is current.
 class StreamTimer {
  public:
   StreamTimer(Device const& device, msda_stream stream);
@@ -78,8 +77,9 @@ class StreamTimer {
 
  private:
   bool on_gpu_;
+  Clock clock_;
   msda_stream stream_;
-  std::chrono::steady_clock::time_point begin_;
+  double begin_us_ = 0;
   CUevent_st* start_ = nullptr;
   CUevent_st* stop_ = nullptr;
 };

@@ -1,6 +1,8 @@
 // What the kernels may know of the device a handle stands for.
 #pragma once
 
+#include "core/clock.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <memory_resource>
@@ -27,7 +29,8 @@ struct Device {
   std::int32_t max_cluster_blocks = 0;          // CUDA: of any kernel; 0: there are no clusters
   bool has_async_copy = false;                  // CUDA: cp.async
   bool has_bulk_copy = false;                   // CUDA: cp.async.bulk, tensor maps too (TMA)
-  std::string_view name;  // signature that plans and tuning records are bound to
+  std::string_view name;    // signature that plans and tuning records are bound to
+  Clock clock = steady_us;  // the host's, by which the tuner keeps to its budget
 
   bool is_cpu() const { return ordinal < 0; }
   Device limited_to(std::int32_t limit, std::size_t workspace_bytes = 0) const {

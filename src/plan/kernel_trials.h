@@ -9,7 +9,6 @@
 #include "plan/tuner.h"
 #include "registry.h"
 
-#include <chrono>
 #include <memory_resource>
 #include <span>
 #include <vector>
@@ -57,7 +56,7 @@ class KernelTrials final : public Trials {
   bool owns_workspace_;
   std::vector<PreparedKernel> prepared_;
   cuda::StreamTimer timer_;
-  std::chrono::steady_clock::time_point start_;
+  double start_us_;
 };
 
 }  // namespace msda
