@@ -19,6 +19,7 @@ GOLDEN = ROOT / "tests" / "golden"
 sys.path.insert(0, str(GOLDEN))
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 import oracle  # noqa: E402, F401 -- tests/golden/oracle.py, for the tests
+from hang import HANG_SECONDS  # noqa: E402
 
 VARIABLES = ("BATCH_SIZE", "NUM_QUERY", "CHANNELS", "NUM_ITERATIONS")
 
@@ -42,7 +43,7 @@ def msda():
             env=environment,
             text=True,
             stderr=subprocess.PIPE,
-            timeout=300,
+            timeout=HANG_SECONDS,
             **options,
         )
 

@@ -174,6 +174,8 @@ def test_reports(msda_ok, tmp_path):
         "all",
         "--iterations",
         5,
+        "--seconds",
+        0,
         "--flush-mib",
         1,
         "--threads",

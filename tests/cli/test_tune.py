@@ -11,6 +11,7 @@ from conftest import on_a_terminal
 TITLE = "libmsda tuning records 3\n"
 SMALL = ["--levels", "9x7,4x3", "--batch", 2, "--queries", 30, "--points", "3,5"]
 QUICK = ["--iterations", 3, "--warmup", 1, "--threads", 2]
+TUNE = ["tune", *QUICK, "--budget-ms", 1e12]  # which no clock uses up
 
 
 def records(path):
@@ -25,9 +26,9 @@ def records(path):
     return found
 
 
-def prefer_ref(path):
-    """The records say that the reference is the fastest, which no heuristic says."""
-    text, count = re.subn(r" kernel=\S+", " kernel=ref.cpu@1", path.read_text())
+def prefer(kernel, path):
+    """The records say that this kernel is the fastest."""
+    text, count = re.subn(r" kernel=\S+", f" kernel={kernel}", path.read_text())
     path.write_text(text)
     assert count > 0
 
@@ -41,12 +42,12 @@ def kernels(msda_ok, tmp_path, *arguments):
 
 def test_table_and_reports(msda_ok, tmp_path):
     text = msda_ok(
-        *("tune", "--workload", "dec,dfine", "--levels", "9x7,4x3", "--points", 4, "--budget-ms", 900),
-        *(*QUICK, "--json", tmp_path / "out.json", "--csv", tmp_path / "out.csv"),
+        *(*TUNE, "--workload", "dec,dfine", "--levels", "9x7,4x3", "--points", 4),
+        *("--json", tmp_path / "out.json", "--csv", tmp_path / "out.csv"),
     )
-    assert "2 threads; 900 ms to choose" in text.splitlines()[0]
+    assert "2 threads; 1e+12 ms to choose" in text.splitlines()[0]
     report = json.loads((tmp_path / "out.json").read_text())
-    settings = {"threads": 2, "seed": 20260, "budget_ms": 900, "warmup": 1, "flush_bytes": 0}
+    settings = {"threads": 2, "seed": 20260, "budget_ms": 1e12, "warmup": 1, "flush_bytes": 0}
     assert report["settings"] == settings
     rows = report["results"]
     names = ["dec[levels points]", "dfine[levels points]"]
@@ -82,24 +83,25 @@ def test_a_short_budget_leaves_no_record(msda, tmp_path):
 
 def test_records_are_added_to_those_of_the_file(msda_ok, tmp_path):
     wisdom = tmp_path / "tuning.txt"
-    msda_ok("tune", *SMALL, *QUICK, "--wisdom", wisdom)
+    msda_ok(*TUNE, *SMALL, "--wisdom", wisdom)
     assert set(records(wisdom)) == {("2", "2", "1")}
-    prefer_ref(wisdom)
+    prefer("gone.cpu@1", wisdom)
     # Another problem, type and number of threads: added, the first stays as it was.
-    msda_ok("tune", *SMALL, *QUICK, "--dtype", "f16", "--batch", 3, "--wisdom", wisdom)
-    msda_ok("tune", *SMALL, *QUICK, "--threads", 1, "--wisdom", wisdom)
+    msda_ok(*TUNE, *SMALL, "--dtype", "f16", "--batch", 3, "--wisdom", wisdom)
+    msda_ok(*TUNE, *SMALL, "--threads", 1, "--wisdom", wisdom)
     assert set(records(wisdom)) == {("2", "2", "1"), ("3", "2", "2"), ("2", "1", "1")}
-    assert records(wisdom)["2", "2", "1"] == "ref.cpu@1"
-    assert records(wisdom)["3", "2", "2"] == "simd.cpu.f16@1"
+    assert records(wisdom)["2", "2", "1"] == "gone.cpu@1"
+    assert records(wisdom)["3", "2", "2"] in ("simd.cpu.f16@1", "ref.cpu@1")  # as the machine has it
     # The same again replaces it.
-    msda_ok("tune", *SMALL, *QUICK, "--wisdom", wisdom)
-    assert len(records(wisdom)) == 3 and records(wisdom)["2", "2", "1"] == "simd.cpu.f32@1"
+    msda_ok(*TUNE, *SMALL, "--wisdom", wisdom)
+    assert len(records(wisdom)) == 3
+    assert records(wisdom)["2", "2", "1"] in ("simd.cpu.f32@1", "ref.cpu@1")
 
 
 def test_bench_takes_the_kernel_of_the_records(msda_ok, tmp_path):
     wisdom = tmp_path / "tuning.txt"
-    msda_ok("tune", *SMALL, *QUICK, "--wisdom", wisdom)
-    prefer_ref(wisdom)
+    msda_ok(*TUNE, *SMALL, "--wisdom", wisdom)
+    prefer("ref.cpu@1", wisdom)
     before = wisdom.read_bytes()
     given = ["--wisdom", wisdom]
     assert kernels(msda_ok, tmp_path, *SMALL) == ["simd.cpu.f32@1"]
@@ -115,8 +117,8 @@ def test_bench_takes_the_kernel_of_the_records(msda_ok, tmp_path):
 def test_run_takes_the_kernel_of_the_records(msda_ok, tmp_path):
     wisdom, inputs = tmp_path / "tuning.txt", tmp_path / "in.npz"
     for backward in ([], ["--backward"]):
-        msda_ok("tune", *SMALL, *QUICK, *backward, "--wisdom", wisdom)
-    prefer_ref(wisdom)
+        msda_ok(*TUNE, *SMALL, *backward, "--wisdom", wisdom)
+    prefer("ref.cpu@1", wisdom)
     msda_ok("bench", *SMALL, "--save-inputs", inputs)
     run = ["run", inputs, "--threads", 2, "--check"]
     assert "kernel   simd.cpu.f32@1," in msda_ok(*run)
@@ -129,7 +131,7 @@ def test_run_takes_the_kernel_of_the_records(msda_ok, tmp_path):
 
 def test_a_wrong_line_is_named_and_the_file_stays(msda, msda_ok, tmp_path):
     wisdom = tmp_path / "tuning.txt"
-    msda_ok("tune", *SMALL, *QUICK, "--wisdom", wisdom)
+    msda_ok(*TUNE, *SMALL, "--wisdom", wisdom)
     damaged = wisdom.read_text().replace("batch=2", "batch=two")
     wisdom.write_text(damaged)
     for command in ("tune", "bench"):
@@ -146,7 +148,7 @@ def test_a_wrong_line_is_named_and_the_file_stays(msda, msda_ok, tmp_path):
 
 
 def test_progress_bar_only_on_a_terminal(msda_ok):
-    arguments = ["tune", *SMALL, *QUICK]
+    arguments = [*TUNE, *SMALL]
     bar, table = on_a_terminal(*arguments)
     assert "custom  making data" in bar and "custom  tuning" in bar
     assert "custom  simd.cpu.f32@1  timing" in bar and bar.endswith("\r\x1b[2K")

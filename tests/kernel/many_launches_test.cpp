@@ -7,6 +7,7 @@
 #include "support/expected_reason.h"
 #include "support/gpu_memory.h"
 #include "support/gpu_tests.h"
+#include "support/hang.h"
 #include "support/random_problem.h"
 #include "support/runner.h"
 
@@ -14,7 +15,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <chrono>
 #include <condition_variable>
 #include <cstdlib>
 #include <map>
@@ -31,7 +31,7 @@ namespace {
 constexpr int kLaunches = kGpuIsSimulated ? 12 : 10000;  // of a family, at least
 constexpr int kLaunchesOfPlan = kGpuIsSimulated ? 3 : 10;
 
-// Ends the program where nothing is reported for a minute: a kernel that waits for ever cannot be
+// Ends the program where nothing is reported for kHangLimit: a kernel that waits for ever cannot be
 // stopped otherwise.
 class Watchdog {
  public:
@@ -53,9 +53,8 @@ class Watchdog {
     std::unique_lock lock(mutex_);
     while (reports_ == 0 || !what_.empty()) {
       int const seen = reports_;
-      if (changed_.wait_for(lock, std::chrono::minutes(1), [&] { return reports_ != seen; }))
-        continue;
-      fmt::print("no launch has ended for a minute: {}\n", what_);
+      if (changed_.wait_for(lock, kHangLimit, [&] { return reports_ != seen; })) continue;
+      fmt::print("no launch has ended for {} minutes: {}\n", kHangLimit.count(), what_);
       std::fflush(stdout);
       std::abort();
     }

@@ -8,6 +8,9 @@ import sys
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "support"))
+from hang import HANG_SECONDS  # noqa: E402
+
 # What users' packages come from where no index can be reached; pinned as everything else.
 RUN_TIME = ["cffi", "ml_dtypes", "numpy", "pycparser"]
 TEST_TOOLS = ["iniconfig", "packaging", "pluggy", "Pygments", "pytest"]
@@ -22,7 +25,7 @@ def pytest_addoption(parser):
 
 def run(*command, **options):
     """A program with an empty environment: no PATH, no LD_LIBRARY_PATH, no MSDA_LIBRARY."""
-    options = {"env": {}, "timeout": 600} | options
+    options = {"env": {}, "timeout": HANG_SECONDS} | options
     return subprocess.run([str(c) for c in command], capture_output=True, text=True, **options)
 
 

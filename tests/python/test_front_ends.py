@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from conftest import GOLDEN, GOLDEN_NAMES
+from hang import HANG_SECONDS
 from numeric_cases import kernels_of
 from test_golden_vectors import load
 
@@ -41,7 +42,7 @@ def command_results(command, name, folder, kernel, dtype, *options):
         ],
         check=True,
         capture_output=True,
-        timeout=120,
+        timeout=HANG_SECONDS,
     )
     with np.load(output) as arrays:
         return dict(arrays)

@@ -10,6 +10,7 @@ import sys
 import pytest
 
 import libmsda
+from hang import HANG_SECONDS
 from libmsda import _library
 
 IMPORT = "import libmsda; print(libmsda.library_path)"
@@ -20,7 +21,7 @@ def run(code=IMPORT, package=PACKAGE, **variables):
     environment = {k: v for k, v in os.environ.items() if k != "MSDA_LIBRARY"} | variables
     environment["PYTHONPATH"] = str(package.parent)
     return subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=HANG_SECONDS
     )
 
 

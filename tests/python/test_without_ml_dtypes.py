@@ -6,6 +6,8 @@ import sys
 import numpy as np
 import pytest
 
+from hang import HANG_SECONDS
+
 CODE = """
 import sys
 sys.modules["ml_dtypes"] = None  # as if it were not installed
@@ -19,7 +21,7 @@ print(libmsda.forward(value, [(2, 2)], np.full((1, 1, 1, 1, 2), 0.5, np.float32)
 
 def run(dtype="np.float16", output=None):
     return subprocess.run(
-        [sys.executable, "-c", CODE.format(dtype=dtype, output=output)], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", CODE.format(dtype=dtype, output=output)], capture_output=True, text=True, timeout=HANG_SECONDS
     )
 
 

@@ -95,11 +95,12 @@ async fn run(options: Options) -> Result<(), Box<dyn std::error::Error>> {
     let listener = TcpListener::bind(options.listen)
         .await
         .map_err(|error| format!("--listen {}: {error}", options.listen))?;
+    // Before anybody knows the address, so that a signal at once ends it in order, too.
+    let (mut interrupt, mut terminate) =
+        (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     println!("listening on {}", listener.local_addr()?);
     let service = Service::new(handle, options.limits, USE);
     let accepting = tokio::spawn(service.clone().accept(listener));
-    let (mut interrupt, mut terminate) =
-        (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     std::future::poll_fn(|context| match interrupt.poll_recv(context) {
         std::task::Poll::Pending => terminate.poll_recv(context),
         ready => ready,
