@@ -9,10 +9,14 @@ import pathlib
 import re
 import shutil
 import subprocess
+import sys
 
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "support"))
+from hang import HANG_SECONDS  # noqa: E402
+
 STUBS = ROOT / "tests" / "tools" / "gpu_stubs"
 TEST_CASE = re.compile(r'TEST_CASE\(\s*"([^"]*)"\s*\*\s*needs_(gpu\(\)|gpus\(2\))')
 PROGRAMS = ("msda_test_unit", "msda_test_contract", "msda_test_kernel", "msda_test_ptx")
@@ -69,7 +73,7 @@ class Machine:
             text=True,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            timeout=300,
+            timeout=HANG_SECONDS,
         )
         return result.returncode, result.stdout
 

@@ -152,3 +152,27 @@ def test_the_command_fails_for_a_long_file_of_kernels_and_a_dead_link(tmp_path):
     assert result.returncode == 1
     assert result.stdout.splitlines()[:-1] == ["kernels/long.cuh: 401 lines; a file of kernels has at most 400",
                                                "page.md:2: the link's target docs/gone.md is not there"]
+
+
+@pytest.mark.parametrize(
+    ("place", "line"),
+    [
+        ("tests/unit/new_test.cpp", "auto const begin = std::chrono::steady_clock::now();"),
+        ("tests/ptx/new_test.cu", "CHECK(steady_us() < limit);"),
+        ("tests/kernel/new_test.cpp", "CHECK(changed.wait_for(lock, std::chrono::seconds(1)));"),
+        ("tests/python/test_new.py", "deadline = time.monotonic() + 5"),
+        ("tests/cli/test_new.py", "subprocess.run(command, timeout=60)"),
+        ("examples/service/tests/new_test.rs", "let start = Instant::now();"),
+    ],
+)
+def test_the_command_fails_for_a_test_that_reads_the_clock(tmp_path, place, line):
+    tidy_of(tmp_path, "")
+    copy = tmp_path / "copy"
+    for name in (place, "src/core/new.cpp"):  # who is no test may
+        (copy / name).parent.mkdir(parents=True, exist_ok=True)
+        (copy / name).write_text(f"\n{line}\n")
+    subprocess.run(["git", "add", place, "src"], cwd=copy, check=True)
+    result = subprocess.run([sys.executable, copy / "tools/tidy"], capture_output=True, text=True)
+    assert result.returncode == 1
+    assert len(result.stdout.splitlines()) == 2 and result.stdout.startswith(f"{place}:2: "), result.stdout
+    assert ": a test depends on the host's time" in result.stdout
