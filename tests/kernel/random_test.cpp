@@ -4,6 +4,7 @@
 
 #include "support/expected_reason.h"
 #include "support/gpu_tests.h"
+#include "support/json_summary.h"
 #include "support/kernel_cases.h"
 #include "support/only_target.h"
 #include "support/random_problem.h"
@@ -73,6 +74,7 @@ void print(const char* operation, Record const& record) {
     if (kernel.runs == 0) continue;
     fmt::print("[random ] {}: {} took {} problems, largest error {:.2f} of the bound\n", operation,
                id, kernel.runs, kernel.worst_share);
+    note_random_problems(operation, id, kernel.runs, kernel.worst_share);
   }
 }
 

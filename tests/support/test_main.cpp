@@ -1,6 +1,7 @@
 #define DOCTEST_CONFIG_IMPLEMENT
 #include "support/environment.h"
 #include "support/gpu_tests.h"
+#include "support/json_summary.h"
 #include "support/random_problem.h"
 #include "support/unchecked_cases.h"
 
@@ -18,6 +19,7 @@ int main(int argc, char** argv) {
   }
   doctest::Context context(argc, argv);
   int const result = context.run();
+  if (!write_json_summary()) return 1;
   if (context.shouldExit()) return result;  // a query such as --help or --list-test-cases
   fmt::print("[random ] first seed {} (MSDA_TEST_SEED; MSDA_TEST_PROBLEMS: how many)\n",
              random_range(0).first);
