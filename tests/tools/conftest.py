@@ -47,8 +47,11 @@ class Machine:
         for name in ("gpu_check", "baseline", "measurements.py"):
             shutil.copy(ROOT / "tools" / name, folder / "tools")
         shutil.copytree(ROOT / "tools" / "lib", folder / "tools" / "lib")
+        for name in ("python", "torch"):
+            (folder / "tests" / name).mkdir(parents=True)
         for program in ("cmake", "nvcc", "nvidia-smi", "compute-sanitizer"):
             self.install(f"build/venv/bin/{program}", STUBS)
+        self.install("build/stubs/pytest.py", STUBS.with_name("pytest_stub.py"))
         for program in ("msda", "msda_planted_gpu_bugs", *PROGRAMS):
             self.install(f"build/release/bin/{program}", STUBS)
         self.set_cases(gpu_cases())
@@ -66,7 +69,7 @@ class Machine:
         """Exit status and output of a tool."""
         ours = ("MSDA_", "STUB_", "CUDA_")
         environment = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
-        environment |= {"STUB_CASES": str(self.folder / "cases")} | variables
+        environment |= {"STUB_CASES": str(self.folder / "cases"), "PYTHONPATH": str(self.folder / "build" / "stubs")} | variables
         result = subprocess.run(
             [self.folder / "tools" / script, *map(str, arguments)],
             env=environment,

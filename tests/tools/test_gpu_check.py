@@ -14,9 +14,9 @@ KERNEL_COUNT = COUNTS["msda_test_kernel", "gpu"]
 CONTRACT_COUNT = COUNTS["msda_test_contract", "gpu"]
 PTX_COUNT = COUNTS["msda_test_ptx", "gpu"]
 TWO_GPU_COUNT = COUNTS["msda_test_kernel", "two gpus"]
-# Test cases of a process, or of the shards of one: times; random problems forward, backward, the corpus; captures, bits, bits of
-# the backward, large tensors, limits, golden vectors, thousands of launches; all others.
-KERNEL_RUNS = [2, 1, 1, 2, 1, 1, 1, 2, 1, 1, 1, KERNEL_COUNT - 14]
+# Test cases of a process, or of the shards of one.
+KERNEL_RUNS = {"timed": 2, "forward": 1, "backward": 1, "corpus": 2, "captures": 1, "bits": 1, "bits_backward": 1, "large": 2,
+               "limits": 1, "golden": 1, "launches": 1, "others": KERNEL_COUNT - 14}
 # What each sanitizer runs: the limit of multiprocessors, the shard and how many test cases.
 SANITIZED = {
     "corpus": ("0", "1/16", 2),
@@ -37,15 +37,17 @@ def part_results(summary):
 def test_passes_where_all_is_well(machine):
     status, summary, before = machine.check()
     assert status == 0, before + summary
-    assert part_results(summary) == dict.fromkeys(("build", "tests", "sanitize", "bench"), "passed")
+    assert part_results(summary) == dict.fromkeys(("build", "tests", "sanitize", "bench", "python"), "passed")
+    ran = {name: int(count) for name, count in re.findall(r' (\w+): (\d+) test cases of suite "gpu", ', summary)}
+    assert ran == KERNEL_RUNS | {"contract": CONTRACT_COUNT, "ptx": PTX_COUNT}
     # Random problems: so many forward, so many backward; what else runs has its own numbers.
-    numbers = re.findall(r"\[random \] (\w+) problems, sm limit none", summary)
-    assert collections.Counter(numbers) == {"2000": 1, "500": 1, "default": len(KERNEL_RUNS)}
-    ran = [(int(a), int(b)) for a, b in re.findall(r'"gpu": (\d+) cases, (\d+) ran, 0 skipped', summary)]
-    others = [(count, count) for count in (CONTRACT_COUNT, PTX_COUNT)]
-    assert collections.Counter(ran) == collections.Counter([(KERNEL_COUNT, n) for n in KERNEL_RUNS] + others)
+    numbers = {log.stem: log.read_text().split()[2] for log in machine.results.glob("tests_*_1.log")}
+    assert {name: number for name, number in numbers.items() if number != "default"} == {
+        "tests_forward_1": "2000", "tests_backward_1": "500"}
+    assert len(numbers) == len(ran)
     assert f"skipped: {TWO_GPU_COUNT} test cases for two GPUs: there is one" in summary
     assert summary.count(": found the planted bug: ") == 4
+    assert "    4 tests of Python ran, 2 of them on CUDA\n" in summary
     runs = re.findall(r"^ +(\w+), (\w+): (\d+) test cases, \w+ SUMMARY: 0", summary, re.MULTILINE)
     assert len(runs) == len({run[:2] for run in runs}) == 4 * len(SANITIZED)
     for tool, name, count in runs:
@@ -58,9 +60,9 @@ def test_passes_where_all_is_well(machine):
 @pytest.mark.parametrize(
     ("fault", "parts", "said"),
     [
-        ("no_handle", ["tests", "sanitize"], r"FAILED: 0 of the \d+ test cases chosen from suite \"gpu\" ran"),
-        ("one_less", ["tests", "sanitize"], r"FAILED: 0 of the 1 test cases chosen from suite \"gpu\" ran"),
-        ("ends_early", ["tests", "sanitize"], r"FAILED: none of the 1 test cases"),
+        ("no_handle", ["tests", "sanitize"], r": 0 of the \d+ test cases chosen from suite \"gpu\" ran"),
+        ("one_less", ["tests", "sanitize"], r": 0 of the 1 test cases chosen from suite \"gpu\" ran"),
+        ("ends_early", ["tests", "sanitize"], r": none of the 1 test cases"),
         ("wrong_element", ["tests", "sanitize", "bench"], r"FAILED: msda bench: f16 bev-local,enc-local fast"),
         ("plant_not_found", ["sanitize"], r"FAILED: racecheck: the planted bug was not found: exit status 0 "),
         ("plant_of_another_tool", ["sanitize"], r"FAILED: synccheck: the planted bug was not found: exit status 9 "),
@@ -73,6 +75,10 @@ def test_passes_where_all_is_well(machine):
         ("larger_error", ["bench"], r"LARGER ERROR: error_share 0\.2 -> 0\.8"),
         ("lost_row", ["bench"], r"direct\.sm75\.bf16\.dany\.pany .* NOT MEASURED"),
         ("bench_stops", ["bench"], r"FAILED: msda bench: f16 bev-local,enc-local fast"),
+        ("python_fails", ["python"], r"FAILED: pytest of tests/torch\n"),
+        ("python_ends_early", ["python"], r"FAILED: pytest of tests/torch\n"),
+        ("python_skips", ["python"], r"FAILED: tests.torch.test_call\[cuda\] was skipped: CUDA cannot be used"),
+        ("python_without_gpu", ["python"], r"FAILED: no test of Python ran on CUDA"),
     ],
 )
 def test_a_fault_fails_its_parts_and_is_named(machine, fault, parts, said):
@@ -85,7 +91,7 @@ def test_a_fault_fails_its_parts_and_is_named(machine, fault, parts, said):
 def test_a_build_that_fails_ends_it(machine):
     status, summary, _ = machine.check(fault="does_not_build")
     assert status == 1 and part_results(summary) == {"build": "FAILED"}
-    for part in ("tests", "sanitize", "bench"):
+    for part in ("tests", "sanitize", "bench", "python"):
         assert f"skipped: {part} (the build failed)" in summary
 
 
@@ -118,7 +124,10 @@ def test_a_filter_that_chooses_nothing_fails(machine, name, parts, said):
 def test_random_problems_are_shared_by_the_cores(machine, cores, shards):
     status, summary, before = machine.check("tests", OMP_NUM_THREADS=cores)
     assert status == 0, summary
-    assert sorted(int(count) for count in re.findall(r"\[shard  \] (\d+) processes", before)) == sorted(shards.values())
+    used = {name: int(count) for name, count in re.findall(r"^(\w+): .*, (\d+) processes, ", before, re.MULTILINE)}
+    assert {name: count for name, count in used.items() if count > 1} == shards
+    for name, count in shards.items():  # each of which has taken two problems
+        assert name not in ("forward", "backward") or f"took {2 * count} problems, largest error 0.50" in summary
     for name in ("forward", "backward", "corpus", "others"):
         count = shards.get(name, 1)
         for number in range(1, 1 + count):
@@ -128,19 +137,23 @@ def test_random_problems_are_shared_by_the_cores(machine, cores, shards):
 def test_a_shard_that_fails_fails_the_tests(machine):
     status, summary, before = machine.check("tests", fault="wrong_problem", OMP_NUM_THREADS="3")
     assert status == 1 and part_results(summary) == {"tests": "FAILED"}
-    assert "| 1 failed |" in summary and "[shard  ] 2/3" in before
+    assert 'FAILED: tests_forward_2: "random problems forward on the GPU"\n' in summary
+    assert 'forward: 1 test cases of suite "gpu", 3 processes, 3 assertions, 1 failed, ' in summary
+    assert "[shard  ] 2/3" in before and "[shard  ] 1/3" not in before
 
 
 def test_two_gpus_have_to_be_used(machine):
     def two_gpus_line(**options):
         status, summary, _ = machine.check("tests", **options)
-        return status, [line.strip() for line in summary.splitlines() if "two " in line.lower()]
+        return status, [re.sub(", within.*", "", line.strip()) for line in summary.splitlines() if "two " in line.lower()]
 
     count = TWO_GPU_COUNT
     status, lines = two_gpus_line(STUB_GPUS="2")
-    assert status == 0 and lines == [f'[gpu    ] suite "two gpus": {count} cases, {count} ran, 0 skipped']
+    ran = f'two_gpus_msda_test_kernel: {count} test cases of suite "two gpus", 1 processes, {count} assertions, 0 failed'
+    assert status == 0 and lines == [ran]
     status, lines = two_gpus_line(STUB_GPUS="2", fault="second_gpu_skipped")
-    assert status == 1 and f'FAILED: 0 of the {count} test cases chosen from suite "two gpus" ran' in lines
+    assert status == 1 and any(
+        line.endswith(f': 0 of the {count} test cases chosen from suite "two gpus" ran') for line in lines)
     # Only one of them may be seen.
     status, lines = two_gpus_line(STUB_GPUS="2", CUDA_VISIBLE_DEVICES="1", fault="second_gpu_skipped")
     assert status == 0 and lines == [f"skipped: {count} test cases for two GPUs: there is one"]
@@ -163,7 +176,8 @@ def test_no_problems_are_no_test(machine, variable, value):
 
 def test_the_number_of_problems_can_be_chosen(machine):
     status, summary, _ = machine.check("tests", MSDA_TEST_PROBLEMS="7")
-    assert status == 0 and summary.count("[random ] 7 problems") == len(KERNEL_RUNS) + 2
+    logs = [log.read_text() for log in machine.results.glob("tests_*.log")]
+    assert status == 0 and logs and all(log.startswith("[random ] 7 problems") for log in logs)
 
 
 def test_the_real_tests_fail_where_no_handle_can_be_created(machine):
@@ -175,8 +189,7 @@ def test_the_real_tests_fail_where_no_handle_can_be_created(machine):
         machine.install(f"build/release/bin/{program}", programs / program)
     status, summary, before = machine.check("tests", CUDA_VISIBLE_DEVICES="")
     assert status == 1 and part_results(summary) == {"tests": "FAILED"}, before + summary
-    # With the program's own words: what the stubs print is checked by this.
-    closing = re.search(r'\[gpu    \] suite "gpu": (\d+) cases, 0 ran, (\d+) skipped: \w', summary)
-    assert closing and closing[1] == closing[2], summary
-    chosen = re.findall(r'FAILED: 0 of the (\d+) test cases chosen from suite "gpu" ran', summary)
-    assert sum(map(int, chosen)) >= int(closing[1])
+    # By the programs' own summaries: what the stubs write is checked by this.
+    chosen = re.findall(r'FAILED: tests_\w+: 0 of the (\d+) test cases chosen from suite "gpu" ran', summary)
+    assert sum(map(int, chosen)) >= KERNEL_COUNT + CONTRACT_COUNT + PTX_COUNT, summary
+    assert not re.search("[1-9][0-9]* assertions", summary), summary
