@@ -34,7 +34,7 @@ def families():
 
 def dtypes():
     (enum,) = [t for t in read_header().typedefs if t.name == "msda_dtype"]
-    return [e.name.removeprefix("MSDA_") for e in enum.enumerators if e.name != "MSDA_DTYPE_NONE"]
+    return [e.name.removeprefix("MSDA_DTYPE_") for e in enum.enumerators if e.name != "MSDA_DTYPE_NONE"]
 
 
 def spelled(dtype, beside=()):
