@@ -103,15 +103,16 @@ class Sums {
   // Adds points [0, count). `base` is the address of the row of zeros, moved to the first channel;
   // `last` the offset of the last group, which overlaps the one before where the channels are no
   // whole number of groups. When kPrefetch, asks for the lines of the same channels of the points
-  // in `next`.
+  // in `next`; `straddles` says that these may begin within a line and so end in one more.
   template <bool kPrefetch>
   HWY_INLINE void add(Corners const& corners, std::int64_t count, std::uintptr_t base,
-                      std::int64_t last, Corners const& next) {
+                      std::int64_t last, Corners const& next, bool straddles) {
     if (HWY_UNLIKELY(corners.has_infinite_weight)) return add_samples(corners, count, base, last);
     for (std::int64_t k = 0; k < count; ++k) {
       for (int corner = 0; corner < 4; ++corner) {
-        if constexpr (kPrefetch)
-          prefetch(base + static_cast<std::uintptr_t>(next.offset[corner][k]));
+        if constexpr (kPrefetch) {
+          prefetch(base + static_cast<std::uintptr_t>(next.offset[corner][k]), last, straddles);
+        }
         std::uintptr_t const at = base + static_cast<std::uintptr_t>(corners.offset[corner][k]);
         auto const weight = hn::Set(D(), corners.weight[corner][k]);
         for (int g = 0; g < kGroups; ++g) {
@@ -175,10 +176,15 @@ class Sums {
   }
   // Into the second level: where a head's pixels lie far apart they share a few sets of the first,
   // fewer than a row's lines need.
-  static HWY_INLINE void prefetch(std::uintptr_t address) {
-    constexpr std::int64_t kBytes = kGroups * Group::kChannels * Group::kElementBytes;
-    for (std::int64_t byte = 0; byte < kBytes; byte += 64) {
+  static HWY_INLINE void prefetch(std::uintptr_t address, std::int64_t last, bool straddles) {
+    constexpr std::int64_t kGroupBytes = Group::kChannels * Group::kElementBytes;
+    for (std::int64_t byte = 0; byte < kGroups * kGroupBytes; byte += 64) {
       __builtin_prefetch(reinterpret_cast<const void*>(address + static_cast<std::uintptr_t>(byte)),
+                         0, 2);
+    }
+    if (straddles) {
+      __builtin_prefetch(reinterpret_cast<const void*>(
+                             address + static_cast<std::uintptr_t>(last + kGroupBytes - 1)),
                          0, 2);
     }
   }
@@ -195,7 +201,9 @@ class HeadGather {
         tables_(source.tables),
         base_(reinterpret_cast<std::uintptr_t>(source.tables.zeros.data())),
         K_(source.problem.point_total),
-        D_(source.problem.head_dim) {}
+        D_(source.problem.head_dim),
+        straddles_((base_ + static_cast<std::uintptr_t>(source.value)) % 64 != 0 ||
+                   source.tables.pixel_bytes % 64 != 0) {}
 
   // The points of a row are one block: while it is summed, the corners of the next are known and
   // its lines on their way.
@@ -211,9 +219,9 @@ class HeadGather {
         row<decltype(groups)::value>(
             q, channel, [&](auto& sums, std::uintptr_t base, std::int64_t end) HWY_ATTR {
               if (tables_.prefetch) {
-                sums.template add<true>(now, K_, base, end, next);
+                sums.template add<true>(now, K_, base, end, next, straddles_);
               } else {
-                sums.template add<false>(now, K_, base, end, next);
+                sums.template add<false>(now, K_, base, end, next, false);
               }
             });
       });
@@ -230,7 +238,7 @@ class HeadGather {
               for (std::int64_t k = 0; k < K_; k += kPointBlock) {
                 std::int64_t const count = std::min(K_ - k, kPointBlock);
                 tables_.locate(source_, q, k, count, corners);
-                sums.template add<false>(corners, count, base, end, corners);
+                sums.template add<false>(corners, count, base, end, corners, false);
               }
             });
       });
@@ -276,6 +284,7 @@ class HeadGather {
   std::uintptr_t base_;
   std::int64_t K_;
   std::int64_t D_;
+  bool straddles_;  // rows of channels may begin within a line
 };
 
 template <class Group>

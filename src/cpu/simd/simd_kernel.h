@@ -83,8 +83,9 @@ struct HeadSource {
                       std::int64_t count, msda_dtype dtype);
   static HWY_INLINE void prefetch_row(Rows const& rows, std::int64_t q) {
     std::uintptr_t const row = rows.first + static_cast<std::uintptr_t>(q * rows.step);
-    for (std::int64_t byte = 0; byte < rows.size; byte += 64) {
-      __builtin_prefetch(reinterpret_cast<const void*>(row + static_cast<std::uintptr_t>(byte)));
+    std::uintptr_t const end = row + static_cast<std::uintptr_t>(rows.size);
+    for (std::uintptr_t line = row & ~std::uintptr_t{63}; line < end; line += 64) {
+      __builtin_prefetch(reinterpret_cast<const void*>(line));
     }
   }
 
