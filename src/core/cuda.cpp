@@ -4,8 +4,11 @@
 #include "core/status.h"
 
 #include <dlfcn.h>
+#include <link.h>
 
 #include <atomic>
+#include <string>
+#include <string_view>
 
 namespace msda::cuda {
 namespace {
@@ -20,11 +23,38 @@ constexpr unsigned kDeviceMemory = 2;
 constexpr int kIsManaged = 8;
 constexpr int kNoCudaMemory = 1;  // CUDA_ERROR_INVALID_VALUE: an address that CUDA knows nothing of
 
+// How many libraries this process had loaded when the driver was last looked for.
+std::atomic<unsigned long long> known_loads{0};
+
+struct LoadedDriver {
+  std::string path;  // "" where it is not there, or nothing was loaded since the last look
+  unsigned long long loads = 0;
+};
+
+LoadedDriver find_loaded_driver() {
+  LoadedDriver driver;
+  auto const visit = [](dl_phdr_info* info, std::size_t, void* found) {
+    auto& result = *static_cast<LoadedDriver*>(found);
+    result.loads = info->dlpi_adds;
+    if (result.loads == known_loads.load(std::memory_order_relaxed)) return 1;
+    std::string_view const path = info->dlpi_name;
+    if (!path.substr(path.rfind('/') + 1).starts_with("libcuda.so")) return 0;
+    result.path = path;
+    return 1;
+  };
+  dl_iterate_phdr(visit, &driver);
+  return driver;
+}
+
 }  // namespace
 
+// dlopen() by the name alone would search the disk, for 80 us, where no driver is loaded.
 void look_for_driver() {
   if (known_pointer_attribute.load(std::memory_order_relaxed) != nullptr) return;
-  void* const driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+  LoadedDriver const loaded = find_loaded_driver();
+  known_loads.store(loaded.loads, std::memory_order_relaxed);
+  if (loaded.path.empty()) return;
+  void* const driver = dlopen(loaded.path.c_str(), RTLD_LAZY | RTLD_NOLOAD);
   if (driver == nullptr) return;
   known_pointer_attribute.store(
       reinterpret_cast<PointerAttribute>(dlsym(driver, "cuPointerGetAttribute")),

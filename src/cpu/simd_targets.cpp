@@ -28,6 +28,4 @@ const char* simd_target() {
   return hwy::TargetName(usable & -usable);  // the lowest bit is the best target
 }
 
-bool simd_usable() { return (HWY_TARGETS & hwy::SupportedTargets() & ~HWY_SCALAR) != 0; }
-
 }  // namespace msda

@@ -18,7 +18,4 @@ std::string simd_targets();
 // The one this machine will use, "AVX3".
 const char* simd_target();
 
-// Whether this machine has one of them that is more than scalar.
-bool simd_usable();
-
 }  // namespace msda

@@ -1,11 +1,12 @@
 #include "cpu/thread_pool.h"
 
-#include <unistd.h>
+#include <pthread.h>
 
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <new>
 #include <thread>
 #include <vector>
 
@@ -36,6 +37,16 @@ void look_around_until(Condition condition) {
   } while (std::chrono::steady_clock::now() < end);
 }
 
+// How many forks lie between this process and the one that made its first pool. Each call asks, and
+// getpid() would be a call of the kernel.
+std::atomic<std::int64_t> fork_count{0};
+
+void count_forks() {
+  static int const error =
+      pthread_atfork(nullptr, nullptr, [] { fork_count.fetch_add(1, std::memory_order_relaxed); });
+  if (error != 0) throw std::bad_alloc();
+}
+
 // One run() in progress. It lives on the stack of the thread that called run().
 struct Job {
   ChunkFn fn;
@@ -61,7 +72,7 @@ struct ThreadPool::State {
   std::condition_variable helper_left;
   std::atomic<Job*> jobs{nullptr};  // changed under the mutex, and so is their `next`
   std::atomic<bool> ending{false};
-  pid_t const process = getpid();
+  std::int64_t const forks_before = fork_count.load(std::memory_order_relaxed);
   std::vector<std::thread> threads;
 
   void add(Job* job) {
@@ -115,6 +126,7 @@ struct ThreadPool::State {
 
 ThreadPool::ThreadPool(std::int32_t thread_count) : state_(std::make_unique<State>()) {
   State* const state = state_.get();
+  count_forks();
   try {
     state->threads.reserve(static_cast<std::size_t>(thread_count));
     for (std::int32_t i = 1; i < thread_count; ++i) {
@@ -167,6 +179,9 @@ void ThreadPool::run(std::int64_t chunk_count, ChunkFn fn) {
   state.helper_left.wait(lock, is_done);
 }
 
-bool ThreadPool::usable_in_this_process() const { return state_->process == getpid(); }
+bool ThreadPool::usable_in_this_process() const {
+  return state_->threads.empty() ||
+         state_->forks_before == fork_count.load(std::memory_order_relaxed);
+}
 
 }  // namespace msda

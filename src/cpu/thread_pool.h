@@ -36,7 +36,8 @@ class ThreadPool {
   // throw.
   void run(std::int64_t chunk_count, ChunkFn fn);
 
-  // False in a child process after fork(): the pool's threads are not there.
+  // False in a child process after fork(), where the pool's threads are not; a pool of the calling
+  // thread alone is usable anywhere.
   bool usable_in_this_process() const;
 
  private:

@@ -5,7 +5,6 @@
 #include "cpu/simd/simd_cost.h"
 #include "cpu/simd/simd_kernel.h"
 #include "cpu/simd/simd_tables.h"
-#include "cpu/simd_targets.h"
 #include "cpu/thread_pool.h"
 
 #include <algorithm>
@@ -34,9 +33,13 @@ constexpr std::int64_t kLongestRun = 1024;
 constexpr std::int64_t kShortestRun = 64;
 constexpr std::int64_t kChunksPerThread = 16;
 
+// Whether this machine has an instruction set of more than one lane. Dispatch remembers what the
+// processor said: to ask it again takes 20 us on a virtual machine.
+bool has_vectors() { return choose_bin() != nullptr; }
+
 Reason reject(Variant const& variant, Problem const& problem, Device const& device) {
   if (!device.is_cpu()) return Reason::kDeviceIsCuda;
-  if (!simd_usable()) return Reason::kVectorUnit;
+  if (!has_vectors()) return Reason::kVectorUnit;
   if (problem.value_dtype != variant.value_dtype) return Reason::kValueDtype;
   if (problem.backward() && problem.levels_overlap) return Reason::kOverlap;
   for (Level const& level : problem.levels) {

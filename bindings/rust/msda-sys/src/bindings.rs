@@ -1197,7 +1197,8 @@ extern "C" {
  @status MSDA_ERROR_INVALID_ARGUMENT  a buffer that the plan needs is NULL, misaligned or overlaps
      one that is written, a gradient of the other input mode is asked for, the workspace is NULL
      or misaligned, value_scale is given without F8_E4M3 values, stream is not NULL on a CPU
-     handle, the process was forked after the handle was created, or plan or tensors is NULL
+     handle, the process was forked after a handle of more than one thread was created, or plan or
+     tensors is NULL
  @status MSDA_ERROR_BUFFER_TOO_SMALL  workspace_bytes is less than the plan needs
  @status MSDA_ERROR_ABI_MISMATCH  tensors has unknown fields that are not zero
  @status MSDA_ERROR_CUDA  the launch was refused, or stream is of another device than the plan
