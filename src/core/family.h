@@ -63,6 +63,9 @@ struct Variant {
   // No measurement has shown it to be the fastest: a plan takes it for a measured time or by its
   // id.
   bool unproven = false;
+  // A plan takes it for its predicted time only where no other kernel may be chosen: it is there
+  // for what the others do not take.
+  bool last_resort = false;
   // Its bits differ from run to run: it takes no problem that asks for MSDA_DETERMINISTIC.
   bool not_deterministic = false;
 

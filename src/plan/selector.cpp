@@ -5,14 +5,27 @@
 #include <algorithm>
 #include <functional>
 #include <iterator>
+#include <span>
 
 namespace msda {
 namespace {
 
 std::string_view when_chosen(Ranked const& entry) {
+  Variant const& variant = *entry.kernel.variant;
   if (entry.may_be_chosen) return "";
-  return entry.kernel.variant->unproven ? ", only chosen by tuning"
-                                        : ", only chosen for scattered points or by tuning";
+  if (variant.last_resort) return ", only chosen where no other kernel takes the problem";
+  return variant.unproven ? ", only chosen by tuning"
+                          : ", only chosen for scattered points or by tuning";
+}
+
+// A last resort may be chosen only where nothing else may.
+void settle_last_resorts(std::span<Ranked> accepting) {
+  auto const is_last_resort = [](Ranked const& r) { return r.kernel.variant->last_resort; };
+  bool const has_choice = std::ranges::any_of(
+      accepting, [&](Ranked const& r) { return r.may_be_chosen && !is_last_resort(r); });
+  for (Ranked& entry : accepting) {
+    entry.may_be_chosen = entry.may_be_chosen && !(has_choice && is_last_resort(entry));
+  }
 }
 
 }  // namespace
@@ -59,6 +72,7 @@ std::vector<Ranked> rank_kernels(Problem const& problem, Device const& device,
   std::stable_sort(ranking.begin(), rejected, [](Ranked const& a, Ranked const& b) {
     return a.predicted_us < b.predicted_us;
   });
+  settle_last_resorts({ranking.begin(), rejected});
   auto const choice = std::find_if(ranking.begin(), rejected, std::mem_fn(&Ranked::may_be_chosen));
   if (choice != rejected) std::rotate(ranking.begin(), choice, choice + 1);
   return ranking;

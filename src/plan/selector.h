@@ -1,5 +1,6 @@
 // Which kernel runs a problem: every kernel is asked, and of those that accept and that a
-// prediction may choose the one with the smallest predicted time is taken.
+// prediction may choose the one with the smallest predicted time is taken. A last resort may be
+// chosen only where nothing else may (Variant).
 #pragma once
 
 #include "core/device.h"

@@ -138,6 +138,49 @@ TEST_CASE("with scattered points every proven kernel may be chosen, cheapest fir
   CHECK(first_with(MSDA_POINTS_LOCAL) == first_with(MSDA_POINTS_UNKNOWN));
 }
 
+TEST_CASE("a last resort is chosen where no other kernel takes the problem, whatever its time") {
+  ThreadPool pool(1);
+  Device const device = cpu_device(pool);
+  auto const is_last_resort = [](Ranked const& r) { return r.kernel.variant->last_resort; };
+  for (msda_operation const operation : {MSDA_FORWARD, MSDA_BACKWARD}) {
+    for (std::int64_t const queries : {0, 1, 10}) {
+      // Many pixels and few points: the last resort's time may well be predicted to be less.
+      Problem problem = problem_of(MSDA_DTYPE_F32);
+      problem.operation = operation;
+      problem.query_count = queries;
+      problem.levels.front() = {1000, 1000, 0, 1000, 0, 0, 3};
+      problem.token_count = 1'000'000;
+      CAPTURE(operation);
+      CAPTURE(queries);
+      std::vector<Ranked> ranking = rank_kernels(problem, device, 0);
+      CHECK_FALSE(is_last_resort(ranking.front()));
+      auto const last = std::ranges::find_if(ranking, is_last_resort);
+      REQUIRE(last->rejected == Reason::kNone);
+      CHECK_FALSE(last->may_be_chosen);
+      CHECK(explain_text({*last}).ends_with(
+          ", only chosen where no other kernel takes the problem\n"));
+      problem.value_dtype = MSDA_DTYPE_F64;  // which nothing else takes
+      ranking = rank_kernels(problem, device, 0);
+      CHECK(is_last_resort(ranking.front()));
+      CHECK(ranking.front().may_be_chosen);
+    }
+  }
+}
+
+TEST_CASE("the predicted time of a backward counts the gradients that no point reaches") {
+  ThreadPool pool(1);
+  Device const device = cpu_device(pool);
+  for (char const* const id : {"ref.cpu@1", "simd.cpu.f32@1"}) {
+    Problem problem = problem_of(MSDA_DTYPE_F32);
+    problem.operation = MSDA_BACKWARD;
+    double const few = judge(find_kernel(id), problem, device, 0).predicted_us;
+    problem.levels.front() = {1000, 1000, 0, 1000, 0, 0, 3};
+    problem.token_count = 1'000'000;
+    // 32 million numbers, which no core writes at 100 GB/s.
+    CHECK(judge(find_kernel(id), problem, device, 0).predicted_us > few + 1000);
+  }
+}
+
 TEST_CASE("a limit on the workspace rejects what needs more") {
   ThreadPool pool(1);
   Device const device = cpu_device(pool);

@@ -1010,11 +1010,11 @@ extern "C" {
 }
 extern "C" {
     /** Says what each kernel makes of a problem, one line a kernel: those that take it first, the one
- chosen, then by predicted time; ", only chosen for scattered points or by tuning" ends a line
- where that is so:
+ chosen, then by predicted time; ", only chosen for scattered points or by tuning" or ", only
+ chosen where no other kernel takes the problem" ends a line where that is so:
 
      1  simd.cpu.f32@1  predicted 812.3 us
-     2  ref.cpu@1  predicted 91843.0 us
+     2  ref.cpu@1  predicted 91843.0 us, only chosen where no other kernel takes the problem
      -  simd.cpu.f16@1  rejected: does not take this value_dtype
 
  @param handle     a handle
