@@ -164,9 +164,11 @@ class Heads {
         count_(count) {}
 
   void run() const {
+    // Here and in store_points() the heads of a chunk follow one another: where rows do not begin
+    // lines, two heads share one.
     each(count_ * windows_.chunk_count, [this](std::int64_t i) {
-      std::int64_t const head = i / windows_.chunk_count;
-      tables_.bin(source(head), windows_, i % windows_.chunk_count, scratch_.head(head));
+      std::int64_t const head = i % count_;
+      tables_.bin(source(head), windows_, i / count_, scratch_.head(head));
     });
     if (scratch_.row_floats > 0) pack_rows();
     sum_bands();
@@ -220,8 +222,9 @@ class Heads {
   void store_points() const {
     std::int64_t const groups = windows_.chunk_count / windows_.chunks_of_row;
     std::int64_t const together = problem_.fused() ? std::min(problem_.head_count, count_) : 1;
-    each(count_ / together * groups, [&](std::int64_t i) {
-      store_group(i / groups * together, together, i % groups * windows_.chunks_of_row);
+    std::int64_t const head_groups = count_ / together;
+    each(head_groups * groups, [&](std::int64_t i) {
+      store_group(i % head_groups * together, together, i / head_groups * windows_.chunks_of_row);
     });
   }
 

@@ -145,7 +145,7 @@ class BandSum {
         grad_row_(problem_.head_count * D_),
         streams_(problem_.grad_value_dtype == MSDA_DTYPE_F32 && D_ * 4 % 64 == 0 &&
                  source.scale == 1.0f && source.streams_value &&
-                 reinterpret_cast<std::uintptr_t>(source.call[Tensor::kGradValue]) % 64 == 0),
+                 may_stream(static_cast<const float*>(source.call[Tensor::kGradValue]))),
         value_bytes_(dtype_bytes(problem_.value_dtype)),
         value_row_bytes_(problem_.value.row * value_bytes_) {
     zeros_ = reinterpret_cast<std::uintptr_t>(source.tables.zeros.data());
@@ -199,9 +199,9 @@ class BandSum {
   // Into the second level: rows of pixels and of queries lie far apart and share a few sets of the
   // first.
   static HWY_INLINE void prefetch(std::uintptr_t address, std::int64_t bytes) {
-    for (std::int64_t byte = 0; byte < bytes; byte += 64) {
-      __builtin_prefetch(reinterpret_cast<const void*>(address + static_cast<std::uintptr_t>(byte)),
-                         0, 2);
+    std::uintptr_t const end = address + static_cast<std::uintptr_t>(bytes);
+    for (std::uintptr_t line = address & ~std::uintptr_t{63}; line < end; line += 64) {
+      __builtin_prefetch(reinterpret_cast<const void*>(line), 0, 2);
     }
   }
   HWY_INLINE void prefetch_pixel(std::int64_t row, std::int64_t column) const {
@@ -343,7 +343,13 @@ class BandSum {
     std::int64_t const vector_count = vectors(), from_pixel = pixel_floats_, to_token = grad_row_;
     float* to = static_cast<float*>(source_.call[Tensor::kGradValue]) + source_.grad_value +
                 first * grad_row_;
+    bool const begins_line = is_line(to);
     for (std::int64_t c = 0; c < count; ++c, sums += from_pixel, to += to_token) {
+      if (HWY_UNLIKELY(!begins_line)) {
+        stream_within_lines(sums, padded_, to);
+        zero(sums);
+        continue;
+      }
       for (std::int64_t v = 0; v < vector_count; ++v) {
         hn::Stream(hn::Load(d, sums + v * kLanes), d, to + v * kLanes);
         hn::Store(hn::Zero(d), d, sums + v * kLanes);
@@ -430,9 +436,11 @@ class BandSum {
     for (std::int64_t i = 0; i < batch.count; ++i) {
       std::int64_t const q = batch.first_row[i] + row_of_chunk[i];
       batch.grad_output[i] = grad_output_ + static_cast<std::uintptr_t>(q * grad_row_bytes_);
-      for (std::int64_t byte = 0; byte < D_ * grad_bytes_; byte += 64) {
-        __builtin_prefetch(reinterpret_cast<const void*>(batch.grad_output[i] +
-                                                         static_cast<std::uintptr_t>(byte)));
+      std::uintptr_t const end =
+          batch.grad_output[i] + static_cast<std::uintptr_t>(D_ * grad_bytes_);
+      for (std::uintptr_t line = batch.grad_output[i] & ~std::uintptr_t{63}; line < end;
+           line += 64) {
+        __builtin_prefetch(reinterpret_cast<const void*>(line));
       }
       if constexpr (kValues == Values::kCopied) require(i, batch);
       if constexpr (kInPlace) find_values(i, batch);

@@ -219,19 +219,36 @@ HWY_INLINE void store(D d, hn::Vec<D> v, msda_dtype dtype, void* array, std::int
   }
 }
 
-// `count` floats into elements from `index` on; past the caches where `may_stream` and they are
-// whole lines.
+// Whether floats from there on can be stored past the caches: lines in parts of 16 bytes.
+HWY_INLINE bool may_stream(const float* to) {
+  return reinterpret_cast<std::uintptr_t>(to) % 16 == 0;
+}
+HWY_INLINE bool is_line(const float* to) { return reinterpret_cast<std::uintptr_t>(to) % 64 == 0; }
+
+// `count` floats, a multiple of 4, from within a line on: the whole lines past the caches. The
+// parts of lines at both ends belong to other rows, too.
+HWY_INLINE void stream_within_lines(const float* from, std::int64_t count, float* to) {
+  const hn::ScalableTag<float> d;
+  const hn::CappedTag<float, 4> part;
+  auto const lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  std::int64_t i = 0;
+  for (; i < count && !is_line(to + i); i += 4) hn::StoreU(hn::LoadU(part, from + i), part, to + i);
+  for (std::int64_t const end = i + (count - i) / 16 * 16; i < end; i += lanes) {
+    hn::Stream(hn::LoadU(d, from + i), d, to + i);
+  }
+  for (; i < count; i += 4) hn::StoreU(hn::LoadU(part, from + i), part, to + i);
+}
+
+// `count` floats into elements from `index` on; their whole lines past the caches where `streams`.
 HWY_INLINE void store_row(const float* from, std::int64_t count, msda_dtype dtype, void* array,
-                          std::int64_t index, bool may_stream = false) {
+                          std::int64_t index, bool streams = false) {
   const hn::ScalableTag<float> d;
   const hn::CappedTag<float, 1> one;
   auto const lanes = static_cast<std::int64_t>(hn::Lanes(d));
   std::int64_t i = 0;
   float* const floats = static_cast<float*>(array) + index;
-  if (may_stream && dtype == MSDA_DTYPE_F32 && count % 16 == 0 &&
-      reinterpret_cast<std::uintptr_t>(floats) % 64 == 0) {
-    for (; i < count; i += lanes) hn::Stream(hn::LoadU(d, from + i), d, floats + i);
-    return;
+  if (streams && dtype == MSDA_DTYPE_F32 && count % 16 == 0 && may_stream(floats)) {
+    return stream_within_lines(from, count, floats);
   }
   for (; i + lanes <= count; i += lanes) store(d, hn::LoadU(d, from + i), dtype, array, index + i);
   for (; i < count; ++i) store(one, hn::LoadU(one, from + i), dtype, array, index + i);

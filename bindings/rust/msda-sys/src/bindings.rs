@@ -680,7 +680,8 @@ fn bindgen_test_layout_msda_plan_info() {
     );
 }
 /** The buffers of one call: device pointers on a CUDA handle, host pointers on a CPU handle, each
- aligned to its element size.
+ aligned to its element size. On the CPU a call is the fastest where all of them begin at
+ multiples of 64 bytes.
 
  Inputs of the plan that are not empty must be given. The inputs of the other input mode, and the
  buffers of the other operation, are not looked at, so one struct can serve a forward and a
