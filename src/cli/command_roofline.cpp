@@ -31,7 +31,7 @@ using namespace lab;
 namespace {
 
 std::string text_of_file(std::string const& path) {
-  std::vector<std::byte> const bytes = read_file(path);
+  Bytes const bytes = read_file(path);
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 

@@ -23,7 +23,7 @@ Engine make_engine(Options const& options) {
 }
 
 void read_wisdom(std::string const& path, Engine const& engine) {
-  std::vector<std::byte> const bytes = read_file(path);
+  Bytes const bytes = read_file(path);
   std::string const text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   try {
     engine.handle.tuning_import(text);

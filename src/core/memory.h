@@ -7,6 +7,7 @@
 
 #include <msda.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory_resource>
 #include <new>
@@ -21,7 +22,10 @@ class CallerMemory final : public std::pmr::memory_resource {
       : alloc_fn_(alloc_fn), free_fn_(free_fn), user_(user), device_(device) {}
 
  private:
-  void* do_allocate(std::size_t bytes, std::size_t alignment) override {
+  // A line's: vectors that kernels load should not lie in two.
+  static std::size_t raised(std::size_t alignment) { return std::max<std::size_t>(alignment, 64); }
+  void* do_allocate(std::size_t bytes, std::size_t least_alignment) override {
+    std::size_t const alignment = raised(least_alignment);
     if (alloc_fn_ == nullptr && device_ < 0) {
       return ::operator new(bytes, std::align_val_t{alignment});
     }
@@ -36,7 +40,7 @@ class CallerMemory final : public std::pmr::memory_resource {
     if (free_fn_ == nullptr && device_ >= 0) {
       cuda::deallocate(pointer);
     } else if (free_fn_ == nullptr) {
-      ::operator delete(pointer, bytes, std::align_val_t{alignment});
+      ::operator delete(pointer, bytes, std::align_val_t{raised(alignment)});
     } else {
       free_fn_(user_, pointer, bytes, device_);
     }

@@ -1,6 +1,7 @@
 // One array in memory, as the files hold it.
 #pragma once
 
+#include "lab/bytes.h"
 #include "lab/element_type.h"
 
 #include <cstddef>
@@ -32,7 +33,7 @@ struct Array {
 
   msda_dtype type = MSDA_DTYPE_NONE;
   Shape shape;
-  std::vector<std::byte> bytes;
+  Bytes bytes;
 };
 
 // The elements of an array that is of float64.

@@ -41,8 +41,8 @@ constexpr std::size_t kReadStep = std::size_t{16} << 20;
 // All that `read` gives, which returns how many bytes came and 0 at the end. `likely_bytes` of
 // memory are taken at once.
 template <typename Read>
-std::vector<std::byte> read_all(std::size_t likely_bytes, Read const& read) {
-  std::vector<std::byte> content(likely_bytes);
+Bytes read_all(std::size_t likely_bytes, Read const& read) {
+  Bytes content(likely_bytes);
   std::size_t length = 0;
   while (true) {
     if (length == content.size()) {
@@ -156,7 +156,7 @@ void copy_npz(int descriptor, std::vector<FileArray> const& arrays) {
   if (!file) throw std::system_error(errno, std::generic_category());
   write_npz(fileno(file.get()), arrays);
   std::rewind(file.get());
-  std::vector<std::byte> part(kReadStep);
+  Bytes part(kReadStep);
   while (std::size_t const count = std::fread(part.data(), 1, part.size(), file.get())) {
     write_bytes(descriptor, std::span(part).first(count));
   }
@@ -179,7 +179,7 @@ class InputFile {
 
   bool is_regular() const { return S_ISREG(status_.st_mode); }
   std::size_t size() const { return static_cast<std::size_t>(status_.st_size); }
-  std::vector<std::byte> read_all() const {
+  Bytes read_all() const {
     return lab::read_all(is_regular() ? size() : 0, [this](std::span<std::byte> bytes) {
       ssize_t count = 0;
       do {
@@ -204,7 +204,7 @@ class InputFile {
 
 struct NpzReader::State {
   std::string path;
-  std::vector<std::byte> content;  // of an archive that came by a pipe
+  Bytes content;  // of an archive that came by a pipe
   std::size_t archive_bytes = 0;
   Archive archive;
   std::vector<std::string> names;
@@ -272,7 +272,7 @@ StoredArray NpzReader::read(std::string const& name) const {
       (stat.valid & ZIP_STAT_COMP_METHOD) != 0 && stat.comp_method == ZIP_CM_STORE;
   std::size_t const likely_bytes =
       is_stored ? std::min<std::size_t>(stat.size, state_->archive_bytes) : 0;
-  std::vector<std::byte> content = read_all(likely_bytes, [&](std::span<std::byte> bytes) {
+  Bytes content = read_all(likely_bytes, [&](std::span<std::byte> bytes) {
     zip_int64_t const count = zip_fread(file.get(), bytes.data(), bytes.size());
     if (count < 0) bad_input("{} is damaged: {}", label, zip_file_strerror(file.get()));
     return static_cast<std::size_t>(count);
@@ -283,7 +283,7 @@ StoredArray NpzReader::read(std::string const& name) const {
   return parse_npy(std::move(content), label);
 }
 
-std::vector<std::byte> read_file(fs::path const& path) { return InputFile(path).read_all(); }
+Bytes read_file(fs::path const& path) { return InputFile(path).read_all(); }
 
 FileArray file_array(std::string name, Array const& array) {
   return {std::move(name), npy_header(npy_descr(array.type), array.shape), array.bytes};

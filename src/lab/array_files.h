@@ -31,7 +31,7 @@ class NpzReader {
 };
 
 // `-` is standard input; pipes are read to their end, here and by NpzReader.
-std::vector<std::byte> read_file(std::filesystem::path const& path);
+Bytes read_file(std::filesystem::path const& path);
 
 // An array to be written; the bytes stay the caller's.
 struct FileArray {

@@ -174,7 +174,7 @@ void to_c_order(StoredArray& array) {
   if (shape.size() < 2 || array.bytes.empty()) return;
   Shape strides(shape.size(), 1);  // of what is there, in elements
   for (std::size_t i = 1; i < shape.size(); ++i) strides[i] = strides[i - 1] * shape[i - 1];
-  std::vector<std::byte> ordered(array.bytes.size());
+  Bytes ordered(array.bytes.size());
   Shape at(shape.size(), 0);
   std::int64_t from = 0;
   for (std::size_t to = 0; to < ordered.size(); to += array.item_bytes) {
@@ -192,7 +192,7 @@ void to_c_order(StoredArray& array) {
 
 }  // namespace
 
-StoredArray parse_npy(std::vector<std::byte> file, std::string_view name) {
+StoredArray parse_npy(Bytes file, std::string_view name) {
   Header const header = find_header(file, name);
   Description const description = parse_dictionary(header.dictionary, name);
   StoredArray array;

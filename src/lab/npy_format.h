@@ -12,7 +12,7 @@ namespace msda::lab {
 
 // Reads a whole .npy file, of either byte order and with either index running fastest; `name` is
 // for the messages.
-StoredArray parse_npy(std::vector<std::byte> file, std::string_view name);
+StoredArray parse_npy(Bytes file, std::string_view name);
 
 // The header in front of an array's bytes, version 1.0.
 std::string npy_header(std::string_view descr, Shape const& shape);

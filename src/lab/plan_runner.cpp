@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kFewestRuns = 3;
 
-void write_all(std::vector<std::byte>& memory) {
+void write_all(Bytes& memory) {
   static int byte = 0;
   std::fill(memory.begin(), memory.end(), static_cast<std::byte>(++byte & 0xFF));
   asm volatile("" : : "r"(memory.data()) : "memory");  // nobody reads it, yet it has to be written

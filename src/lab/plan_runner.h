@@ -47,7 +47,7 @@ class Runner {
   std::int32_t device_;
   Workspace workspace_;           // on the CPU
   std::unique_ptr<GpuCall> gpu_;  // on a GPU
-  std::vector<std::byte> flush_;  // on the CPU
+  Bytes flush_;                   // on the CPU
   msda_tensors tensors_{};
 };
 
