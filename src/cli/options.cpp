@@ -133,7 +133,8 @@ std::vector<OptionRow> input_rows() {
       {"dir", kRun, "FOLDER",
        "folder of raw little-endian files: value.bin, spatial_shapes.bin and\n"
        "level_start_index.bin (int64; the latter may be left out),\n"
-       "sampling_locations.bin, attention_weights.bin, and grad_output.bin for --backward",
+       "sampling_locations.bin, attention_weights.bin, and grad_output.bin\n"
+       "for --backward",
        &Options::dir, as_it_is},
       {"npz", kRun | kExplain | kRoofline, "FILE",
        "NumPy archive, the same as naming it without a flag; - is standard\ninput", &Options::npz,
