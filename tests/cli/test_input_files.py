@@ -89,7 +89,7 @@ def golden_output(msda_ok, tmp_path):
 
 
 def test_other_inputs_from_a_pipe(msda_ok, tmp_path):
-    words = ("--levels", "4x4", "--iterations", 3, "--budget-ms", 900)
+    words = ("--levels", "4x4", "--iterations", 3, "--budget-ms", 60000)
     msda_ok("tune", *words, "--wisdom", tmp_path / "w.txt")
     with open(tmp_path / "w.txt") as wisdom:
         msda_ok("bench", *words[:4], "--wisdom", "/dev/stdin", stdin=wisdom)

@@ -30,7 +30,7 @@ WRITERS = {
     "bench plot": (("bench", *TINY), "--plot", "o.svg"),
     "tune json": (("tune", *TINY), "--json", "o.json"),
     "tune csv": (("tune", *TINY), "--csv", "o.csv"),
-    "tune wisdom": (("tune", *TINY, "--budget-ms", 900), "--wisdom", "o.txt"),
+    "tune wisdom": (("tune", *TINY, "--budget-ms", 60000), "--wisdom", "o.txt"),
     "roofline json": (("roofline", *TINY[:4]), "--json", "o.json"),
     "roofline plot": (("roofline", *TINY[:4]), "--plot", "o.svg"),
 }
@@ -114,7 +114,7 @@ def test_signals_that_are_ignored_stay_so(tmp_path):
 
 
 def test_two_tunes_keep_each_others_records(tmp_path):
-    words = ("tune", "--levels", "4x4", "--queries", 3, "--iterations", 3, "--budget-ms", 900)
+    words = ("tune", "--levels", "4x4", "--queries", 3, "--iterations", 3, "--budget-ms", 60000)
     first = Held(tmp_path, *words, "--batch", 1, "--threads", 1, "--wisdom", "w.txt")
     # The second comes while the first one has written its records and not yet put them there.
     second = subprocess.Popen(
