@@ -285,9 +285,11 @@ impl Problem {
             .map(|[h, w]| (i128::from(*h) + border) * (i128::from(*w) + border));
         match &self.level_start {
             None => tokens.sum(),
-            Some(starts) => {
-                tokens.zip(starts).map(|(count, &start)| count + i128::from(start)).max().unwrap_or(0)
-            }
+            Some(starts) => tokens
+                .zip(starts)
+                .map(|(count, &start)| count + i128::from(start))
+                .max()
+                .unwrap_or(0),
         }
     }
 
