@@ -1,6 +1,7 @@
 """What tests of packages share: the installed library that is packaged, and programs run as on a machine
 where nothing is set."""
 
+import os
 import pathlib
 import subprocess
 import sys
@@ -19,6 +20,8 @@ TEST_TOOLS = ["iniconfig", "packaging", "pluggy", "Pygments", "pytest"]
 def pytest_addoption(parser):
     parser.addoption("--prefix", default=ROOT / "build" / "stage", type=pathlib.Path,
                      help="where `cmake --install` put the library that is packaged")
+    parser.addoption("--trees", default=ROOT / "build" / "portable", type=pathlib.Path,
+                     help="where pkg/portable/build installed x86_64 and aarch64")
     parser.addoption("--policy", default="manylinux_2_28_x86_64",
                      help="the newest platform that the wheel may need; linux_x86_64: any")
 
@@ -61,3 +64,49 @@ def wheelhouse():
                *(pins[name] for name in RUN_TIME + TEST_TOOLS)]
     subprocess.run(command, check=True)
     return folder
+
+
+# ---- the wheel ----
+
+
+def build_wheel(prefix, folder, policy=None):
+    command = [ROOT / "pkg" / "wheel" / "build", prefix, folder, *([policy] if policy else [])]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+@pytest.fixture(scope="session")
+def policy(request):
+    return request.config.getoption("--policy")
+
+
+@pytest.fixture(scope="session")
+def dist(prefix, policy, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("dist")
+    result = build_wheel(prefix, folder, policy)
+    assert result.returncode == 0, result.stderr
+    return folder
+
+
+@pytest.fixture(scope="session")
+def wheel(dist):
+    (wheel,) = dist.glob("*.whl")
+    return wheel
+
+
+@pytest.fixture(scope="session")
+def sdist(dist):
+    (sdist,) = dist.glob("*.tar.gz")
+    return sdist
+
+
+def clean_environment(folder, wheelhouse, *packages):
+    """The Python of a new environment into which pip installed the packages."""
+    passed(os.path.realpath(sys.executable), "-m", "venv", folder)
+    passed(folder / "bin" / "python", "-m", "pip", "install", "-q", "--disable-pip-version-check",
+           "--no-compile", "--no-index", "--find-links", wheelhouse, "pytest", *packages)
+    return folder / "bin" / "python"
+
+
+@pytest.fixture(scope="session")
+def python(wheel, wheelhouse, tmp_path_factory):
+    return clean_environment(tmp_path_factory.mktemp("installed") / "venv", wheelhouse, wheel)

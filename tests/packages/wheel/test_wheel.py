@@ -1,5 +1,5 @@
-"""The wheel and the sdist: made by pkg/wheel/build, installed by pip into an empty environment, and every
-golden vector run through what is there. Each check is shown a wheel that it has to refuse.
+"""The wheel and the sdist: what is in them, the platform they are for, and that their bits can be made again. Each
+check is shown a wheel that it has to refuse.
 
     pytest tests/packages/wheel --prefix PREFIX --policy manylinux_2_28_x86_64
 """
@@ -7,7 +7,6 @@ golden vector run through what is there. Each check is shown a wheel that it has
 import hashlib
 import json
 import os
-import pathlib
 import re
 import shutil
 import subprocess
@@ -22,53 +21,9 @@ from elftools.elf.elffile import ELFFile
 from installer.records import parse_record_file
 from installer.sources import WheelFile
 
-from conftest import ROOT, golden_vectors, passed, run
+from conftest import ROOT, build_wheel, clean_environment, golden_vectors, passed
 
 LICENSES = {"LICENSE": ROOT / "LICENSE", "third_party.txt": ROOT / "pkg" / "third_party.txt"}
-BUILD = ROOT / "pkg" / "wheel" / "build"
-
-
-def build(prefix, folder, policy=None):
-    command = [BUILD, prefix, folder, *([policy] if policy else [])]
-    return subprocess.run(command, capture_output=True, text=True)
-
-
-@pytest.fixture(scope="session")
-def policy(request):
-    return request.config.getoption("--policy")
-
-
-@pytest.fixture(scope="session")
-def dist(prefix, policy, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("dist")
-    result = build(prefix, folder, policy)
-    assert result.returncode == 0, result.stderr
-    return folder
-
-
-@pytest.fixture(scope="session")
-def wheel(dist):
-    (wheel,) = dist.glob("*.whl")
-    return wheel
-
-
-@pytest.fixture(scope="session")
-def sdist(dist):
-    (sdist,) = dist.glob("*.tar.gz")
-    return sdist
-
-
-def clean_environment(folder, wheelhouse, *packages):
-    """The Python of a new environment into which pip installed the packages."""
-    passed(os.path.realpath(sys.executable), "-m", "venv", folder)
-    passed(folder / "bin" / "python", "-m", "pip", "install", "-q", "--disable-pip-version-check",
-           "--no-compile", "--no-index", "--find-links", wheelhouse, "pytest", *packages)
-    return folder / "bin" / "python"
-
-
-@pytest.fixture(scope="session")
-def python(wheel, wheelhouse, tmp_path_factory):
-    return clean_environment(tmp_path_factory.mktemp("installed") / "venv", wheelhouse, wheel)
 
 
 # ---- what is in it ----
@@ -210,47 +165,31 @@ def test_libraries_that_are_refused(source, error, prefix, tmp_path):
         subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-", *options, "-o", name], input=code,
                        text=True, check=True, cwd=library.parent)
     (library.parent / "libmsda.so").symlink_to(library.name)
-    result = build(tmp_path, tmp_path / "dist")
+    result = build_wheel(tmp_path, tmp_path / "dist")
     assert result.returncode == 1 and error in result.stderr, result.stderr
     assert list((tmp_path / "dist").iterdir()) == []
 
 
 def test_policy_that_is_none(prefix, tmp_path):
-    result = build(prefix, tmp_path / "dist", "manylinux2014")
+    result = build_wheel(prefix, tmp_path / "dist", "manylinux2014")
     assert result.returncode == 1
     assert "POLICY is manylinux2014; allowed are linux_x86_64 and manylinux_<major>_<minor>" in result.stderr
 
 
 def test_prefix_without_a_library(tmp_path):
-    result = build(tmp_path, tmp_path / "dist")
+    result = build_wheel(tmp_path, tmp_path / "dist")
     assert result.returncode == 1
     message = " ".join(result.stderr.split())  # CMake breaks the lines
     assert f"MSDA_PREFIX is '{tmp_path}'; it must hold an installed libmsda" in message
 
 
 def test_same_bits(dist, prefix, policy, tmp_path):
-    assert build(prefix, tmp_path, policy).returncode == 0
+    assert build_wheel(prefix, tmp_path, policy).returncode == 0
     for path in dist.iterdir():
         assert (tmp_path / path.name).read_bytes() == path.read_bytes(), path.name
 
 
-# ---- as it is installed ----
-
-
-def test_first_use(python, tmp_path):
-    """No variable set: the library is the one of the wheel, and types are known to type checkers."""
-    code = "import libmsda; print(libmsda.library_path); print(libmsda.__version__)"
-    path, version = passed(python, "-c", code, cwd=tmp_path).split()
-    assert pathlib.Path(path).name == "libmsda.so.0" and path.startswith(str(python.parents[1]))
-    assert (pathlib.Path(path).parent / "py.typed").exists()
-    files = passed(python, "-m", "pip", "show", "-f", "libmsda", cwd=tmp_path)
-    assert f"\nVersion: {version}\n" in files and "sboms/libmsda.cdx.json" in files
-
-
-def test_golden_vectors(python, tmp_path):
-    result = golden_vectors(python, tmp_path)
-    assert result.returncode == 0, result.stdout
-    print(result.stdout)
+# ---- as it is installed: beside test_installed.py ----
 
 
 def test_golden_vectors_find_a_fault(wheel, wheelhouse, tmp_path):
@@ -263,14 +202,6 @@ def test_golden_vectors_find_a_fault(wheel, wheelhouse, tmp_path):
     assert result.returncode == 1 and "off by" in result.stdout
 
 
-def test_bad_input(python, tmp_path):
-    """Wrong libraries and drivers give one clear line each; the test needs a C compiler."""
-    result = run(python, "-B", "-m", "pytest", "-q", "-p", "no:cacheprovider",
-                 ROOT / "tests" / "python" / "test_loading.py", cwd=tmp_path, env={"PATH": "/usr/bin:/bin"})
-    assert result.returncode == 0, result.stdout
-    print(result.stdout)
-
-
 def test_processor_without_avx2(python, tmp_path):
     """The numbers are right, and the package says which kernels are used."""
     code = "import libmsda; print(libmsda.build_info())"
@@ -279,13 +210,6 @@ def test_processor_without_avx2(python, tmp_path):
     output = passed(*processor, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "stored_results",
                     ROOT / "tests" / "python" / "test_golden_vectors.py", cwd=tmp_path)
     assert "16 passed" in output
-
-
-def test_uninstalls_without_leftovers(wheel, wheelhouse, tmp_path):
-    python = clean_environment(tmp_path / "venv", wheelhouse, wheel)
-    passed(python, "-c", "import libmsda", cwd=tmp_path)
-    passed(python, "-m", "pip", "uninstall", "-q", "-y", "libmsda", cwd=tmp_path)
-    assert list((tmp_path / "venv").rglob("*msda*")) == []
 
 
 # ---- the sdist ----
