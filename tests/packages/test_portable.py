@@ -2,6 +2,7 @@
 
     pkg/portable/build --no-cuda build/portable/x86_64
     pkg/portable/build --architecture aarch64 --tests build/portable/aarch64
+    pytest tests/packages/test_portable.py [--trees build/portable]
 
 Each runs in a root folder that has the tree, Debian 11's package of glibc and nothing else, with an empty environment.
 What the processor of this machine is not, qemu-user-static is. Needs root, for chroot.
@@ -16,8 +17,7 @@ import numpy as np
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PORTABLE = ROOT / "build/portable"
-CHROOT = PORTABLE / "chroot"
+CHROOT = ROOT / "build/portable/chroot"
 GOLDEN = sorted((ROOT / "tests/golden").glob("*.npz"))
 DEBIAN = {"x86_64": "amd64", "aarch64": "arm64"}
 BARE = {"x86_64": [], "aarch64": ["/qemu-aarch64-static"]}
@@ -29,13 +29,13 @@ import generate  # noqa: E402
 class System:
     """A root folder with glibc, an installed tree in /usr and the golden vectors."""
 
-    def __init__(self, folder, architecture):
+    def __init__(self, folder, architecture, trees):
         self.folder, self.architecture, self.emulator = folder, architecture, BARE[architecture]
         package = f"libc6:{DEBIAN[architecture]}"
         copy = f"dpkg -L {package} | while read -r f; do [ -d $f ] || echo $f; done | tar -c -T - 2>/dev/null"
         archive = subprocess.run(["chroot", CHROOT, "sh", "-c", copy], capture_output=True, check=True).stdout
         subprocess.run(["tar", "-x", "-C", folder], input=archive, check=True)
-        shutil.copytree(PORTABLE / architecture, folder / "usr", symlinks=True, dirs_exist_ok=True)
+        shutil.copytree(trees / architecture, folder / "usr", symlinks=True, dirs_exist_ok=True)
         shutil.copytree(ROOT / "tests/golden", folder / "golden")
         for program in {"qemu-x86_64-static", *(name.strip("/") for name in self.emulator)}:
             shutil.copy2(f"/usr/bin/{program}", folder)
@@ -60,14 +60,19 @@ class System:
         assert list(generate.differences(inputs, results, stored)) == []
 
 
+@pytest.fixture(scope="module")
+def trees(request):
+    return request.config.getoption("--trees").resolve()
+
+
 @pytest.fixture(scope="module", params=DEBIAN)
-def system(request, tmp_path_factory):
-    return System(tmp_path_factory.mktemp(request.param), request.param)
+def system(request, trees, tmp_path_factory):
+    return System(tmp_path_factory.mktemp(request.param), request.param, trees)
 
 
 @pytest.mark.parametrize("architecture", DEBIAN)
-def test_the_tree_needs_nothing_but_an_old_glibc(architecture):
-    tree = PORTABLE / architecture
+def test_the_tree_needs_nothing_but_an_old_glibc(architecture, trees):
+    tree = trees / architecture
     subprocess.run([sys.executable, ROOT / "pkg/check_library", tree / "lib/libmsda.so", tree / "bin/msda"], check=True)
 
 
@@ -92,9 +97,9 @@ def test_a_c_client(system):
     assert system.run("/client").stdout == "C client: twice the mean of 1 2 3 4 is 5\n"
 
 
-def test_clients_of_the_relocated_tree_by_cmake_and_pkg_config(tmp_path):
+def test_clients_of_the_relocated_tree_by_cmake_and_pkg_config(tmp_path, trees):
     """With this machine's compilers; the static library holds Highway, too."""
-    shutil.copytree(PORTABLE / "x86_64", tmp_path / "moved", symlinks=True)
+    shutil.copytree(trees / "x86_64", tmp_path / "moved", symlinks=True)
     subprocess.run([ROOT / "tests/install/run", tmp_path / "moved"], check=True)
 
 
@@ -103,8 +108,8 @@ OLD_PROCESSORS = {"Nehalem": "SCALAR (used here)", "Westmere": "SSE4 (used here)
 
 
 @pytest.mark.parametrize("processor", OLD_PROCESSORS)
-def test_right_results_on_old_processors(tmp_path, processor):
-    system = System(tmp_path, "x86_64")
+def test_right_results_on_old_processors(tmp_path, trees, processor):
+    system = System(tmp_path, "x86_64", trees)
     emulator = ["/qemu-x86_64-static", "-cpu", processor]
     assert OLD_PROCESSORS[processor] in system.run("/usr/bin/msda", "info", emulator=emulator).stdout
     reasons = system.run("/usr/bin/msda", "explain", "/golden/edges.npz", "--dtype=f32", emulator=emulator).stdout
