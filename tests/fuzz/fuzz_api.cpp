@@ -30,6 +30,9 @@ using Wide = __int128;
 constexpr std::int64_t kMaxTensorBytes = 1 << 18;
 constexpr std::int64_t kMaxProducts = 1 << 18;
 constexpr std::size_t kMaxWorkspaceBytes = 1 << 24;
+// The CPU's ranking of kernels makes tables of all points in memory that is not the caller's, 34 GB
+// for 2^31 points.
+constexpr std::int32_t kMaxPoints = 1 << 16;
 
 void require(bool condition, const char* what) {
   if (condition) return;
@@ -154,9 +157,10 @@ struct DrawnProblem {
   Block level_hw, point_counts, query_hw;
 };
 
-Block numbers(Choices& choices, std::int64_t count, std::int32_t usual) {
+Block numbers(Choices& choices, std::int64_t count, std::int32_t usual,
+              std::int32_t most = std::numeric_limits<std::int32_t>::max()) {
   std::vector<std::int32_t> values(static_cast<std::size_t>(count));
-  for (std::int32_t& value : values) value = number<std::int32_t>(choices, usual);
+  for (std::int32_t& value : values) value = std::min(number<std::int32_t>(choices, usual), most);
   return {values.data(), values.size() * sizeof(std::int32_t)};
 }
 
@@ -169,12 +173,12 @@ const std::int32_t* pointer(Block const& block) {
 void draw_levels(Choices& choices, DrawnProblem& drawn) {
   msda_problem& p = drawn.fields;
   p.level_count = number<std::int32_t>(choices, seldom(choices) ? 20 : 4);
-  p.point_count = number<std::int32_t>(choices, 5);
+  p.point_count = std::min(number<std::int32_t>(choices, 5), kMaxPoints);
   if (p.level_count < 0 || p.level_count > 64) return;
   drawn.level_hw = numbers(choices, 2 * std::int64_t{p.level_count}, 7);
   if (!seldom(choices)) p.level_hw = pointer(drawn.level_hw);
   if (choices.ConsumeBool()) return;
-  drawn.point_counts = numbers(choices, p.level_count, 5);
+  drawn.point_counts = numbers(choices, p.level_count, 5, kMaxPoints);
   p.point_counts = pointer(drawn.point_counts);
 }
 
