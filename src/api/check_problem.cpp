@@ -196,12 +196,18 @@ void read_grids(msda_problem const& in, Problem& out) {
   }
 }
 
-// Replaces an all-zero group by the packed strides.
-Strides read_strides(std::string_view field, const std::int64_t (&given)[3], std::int64_t rows,
-                     std::int64_t heads, std::int64_t inner) {
+// Replaces an all-zero group by the packed strides. A stride that leads to no second element may be
+// any number; a large one becomes 0, since products with it would overflow.
+Strides read_strides(std::string_view field, const std::int64_t (&given)[3], std::int64_t batch,
+                     std::int64_t rows, std::int64_t heads, std::int64_t inner) {
+  constexpr std::int64_t kLarge = std::int64_t{1} << 40;
   for (int i = 0; i < 3; ++i) check_not_negative(fmt::format("{}[{}]", field, i), given[i]);
-  if (given[0] != 0 || given[1] != 0 || given[2] != 0) return {given[0], given[1], given[2]};
-  return packed_strides(rows, heads, inner);
+  if (given[0] == 0 && given[1] == 0 && given[2] == 0) return packed_strides(rows, heads, inner);
+  bool const is_empty = batch == 0 || rows == 0 || heads == 0 || inner == 0;
+  auto const stride = [&](int i, std::int64_t count) {
+    return (is_empty || count == 1) && given[i] > kLarge ? 0 : given[i];
+  };
+  return {stride(0, batch), stride(1, rows), stride(2, heads)};
 }
 
 // Two rows of the output must not share an element: sorted by stride, each dimension must step over
@@ -239,14 +245,14 @@ Problem canonical_problem(const msda_problem* problem, std::pmr::memory_resource
   place_levels(in, out);
   read_grids(in, out);
   check_packed_sizes(out);
-  out.value = read_strides("value_strides", in.value_strides, out.token_count, out.head_count,
-                           out.head_dim);
-  out.coord = read_strides("coord_strides", in.coord_strides, out.query_count, out.head_count,
-                           2 * out.point_total);
-  out.weight = read_strides("weight_strides", in.weight_strides, out.query_count, out.head_count,
-                            out.point_total);
-  out.output = read_strides("output_strides", in.output_strides, out.query_count, out.head_count,
-                            out.head_dim);
+  out.value = read_strides("value_strides", in.value_strides, out.batch, out.token_count,
+                           out.head_count, out.head_dim);
+  out.coord = read_strides("coord_strides", in.coord_strides, out.batch, out.query_count,
+                           out.head_count, 2 * out.point_total);
+  out.weight = read_strides("weight_strides", in.weight_strides, out.batch, out.query_count,
+                            out.head_count, out.point_total);
+  out.output = read_strides("output_strides", in.output_strides, out.batch, out.query_count,
+                            out.head_count, out.head_dim);
   check_strided_sizes(out);
   if (!tensor_is_empty(out, Tensor::kOutput)) check_output_strides(out);
   return out;
