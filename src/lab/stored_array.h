@@ -14,8 +14,8 @@ struct StoredArray {
   char kind = 'f';  // 'f' float, 'i' signed, 'u' unsigned, 'b' bool, 'V' raw bytes
   std::size_t item_bytes = 0;
   Shape shape;
-  Bytes bytes;  // little endian, the last index running fastest
-  bool is_big_endian = false;    // in the file
+  Bytes bytes;                 // little endian, the last index running fastest
+  bool is_big_endian = false;  // in the file
 
   std::string descr() const;  // "<f4", as NumPy spells what is in the file
 };
