@@ -323,6 +323,11 @@ bool is_small(msda_problem const& p, std::vector<Tensor> const& tensors) {
   for (Tensor const& tensor : tensors) {
     if (tensor.elements * element_bytes(tensor.dtype) > kMaxTensorBytes) return false;
   }
+  // Loops over one dimension run where another one is empty.
+  for (std::int64_t const dim :
+       {p.batch, p.query_count, p.head_count, p.head_dim, sizes_of(p).tokens}) {
+    if (dim > kMaxProducts) return false;
+  }
   Wide const products = Wide{p.batch} * p.query_count * p.head_count;
   return products <= kMaxProducts &&
          products * sizes_of(p).points * (p.head_dim + 8) <= kMaxProducts &&
