@@ -181,7 +181,7 @@ def current_stream(on_gpu):
 def tuned_plan(problem, handle, tensors, budget_ms, on_gpu):
     """The plan with the kernel that is the fastest on the tensors of a struct msda_tensors, on the current stream."""
     import libmsda
-    from libmsda._library import ffi, lib
+    from libmsda._core.library import ffi, lib
 
     c_problem, _keep = problem.to_c()
     out = ffi.new("msda_plan**")
@@ -211,7 +211,7 @@ def msda_call(value, level_hw, coord, weight, handle, kernel=None, tuning_ms=0, 
     is fused, coord are offsets and weight logits; points of each level, where not all have P; problem_options are further
     fields of libmsda.Problem."""
     import libmsda
-    from libmsda._library import ffi, lib
+    from libmsda._core.library import ffi, lib
 
     B, _, M, D = value.shape
     _, Q, _, L, P, _ = coord.shape

@@ -11,7 +11,7 @@ import pytest
 
 import libmsda
 from hang import HANG_SECONDS
-from libmsda import _library
+from libmsda._core import library as _library
 
 IMPORT = "import libmsda; print(libmsda.library_path)"
 PACKAGE = pathlib.Path(libmsda.__file__).parent

@@ -30,7 +30,7 @@ def tensors(small):
 def test_problem_describes_its_tensors(problem):
     assert problem.token_count == 30 and problem.point_total == 4
     assert problem.inputs == ("value", "coord", "weight") and problem.outputs == ("output",)
-    assert problem.shape("coord") == (2, 7, 3, 4, 2) and problem.dtype("coord") == np.float32
+    assert problem.shape("coord") == (2, 7, 3, 4, 2) and problem.dtype("coord") == "float32"
     assert problem == libmsda.Problem(
         level_hw=np.array([[4, 6], [2, 3]]),
         points=[2, 2],
@@ -54,7 +54,7 @@ def test_problem_describes_its_tensors(problem):
         value_dtype="float64",
         value_border=True,
     )
-    assert fused.token_count == 48 and fused.dtype("grad_reference") == np.float64
+    assert fused.token_count == 48 and fused.dtype("grad_reference") == "float64"
     assert fused.outputs == ("grad_value", "grad_reference", "grad_offset", "grad_logit")
     assert fused.shape("reference") == (2, 7, 1, 4)
 

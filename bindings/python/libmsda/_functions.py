@@ -1,51 +1,61 @@
-"""forward and backward in one call: the problem is read off the arrays, planned and executed."""
+"""forward and backward in one call: the problem is read off the arrays, planned once and executed."""
 
+import inspect
+import itertools
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import ArrayLike, DTypeLike
+from ._arrays import Kind, addressable, kind_of
+from ._arrays.view import View
+from ._core import handle as core_handle
+from ._core.cache import Cache
+from ._core.errors import InvalidArgumentError
+from ._core.handle import CPU
+from ._core.plan import NO_TENSORS, SLOTS, cached_plan, checked_handle
+from ._core.problem import PACKED, TENSORS, Problem, dtype_name, level_pairs
+from ._options import Options, options_of
+from ._plan import (
+    Plan,
+    add_workspace,
+    check_device,
+    check_shape,
+    checked_scale,
+    default_handle,
+    output_address,
+)
 
-from ._arrays import PACKED, check_array, outer_strides, to_array
-from ._errors import InvalidArgumentError
-from ._plan import Handle, Plan, default_handle
-from ._problem import STRIDES, TENSORS, Problem
+Array = Any  # of numpy, torch, cupy, JAX, or one that has __dlpack__ or __cuda_array_interface__
 
 
 class Gradients(NamedTuple):
     """Gradients of forward()'s inputs, each of its input's shape; None where not wanted."""
 
-    value: np.ndarray | None
-    coord: np.ndarray | None
-    weight: np.ndarray | None
+    value: Array | None
+    coord: Array | None
+    weight: Array | None
 
 
 class FusedGradients(NamedTuple):
     """Gradients of forward_fused()'s inputs, each of its input's shape; None where not wanted."""
 
-    value: np.ndarray | None
-    reference: np.ndarray | None
-    offset: np.ndarray | None
-    logit: np.ndarray | None
+    value: Array | None
+    reference: Array | None
+    offset: Array | None
+    logit: Array | None
 
 
 def forward(
-    value: ArrayLike,
-    level_hw: ArrayLike,
-    coord: ArrayLike,
-    weight: ArrayLike,
+    value: Array,
+    level_hw: Any,
+    coord: Array,
+    weight: Array,
     *,
-    points: Any = None,
-    value_scale: ArrayLike | None = None,
-    value_border: bool = False,
-    query_hw: Any = None,
-    math_mode: str = "accurate",
-    out: np.ndarray | None = None,
-    out_dtype: DTypeLike | None = None,
-    kernel: str | None = None,
-    threads: int | None = None,
-    handle: Handle | None = None,
-) -> np.ndarray:
+    out: Array = None,
+    out_dtype: Any = None,
+    options: Options | None = None,
+    **keywords: Any,
+) -> Array:
     """Multi-scale deformable attention: output[b,q,m,:] = sum over points of weight * sample.
 
     A point (x, y) on a level of H x W pixels samples bilinearly at px = x W - 1/2, py = y H - 1/2;
@@ -57,21 +67,19 @@ def forward(
 
     value     [B,S,M,D]      float64, float32, float16, bfloat16 or float8_e4m3fn: the levels one
                              after another, each row by row.
-    level_hw  [L,2]          integers (H, W), in pixels.
+    level_hw  [L,2]          integers (H, W), in pixels: the height first.
     coord     [B,Q,M,K,2] or [B,Q,M,L,P,2]    (x, y), 0 to 1 is the extent of the level.
     weight    [B,Q,M,K] or [B,Q,M,L,P]
               coord and weight each have float64, float32, float16 or bfloat16 elements.
-    points    how many each level has: one number, or L of them that sum to K. None: all the same.
-    value_scale  [M] float32: multiplies the values of each head. float8 values only.
-    value_border True: each level is stored (H+2) x (W+2), with a border of zeros around it.
-    query_hw  grids (H, W) whose pixels the queries are, in order: a hint for speed, never of effect.
-    math_mode "accurate": sums in float32 (float64 for float64 values). "fast": 16-bit values may be
-              summed in 16 bits, at most 8 at a time.
-    out       [B,Q,M,D] to write into; None: a new array.
+    out       [B,Q,M,D] to write into; None: a new array at a multiple of 64 bytes.
     out_dtype of a new output; None: that of value, float32 for float8 values.
-    kernel    a kernel id of libmsda.kernels(); None: the one predicted to be fastest.
-    threads   how many work on the call; None or 0: all. Never changes the result.
-    handle    a Handle to run on, instead of threads.
+    options   an Options; help(libmsda.Options) has its fields, and each is a keyword here, too:
+              points, level_start_index, value_scale, value_border, query_hw, point_locality,
+              math_mode, kernel, threads, handle. A keyword goes before the object's field.
+
+    Arrays are of numpy, torch, cupy or JAX (JAX on the CPU), all of one package and device; lists
+    count as numpy's. The output is of that package. On a CUDA device the call is enqueued on the
+    package's current stream and returns. Nothing is recorded for autograd: libmsda.torch does that.
 
     Arrays need not be contiguous: an outer axis may have any stride, or repeat. What the library
     cannot address (inner axes not packed, negative strides, foreign byte order) is copied first,
@@ -80,36 +88,23 @@ def forward(
     Returns out. Raises InvalidArgumentError (a ValueError) that names the argument, its value and
     what is allowed; UnsupportedError where no kernel takes the problem.
     """
-    arrays = _arrays(len(level_hw), value=value, coord=coord, weight=weight)
-    return _forward(
-        arrays,
-        level_hw,
-        points,
-        out,
-        out_dtype,
-        dict(value_border=value_border, query_hw=query_hw, math_mode=math_mode),
-        dict(kernel=kernel, threads=threads, handle=handle, value_scale=value_scale),
-    )
+    given = {"value": value, "coord": coord, "weight": weight}
+    settings = options_of("forward", options, keywords)
+    return _forward(given, level_hw, out, out_dtype, settings)
 
 
 def forward_fused(
-    value: ArrayLike,
-    level_hw: ArrayLike,
-    reference: ArrayLike,
-    offset: ArrayLike,
-    logit: ArrayLike,
+    value: Array,
+    level_hw: Any,
+    reference: Array,
+    offset: Array,
+    logit: Array,
     *,
-    points: Any = None,
-    value_scale: ArrayLike | None = None,
-    value_border: bool = False,
-    query_hw: Any = None,
-    math_mode: str = "accurate",
-    out: np.ndarray | None = None,
-    out_dtype: DTypeLike | None = None,
-    kernel: str | None = None,
-    threads: int | None = None,
-    handle: Handle | None = None,
-) -> np.ndarray:
+    out: Array = None,
+    out_dtype: Any = None,
+    options: Options | None = None,
+    **keywords: Any,
+) -> Array:
     """forward() with the softmax and the sampling locations computed inside.
 
     weight = softmax(logit) over all K points of a query and head, and for a point on a level of
@@ -118,140 +113,373 @@ def forward_fused(
         coord = reference + offset / (W, H)                        reference (x, y)
         coord = reference.xy + offset / P * reference.wh / 2       reference (cx, cy, w, h)
 
-    reference [B,Q,L,2] or [B,Q,L,4]    normalised points or boxes.
+    reference [B,Q,L,2] or [B,Q,L,4]    normalised points or boxes; [B,Q,1,...]: for every level.
     offset    [B,Q,M,K,2] or [B,Q,M,L,P,2], of reference's type.
     logit     [B,Q,M,K] or [B,Q,M,L,P]
 
     Everything else is as in forward().
     """
-    arrays = _arrays(len(level_hw), value=value, reference=reference, offset=offset, logit=logit)
-    return _forward(
-        arrays,
-        level_hw,
-        points,
-        out,
-        out_dtype,
-        dict(value_border=value_border, query_hw=query_hw, math_mode=math_mode),
-        dict(kernel=kernel, threads=threads, handle=handle, value_scale=value_scale),
-    )
+    given = {"value": value, "reference": reference, "offset": offset, "logit": logit}
+    settings = options_of("forward_fused", options, keywords)
+    return _forward(given, level_hw, out, out_dtype, settings)
 
 
 def backward(
-    value: ArrayLike,
-    level_hw: ArrayLike,
-    coord: ArrayLike,
-    weight: ArrayLike,
-    grad_output: ArrayLike,
+    value: Array,
+    level_hw: Any,
+    coord: Array,
+    weight: Array,
+    grad_output: Array,
     *,
-    points: Any = None,
-    wanted: tuple[str, ...] = ("value", "coord", "weight"),
-    value_scale: ArrayLike | None = None,
-    value_border: bool = False,
-    query_hw: Any = None,
-    math_mode: str = "accurate",
+    wanted: str | tuple[str, ...] = ("value", "coord", "weight"),
     deterministic: bool = True,
-    grad_value_dtype: DTypeLike | None = None,
-    kernel: str | None = None,
-    threads: int | None = None,
-    handle: Handle | None = None,
+    grad_value_dtype: Any = None,
+    options: Options | None = None,
+    **keywords: Any,
 ) -> Gradients:
     """Gradients of sum(forward(...) * grad_output) by value, coord and weight.
 
     grad_output       [B,Q,M,D]; float64, float32, float16 or bfloat16.
-    wanted            which gradients are computed; the others are None.
+    wanted            which gradients are computed, a name or several; the others are None.
     deterministic     False allows kernels whose bits differ from run to run.
     grad_value_dtype  None: that of value, float32 for float8 values.
 
     A gradient has the shape and type of its input. At a pixel line, where the sample has a kink,
     the derivative by coord is the right-hand one. Everything else is as in forward().
     """
-    given = dict(value=value, coord=coord, weight=weight, grad_output=grad_output)
-    return _backward(
-        Gradients,
-        _arrays(len(level_hw), **given),
-        given,
-        level_hw,
-        points,
-        wanted,
-        dict(
-            value_border=value_border,
-            query_hw=query_hw,
-            math_mode=math_mode,
-            deterministic=deterministic,
-            grad_value_dtype=grad_value_dtype,
-        ),
-        dict(kernel=kernel, threads=threads, handle=handle, value_scale=value_scale),
-    )
+    given = {"value": value, "coord": coord, "weight": weight, "grad_output": grad_output}
+    settings = options_of("backward", options, keywords)
+    return _backward(Gradients, given, level_hw, wanted, deterministic, grad_value_dtype, settings)
 
 
 def backward_fused(
-    value: ArrayLike,
-    level_hw: ArrayLike,
-    reference: ArrayLike,
-    offset: ArrayLike,
-    logit: ArrayLike,
-    grad_output: ArrayLike,
+    value: Array,
+    level_hw: Any,
+    reference: Array,
+    offset: Array,
+    logit: Array,
+    grad_output: Array,
     *,
-    points: Any = None,
-    wanted: tuple[str, ...] = ("value", "reference", "offset", "logit"),
-    value_scale: ArrayLike | None = None,
-    value_border: bool = False,
-    query_hw: Any = None,
-    math_mode: str = "accurate",
+    wanted: str | tuple[str, ...] = ("value", "reference", "offset", "logit"),
     deterministic: bool = True,
-    grad_value_dtype: DTypeLike | None = None,
-    kernel: str | None = None,
-    threads: int | None = None,
-    handle: Handle | None = None,
+    grad_value_dtype: Any = None,
+    options: Options | None = None,
+    **keywords: Any,
 ) -> FusedGradients:
     """Gradients of sum(forward_fused(...) * grad_output) by value, reference, offset and logit.
 
     Everything is as in forward_fused() and backward().
     """
-    given = dict(
-        value=value, reference=reference, offset=offset, logit=logit, grad_output=grad_output
-    )
+    given = {
+        "value": value,
+        "reference": reference,
+        "offset": offset,
+        "logit": logit,
+        "grad_output": grad_output,
+    }
+    settings = options_of("backward_fused", options, keywords)
     return _backward(
-        FusedGradients,
-        _arrays(len(level_hw), **given),
-        given,
-        level_hw,
-        points,
-        wanted,
-        dict(
-            value_border=value_border,
-            query_hw=query_hw,
-            math_mode=math_mode,
-            deterministic=deterministic,
-            grad_value_dtype=grad_value_dtype,
-        ),
-        dict(kernel=kernel, threads=threads, handle=handle, value_scale=value_scale),
+        FusedGradients, given, level_hw, wanted, deterministic, grad_value_dtype, settings
     )
 
 
-def _arrays(level_count: int, **given: ArrayLike) -> dict[str, np.ndarray]:
-    """The inputs as arrays that the library can address, levels and points in one axis."""
-    arrays = {}
-    for name, array in given.items():
-        array = to_array(name, array)
-        axes = len(TENSORS[name][0])
-        if "K" in TENSORS[name][0] and array.ndim == axes + 1:
-            if array.shape[3] != level_count:
-                raise InvalidArgumentError(
-                    f"{name} has shape {array.shape}: axis 3 must be the {level_count} levels"
-                )
-            array = array.reshape(*array.shape[:3], math.prod(array.shape[3:5]), *array.shape[5:])
-        if array.ndim != axes:
+def explain(what: Problem | Callable[..., Any], *arguments: Any, **keywords: Any) -> str:
+    """One line a kernel: its rank and predicted time, the kernel chosen first, or why it is rejected.
+
+    what    a Problem, with handle= a Handle where it is not to run on the CPU; or one of the four
+            functions, followed by the arguments of the call that is asked about:
+
+        libmsda.explain(libmsda.forward, value, level_hw, coord, weight)
+
+    The call is not made. Raises what the call would raise before it computes.
+    """
+    if isinstance(what, Problem):
+        handle = checked_handle(keywords.pop("handle", None))
+        if arguments or keywords:
+            raise InvalidArgumentError("explain() of a Problem takes no other argument but handle")
+        return handle.explain(what)
+    if what not in (forward, forward_fused, backward, backward_fused):
+        raise InvalidArgumentError(
+            f"what is {what!r}: must be a libmsda.Problem, or libmsda.forward, forward_fused, "
+            "backward or backward_fused with the arguments of a call"
+        )
+    try:
+        call = inspect.signature(what).bind(*arguments, **keywords).arguments
+    except TypeError as error:
+        raise InvalidArgumentError(f"{what.__name__}(): {error}") from None
+    given = {name: call.pop(name) for name in [*call] if name in TENSORS}
+    options = options_of(what.__name__, call.pop("options", None), call.pop("keywords", {}))
+    kind, arrays = _prepared(given)
+    levels, out = level_pairs(call.pop("level_hw")), call.pop("out", None)
+    call.pop("wanted", None)
+    described = _describe(kind, arrays, levels, options, out=out, **call)
+    return described.handle.explain(described.problem)
+
+
+class _Call(NamedTuple):
+    """What calls of one signature have in common."""
+
+    problem: Problem
+    handle: core_handle.Handle
+    plan: Plan | None
+    inputs: tuple[tuple[str, int, str], ...]  # name, slot, and what is done to it before
+    repeated: bool  # reference has one level for all
+
+
+_calls = Cache(1024)
+
+
+def _prepared(given: dict[str, Any]) -> tuple[Kind, dict[str, Any]]:
+    kind = kind_of(given["value"])
+    return kind, {name: kind.prepare(name, array) for name, array in given.items()}
+
+
+def _call_of(
+    key: tuple[Any, ...], options: Options, kind: Kind, arrays: dict[str, Any], **settings: Any
+) -> _Call:
+    """The call of this signature, described and planned the first time."""
+    calls = _calls if options.handle is None else options.handle.calls
+    key = (*key, options.key, options.threads, *[kind.signature(a) for a in arrays.values()])
+    try:
+        call = calls.get(key)
+    except TypeError as error:  # a dtype that is no dtype, say
+        raise InvalidArgumentError(f"an argument is of no use here: {error}") from None
+    if call is None:
+        call = _describe(kind, arrays, key[1], options, **settings)
+        plan = cached_plan(Plan, call.problem, options.kernel, call.handle)
+        call = calls.add(key, call._replace(plan=plan))
+    return call
+
+
+def _run(
+    call: _Call,
+    kind: Kind,
+    arrays: dict[str, Any],
+    value_scale: Any,
+    outputs: list[tuple[str, int]],
+) -> None:
+    """Executes the call's plan; `outputs` are names and addresses."""
+    plan, words = call.plan, [*NO_TENSORS]
+    kept = []  # copies, until the call is enqueued
+    for name, slot, change in call.inputs:
+        array = arrays[name]
+        if change:
+            levels = len(call.problem.level_hw)
+            array = kind.repeated(array, levels) if change == "repeat" else kind.packed(array)
+            kept.append(array)
+        words[slot] = kind.address(array)
+    for name, address in outputs:
+        words[SLOTS[name]] = address
+    if value_scale is not None:
+        scale, words[SLOTS["value_scale"]] = checked_scale(
+            kind, value_scale, call.problem.head_count, plan.device
+        )
+        kept.append(scale)
+    if plan.info.workspace_bytes:
+        kept.append(add_workspace(plan, words, kind))
+    plan.run(words, 0 if plan.device == CPU else kind.stream(plan.device))
+
+
+def _forward(
+    given: dict[str, Any], level_hw: Any, out: Any, out_dtype: Any, options: Options
+) -> Any:
+    kind, arrays = _prepared(given)
+    settings, signature = {}, None
+    if out is not None:
+        if out_dtype is not None:
             raise InvalidArgumentError(
-                f"{name} has shape {array.shape}: must be [{', '.join(TENSORS[name][0])}]"
+                f"out_dtype is {out_dtype!r}: must be None when out is given"
             )
-        strides = outer_strides(array)
+        kind.check_output("out", out)
+        signature = kind.signature(kind.prepare("out", out))
+        settings["out"] = out
+    settings["out_dtype"] = out_dtype
+    key = ("forward", level_pairs(level_hw), len(given), signature, out_dtype)
+    call = _call_of(key, options, kind, arrays, **settings)
+    problem = call.problem
+    device, shape, dtype = call.plan.device, problem.shape("output"), problem.output_dtype
+    if out is None:
+        result = kind.empty(shape, dtype, device)
+        address = kind.address(result)
+    else:
+        result, strides = out, problem.strides("output")
+        address = output_address(kind, "output", "out", out, shape, dtype, strides, device)
+    _run(call, kind, arrays, options.value_scale, [("output", address)])
+    return result if result is out else kind.result(result)
+
+
+def _backward(
+    result: Any,
+    given: dict[str, Any],
+    level_hw: Any,
+    wanted: Any,
+    deterministic: bool,
+    grad_value_dtype: Any,
+    options: Options,
+) -> Any:
+    """The gradients that are wanted as a `result`, in the shapes of `given`."""
+    names = result._fields
+    wanted = (wanted,) if isinstance(wanted, str) else wanted
+    if not isinstance(wanted, tuple | list | set | frozenset):
+        raise InvalidArgumentError(f"wanted is {wanted!r}: must be of {', '.join(names)}")
+    for name in wanted:
+        if name not in names:
+            raise InvalidArgumentError(f"wanted has {name!r}: must be of {', '.join(names)}")
+    kind, arrays = _prepared(given)
+    key = ("backward", level_pairs(level_hw), len(given), bool(deterministic), grad_value_dtype)
+    call = _call_of(
+        key,
+        options,
+        kind,
+        arrays,
+        deterministic=deterministic,
+        grad_value_dtype=grad_value_dtype,
+    )
+    if not wanted:
+        return result(*[None] * len(names))
+    problem, gradients, outputs = call.problem, {}, []
+    for name in names:
+        if name in wanted:
+            tensor = "grad_" + name
+            new = kind.empty(problem.shape(tensor), problem.dtype(tensor), call.plan.device)
+            gradients[name] = new
+            outputs.append((tensor, kind.address(new)))
+    _run(call, kind, arrays, options.value_scale, outputs)
+    if call.repeated and "reference" in gradients:
+        gradients["reference"] = kind.summed(gradients["reference"])
+    return result(
+        *[
+            kind.result(kind.reshaped(gradients[name], kind.view(arrays[name]).shape))
+            if name in gradients
+            else None
+            for name in names
+        ]
+    )
+
+
+def _describe(
+    kind: Kind,
+    arrays: dict[str, Any],
+    levels: tuple[tuple[int, int], ...],
+    options: Options,
+    *,
+    out: Any = None,
+    out_dtype: Any = None,
+    deterministic: bool = True,
+    grad_value_dtype: Any = None,
+) -> _Call:
+    """Checks the arrays against one another and makes the problem of them."""
+    views = {name: kind.view(array) for name, array in arrays.items()}
+    value = views["value"]
+    fused, backward = "reference" in views, "grad_output" in views
+    point, weight = ("offset", "logit") if fused else ("coord", "weight")
+    for name, view in views.items():
+        check_device(name, view.device, value.device, "where value is")
+        dtype_name(f"{name}.dtype", view.dtype)
+    _check_axes(views, levels)
+    axes = views[point].shape
+    points = _points(options.points, len(levels), math.prod(axes[3:-1]))
+    strides, changes = {}, {}
+    for name, view in views.items():
+        found = addressable(view.shape, view.strides)
         # grad_output has the strides of output, whose rows must not be one another's.
-        repeated = name == "grad_output" and strides != PACKED and 0 in (strides or ())
-        if name not in STRIDES or strides is None or repeated:
-            array = np.ascontiguousarray(array)
-        arrays[name] = array
-    return arrays
+        repeats = name == "grad_output" and found not in (None, PACKED) and 0 in found
+        if found is None or repeats or (name == "reference" and found != PACKED):
+            found, changes[name] = PACKED, "pack"
+        strides[name] = found
+    fields = options.of_problem()
+    if fused:
+        reference = views["reference"]
+        if reference.dtype != views[point].dtype:
+            raise InvalidArgumentError(
+                f"reference.dtype is {reference.dtype}: must be {views[point].dtype}, as offset's"
+            )
+        fields |= {"input_mode": "fused", "reference_dim": reference.shape[3]}
+    if backward:
+        fields |= {"operation": "backward", "deterministic": deterministic}
+        fields["output_dtype"] = views["grad_output"].dtype
+        fields["output_strides"] = strides["grad_output"]
+        if grad_value_dtype is not None:
+            fields["grad_value_dtype"] = dtype_name("grad_value_dtype", grad_value_dtype)
+    elif out is not None:
+        view = kind.view(kind.prepare("out", out))
+        fields["output_dtype"] = dtype_name("out.dtype", view.dtype)
+        # output_address() refuses an out of another shape, or that has no strides of this kind.
+        fields["output_strides"] = addressable(view.shape, view.strides) or PACKED
+        if len(view.shape) != 4:
+            fields["output_strides"] = PACKED
+    elif out_dtype is not None:
+        fields["output_dtype"] = dtype_name("out_dtype", out_dtype)
+    problem = Problem(
+        level_hw=levels,
+        points=points,
+        batch=value.shape[0],
+        query_count=views[point].shape[1],
+        head_count=value.shape[2],
+        head_dim=value.shape[3],
+        value_dtype=value.dtype,
+        coord_dtype=views[point].dtype,
+        weight_dtype=views[weight].dtype,
+        value_strides=strides["value"],
+        coord_strides=strides[point],
+        weight_strides=strides[weight],
+        **fields,
+    )
+    repeated = _check_shapes(views, problem, point, weight)
+    if repeated:
+        changes["reference"] = "repeat"
+    _check_level_starts(options.level_start_index, problem)
+    handle = options.handle
+    if handle is None:
+        device = None if value.device == CPU else value.device
+        handle = default_handle(options.threads or 0, device)
+    check_device("value", value.device, handle.device, "where handle runs")
+    inputs = tuple((name, SLOTS[name], changes.get(name, "")) for name in views)
+    return _Call(problem, handle, None, inputs, repeated)
+
+
+def _check_axes(views: dict[str, View], levels: tuple[tuple[int, int], ...]) -> None:
+    """The number of axes of each array; axis 3 of points that have levels and points apart."""
+    for name, view in views.items():
+        letters, shape = TENSORS[name][0], view.shape
+        apart = "K" in letters and len(shape) == len(letters) + 1
+        if apart and shape[3] != len(levels):
+            raise InvalidArgumentError(
+                f"{name} has shape {shape}: axis 3 must be the {len(levels)} levels of level_hw"
+            )
+        if len(shape) != len(letters) and not apart:
+            hint = ""
+            if name in ("value", "grad_output") and len(shape) == 3:
+                hint = "; if axis 2 is all heads together, split it: reshape(B, ..., M, D)"
+            elif "K" in letters:
+                hint = f" or [{', '.join(letters.replace('K', 'LP'))}]"
+            raise InvalidArgumentError(
+                f"{name} has shape {shape}: must be [{', '.join(letters)}]{hint}"
+            )
+
+
+def _check_shapes(views: dict[str, View], problem: Problem, point: str, weight: str) -> bool:
+    """Shapes against the problem; returns whether reference is to be repeated for the levels."""
+    levels = len(problem.level_hw)
+    repeated = False
+    for name, view in views.items():
+        letters, wanted, found = TENSORS[name][0], problem.shape(name), view.shape
+        if name in (point, weight) and len(found) > len(letters):
+            found = (*found[:3], math.prod(found[3:5]), *found[5:])
+        hint = ""
+        if name == "value" and found != wanted:
+            swapped = (found[0], found[2], found[1], found[3])
+            tokens = found[1]
+            if swapped[1] == problem.token_count:
+                hint = "; if it is [B, M, S, D], swap axes 1 and 2"
+            else:
+                sizes = " + ".join(f"{h} x {w}" for h, w in problem.level_hw) or "none"
+                hint = f"; the levels (H, W) of level_hw have {sizes} pixels, not {tokens}"
+        elif name == "reference" and levels != 1 and found == (*wanted[:2], 1, wanted[3]):
+            repeated = True
+            continue
+        check_shape(name, found, letters, wanted, hint)
+    return repeated
 
 
 def _points(points: Any, level_count: int, total: int) -> Any:
@@ -266,90 +494,14 @@ def _points(points: Any, level_count: int, total: int) -> Any:
     return points
 
 
-def _problem(arrays: dict[str, np.ndarray], level_hw: Any, points: Any, **options: Any) -> Problem:
-    value = arrays["value"]
-    fused = "reference" in arrays
-    point, weight = (arrays[n] for n in (("offset", "logit") if fused else ("coord", "weight")))
-    if fused:
-        options |= {"input_mode": "fused", "reference_dim": arrays["reference"].shape[3]}
-    return Problem(
-        level_hw=level_hw,
-        points=_points(points, len(level_hw), point.shape[3]),
-        batch=value.shape[0],
-        query_count=point.shape[1],
-        head_count=value.shape[2],
-        head_dim=value.shape[3],
-        value_dtype=value.dtype,
-        coord_dtype=point.dtype,
-        weight_dtype=weight.dtype,
-        value_strides=outer_strides(value),
-        coord_strides=outer_strides(point),
-        weight_strides=outer_strides(weight),
-        **options,
-    )
-
-
-def _execute(
-    problem: Problem, kernel: str | None, threads: int | None, handle: Handle | None, **tensors: Any
-) -> dict[str, np.ndarray]:
-    if handle is not None and threads is not None:
-        raise InvalidArgumentError(f"threads is {threads}: must be None when handle is given")
-    plan = Plan(problem, kernel=kernel, handle=handle or default_handle(threads or 0))
-    return plan.execute(**tensors)
-
-
-def _forward(
-    arrays: dict[str, np.ndarray],
-    level_hw: Any,
-    points: Any,
-    out: np.ndarray | None,
-    out_dtype: DTypeLike | None,
-    problem_options: dict[str, Any],
-    run_options: dict[str, Any],
-) -> np.ndarray:
-    if out is not None:
-        if out_dtype is not None:
-            raise InvalidArgumentError(
-                f"out_dtype is {out_dtype!r}: must be None when out is given"
-            )
-        out_dtype = check_array("out", out).dtype
-        # Plan.execute refuses an out of another shape, or that has no strides of this kind.
-        strides = outer_strides(out) if out.ndim == 4 else None
-        problem_options["output_strides"] = strides or PACKED
-    problem = _problem(arrays, level_hw, points, output_dtype=out_dtype, **problem_options)
-    return _execute(problem, **run_options, **arrays, output=out)["output"]
-
-
-def _backward(
-    kind: Any,
-    arrays: dict[str, np.ndarray],
-    given: dict[str, ArrayLike],
-    level_hw: Any,
-    points: Any,
-    wanted: tuple[str, ...],
-    problem_options: dict[str, Any],
-    run_options: dict[str, Any],
-) -> Any:
-    """The gradients that are wanted as a `kind`, in the shapes of `given`."""
-    for name in wanted:
-        if name not in kind._fields:
-            raise InvalidArgumentError(f"wanted has {name!r}: must be of {', '.join(kind._fields)}")
-    if not wanted:
-        return kind(*[None] * len(kind._fields))
-    grad = arrays["grad_output"]
-    problem = _problem(
-        arrays,
-        level_hw,
-        points,
-        operation="backward",
-        output_dtype=grad.dtype,
-        output_strides=outer_strides(grad),
-        **problem_options,
-    )
-    found = _execute(problem, **run_options, **arrays, **{f"grad_{name}": True for name in wanted})
-    return kind(
-        **{
-            name: found[f"grad_{name}"].reshape(np.shape(given[name])) if name in wanted else None
-            for name in kind._fields
-        }
-    )
+def _check_level_starts(given: Any, problem: Problem) -> None:
+    """level_start_index as other packages want it. The library's levels lie one after another."""
+    if given is None:
+        return
+    border = 2 * problem.value_border
+    sizes = [(h + border) * (w + border) for h, w in problem.level_hw]
+    starts = tuple(itertools.accumulate(sizes[:-1], initial=0)) if sizes else ()
+    if given != starts:
+        raise InvalidArgumentError(
+            f"level_start_index is {given}: must be {starts}, as level_hw has the levels"
+        )

@@ -1,126 +1,19 @@
-"""Handle and Plan: the objects of the library, freed when nothing refers to them any more."""
+"""Handle and Plan on arrays."""
 
-import functools
-import os
-import threading
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
-from numpy.typing import ArrayLike
-
-from ._arrays import PACKED, Strides, address, check_shape, check_writable, outer_strides, to_array
-from ._errors import InvalidArgumentError, check
-from ._library import ffi, lib, text
-from ._problem import TENSORS, Problem
-
-_LOG_LEVELS = {
-    "off": lib.MSDA_LOG_OFF,
-    "error": lib.MSDA_LOG_ERROR,
-    "warn": lib.MSDA_LOG_WARN,
-    "info": lib.MSDA_LOG_INFO,
-    "trace": lib.MSDA_LOG_TRACE,
-}
-_LOG_NAMES = {number: name for name, number in _LOG_LEVELS.items()}
+from ._arrays import Kind, kind_of
+from ._arrays.view import View, same_strides
+from ._core import handle as core_handle
+from ._core import plan as core_plan
+from ._core.errors import InvalidArgumentError
+from ._core.handle import KernelInfo
+from ._core.plan import NO_TENSORS, SLOTS, checked_handle, tuned_plan
+from ._core.problem import PACKED, TENSORS, Problem, Strides
 
 
-class KernelInfo(NamedTuple):
-    """A kernel of the library."""
-
-    kernel_id: str  # "family.target.dtype[...]@revision"
-    family: str
-    sm_min: int  # lowest compute capability times ten; 0: it runs on the CPU
-    sm_max: int  # highest; 0: no upper end
-
-
-class PlanInfo(NamedTuple):
-    """What a plan is."""
-
-    kernel_id: str
-    workspace_bytes: int
-    workspace_alignment: int  # bytes
-    predicted_us: float  # microseconds of one call
-    launch_count: int
-    is_deterministic: bool  # the same bits on every run
-
-
-def _log_callback(log: Callable[[str, str], None]) -> Any:
-    def receive(_user: Any, level: int, message: Any, length: int) -> None:
-        log(_LOG_NAMES.get(level, str(level)), ffi.buffer(message, length)[:].decode())
-
-    return ffi.callback("void(void*, msda_log_level, const char*, size_t)", receive)
-
-
-def _destroy(function: Any, kept: Any, pointer: Any) -> None:
-    """Ends an object of the library; `kept` is what had to stay alive until then."""
-    function(pointer)
-
-
-class Handle:
-    """A device and its threads. Plans made with it keep what they need of it alive.
-
-    threads    CPU: how many work on one call, the caller's included; 0: all hardware threads.
-               Never changes a result.
-    device     None is the CPU; a number is a CUDA device.
-    log        called as log(level, message) with level one of "error", "warn", "info", "trace".
-    log_level  the least serious level that log is told, or "off".
-
-    Any thread may use it. Raises InvalidArgumentError for a number out of range and CudaError for a
-    device that is not there. A process forked after the handle was made cannot execute with it.
-    """
-
-    def __init__(
-        self,
-        *,
-        threads: int = 0,
-        device: int | None = None,
-        log: Callable[[str, str], None] | None = None,
-        log_level: str = "info",
-    ):
-        if log_level not in _LOG_LEVELS:
-            raise InvalidArgumentError(
-                f"log_level is {log_level!r}: must be one of {', '.join(_LOG_LEVELS)}"
-            )
-        options = ffi.new("msda_handle_options*")
-        options.struct_size = ffi.sizeof("msda_handle_options")
-        try:
-            options.device = lib.MSDA_DEVICE_CPU if device is None else device
-            options.thread_count = threads
-        except (OverflowError, TypeError) as error:
-            raise InvalidArgumentError(
-                f"device is {device!r} and threads is {threads!r}: must be 32-bit integers"
-            ) from error
-        callback = None
-        if log is not None:
-            callback = options.log_fn = _log_callback(log)
-            options.log_level = _LOG_LEVELS[log_level]
-        out = ffi.new("msda_handle**")
-        check(lib.msda_handle_create(options, out))
-        self._keep = callback
-        self._c = ffi.gc(out[0], functools.partial(_destroy, lib.msda_handle_destroy, callback))
-
-    def kernels(self) -> list[KernelInfo]:
-        """All kernels of the library, whether or not they run on this device."""
-        count = ffi.new("size_t*")
-        check(lib.msda_kernel_count(self._c, count))
-        found = []
-        for index in range(count[0]):
-            info = ffi.new("msda_kernel_info*")
-            info.struct_size = ffi.sizeof("msda_kernel_info")
-            check(lib.msda_kernel_get(self._c, index, info))
-            found.append(
-                KernelInfo(text(info.kernel_id), text(info.family), info.sm_min, info.sm_max)
-            )
-        return found
-
-    def explain(self, problem: Problem) -> str:
-        """One line a kernel: its rank and predicted time for the problem, or why it is rejected."""
-        c_problem, _keep = problem.to_c()
-        size = ffi.new("size_t*")
-        check(lib.msda_explain(self._c, c_problem, ffi.NULL, size))
-        buffer = ffi.new("char[]", size[0])
-        check(lib.msda_explain(self._c, c_problem, buffer, size))
-        return text(buffer)
+class Handle(core_handle.Handle):
+    __doc__ = core_handle.Handle.__doc__
 
     def plan(self, problem: Problem, **options: Any) -> "Plan":
         """Plan(problem, handle=self, **options)."""
@@ -130,53 +23,15 @@ class Handle:
         """Plan.tune(problem, handle=self, **sample)."""
         return Plan.tune(problem, handle=self, **sample)
 
-    def tuning_export(self) -> str:
-        """The tuning records as text, sorted, one a line: those of tune() and those imported."""
-        size = ffi.new("size_t*")
-        check(lib.msda_tuning_export(self._c, ffi.NULL, size))
-        while True:
-            buffer = ffi.new("char[]", size[0])
-            status = lib.msda_tuning_export(self._c, buffer, size)
-            if status != lib.MSDA_ERROR_BUFFER_TOO_SMALL:  # another thread has added some
-                check(status)
-                return text(buffer)
 
-    def tuning_import(self, records: str) -> None:
-        """Adds what tuning_export() wrote, of this run or another; replaces those of the same problem.
-
-        Records of other devices, thread counts, versions or kernels are kept and exported again,
-        and not used. Raises InvalidArgumentError, with the line and what is wrong there, or
-        StalePlanError for a text of another version's format; nothing is added then."""
-        data = records.encode()
-        check(lib.msda_tuning_import(self._c, ffi.from_buffer("char[]", data), len(data)))
+def default_handle(threads: int = 0, device: int | None = None) -> Handle:
+    """The process's handle of a CUDA device, or of the CPU (None) with that many threads, made at
+    the first use."""
+    number = core_handle.CPU if device is None else device
+    return core_handle.default_handle(threads, number, Handle)
 
 
-_default_handles: dict[int, Handle] = {}
-_default_lock = threading.Lock()
-
-
-def default_handle(threads: int = 0) -> Handle:
-    """The process's CPU handle with that many threads, made at the first use."""
-    with _default_lock:
-        if threads not in _default_handles:
-            _default_handles[threads] = Handle(threads=threads)
-        return _default_handles[threads]
-
-
-_left_to_parent = []  # default handles of the processes this one was forked from
-
-
-def _after_fork() -> None:
-    """A child starts with no default handle: the threads of its parent's did not come with it."""
-    global _default_handles, _default_lock
-    _left_to_parent.append(_default_handles)
-    _default_handles, _default_lock = {}, threading.Lock()
-
-
-os.register_at_fork(after_in_child=_after_fork)
-
-
-class Plan:
+class Plan(core_plan.Plan):
     """A problem with the kernel chosen for it, ready to run. Immutable; any thread may run it.
 
     problem    what is computed.
@@ -190,29 +45,9 @@ class Plan:
     problem, and InvalidArgumentError.
     """
 
-    def __init__(
-        self,
-        problem: Problem,
-        *,
-        kernel: str | None = None,
-        tuned: bool = False,
-        workspace_limit_bytes: int = 0,
-        handle: Handle | None = None,
-    ):
-        if tuned and kernel is not None:
-            raise InvalidArgumentError(f"tuned is True: kernel must be None, it is {kernel!r}")
-        handle = handle or default_handle()
-        c_problem, _keep = problem.to_c()
-        options = _plan_options(workspace_limit_bytes)
-        if tuned:
-            options.mode = lib.MSDA_PLAN_TUNED
-        if kernel is not None:
-            kernel_id = ffi.new("char[]", kernel.encode())
-            options.mode, options.kernel_id = lib.MSDA_PLAN_FORCED, kernel_id
-        out = ffi.new("msda_plan**")
-        check(lib.msda_plan_create(handle._c, c_problem, options, out))
-        self._describe(problem)
-        self._adopt(handle, out[0])
+    def _adopt(self, problem: Problem, handle: Any, pointer: Any) -> None:
+        super()._adopt(problem, handle, pointer)
+        self._tensors = Tensors(problem, handle.device)
 
     @classmethod
     def tune(
@@ -222,7 +57,7 @@ class Plan:
         budget_ms: float = 200,
         workspace_limit_bytes: int = 0,
         handle: Handle | None = None,
-        value_scale: ArrayLike | None = None,
+        value_scale: Any = None,
         **tensors: Any,
     ) -> "Plan":
         """The plan with the kernel that is the fastest on these very arrays.
@@ -237,72 +72,21 @@ class Plan:
 
         Raises what Plan() and execute() raise.
         """
-        handle = handle or default_handle()
-        plan = cls.__new__(cls)
-        plan._describe(problem)
-        c, _arrays = plan._tensors(value_scale, tensors)
-        c_problem, _keep = problem.to_c()
-        out = ffi.new("msda_plan**")
-        check(
-            lib.msda_plan_tune(
-                handle._c,
-                c_problem,
-                _plan_options(workspace_limit_bytes),
-                c,
-                ffi.NULL,
-                _milliseconds(budget_ms),
-                out,
-            )
-        )
-        plan._adopt(handle, out[0])
-        return plan
+        handle = checked_handle(handle)
+        words, _arrays, kind = Tensors(problem, handle.device).words(value_scale, tensors)
+        stream = kind.stream(handle.device) if handle.device != core_handle.CPU else 0
+        return tuned_plan(cls, problem, handle, words, stream, budget_ms, workspace_limit_bytes)
 
-    def _describe(self, problem: Problem) -> None:
-        self._problem = problem
-        self._specs = {
-            name: (problem.shape(name), problem.dtype(name), problem.strides(name))
-            for name in problem.inputs + problem.outputs
-        }
+    def workspace(self) -> Any:
+        """A new numpy uint8 array for execute(), as large and aligned as the plan needs."""
+        import numpy
 
-    def _adopt(self, handle: Handle, pointer: Any) -> None:
-        self._c = ffi.gc(pointer, functools.partial(_destroy, lib.msda_plan_destroy, handle._keep))
-        info = ffi.new("msda_plan_info*")
-        info.struct_size = ffi.sizeof("msda_plan_info")
-        check(lib.msda_plan_get_info(self._c, info))
-        self._info = PlanInfo(
-            text(info.kernel_id),
-            info.workspace_bytes,
-            info.workspace_alignment,
-            info.predicted_us,
-            info.launch_count,
-            bool(info.is_deterministic),
-        )
-
-    @property
-    def problem(self) -> Problem:
-        return self._problem
-
-    @property
-    def info(self) -> PlanInfo:
-        return self._info
-
-    def __repr__(self) -> str:
-        return f"<libmsda.Plan {self._info.kernel_id} of {self._problem}>"
-
-    def workspace(self) -> np.ndarray:
-        """A new uint8 array for execute(), as large and aligned as the plan needs."""
-        spare = max(self._info.workspace_alignment, 1)
-        memory = np.empty(self._info.workspace_bytes + spare, np.uint8)
-        start = -address(memory) % spare
-        return memory[start : start + self._info.workspace_bytes]
+        size, alignment = self._info.workspace_bytes, max(self._info.workspace_alignment, 1)
+        return kind_of(numpy.empty(0)).aligned(size, alignment, numpy.dtype("u1"), (size,))
 
     def execute(
-        self,
-        *,
-        value_scale: ArrayLike | None = None,
-        workspace: np.ndarray | None = None,
-        **tensors: Any,
-    ) -> dict[str, np.ndarray]:
+        self, *, value_scale: Any = None, workspace: Any = None, **tensors: Any
+    ) -> dict[str, Any]:
         """Runs the plan and returns what it computed, by name.
 
         Every name of problem.inputs must be given: an array of problem.shape(name) and
@@ -316,139 +100,176 @@ class Plan:
 
         Raises InvalidArgumentError (the outputs are untouched then), BufferTooSmallError.
         """
-        c, arrays = self._tensors(value_scale, tensors)
-        workspace = self._checked_workspace(workspace)
-        c.workspace, c.workspace_bytes = ffi.cast("void*", address(workspace)), workspace.size
-        check(lib.msda_execute(self._c, c, ffi.NULL))
+        words, arrays, kind = self._tensors.words(value_scale, tensors)
+        if workspace is not None:
+            words[SLOTS["workspace"]], words[SLOTS["workspace_bytes"]] = self._tensors.workspace(
+                workspace
+            )
+        elif self._info.workspace_bytes:
+            workspace = add_workspace(self, words, kind)
+        self.run(words, 0 if self.device == core_handle.CPU else kind.stream(self.device))
         return {name: arrays[name] for name in self._problem.outputs if name in arrays}
 
-    def serialize(self) -> bytes:
-        """The plan as bytes, for deserialize() with the same library on the same kind of device."""
-        size = ffi.new("size_t*")
-        check(lib.msda_plan_serialize(self._c, ffi.NULL, size))
-        blob = ffi.new("char[]", size[0])
-        check(lib.msda_plan_serialize(self._c, blob, size))
-        return ffi.buffer(blob, size[0])[:]
 
-    @classmethod
-    def deserialize(cls, blob: bytes, problem: Problem, *, handle: Handle | None = None) -> "Plan":
-        """The plan that serialize() wrote, with the same kernel. `problem` is its problem.
+def add_workspace(plan: core_plan.Plan, words: list[int], kind: Kind) -> Any:
+    """New memory for the plan's workspace, entered into `words`; it must outlive the call."""
+    info = plan.info
+    memory, address = kind.memory(info.workspace_bytes + info.workspace_alignment, plan.device)
+    words[SLOTS["workspace"]] = address + -address % info.workspace_alignment
+    words[SLOTS["workspace_bytes"]] = info.workspace_bytes
+    return memory
 
-        Raises InvalidArgumentError for bytes that are damaged or of another problem, StalePlanError
-        for those of another library version or device."""
-        handle = handle or default_handle()
-        out = ffi.new("msda_plan**")
-        check(lib.msda_plan_deserialize(handle._c, ffi.from_buffer(blob), len(blob), out))
-        plan = cls.__new__(cls)
-        plan._describe(problem)
-        plan._adopt(handle, out[0])
-        # Arrays are checked against `problem`, so it has to be what the bytes were written for: a
-        # plan of that problem and kernel has the same bytes.
-        if cls(problem, kernel=plan.info.kernel_id, handle=handle).serialize() != blob:
-            raise InvalidArgumentError("blob is the plan of another problem")
-        return plan
 
-    def _tensors(
-        self, value_scale: ArrayLike | None, given: dict[str, Any]
-    ) -> tuple[Any, dict[str, np.ndarray]]:
-        """The struct without a workspace, and the arrays it points into, by name."""
-        for name in given:
-            if name not in self._specs:
-                raise InvalidArgumentError(
-                    f"{name!r} is no tensor of this plan: must be one of {', '.join(self._specs)}"
-                )
-        arrays = {name: self._input(name, given.get(name)) for name in self._problem.inputs}
-        arrays |= self._outputs({n: given.get(n) for n in self._problem.outputs})
-        c = ffi.new("msda_tensors*")
-        c.struct_size = ffi.sizeof("msda_tensors")
-        for name, array in arrays.items():
-            setattr(c, name, ffi.cast("void*", address(array)))
+class Tensors:
+    """Checks the arrays of a problem's tensors."""
+
+    def __init__(self, problem: Problem, device: int):
+        self._inputs, self._outputs, self._device = problem.inputs, problem.outputs, device
+        self._head_count = problem.head_count
+        self._specs = {
+            name: (SLOTS[name], problem.shape(name), problem.dtype(name), problem.strides(name))
+            for name in problem.inputs + problem.outputs
+        }
+
+    def words(
+        self, value_scale: Any, given: dict[str, Any]
+    ) -> tuple[list[int], dict[str, Any], Kind]:
+        """The words of msda_tensors without a workspace, the arrays they are of, and their kind."""
+        specs = self._specs
+        words, arrays = [*NO_TENSORS], {}
+        if not given.keys() <= specs.keys():
+            name = next(name for name in given if name not in specs)
+            raise InvalidArgumentError(
+                f"{name!r} is no tensor of this plan: must be one of {', '.join(specs)}"
+            )
+        kind = kind_of(given.get("value"))
+        for name in self._inputs:
+            array = given.get(name)
+            slot, shape, dtype, strides = specs[name]
+            if strides != PACKED or (address := kind.packed_address(array, shape, dtype)) is None:
+                array, address = self._input(kind, name, array)
+            arrays[name] = array
+            words[slot] = address
+        written = [name for name in self._outputs if given.get(name) is not None]
+        for name in written or self._outputs:
+            array = given.get(name, True)
+            slot, shape, dtype, strides = specs[name]
+            if strides != PACKED or (
+                address := kind.packed_address(array, shape, dtype, writable=True)
+            ) is None:
+                array, address = self._output(kind, name, array)
+            arrays[name] = array
+            words[slot] = address
         if value_scale is not None:
-            arrays["value_scale"] = scale = self._scale(value_scale)
-            c.value_scale = ffi.cast("const float*", address(scale))
-        return c, arrays
+            arrays["value_scale"], words[SLOTS["value_scale"]] = checked_scale(
+                kind, value_scale, self._head_count, self._device
+            )
+        return words, arrays, kind
 
-    def _input(self, name: str, given: Any) -> np.ndarray:
+    def _check(self, name: str, view: View) -> None:
+        _slot, shape, dtype, _strides = self._specs[name]
+        if view.dtype != dtype:
+            raise InvalidArgumentError(f"{name}.dtype is {view.dtype}: must be {dtype}")
+        check_shape(name, view.shape, TENSORS[name][0], shape)
+        check_device(name, view.device, self._device, "where the plan runs")
+
+    def _input(self, kind: Kind, name: str, given: Any) -> tuple[Any, int]:
         if given is None:
             raise InvalidArgumentError(
-                f"{name} is missing: this plan reads {', '.join(self._problem.inputs)}"
+                f"{name} is missing: this plan reads {', '.join(self._inputs)}"
             )
-        shape, dtype, wanted = self._specs[name]
-        array = to_array(name, given)
-        if array.dtype != dtype:
-            raise InvalidArgumentError(f"{name}.dtype is {array.dtype}: must be {dtype}")
-        check_shape(name, array, TENSORS[name][0], shape)
-        if outer_strides(array) == wanted:
-            return array
-        if wanted == PACKED:
-            return np.ascontiguousarray(array)
-        raise _strides_error(name, array, wanted)
+        array = kind.prepare(name, given)
+        view = kind.view(array)
+        self._check(name, view)
+        wanted = self._specs[name][3]
+        if same_strides(view, wanted):
+            return array, view.address
+        if wanted != PACKED:
+            raise _strides_error(name, view, wanted)
+        array = kind.packed(array)
+        return array, kind.address(array)
 
-    def _outputs(self, given: dict[str, Any]) -> dict[str, np.ndarray]:
-        given = {name: array for name, array in given.items() if array is not None}
-        if not given:
-            given = dict.fromkeys(self._problem.outputs, True)
-        return {name: self._output(name, array) for name, array in given.items()}
-
-    def _output(self, name: str, given: Any) -> np.ndarray:
-        shape, dtype, wanted = self._specs[name]
+    def _output(self, kind: Kind, name: str, given: Any) -> tuple[Any, int]:
+        _slot, shape, dtype, wanted = self._specs[name]
         if given is True:
-            return _new_strided(shape, dtype, wanted)
-        check_writable(name, given, dtype)
-        check_shape(name, given, TENSORS[name][0], shape)
-        if outer_strides(given) != wanted:
-            raise _strides_error(name, given, wanted)
-        return given
+            array = kind.strided(shape, wanted, dtype, self._device)
+            return array, kind.address(array)
+        return given, output_address(kind, name, name, given, shape, dtype, wanted, self._device)
 
-    def _scale(self, given: ArrayLike) -> np.ndarray:
-        scale = np.ascontiguousarray(given)
-        if scale.dtype != np.float32:
-            raise InvalidArgumentError(f"value_scale.dtype is {scale.dtype}: must be float32")
-        check_shape("value_scale", scale, "M", (self._problem.head_count,))
-        return scale
-
-    def _checked_workspace(self, given: np.ndarray | None) -> np.ndarray:
-        if given is None:
-            return self.workspace()
-        check_writable("workspace", given, np.dtype(np.uint8))
-        if given.ndim != 1 or not given.flags.c_contiguous:
+    def workspace(self, given: Any) -> tuple[int, int]:
+        """Address and bytes of a workspace of the caller's."""
+        kind = kind_of(given)
+        kind.check_output("workspace", given)
+        view = kind.view(given)
+        if view.dtype != "uint8":
+            raise InvalidArgumentError(f"workspace.dtype is {view.dtype}: must be uint8")
+        if len(view.shape) != 1 or (view.shape[0] > 1 and view.strides != (1,)):
             raise InvalidArgumentError(
-                f"workspace has shape {given.shape}: must be one-dimensional and contiguous"
+                f"workspace has shape {view.shape}: must be one-dimensional and contiguous"
             )
-        return given
+        check_device("workspace", view.device, self._device, "where the plan runs")
+        return view.address, view.shape[0]
 
 
-def _plan_options(workspace_limit_bytes: int) -> Any:
-    options = ffi.new("msda_plan_options*")
-    options.struct_size = ffi.sizeof("msda_plan_options")
-    options.workspace_limit_bytes = workspace_limit_bytes
-    return options
+def output_address(
+    kind: Kind,
+    tensor: str,
+    field: str,
+    given: Any,
+    shape: tuple[int, ...],
+    dtype: str,
+    wanted: Strides,
+    device: int,
+) -> int:
+    """The address of an array to write a tensor into, which the caller gave as `field`."""
+    kind.check_output(field, given)
+    view = kind.view(kind.prepare(field, given))
+    if view.dtype != dtype:
+        raise InvalidArgumentError(f"{field}.dtype is {view.dtype}: must be {dtype}")
+    check_shape(field, view.shape, TENSORS[tensor][0], shape)
+    check_device(field, view.device, device, "where the plan runs")
+    if not same_strides(view, wanted):
+        raise _strides_error(field, view, wanted)
+    return view.address
 
 
-def _milliseconds(given: Any) -> float:
-    try:
-        return float(given)
-    except (TypeError, ValueError, OverflowError) as error:
+def checked_scale(kind: Kind, given: Any, head_count: int, device: int) -> tuple[Any, int]:
+    """value_scale as a packed array and its address."""
+    array = kind.prepare("value_scale", given)
+    view = kind.view(array)
+    if view.dtype != "float32":
+        raise InvalidArgumentError(f"value_scale.dtype is {view.dtype}: must be float32")
+    check_shape("value_scale", view.shape, "M", (head_count,))
+    check_device("value_scale", view.device, device, "where value is")
+    if head_count > 1 and view.strides != (1,):
+        array = kind.packed(array)
+    return array, kind.address(array)
+
+
+def check_shape(
+    field: str, found: tuple[int, ...], letters: str, shape: tuple[int, ...], hint: str = ""
+) -> None:
+    if found != shape:
         raise InvalidArgumentError(
-            f"budget_ms is {given!r}: must be a finite number greater than 0"
-        ) from error
+            f"{field} has shape {found}: must be {shape} = [{', '.join(letters)}]{hint}"
+        )
 
 
-def _strides_error(name: str, array: np.ndarray, wanted: Strides) -> InvalidArgumentError:
-    found = tuple(f"{step / array.itemsize:g}" for step in array.strides)
+def device_name(device: int) -> str:
+    return "the CPU" if device == core_handle.CPU else f"CUDA device {device}"
+
+
+def check_device(field: str, found: int, wanted: int, why: str) -> None:
+    if found != wanted:
+        raise InvalidArgumentError(
+            f"{field} is on {device_name(found)}: must be on {device_name(wanted)}, {why}"
+        )
+
+
+def _strides_error(name: str, view: View, wanted: Strides) -> InvalidArgumentError:
+    found = view.strides if view.strides is not None else "not whole"
     allowed = "packed" if wanted == PACKED else f"{wanted} and packed from there, as in the problem"
-    return InvalidArgumentError(
-        f"{name} has element strides ({', '.join(found)}): must be {allowed}"
-    )
-
-
-def _new_strided(shape: tuple[int, ...], dtype: np.dtype, strides: tuple[int, ...]) -> np.ndarray:
-    """A new array; with strides, a view of one that is large enough."""
-    if strides == PACKED:
-        return np.empty(shape, dtype)
-    extent = 1 + sum((n - 1) * s for n, s in zip(shape, (*strides, 1)))
-    steps = tuple(s * dtype.itemsize for s in (*strides, 1))
-    return np.lib.stride_tricks.as_strided(np.empty(extent, dtype), shape, steps)
+    return InvalidArgumentError(f"{name} has element strides {found}: must be {allowed}")
 
 
 def kernels() -> list[KernelInfo]:
@@ -456,6 +277,3 @@ def kernels() -> list[KernelInfo]:
     return default_handle().kernels()
 
 
-def explain(problem: Problem, *, handle: Handle | None = None) -> str:
-    """One line a kernel: its rank and predicted time for the problem, or why it is rejected."""
-    return (handle or default_handle()).explain(problem)

@@ -1,6 +1,6 @@
 """The library's statuses as exceptions, each also the built-in one that Python code expects."""
 
-from ._library import lib, text
+from .library import lib, text
 
 
 class Error(Exception):

@@ -1,22 +1,33 @@
 """Problem: the shapes, strides and types of one computation, in the words of the C interface."""
 
+import math
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
-import numpy as np
-from numpy.typing import DTypeLike
+from .errors import InvalidArgumentError
+from .library import ffi, lib
 
-from ._arrays import PACKED, Strides, dtype_code, packed_strides, to_dtype
-from ._errors import InvalidArgumentError
-from ._library import ffi, lib
+Strides = tuple[int, int, int]
+PACKED: Strides = (0, 0, 0)
+
+# Element types by the name that numpy, ml_dtypes, torch and JAX have for them.
+DTYPE_CODES = {
+    "float64": lib.MSDA_DTYPE_F64,
+    "float32": lib.MSDA_DTYPE_F32,
+    "float16": lib.MSDA_DTYPE_F16,
+    "bfloat16": lib.MSDA_DTYPE_BF16,
+    "float8_e4m3fn": lib.MSDA_DTYPE_F8_E4M3,
+}
+ITEM_BYTES = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "float8_e4m3fn": 1}
+_WIDE_DTYPES = [name for name in DTYPE_CODES if name != "float8_e4m3fn"]
 
 _OPERATIONS = {"forward": lib.MSDA_FORWARD, "backward": lib.MSDA_BACKWARD}
 _INPUT_MODES = {"sampled": lib.MSDA_INPUT_SAMPLED, "fused": lib.MSDA_INPUT_FUSED}
-_MATH_MODES = {"accurate": lib.MSDA_MATH_ACCURATE, "fast": lib.MSDA_MATH_FAST}
+MATH_MODES = {"accurate": lib.MSDA_MATH_ACCURATE, "fast": lib.MSDA_MATH_FAST}
 
-_POINT_LOCALITIES = {
+POINT_LOCALITIES = {
     "unknown": lib.MSDA_POINTS_UNKNOWN,
     "local": lib.MSDA_POINTS_LOCAL,
     "scattered": lib.MSDA_POINTS_SCATTERED,
@@ -53,7 +64,27 @@ STRIDES = {
 }
 
 
-def _integer(field: str, given: Any, largest: int = _INT64_MAX) -> int:
+def dtype_name(field: str, given: Any) -> str:
+    """The library's name of an element type that `given` names or is: a text, a numpy or torch
+    dtype, or a scalar type such as numpy.float32."""
+    name = given
+    if not isinstance(name, str):
+        name = getattr(given, "name", None) or getattr(given, "__name__", None) or str(given)
+        name = str(name).rpartition(".")[2]
+    # float8 holds nothing but values.
+    allowed = DTYPE_CODES if field in ("value_dtype", "value.dtype") else _WIDE_DTYPES
+    if name not in allowed:
+        shown = repr(given) if isinstance(given, str) else given
+        raise InvalidArgumentError(f"{field} is {shown}: must be one of {', '.join(allowed)}")
+    return name
+
+
+def packed_strides(shape: tuple[int, ...]) -> Strides:
+    """Element strides of the first three axes of a packed array."""
+    return tuple(math.prod(shape[axis + 1 :]) for axis in range(3))  # type: ignore[return-value]
+
+
+def integer(field: str, given: Any, largest: int = _INT64_MAX) -> int:
     try:
         number = operator.index(given)
     except TypeError:
@@ -63,22 +94,44 @@ def _integer(field: str, given: Any, largest: int = _INT64_MAX) -> int:
     return number
 
 
-def _pairs(field: str, given: Any) -> tuple[tuple[int, int], ...]:
+def level_pairs(given: Any) -> tuple[tuple[int, int], ...]:
+    """level_hw as a tuple of pairs; the quick way for what is right."""
+    if hasattr(given, "tolist"):  # numbers of an array are slow to take one by one
+        given = given.tolist()
+    index = operator.index
     try:
+        given = [*given]
+        found = tuple([(index(h), index(w)) for h, w in given])
+    except (TypeError, ValueError):
+        return pairs("level_hw", given)
+    right = all([0 <= h <= _INT32_MAX and 0 <= w <= _INT32_MAX for h, w in found])
+    return found if right else pairs("level_hw", given)
+
+
+def pairs(field: str, given: Any) -> tuple[tuple[int, int], ...]:
+    """Pairs (H, W) of what is an iterable of such pairs."""
+    if hasattr(given, "tolist"):
+        given = given.tolist()
+    rows = []
+    try:
+        given = list(given)
         rows = [tuple(row) for row in given]
     except TypeError:
-        raise InvalidArgumentError(f"{field} is {given!r}: must be pairs (H, W)") from None
+        message = f"{field} is {given!r}: must be pairs (H, W)"
+        if isinstance(given, list) and given and not len(given) % 2:
+            message += f"; if these are H and W in turn, {list(zip(given[::2], given[1::2]))} is meant"
+        raise InvalidArgumentError(message) from None
     for index, row in enumerate(rows):
         if len(row) != 2:
             raise InvalidArgumentError(f"{field}[{index}] is {row}: must be a pair (H, W)")
     return tuple(
-        (_integer(f"{field}[{i}][0]", h, _INT32_MAX), _integer(f"{field}[{i}][1]", w, _INT32_MAX))
+        (integer(f"{field}[{i}][0]", h, _INT32_MAX), integer(f"{field}[{i}][1]", w, _INT32_MAX))
         for i, (h, w) in enumerate(rows)
     )
 
 
-def _choice(field: str, given: Any, allowed: dict[str, int]) -> None:
-    if given not in allowed:
+def check_choice(field: str, given: Any, allowed: dict[str, int]) -> None:
+    if not isinstance(given, str) or given not in allowed:
         raise InvalidArgumentError(f"{field} is {given!r}: must be one of {', '.join(allowed)}")
 
 
@@ -93,7 +146,8 @@ class Problem:
     level_hw          L pairs (H, W), in pixels.
     points            P: one number for all levels, or one for each.
     batch, query_count, head_count, head_dim    B, Q, M, D.
-    value_dtype       "float64", "float32", "float16", "bfloat16", "float8_e4m3fn", or such a dtype.
+    value_dtype       "float64", "float32", "float16", "bfloat16", "float8_e4m3fn", or such a dtype
+                      of numpy, ml_dtypes, torch or JAX; kept as its name.
     coord_dtype, weight_dtype    None: float64 when value is, else float32. Not float8.
     output_dtype, grad_value_dtype    None: like value; float32 when value is float8.
     operation         "forward" or "backward".
@@ -120,11 +174,11 @@ class Problem:
     query_count: int
     head_count: int
     head_dim: int
-    value_dtype: DTypeLike = "float32"
-    coord_dtype: DTypeLike | None = None
-    weight_dtype: DTypeLike | None = None
-    output_dtype: DTypeLike | None = None
-    grad_value_dtype: DTypeLike | None = None
+    value_dtype: Any = "float32"
+    coord_dtype: Any = None
+    weight_dtype: Any = None
+    output_dtype: Any = None
+    grad_value_dtype: Any = None
     operation: Literal["forward", "backward"] = "forward"
     input_mode: Literal["sampled", "fused"] = "sampled"
     reference_dim: int = 0
@@ -142,44 +196,46 @@ class Problem:
 
     def __post_init__(self) -> None:
         put = lambda field, value: object.__setattr__(self, field, value)
-        put("level_hw", _pairs("level_hw", self.level_hw))
+        put("level_hw", level_pairs(self.level_hw))
         if self.query_hw is not None:
-            put("query_hw", _pairs("query_hw", self.query_hw))
+            put("query_hw", pairs("query_hw", self.query_hw))
         put("points", self._points_of_levels())
         for field in ("batch", "query_count", "head_count", "head_dim"):
-            put(field, _integer(field, getattr(self, field)))
-        put("reference_dim", _integer("reference_dim", self.reference_dim, _INT32_MAX))
-        put("value_border", bool(_integer("value_border", self.value_border, 1)))
+            put(field, integer(field, getattr(self, field)))
+        put("reference_dim", integer("reference_dim", self.reference_dim, _INT32_MAX))
+        put("value_border", bool(integer("value_border", self.value_border, 1)))
         put("deterministic", bool(self.deterministic))
-        _choice("operation", self.operation, _OPERATIONS)
-        _choice("input_mode", self.input_mode, _INPUT_MODES)
-        _choice("math_mode", self.math_mode, _MATH_MODES)
-        _choice("point_locality", self.point_locality, _POINT_LOCALITIES)
+        check_choice("operation", self.operation, _OPERATIONS)
+        check_choice("input_mode", self.input_mode, _INPUT_MODES)
+        check_choice("math_mode", self.math_mode, MATH_MODES)
+        check_choice("point_locality", self.point_locality, POINT_LOCALITIES)
         self._resolve_dtypes(put)
         for field in ("value_strides", "coord_strides", "weight_strides", "output_strides"):
-            strides = tuple(getattr(self, field))
+            given = getattr(self, field)
+            strides = tuple(given) if isinstance(given, tuple | list) else ()
             if len(strides) != 3:
-                raise InvalidArgumentError(f"{field} is {strides}: must be three numbers")
-            put(field, tuple(_integer(f"{field}[{i}]", s) for i, s in enumerate(strides)))
+                raise InvalidArgumentError(f"{field} is {given}: must be three numbers")
+            put(field, tuple(integer(f"{field}[{i}]", s) for i, s in enumerate(strides)))
         self._place_levels(put)
 
     def _points_of_levels(self) -> tuple[int, ...]:
-        levels = len(self.level_hw)
-        points = self.points
-        if np.ndim(points) == 0:
-            points = [points] * levels
+        levels, points = len(self.level_hw), self.points
+        if hasattr(points, "tolist"):
+            points = points.tolist()
+        if not isinstance(points, tuple | list):
+            points = [integer("points", points, _INT32_MAX)] * levels
         if len(points) != levels:
             raise InvalidArgumentError(
                 f"points has {len(points)} entries: must have one for each of the {levels} levels"
             )
-        return tuple(_integer(f"points[{i}]", p, _INT32_MAX) for i, p in enumerate(points))
+        return tuple(integer(f"points[{i}]", p, _INT32_MAX) for i, p in enumerate(points))
 
     def _place_levels(self, put: Any) -> None:
         border = 2 * self.value_border
         tokens = [(h + border) * (w + border) for h, w in self.level_hw]
         starts = packed = tuple(sum(tokens[:i]) for i in range(len(tokens)))
         if self.level_start is not None:
-            starts = tuple(_integer(f"level_start[{i}]", s) for i, s in enumerate(self.level_start))
+            starts = tuple(integer(f"level_start[{i}]", s) for i, s in enumerate(self.level_start))
             if len(starts) != len(tokens):
                 raise InvalidArgumentError(
                     f"level_start has {len(starts)} entries: must have one for each of the "
@@ -187,12 +243,12 @@ class Problem:
                 )
         put("level_start", None if starts == packed else starts)
         end = max((start + count for start, count in zip(starts, tokens)), default=0)
-        put("token_count", _integer("token_count", self.token_count) or end)
+        put("token_count", integer("token_count", self.token_count) or end)
 
     def _resolve_dtypes(self, put: Any) -> None:
-        value = to_dtype("value_dtype", self.value_dtype)
-        like_value = value if value.itemsize > 1 else np.dtype(np.float32)
-        sampling = value if value == np.float64 else np.dtype(np.float32)
+        value = dtype_name("value_dtype", self.value_dtype)
+        like_value = value if ITEM_BYTES[value] > 1 else "float32"
+        sampling = value if value == "float64" else "float32"
         put("value_dtype", value)
         for field, default in (
             ("coord_dtype", sampling),
@@ -201,7 +257,7 @@ class Problem:
             ("grad_value_dtype", like_value),
         ):
             given = getattr(self, field)
-            put(field, default if given is None else to_dtype(field, given))
+            put(field, default if given is None else dtype_name(field, given))
 
     @property
     def point_total(self) -> int:
@@ -223,8 +279,8 @@ class Problem:
         }
         return tuple(size[letter] for letter in TENSORS[tensor][0])
 
-    def dtype(self, tensor: str) -> np.dtype:
-        """The element type of a tensor by its name."""
+    def dtype(self, tensor: str) -> str:
+        """The name of the element type of a tensor by its name."""
         return getattr(self, TENSORS[tensor][1])
 
     def strides(self, tensor: str) -> Strides:
@@ -286,10 +342,10 @@ class Problem:
             setattr(c, field, getattr(self, field))
         for field in fields(self):
             if field.name.endswith("_dtype"):
-                setattr(c, field.name, dtype_code(getattr(self, field.name)))
+                setattr(c, field.name, DTYPE_CODES[getattr(self, field.name)])
         c.operation = _OPERATIONS[self.operation]
         c.input_mode = _INPUT_MODES[self.input_mode]
-        c.math_mode = _MATH_MODES[self.math_mode]
-        c.point_locality = _POINT_LOCALITIES[self.point_locality]
+        c.math_mode = MATH_MODES[self.math_mode]
+        c.point_locality = POINT_LOCALITIES[self.point_locality]
         c.determinism = lib.MSDA_DETERMINISTIC if self.deterministic else lib.MSDA_NONDETERMINISTIC
         return c, (level_hw, points, query_hw, level_start)

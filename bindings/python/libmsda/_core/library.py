@@ -7,7 +7,7 @@ import struct
 import sys
 from typing import Any
 
-from ._cdef import ABI_VERSION, CDEF, STRUCT_SIZES
+from .._cdef import ABI_VERSION, CDEF, STRUCT_SIZES
 
 FILE_NAME = f"libmsda.so.{ABI_VERSION}"
 
@@ -15,7 +15,7 @@ FILE_NAME = f"libmsda.so.{ABI_VERSION}"
 def _declarations() -> Any:
     """The C declarations: parsed when the package was built, or here in a source tree."""
     try:
-        from ._ffi import ffi
+        from .._ffi import ffi
     except ImportError:
         import cffi
 
@@ -31,7 +31,8 @@ def _candidates() -> list[str]:
     chosen = os.environ.get("MSDA_LIBRARY")
     if chosen:
         return [chosen]
-    own = [pathlib.Path(__file__).with_name(FILE_NAME), pathlib.Path(sys.prefix, "lib", FILE_NAME)]
+    package = pathlib.Path(__file__).parents[1]
+    own = [package / FILE_NAME, pathlib.Path(sys.prefix, "lib", FILE_NAME)]
     names = [str(path) for path in own if path.exists()]
     return [*names, FILE_NAME, *filter(None, [ctypes.util.find_library("msda")])]
 

@@ -1,0 +1,185 @@
+"""Plan: a problem with the kernel chosen for it, run on addresses."""
+
+import functools
+import struct
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from .errors import InvalidArgumentError, check
+from .handle import Handle, Unpicklable, default_handle, destroy
+from .library import ffi, lib, text
+from .problem import Problem
+
+
+class PlanInfo(NamedTuple):
+    """What a plan is."""
+
+    kernel_id: str
+    workspace_bytes: int
+    workspace_alignment: int  # bytes
+    predicted_us: float  # microseconds of one call
+    launch_count: int
+    is_deterministic: bool  # the same bits on every run
+
+
+# msda_tensors is a row of 8-byte words, so one struct.pack() makes it: SLOTS has the word of each field.
+_TENSORS_BYTES = ffi.sizeof("msda_tensors")
+SLOTS = {name: field.offset // 8 for name, field in ffi.typeof("msda_tensors").fields}
+NO_TENSORS = (_TENSORS_BYTES, *[0] * (_TENSORS_BYTES // 8 - 1))
+_pack = struct.Struct(f"={len(NO_TENSORS)}Q").pack
+_tensors_type = ffi.typeof("msda_tensors*")
+_stream_type = ffi.typeof("msda_stream")
+_cast, _from_buffer, _execute = ffi.cast, ffi.from_buffer, lib.msda_execute
+
+
+def address_of_buffer(array: Any) -> int:
+    """Address of the memory of a contiguous object that has Python's buffer protocol."""
+    return int(_cast("uintptr_t", _from_buffer(array)))
+
+
+class Plan(Unpicklable):
+    """A problem with the kernel chosen for it. Immutable; any thread may run it."""
+
+    _instead = "Plan.serialize() gives bytes for Plan.deserialize()"
+
+    def __init__(
+        self,
+        problem: Problem,
+        *,
+        kernel: str | None = None,
+        tuned: bool = False,
+        workspace_limit_bytes: int = 0,
+        handle: Handle | None = None,
+    ):
+        if tuned and kernel is not None:
+            raise InvalidArgumentError(f"tuned is True: kernel must be None, it is {kernel!r}")
+        if kernel is not None and not isinstance(kernel, str):
+            raise InvalidArgumentError(f"kernel is {kernel!r}: must be a kernel id, such as ref.cpu@1")
+        handle = checked_handle(handle)
+        c_problem, _keep = problem.to_c()
+        options = _plan_options(workspace_limit_bytes)
+        if tuned:
+            options.mode = lib.MSDA_PLAN_TUNED
+        if kernel is not None:
+            kernel_id = ffi.new("char[]", kernel.encode())
+            options.mode, options.kernel_id = lib.MSDA_PLAN_FORCED, kernel_id
+        out = ffi.new("msda_plan**")
+        check(lib.msda_plan_create(handle._c, c_problem, options, out))
+        self._adopt(problem, handle, out[0])
+
+    @classmethod
+    def of_pointer(cls, problem: Problem, handle: Handle, pointer: Any) -> Any:
+        """The plan object of a msda_plan, which it owns from now on."""
+        plan = cls.__new__(cls)
+        plan._adopt(problem, handle, pointer)
+        return plan
+
+    def _adopt(self, problem: Problem, handle: Handle, pointer: Any) -> None:
+        self._problem, self.device = problem, handle.device
+        self._c = ffi.gc(pointer, functools.partial(destroy, lib.msda_plan_destroy, handle._keep))
+        info = ffi.new("msda_plan_info*")
+        info.struct_size = ffi.sizeof("msda_plan_info")
+        check(lib.msda_plan_get_info(self._c, info))
+        self._info = PlanInfo(
+            text(info.kernel_id),
+            info.workspace_bytes,
+            info.workspace_alignment,
+            info.predicted_us,
+            info.launch_count,
+            bool(info.is_deterministic),
+        )
+
+    @property
+    def problem(self) -> Problem:
+        return self._problem
+
+    @property
+    def info(self) -> PlanInfo:
+        return self._info
+
+    def __repr__(self) -> str:
+        return f"<libmsda.Plan {self._info.kernel_id} of {self._problem}>"
+
+    def run(self, words: Sequence[int], stream: int = 0) -> None:
+        """Runs on a msda_tensors given as its words: NO_TENSORS with addresses at SLOTS."""
+        data = _pack(*words)
+        tensors = _cast(_tensors_type, _from_buffer(data))
+        status = _execute(self._c, tensors, _cast(_stream_type, stream))
+        if status:
+            check(status)
+
+    def serialize(self) -> bytes:
+        """The plan as bytes, for deserialize() with the same library on the same kind of device."""
+        size = ffi.new("size_t*")
+        check(lib.msda_plan_serialize(self._c, ffi.NULL, size))
+        blob = ffi.new("char[]", size[0])
+        check(lib.msda_plan_serialize(self._c, blob, size))
+        return ffi.buffer(blob, size[0])[:]
+
+    @classmethod
+    def deserialize(cls, blob: bytes, problem: Problem, *, handle: Handle | None = None) -> Any:
+        """The plan that serialize() wrote, with the same kernel. `problem` is its problem.
+
+        Raises InvalidArgumentError for bytes that are damaged or of another problem, StalePlanError
+        for those of another library version or device."""
+        handle = checked_handle(handle)
+        out = ffi.new("msda_plan**")
+        check(lib.msda_plan_deserialize(handle._c, ffi.from_buffer(blob), len(blob), out))
+        plan = cls.of_pointer(problem, handle, out[0])
+        # Arrays are checked against `problem`, so it has to be what the bytes were written for: a
+        # plan of that problem and kernel has the same bytes.
+        if cls(problem, kernel=plan.info.kernel_id, handle=handle).serialize() != blob:
+            raise InvalidArgumentError("blob is the plan of another problem")
+        return plan
+
+
+def tuned_plan(
+    kind: type[Plan],
+    problem: Problem,
+    handle: Handle,
+    words: Sequence[int],
+    stream: int,
+    budget_ms: Any,
+    workspace_limit_bytes: int,
+) -> Any:
+    """A `kind` of plan with the kernel that is fastest on the tensors, by msda_plan_tune()."""
+    try:
+        budget = float(budget_ms)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidArgumentError(
+            f"budget_ms is {budget_ms!r}: must be a finite number greater than 0"
+        ) from error
+    data = _pack(*words)
+    tensors, on_stream = _cast(_tensors_type, _from_buffer(data)), _cast(_stream_type, stream)
+    c_problem, _keep = problem.to_c()
+    options = _plan_options(workspace_limit_bytes)
+    out = ffi.new("msda_plan**")
+    check(lib.msda_plan_tune(handle._c, c_problem, options, tensors, on_stream, budget, out))
+    return kind.of_pointer(problem, handle, out[0])
+
+
+def _plan_options(workspace_limit_bytes: int) -> Any:
+    options = ffi.new("msda_plan_options*")
+    options.struct_size = ffi.sizeof("msda_plan_options")
+    try:
+        options.workspace_limit_bytes = workspace_limit_bytes
+    except (OverflowError, TypeError) as error:
+        raise InvalidArgumentError(
+            f"workspace_limit_bytes is {workspace_limit_bytes!r}: must be an integer, 0 or more"
+        ) from error
+    return options
+
+
+def checked_handle(handle: Any) -> Handle:
+    """The handle, or the process's of the CPU for None."""
+    if handle is None:
+        return default_handle()
+    if not isinstance(handle, Handle):
+        raise InvalidArgumentError(f"handle is {handle!r}: must be a libmsda.Handle or None")
+    return handle
+
+
+def cached_plan(make: type[Plan], problem: Problem, kernel: str | None, handle: Handle) -> Any:
+    """The plan of a problem with a kernel on a handle's device, made at the first use."""
+    key = make, problem, kernel
+    return handle.plans.find(key, lambda: make(problem, kernel=kernel, handle=handle))

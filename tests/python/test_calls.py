@@ -1,0 +1,176 @@
+"""The functions as the world calls them: options, level starts, broadcasts, hints, explain, caches."""
+
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import libmsda
+from libmsda._core.cache import Cache
+
+
+@pytest.mark.parametrize("level_hw", [None, 2, [4, 6, 2, 3], "ab", [(4, 6), 2], 1.5])
+def test_levels_of_any_kind_are_refused_by_name(small, level_hw):
+    with pytest.raises(libmsda.InvalidArgumentError, match="level_hw"):
+        libmsda.forward(**small | {"level_hw": level_hw})
+
+
+def test_levels_from_a_generator(small):
+    expected = libmsda.forward(**small)
+    pairs = (pair for pair in [(4, 6), (2, 3)])
+    assert np.array_equal(libmsda.forward(**small | {"level_hw": pairs}), expected)
+
+
+@pytest.mark.parametrize("name", ["value", "coord", "weight"])
+def test_masked_arrays_are_refused(small, name):
+    masked = np.ma.array(small[name], mask=np.ones(small[name].shape, bool))
+    with pytest.raises(libmsda.InvalidArgumentError, match=f"{name} is a masked array"):
+        libmsda.forward(**small | {name: masked})
+
+
+@pytest.mark.parametrize("name", ["coord", "weight"])
+def test_no_float8_is_offered_for_points(small, name):
+    with pytest.raises(libmsda.InvalidArgumentError, match=rf"{name}\.dtype is 'int64'.*float32") as e:
+        libmsda.forward(**small | {name: small[name].astype(np.int64)})
+    assert "float8" not in str(e.value)
+
+
+def test_usual_mistakes_are_guessed(small):
+    for change, words in [
+        ({"value": small["value"].swapaxes(1, 2).copy()}, r"if it is \[B, M, S, D\]"),
+        ({"value": small["value"].reshape(2, 30, 24)}, "all heads together"),
+        ({"level_hw": [4, 6, 2, 3]}, r"\[\(4, 6\), \(2, 3\)\] is meant"),
+        ({"value": small["value"][:, :29]}, r"4 x 6 \+ 2 x 3 pixels, not 29"),
+    ]:
+        with pytest.raises(libmsda.InvalidArgumentError, match=words):
+            libmsda.forward(**small | change)
+
+
+def test_level_start_index(small):
+    expected = libmsda.forward(**small)
+    for starts in ([0, 24], np.array([0, 24])):
+        assert np.array_equal(libmsda.forward(**small, level_start_index=starts), expected)
+    for starts in ([0, 23], [0], 3, [0, -1]):
+        with pytest.raises(libmsda.InvalidArgumentError, match="level_start_index"):
+            libmsda.forward(**small, level_start_index=starts)
+
+
+def test_a_reference_of_one_level_is_broadcast(small):
+    reference = np.full((2, 7, 1, 2), 0.4, np.float32)
+    fused = (small["value"], small["level_hw"])
+    rest = (small["coord"], small["weight"])
+    whole = np.repeat(reference, 2, axis=2)
+    expected = libmsda.forward_fused(*fused, whole, *rest)
+    assert np.array_equal(libmsda.forward_fused(*fused, reference, *rest), expected)
+    one = libmsda.backward_fused(*fused, reference, *rest, expected)
+    both = libmsda.backward_fused(*fused, whole, *rest, expected)
+    assert one.reference.shape == (2, 7, 1, 2)
+    assert np.allclose(one.reference, both.reference.sum(2, keepdims=True))
+    assert np.array_equal(one.offset, both.offset)
+
+
+def test_wanted_is_one_name_or_several(small):
+    grad = libmsda.forward(**small)
+    one = libmsda.backward(**small, grad_output=grad, wanted="value")
+    every = libmsda.backward(**small, grad_output=grad)
+    assert one.coord is None and one.weight is None and np.array_equal(one.value, every.value)
+    with pytest.raises(libmsda.InvalidArgumentError, match="wanted"):
+        libmsda.backward(**small, grad_output=grad, wanted=3)
+
+
+def test_options_are_keywords(small):
+    options = libmsda.Options(kernel="ref.cpu@1", threads=1)
+    expected = libmsda.forward(**small, kernel="ref.cpu@1", threads=1)
+    assert np.array_equal(libmsda.forward(**small, options=options), expected)
+    simd = libmsda.forward(**small, options=options, kernel="simd.cpu.f32@1")
+    assert np.array_equal(simd, libmsda.forward(**small, kernel="simd.cpu.f32@1"))
+    with pytest.raises(libmsda.InvalidArgumentError, match="options is 3"):
+        libmsda.forward(**small, options=3)
+    with pytest.raises(libmsda.InvalidArgumentError, match="kernel is 3"):
+        libmsda.forward(**small, kernel=3)
+    with pytest.raises(libmsda.InvalidArgumentError, match="handle is 3"):
+        libmsda.forward(**small, handle=3)
+
+
+def test_new_arrays_are_at_multiples_of_64_bytes(small):
+    for _ in range(20):
+        output = libmsda.forward(**small)
+        gradients = libmsda.backward(**small, grad_output=output)
+        assert all(array.ctypes.data % 64 == 0 for array in (output, *gradients))
+
+
+def test_explain_of_a_call(small):
+    text = libmsda.explain(libmsda.forward, **small)
+    kernel = libmsda.explain(libmsda.forward, *small.values()).split()[1]
+    assert text.startswith(f"1  {kernel}") and "rejected: " in text
+    forced = libmsda.explain(libmsda.backward, **small, grad_output=libmsda.forward(**small))
+    assert len(forced.splitlines()) == len(libmsda.kernels())
+    with pytest.raises(libmsda.InvalidArgumentError, match="missing a required argument"):
+        libmsda.explain(libmsda.forward, small["value"])
+    with pytest.raises(libmsda.InvalidArgumentError, match="what is"):
+        libmsda.explain(print)
+
+
+def test_the_cache_is_bounded_and_keeps_what_is_used():
+    cache = Cache(8)
+    cache.add("used", 1)
+    for i in range(100):
+        cache.add(i, i)
+        assert cache.get("used") == 1 and len(cache) <= 8
+    assert cache.get(0) is None and cache.add(99, "other") == 99
+
+
+def test_a_call_after_another_layout_is_checked_anew(small):
+    """The cache tells apart arrays that differ in alignment alone."""
+    expected = libmsda.forward(**small)
+    memory = np.zeros(small["coord"].nbytes + 1, np.uint8)
+    view = memory[1:].view(np.float32).reshape(small["coord"].shape)
+    view[...] = small["coord"]
+    assert np.array_equal(libmsda.forward(**small | {"coord": view}), expected)
+
+
+def test_handles_and_plans_are_not_pickled(small):
+    handle = libmsda.Handle(threads=2)
+    problem = libmsda.Problem(
+        level_hw=[(4, 6)], points=2, batch=1, query_count=7, head_count=3, head_dim=8
+    )
+    for thing, words in [(handle, "same arguments"), (handle.plan(problem), "serialize")]:
+        with pytest.raises(TypeError, match=words):
+            pickle.dumps(thing)
+    assert pickle.loads(pickle.dumps(problem)) == problem
+    assert repr(handle) == "<libmsda.Handle of the CPU, 2 threads>"
+
+
+class Declared:
+    """An array that only DLPack describes."""
+
+    def __init__(self, array):
+        self._array = array
+
+    def __dlpack__(self, **options):
+        return self._array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self._array.__dlpack_device__()
+
+
+def test_arrays_through_dlpack(small):
+    expected = libmsda.forward(**small)
+    out = np.full_like(expected, np.nan)
+    arrays = {name: Declared(small[name]) for name in ("value", "coord", "weight")}
+    libmsda.forward(**arrays, level_hw=small["level_hw"], out=Declared(out), kernel="simd.cpu.f32@1")
+    assert np.array_equal(out, expected)
+    with pytest.raises(libmsda.InvalidArgumentError, match="a new array of shape"):
+        libmsda.forward(**arrays, level_hw=small["level_hw"])
+    with pytest.raises(libmsda.InvalidArgumentError, match="coord is test_calls.Declared: must be"):
+        libmsda.forward(**small | {"coord": arrays["coord"]})
+
+
+def test_what_is_installed():
+    result = subprocess.run(
+        [sys.executable, "-m", "libmsda"], capture_output=True, text=True, timeout=60
+    )
+    assert result.returncode == 0, result.stderr
+    assert libmsda.build_info() in result.stdout and "ref.cpu@1" in result.stdout
