@@ -15,7 +15,7 @@ namespace msda::test {
 void for_kernels_and_cases(TestHandle const& handle, std::vector<const char*> const& names,
                            KernelCheck const& check) {
   for (const char* const name : names) {
-    CorpusCase const& item = corpus_case(name);
+    CorpusCase const item = corpus_case(name);
     for (ProblemShape shape : item.shapes()) {
       for (msda_operation const operation : {MSDA_FORWARD, MSDA_BACKWARD}) {
         if (!item.is_for(handle.on_gpu(), operation)) continue;

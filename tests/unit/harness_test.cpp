@@ -234,7 +234,7 @@ TEST_CASE("the corpus is read") {
   CHECK(corpus_case("dfine").shapes().size() == 5);
   CHECK(corpus_case("dfine").shape.levels[1].points == 6);
   CHECK_THROWS(corpus_case("no such case"));
-  CorpusCase const& rounds = corpus_case("rounds_32");
+  CorpusCase const rounds = corpus_case("rounds_32");
   CHECK(rounds.is_for(true, MSDA_FORWARD));
   CHECK_FALSE(rounds.is_for(false, MSDA_FORWARD));
   CHECK_FALSE(rounds.is_for(true, MSDA_BACKWARD));

@@ -150,7 +150,7 @@ TEST_CASE("levels are cached only where a block has the shared memory") {
 }
 
 TEST_CASE("a case that caches levels has two grid ranges for every block") {
-  CorpusCase const& item = corpus_case("rounds_kept");
+  CorpusCase const item = corpus_case("rounds_kept");
   for (std::int32_t const limit : item.sm_count_limits) {
     int kernels = 0;
     for (Variant const& variant : persistent_family().variants) {

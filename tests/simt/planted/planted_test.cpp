@@ -82,7 +82,7 @@ void check_problem(msda_plan const* plan, TestProblem const& problem, std::strin
 TEST_CASE("planted: the kernel is right on the case" * needs_gpu()) {
   TestHandle const handle(gpu_options());
   std::string const id = variable("MSDA_PLANTED_KERNEL");
-  CorpusCase const& item = corpus_case(variable("MSDA_PLANTED_CASE"));
+  CorpusCase const item = corpus_case(variable("MSDA_PLANTED_CASE"));
   int runs = 0;
   for (ProblemShape const& shape : item.shapes()) {
     PlanResult const plan = make_plan(handle, shape, id);
