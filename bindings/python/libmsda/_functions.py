@@ -212,11 +212,11 @@ def explain(what: Problem | Callable[..., Any], *arguments: Any, **keywords: Any
     kind, arrays = _prepared(given)
     levels, out = level_pairs(call.pop("level_hw")), call.pop("out", None)
     call.pop("wanted", None)
-    described = _describe(kind, arrays, levels, options, out=out, **call)
+    described = describe(kind, arrays, levels, options, out=out, **call)
     return described.handle.explain(described.problem)
 
 
-class _Call(NamedTuple):
+class Call(NamedTuple):
     """What calls of one signature have in common."""
 
     problem: Problem
@@ -236,7 +236,7 @@ def _prepared(given: dict[str, Any]) -> tuple[Kind, dict[str, Any]]:
 
 def _call_of(
     key: tuple[Any, ...], options: Options, kind: Kind, arrays: dict[str, Any], **settings: Any
-) -> _Call:
+) -> Call:
     """The call of this signature, described and planned the first time."""
     calls = _calls if options.handle is None else options.handle.calls
     key = (*key, options.key, options.threads, *[kind.signature(a) for a in arrays.values()])
@@ -245,14 +245,14 @@ def _call_of(
     except TypeError as error:  # a dtype that is no dtype, say
         raise InvalidArgumentError(f"an argument is of no use here: {error}") from None
     if call is None:
-        call = _describe(kind, arrays, key[1], options, **settings)
+        call = describe(kind, arrays, key[1], options, **settings)
         plan = cached_plan(Plan, call.problem, options.kernel, call.handle)
         call = calls.add(key, call._replace(plan=plan))
     return call
 
 
-def _run(
-    call: _Call,
+def run_call(
+    call: Call,
     kind: Kind,
     arrays: dict[str, Any],
     value_scale: Any,
@@ -304,7 +304,7 @@ def _forward(
     else:
         result, strides = out, problem.strides("output")
         address = output_address(kind, "output", "out", out, shape, dtype, strides, device)
-    _run(call, kind, arrays, options.value_scale, [("output", address)])
+    run_call(call, kind, arrays, options.value_scale, [("output", address)])
     return result if result is out else kind.result(result)
 
 
@@ -344,7 +344,7 @@ def _backward(
             new = kind.empty(problem.shape(tensor), problem.dtype(tensor), call.plan.device)
             gradients[name] = new
             outputs.append((tensor, kind.address(new)))
-    _run(call, kind, arrays, options.value_scale, outputs)
+    run_call(call, kind, arrays, options.value_scale, outputs)
     if call.repeated and "reference" in gradients:
         gradients["reference"] = kind.summed(gradients["reference"])
     return result(
@@ -357,7 +357,7 @@ def _backward(
     )
 
 
-def _describe(
+def describe(
     kind: Kind,
     arrays: dict[str, Any],
     levels: tuple[tuple[int, int], ...],
@@ -367,7 +367,7 @@ def _describe(
     out_dtype: Any = None,
     deterministic: bool = True,
     grad_value_dtype: Any = None,
-) -> _Call:
+) -> Call:
     """Checks the arrays against one another and makes the problem of them."""
     views = {name: kind.view(array) for name, array in arrays.items()}
     value = views["value"]
@@ -376,9 +376,9 @@ def _describe(
     for name, view in views.items():
         check_device(name, view.device, value.device, "where value is")
         dtype_name(f"{name}.dtype", view.dtype)
-    _check_axes(views, levels)
+    check_axes(views, levels)
     axes = views[point].shape
-    points = _points(options.points, len(levels), math.prod(axes[3:-1]))
+    points = points_of_levels(options.points, len(levels), math.prod(axes[3:-1]))
     strides, changes = {}, {}
     for name, view in views.items():
         found = addressable(view.shape, view.strides)
@@ -425,7 +425,7 @@ def _describe(
         weight_strides=strides[weight],
         **fields,
     )
-    repeated = _check_shapes(views, problem, point, weight)
+    repeated = check_shapes(views, problem, point, weight)
     if repeated:
         changes["reference"] = "repeat"
     _check_level_starts(options.level_start_index, problem)
@@ -435,10 +435,10 @@ def _describe(
         handle = default_handle(options.threads or 0, device)
     check_device("value", value.device, handle.device, "where handle runs")
     inputs = tuple((name, SLOTS[name], changes.get(name, "")) for name in views)
-    return _Call(problem, handle, None, inputs, repeated)
+    return Call(problem, handle, None, inputs, repeated)
 
 
-def _check_axes(views: dict[str, View], levels: tuple[tuple[int, int], ...]) -> None:
+def check_axes(views: dict[str, View], levels: tuple[tuple[int, int], ...]) -> None:
     """The number of axes of each array; axis 3 of points that have levels and points apart."""
     for name, view in views.items():
         letters, shape = TENSORS[name][0], view.shape
@@ -458,7 +458,7 @@ def _check_axes(views: dict[str, View], levels: tuple[tuple[int, int], ...]) -> 
             )
 
 
-def _check_shapes(views: dict[str, View], problem: Problem, point: str, weight: str) -> bool:
+def check_shapes(views: dict[str, View], problem: Problem, point: str, weight: str) -> bool:
     """Shapes against the problem; returns whether reference is to be repeated for the levels."""
     levels = len(problem.level_hw)
     repeated = False
@@ -482,7 +482,7 @@ def _check_shapes(views: dict[str, View], problem: Problem, point: str, weight: 
     return repeated
 
 
-def _points(points: Any, level_count: int, total: int) -> Any:
+def points_of_levels(points: Any, level_count: int, total: int) -> Any:
     """Points of the levels: as given, or the same on all of them."""
     if points is None:
         points = total // max(level_count, 1)

@@ -1,0 +1,121 @@
+"""Calls of the library on plain tensors of the CPU or a CUDA device, each planned once."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+
+from .._arrays import kind_of
+from .._core.cache import Cache
+from .._core.errors import InvalidArgumentError
+from .._core.plan import cached_plan
+from .._functions import Call, describe, run_call
+from .._options import Options
+from .._plan import Plan
+
+SAMPLED = ("value", "coord", "weight")
+FUSED = ("value", "reference", "offset", "logit")
+KIND = kind_of(torch.empty(0))
+
+Levels = tuple[tuple[int, int], ...]
+_calls = Cache(1024)
+
+
+class Settings(NamedTuple):
+    """The fields of Options that an operator takes, as values that can be hashed."""
+
+    points: tuple[int, ...] | None = None
+    level_start_index: tuple[int, ...] | None = None
+    value_border: bool = False
+    query_hw: Levels | None = None
+    point_locality: str = "unknown"
+    math_mode: str = "accurate"
+    kernel: str | None = None
+    threads: int | None = None
+
+    def options(self) -> Options:
+        return Options(**self._asdict())
+
+
+def _call_of(
+    names: tuple[str, ...],
+    tensors: Sequence[torch.Tensor],
+    levels: Levels,
+    settings: Settings,
+    choice: Any,
+) -> Call:
+    """The call of this signature; `choice` is out_dtype, or whether gradients are deterministic."""
+    key = (names, levels, settings, choice) + tuple(
+        [(t.shape, t.stride(), t.dtype, t.device) for t in tensors]
+    )
+    call = _calls.get(key)
+    if call is None:
+        with torch.no_grad():
+            arrays = {name: KIND.prepare(name, t) for name, t in zip(names, tensors)}
+        options, field = settings.options(), "out_dtype"
+        if "grad_output" in names:
+            field = "deterministic"
+        call = describe(KIND, arrays, levels, options, **{field: choice})
+        plan = cached_plan(Plan, call.problem, options.kernel, call.handle)
+        call = _calls.add(key, call._replace(plan=plan))
+    return call
+
+
+def forward(
+    names: tuple[str, ...],
+    tensors: Sequence[torch.Tensor],
+    levels: Levels,
+    settings: Settings,
+    value_scale: torch.Tensor | None,
+    out_dtype: torch.dtype | None,
+) -> torch.Tensor:
+    call = _call_of(names, tensors, levels, settings, out_dtype)
+    problem = call.problem
+    output = KIND.empty(problem.shape("output"), problem.output_dtype, call.plan.device)
+    run_call(
+        call, KIND, dict(zip(names, tensors)), value_scale, [("output", output.data_ptr())]
+    )
+    return output
+
+
+def backward(
+    names: tuple[str, ...],
+    grad_output: torch.Tensor,
+    tensors: Sequence[torch.Tensor],
+    levels: Levels,
+    settings: Settings,
+    value_scale: torch.Tensor | None,
+    wanted: Sequence[bool],
+) -> list[torch.Tensor]:
+    """The gradients that are wanted, and a tensor without elements for each of the others."""
+    call = _call_of(
+        (*names, "grad_output"),
+        (*tensors, grad_output),
+        levels,
+        settings,
+        torch.are_deterministic_algorithms_enabled(),
+    )
+    problem, device, arrays = call.problem, call.plan.device, dict(zip(names, tensors))
+    gradients, outputs = {}, []
+    for name, one in zip(names, wanted):
+        if one:
+            tensor = "grad_" + name
+            new = KIND.empty(problem.shape(tensor), problem.dtype(tensor), device)
+            gradients[name] = new
+            outputs.append((tensor, new.data_ptr()))
+    if outputs:
+        arrays["grad_output"] = grad_output
+        run_call(call, KIND, arrays, value_scale, outputs)
+    if call.repeated and "reference" in gradients:
+        gradients["reference"] = gradients["reference"].sum(2, keepdim=True)
+    return [
+        gradients[name].view(given.shape) if one else given.new_empty(0)
+        for name, given, one in zip(names, tensors, wanted)
+    ]
+
+
+def check_wanted(wanted: Sequence[bool], names: tuple[str, ...]) -> None:
+    if len(wanted) != len(names):
+        raise InvalidArgumentError(
+            f"wanted has {len(wanted)} entries: must have one for each of {', '.join(names)}"
+        )

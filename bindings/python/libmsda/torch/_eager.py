@@ -1,0 +1,90 @@
+"""The short way of a plain eager call: past the dispatcher, with gradients of its own."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from . import _calls
+from ._calls import Levels, Settings
+
+_plain_types = (torch.Tensor, torch.nn.Parameter)
+_device_types = ("cpu", "cuda")
+_compiling = torch.compiler.is_compiling
+_functorch = torch._C._functorch.peek_interpreter_stack
+_modes = torch._C._len_torch_dispatch_stack
+_function_modes = torch._C._len_torch_function_stack
+_autocast = torch.is_autocast_enabled
+_grad_enabled = torch.is_grad_enabled
+
+
+def is_plain(tensors: Sequence[Any]) -> bool:
+    """Whether nothing but the computation is to happen, so that the dispatcher is not needed."""
+    if (
+        _compiling()
+        or torch.jit.is_tracing()
+        or _functorch() is not None
+        or _modes()
+        or _function_modes()
+        or _autocast("cpu")
+        or _autocast("cuda")
+    ):
+        return False
+    for t in tensors:
+        if type(t) not in _plain_types or t.device.type not in _device_types or t.is_neg():
+            return False
+    return True
+
+
+class _Direct(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, names: Any, levels: Any, settings: Any, scale: Any, out_dtype: Any, *tensors: Any
+    ) -> torch.Tensor:
+        ctx.save_for_backward(*tensors, scale)
+        ctx.call = names, levels, settings
+        return _calls.forward(names, tensors, levels, settings, scale, out_dtype)
+
+    @staticmethod
+    def backward(ctx: Any, grad_output: torch.Tensor) -> tuple[Any, ...]:
+        names, levels, settings = ctx.call
+        *tensors, scale = ctx.saved_tensors
+        wanted = ctx.needs_input_grad[5:]
+        if _grad_enabled() or not is_plain((grad_output, *tensors)):
+            operator = torch.ops.msda.backward_fused if len(names) == 4 else torch.ops.msda.backward
+            found = operator(
+                grad_output, *tensors, flat(levels), wanted, scale, *flat_settings(settings)
+            )
+        else:
+            found = _calls.backward(names, grad_output, tensors, levels, settings, scale, wanted)
+        return (None,) * 5 + tuple([g if want else None for g, want in zip(found, wanted)])
+
+
+def flat(pairs: Levels) -> list[int]:
+    return [number for pair in pairs for number in pair]
+
+
+def flat_settings(settings: Settings) -> tuple[Any, ...]:
+    """The settings as the operators take them."""
+    query_hw = settings.query_hw
+    return settings._replace(query_hw=None if query_hw is None else flat(query_hw))
+
+
+def forward(
+    names: tuple[str, ...],
+    tensors: tuple[torch.Tensor, ...],
+    levels: Levels,
+    settings: Settings,
+    scale: torch.Tensor | None,
+    out_dtype: torch.dtype | None,
+) -> torch.Tensor:
+    if _grad_enabled() and any([t.requires_grad for t in tensors]):
+        return _Direct.apply(names, levels, settings, scale, out_dtype, *tensors)
+    return _calls.forward(names, tensors, levels, settings, scale, out_dtype)
+
+
+def is_unusable(tensor: torch.Tensor) -> bool:
+    """Whether it has no memory to compute on, outside of tracing, where that is of no account."""
+    if _compiling() or _modes() or type(tensor) not in _plain_types:
+        return False
+    return tensor.device.type not in _device_types or tensor.layout is not torch.strided

@@ -1,0 +1,228 @@
+"""The operators msda::forward, backward, forward_fused and backward_fused of torch's dispatcher.
+
+They take level_hw and query_hw as H and W in turn. All the rest is as in the functions of libmsda.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from .._arrays.view import View
+from .._core.errors import InvalidArgumentError, UnsupportedError
+from .._core.problem import Problem, dtype_name
+from .._functions import check_axes, check_shapes, points_of_levels
+from .._plan import check_device
+from . import _calls
+from ._calls import FUSED, SAMPLED, Levels, Settings
+
+_SETTINGS = (
+    "Tensor? value_scale=None, int[]? points=None, int[]? level_start_index=None, "
+    "bool value_border=False, int[]? query_hw=None, str point_locality='unknown', "
+    "str math_mode='accurate', str? kernel=None, int? threads=None"
+)
+_library = torch.library.Library("msda", "DEF")
+
+
+def _pairs(field: str, flat: Sequence[int]) -> Levels:
+    if len(flat) % 2:
+        raise InvalidArgumentError(f"{field} is {list(flat)}: must be H and W in turn")
+    return tuple(zip(flat[::2], flat[1::2]))
+
+
+def _settings(
+    points: Any = None,
+    level_start_index: Any = None,
+    value_border: bool = False,
+    query_hw: Any = None,
+    *rest: Any,
+) -> Settings:
+    return Settings(
+        None if points is None else tuple(points),
+        None if level_start_index is None else tuple(level_start_index),
+        value_border,
+        None if query_hw is None else _pairs("query_hw", query_hw),
+        *rest,
+    )
+
+
+class _Sizes(Problem):
+    """A problem of sizes that may be symbols: it has shapes, and checks nothing."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "points", self._points_of_levels())
+
+
+def _check(tensors: dict[str, torch.Tensor], levels: Levels, settings: Settings) -> None:
+    """The checks of describe() on tensors that have no memory."""
+    views = {
+        name: View(0, t.shape, None, str(t.dtype).removeprefix("torch."), _device(t))
+        for name, t in tensors.items()
+    }
+    value = views["value"]
+    point, weight = ("offset", "logit") if "logit" in views else ("coord", "weight")
+    for name, view in views.items():
+        check_device(name, view.device, value.device, "where value is")
+        dtype_name(f"{name}.dtype", view.dtype)
+    check_axes(views, levels)
+    axes = views[point].shape
+    sizes = _Sizes(
+        level_hw=levels,
+        points=points_of_levels(settings.points, len(levels), math.prod(axes[3:-1])),
+        batch=value.shape[0],
+        query_count=axes[1],
+        head_count=value.shape[2],
+        head_dim=value.shape[3],
+        reference_dim=views["reference"].shape[3] if "reference" in views else 0,
+        value_border=settings.value_border,
+    )
+    check_shapes(views, sizes, point, weight)
+
+
+def _device(tensor: torch.Tensor) -> int:
+    """The number of its CUDA device; devices without numbers, meta among them, count as the CPU."""
+    return tensor.device.index if tensor.device.type == "cuda" else -1
+
+
+def _output_dtype(value: torch.Tensor, out_dtype: torch.dtype | None) -> torch.dtype:
+    if out_dtype is not None:
+        return out_dtype
+    return torch.float32 if value.dtype.itemsize == 1 else value.dtype
+
+
+def _fold(size: int, tensor: torch.Tensor, dim: int | None) -> torch.Tensor:
+    """A tensor whose first axis is the batch of vmap and its own batch together."""
+    moved = tensor.expand(size, *tensor.shape) if dim is None else tensor.movedim(dim, 0)
+    return moved.reshape(size * moved.shape[1], *moved.shape[2:])
+
+
+def _unbatched(in_dims: Sequence[Any], arguments: Sequence[Any], count: int) -> None:
+    for dim, given in zip(in_dims[count:], arguments[count:]):
+        if dim is not None and isinstance(given, torch.Tensor):
+            raise UnsupportedError("value_scale has an axis of vmap: must be the same for all of it")
+
+
+def _define(names: tuple[str, ...], suffix: str) -> None:
+    """Defines the operators of one way to give the points."""
+    count = len(names)
+    inputs = ", ".join(f"Tensor {name}" for name in names)
+    gradients = ", ".join(["Tensor"] * count)
+    forward_name, backward_name = f"forward{suffix}", f"backward{suffix}"
+    _library.define(
+        f"{forward_name}({inputs}, int[] level_hw, ScalarType? out_dtype=None, {_SETTINGS}) -> Tensor",
+        tags=(torch.Tag.pt2_compliant_tag,),
+    )
+    _library.define(
+        f"{backward_name}(Tensor grad_output, {inputs}, int[] level_hw, bool[] wanted, {_SETTINGS}) "
+        f"-> ({gradients})",
+        tags=(torch.Tag.pt2_compliant_tag,),
+    )
+    forward_operator = getattr(torch.ops.msda, forward_name).default
+    backward_operator = getattr(torch.ops.msda, backward_name).default
+
+    def forward(*given: Any) -> torch.Tensor:
+        tensors, level_hw, out_dtype, scale, rest = _split(given, count, None)
+        levels = _pairs("level_hw", level_hw)
+        return _calls.forward(names, tensors, levels, _settings(*rest), scale, out_dtype)
+
+    def backward(grad_output: torch.Tensor, *given: Any) -> tuple[torch.Tensor, ...]:
+        tensors, level_hw, wanted, scale, rest = _split(given, count, None)
+        levels = _pairs("level_hw", level_hw)
+        _calls.check_wanted(wanted, names)
+        return tuple(
+            _calls.backward(names, grad_output, tensors, levels, _settings(*rest), scale, wanted)
+        )
+
+    for key in ("CPU", "CUDA"):
+        _library.impl(forward_name, forward, key)
+        _library.impl(backward_name, backward, key)
+
+    @torch.library.register_fake(f"msda::{forward_name}", lib=_library)
+    def _fake_forward(*given: Any) -> torch.Tensor:
+        tensors, level_hw, out_dtype, _scale, rest = _split(given, count, None)
+        _check(dict(zip(names, tensors)), _pairs("level_hw", level_hw), _settings(*rest))
+        value, last = tensors[0], tensors[-1]
+        shape = (value.shape[0], last.shape[1], *value.shape[2:])
+        return value.new_empty(shape, dtype=_output_dtype(value, out_dtype))
+
+    @torch.library.register_fake(f"msda::{backward_name}", lib=_library)
+    def _fake_backward(grad_output: torch.Tensor, *given: Any) -> tuple[torch.Tensor, ...]:
+        tensors, level_hw, wanted, _scale, rest = _split(given, count, None)
+        _calls.check_wanted(wanted, names)
+        arrays = dict(zip(names, tensors)) | {"grad_output": grad_output}
+        _check(arrays, _pairs("level_hw", level_hw), _settings(*rest))
+        return tuple(
+            t.new_empty(t.shape, dtype=_output_dtype(t, None)) if one else t.new_empty(0)
+            for t, one in zip(tensors, wanted)
+        )
+
+    def setup(ctx: Any, inputs: Sequence[Any], output: Any) -> None:
+        scale = inputs[count + 2]
+        ctx.save_for_backward(*inputs[:count], scale)
+        ctx.level_hw, ctx.rest = inputs[count], inputs[count + 3 :]
+
+    def differentiate(ctx: Any, grad_output: torch.Tensor) -> tuple[Any, ...]:
+        *tensors, scale = ctx.saved_tensors
+        wanted = list(ctx.needs_input_grad[:count])
+        found = backward_operator(grad_output, *tensors, ctx.level_hw, wanted, scale, *ctx.rest)
+        gradients = [one if want else None for one, want in zip(found, wanted)]
+        return (*gradients, None, None, None, *[None] * len(ctx.rest))
+
+    def refuse(ctx: Any, *gradients: Any) -> Any:
+        raise UnsupportedError(
+            f"msda::{backward_name} has no derivative: gradients of gradients are not computed"
+        )
+
+    torch.library.register_autograd(
+        f"msda::{forward_name}", differentiate, setup_context=setup, lib=_library
+    )
+    torch.library.register_autograd(f"msda::{backward_name}", refuse, lib=_library)
+
+    @torch.library.register_vmap(f"msda::{forward_name}", lib=_library)
+    def _vmap_forward(info: Any, in_dims: Any, *given: Any) -> Any:
+        _unbatched(in_dims, given, count)
+        size = info.batch_size
+        folded = [_fold(size, t, dim) for t, dim in zip(given[:count], in_dims)]
+        return forward_operator(*folded, *given[count:]).unflatten(0, (size, -1)), 0
+
+    @torch.library.register_vmap(f"msda::{backward_name}", lib=_library)
+    def _vmap_backward(info: Any, in_dims: Any, *given: Any) -> Any:
+        _unbatched(in_dims, given, count + 1)
+        size, wanted = info.batch_size, given[count + 2]
+        folded = [_fold(size, t, dim) for t, dim in zip(given[: count + 1], in_dims)]
+        found = backward_operator(*folded, *given[count + 1 :])
+        return tuple(
+            one.unflatten(0, (size, -1)) if want else one.expand(size, 0)
+            for one, want in zip(found, wanted)
+        ), (0,) * count
+
+    for device in ("CPU", "CUDA"):
+        _library.impl(
+            forward_name, _autocast(forward_operator, device.lower()), f"Autocast{device}"
+        )
+
+
+def _split(given: Sequence[Any], count: int, default: Any) -> tuple[Any, ...]:
+    """Tensors, level_hw, the argument after it, value_scale, the settings. The dispatcher leaves
+    defaults at the end out."""
+    given = (*given, *[None] * (count + 3 - len(given)))
+    return given[:count], given[count], given[count + 1], given[count + 2], given[count + 3 :]
+
+
+def _autocast(operator: Callable[..., Any], device: str) -> Callable[..., Any]:
+    """The operator under autocast: value is cast to the type of the region, unless it is float64 or
+    float8. The points and weights keep their types, for coordinates need them."""
+    keys = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, f"Autocast{device.upper()}"))
+
+    def call(value: torch.Tensor, *rest: Any) -> torch.Tensor:
+        with torch._C._ExcludeDispatchKeyGuard(keys):
+            if value.dtype in (torch.float32, torch.float16, torch.bfloat16):
+                value = value.to(torch.get_autocast_dtype(device))
+            return operator(value, *rest)
+
+    return call
+
+
+_define(SAMPLED, "")
+_define(FUSED, "_fused")
