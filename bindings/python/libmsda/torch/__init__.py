@@ -17,7 +17,7 @@ import torch
 from .._core.errors import InvalidArgumentError
 from .._core.problem import level_pairs, pairs
 from .._options import integers
-from . import _eager, _operators  # noqa: F401  (_operators defines torch.ops.msda)
+from . import _eager, _operators
 from ._calls import FUSED, SAMPLED, Settings
 
 __all__ = ["forward", "forward_fused"]
@@ -89,8 +89,9 @@ def _forward(
         return _eager.forward(names, tensors, levels, settings, value_scale, out_dtype)
     for name, tensor in zip(names, tensors):
         _check_tensor(name, tensor)
-    operator = torch.ops.msda.forward_fused if names is FUSED else torch.ops.msda.forward
-    return operator(
+    operators = _operators.operators[names]
+    call = operators.functorch if _eager.in_functorch() else operators.forward
+    return call(
         *tensors, _eager.flat(levels), out_dtype, value_scale, *_eager.flat_settings(settings)
     )
 

@@ -7,6 +7,7 @@ import torch
 
 from . import _calls
 from ._calls import Levels, Settings
+from ._operators import operators
 
 _plain_types = (torch.Tensor, torch.nn.Parameter)
 _device_types = ("cpu", "cuda")
@@ -51,8 +52,7 @@ class _Direct(torch.autograd.Function):
         *tensors, scale = ctx.saved_tensors
         wanted = ctx.needs_input_grad[5:]
         if _grad_enabled() or not is_plain((grad_output, *tensors)):
-            operator = torch.ops.msda.backward_fused if len(names) == 4 else torch.ops.msda.backward
-            found = operator(
+            found = operators[names].backward(
                 grad_output, *tensors, flat(levels), wanted, scale, *flat_settings(settings)
             )
         else:
@@ -88,3 +88,7 @@ def is_unusable(tensor: torch.Tensor) -> bool:
     if _compiling() or _modes() or type(tensor) not in _plain_types:
         return False
     return tensor.device.type not in _device_types or tensor.layout is not torch.strided
+
+
+def in_functorch() -> bool:
+    return not _compiling() and _functorch() is not None

@@ -5,7 +5,7 @@ They take level_hw and query_hw as H and W in turn. All the rest is as in the fu
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -23,6 +23,17 @@ _SETTINGS = (
     "str math_mode='accurate', str? kernel=None, int? threads=None"
 )
 _library = torch.library.Library("msda", "DEF")
+
+
+class Operators(NamedTuple):
+    """What one way to give the points has."""
+
+    forward: Callable[..., torch.Tensor]
+    backward: Callable[..., tuple[torch.Tensor, ...]]
+    functorch: Callable[..., torch.Tensor]  # forward within torch.func, which takes no operator's autograd
+
+
+operators: dict[tuple[str, ...], Operators] = {}
 
 
 def _pairs(field: str, flat: Sequence[int]) -> Levels:
@@ -122,12 +133,12 @@ def _define(names: tuple[str, ...], suffix: str) -> None:
     backward_operator = getattr(torch.ops.msda, backward_name).default
 
     def forward(*given: Any) -> torch.Tensor:
-        tensors, level_hw, out_dtype, scale, rest = _split(given, count, None)
+        tensors, level_hw, out_dtype, scale, rest = _split(given, count)
         levels = _pairs("level_hw", level_hw)
         return _calls.forward(names, tensors, levels, _settings(*rest), scale, out_dtype)
 
     def backward(grad_output: torch.Tensor, *given: Any) -> tuple[torch.Tensor, ...]:
-        tensors, level_hw, wanted, scale, rest = _split(given, count, None)
+        tensors, level_hw, wanted, scale, rest = _split(given, count)
         levels = _pairs("level_hw", level_hw)
         _calls.check_wanted(wanted, names)
         return tuple(
@@ -140,7 +151,7 @@ def _define(names: tuple[str, ...], suffix: str) -> None:
 
     @torch.library.register_fake(f"msda::{forward_name}", lib=_library)
     def _fake_forward(*given: Any) -> torch.Tensor:
-        tensors, level_hw, out_dtype, _scale, rest = _split(given, count, None)
+        tensors, level_hw, out_dtype, _scale, rest = _split(given, count)
         _check(dict(zip(names, tensors)), _pairs("level_hw", level_hw), _settings(*rest))
         value, last = tensors[0], tensors[-1]
         shape = (value.shape[0], last.shape[1], *value.shape[2:])
@@ -148,7 +159,7 @@ def _define(names: tuple[str, ...], suffix: str) -> None:
 
     @torch.library.register_fake(f"msda::{backward_name}", lib=_library)
     def _fake_backward(grad_output: torch.Tensor, *given: Any) -> tuple[torch.Tensor, ...]:
-        tensors, level_hw, wanted, _scale, rest = _split(given, count, None)
+        tensors, level_hw, wanted, _scale, rest = _split(given, count)
         _calls.check_wanted(wanted, names)
         arrays = dict(zip(names, tensors)) | {"grad_output": grad_output}
         _check(arrays, _pairs("level_hw", level_hw), _settings(*rest))
@@ -162,12 +173,15 @@ def _define(names: tuple[str, ...], suffix: str) -> None:
         ctx.save_for_backward(*inputs[:count], scale)
         ctx.level_hw, ctx.rest = inputs[count], inputs[count + 3 :]
 
-    def differentiate(ctx: Any, grad_output: torch.Tensor) -> tuple[Any, ...]:
-        *tensors, scale = ctx.saved_tensors
-        wanted = list(ctx.needs_input_grad[:count])
-        found = backward_operator(grad_output, *tensors, ctx.level_hw, wanted, scale, *ctx.rest)
-        gradients = [one if want else None for one, want in zip(found, wanted)]
-        return (*gradients, None, None, None, *[None] * len(ctx.rest))
+    def differentiate_by(call: Callable[..., Any]) -> Callable[..., Any]:
+        def differentiate(ctx: Any, grad_output: torch.Tensor) -> tuple[Any, ...]:
+            *tensors, scale = ctx.saved_tensors
+            wanted = list(ctx.needs_input_grad[:count])
+            found = call(grad_output, *tensors, ctx.level_hw, wanted, scale, *ctx.rest)
+            gradients = [one if want else None for one, want in zip(found, wanted)]
+            return (*gradients, None, None, None, *[None] * len(ctx.rest))
+
+        return differentiate
 
     def refuse(ctx: Any, *gradients: Any) -> Any:
         raise UnsupportedError(
@@ -175,19 +189,20 @@ def _define(names: tuple[str, ...], suffix: str) -> None:
         )
 
     torch.library.register_autograd(
-        f"msda::{forward_name}", differentiate, setup_context=setup, lib=_library
+        f"msda::{forward_name}",
+        differentiate_by(backward_operator),
+        setup_context=setup,
+        lib=_library,
     )
     torch.library.register_autograd(f"msda::{backward_name}", refuse, lib=_library)
 
-    @torch.library.register_vmap(f"msda::{forward_name}", lib=_library)
-    def _vmap_forward(info: Any, in_dims: Any, *given: Any) -> Any:
+    def vmap_forward(info: Any, in_dims: Any, *given: Any) -> Any:
         _unbatched(in_dims, given, count)
         size = info.batch_size
         folded = [_fold(size, t, dim) for t, dim in zip(given[:count], in_dims)]
         return forward_operator(*folded, *given[count:]).unflatten(0, (size, -1)), 0
 
-    @torch.library.register_vmap(f"msda::{backward_name}", lib=_library)
-    def _vmap_backward(info: Any, in_dims: Any, *given: Any) -> Any:
+    def vmap_backward(info: Any, in_dims: Any, *given: Any) -> Any:
         _unbatched(in_dims, given, count + 1)
         size, wanted = info.batch_size, given[count + 2]
         folded = [_fold(size, t, dim) for t, dim in zip(given[: count + 1], in_dims)]
@@ -197,13 +212,30 @@ def _define(names: tuple[str, ...], suffix: str) -> None:
             for one, want in zip(found, wanted)
         ), (0,) * count
 
+    torch.library.register_vmap(f"msda::{forward_name}", vmap_forward, lib=_library)
+    torch.library.register_vmap(f"msda::{backward_name}", vmap_backward, lib=_library)
+
     for device in ("CPU", "CUDA"):
         _library.impl(
             forward_name, _autocast(forward_operator, device.lower()), f"Autocast{device}"
         )
 
+    class Backward(torch.autograd.Function):
+        forward = staticmethod(lambda *given: backward_operator(*given))
+        setup_context = staticmethod(lambda ctx, inputs, output: None)
+        backward = staticmethod(refuse)
+        vmap = staticmethod(vmap_backward)
 
-def _split(given: Sequence[Any], count: int, default: Any) -> tuple[Any, ...]:
+    class Forward(torch.autograd.Function):
+        forward = staticmethod(lambda *given: forward_operator(*given))
+        setup_context = staticmethod(setup)
+        backward = staticmethod(differentiate_by(Backward.apply))
+        vmap = staticmethod(vmap_forward)
+
+    operators[names] = Operators(forward_operator, backward_operator, Forward.apply)
+
+
+def _split(given: Sequence[Any], count: int) -> tuple[Any, ...]:
     """Tensors, level_hw, the argument after it, value_scale, the settings. The dispatcher leaves
     defaults at the end out."""
     given = (*given, *[None] * (count + 3 - len(given)))
