@@ -30,7 +30,7 @@ class Operators(NamedTuple):
 
     forward: Callable[..., torch.Tensor]
     backward: Callable[..., tuple[torch.Tensor, ...]]
-    functorch: Callable[..., torch.Tensor]  # forward within torch.func, which takes no operator's autograd
+    functorch: Callable[..., torch.Tensor]  # forward within torch.func, which has no use for an operator's autograd
 
 
 operators: dict[tuple[str, ...], Operators] = {}

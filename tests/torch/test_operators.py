@@ -1,0 +1,326 @@
+"""libmsda.torch: the operators in all that torch does with operators, against libmsda's own results.
+
+Tests with `cuda` in their names run where MSDA_TEST_DEVICE is cuda."""
+
+import math
+import os
+
+import numpy as np
+import pytest
+import torch
+from torch.autograd import gradcheck, gradgradcheck
+from torch.utils.checkpoint import checkpoint
+
+import libmsda
+import libmsda.torch as ours
+
+LEVELS = ((6, 5), (3, 2))
+FLAT = [6, 5, 3, 2]
+FUSED = {False: ours.forward, True: ours.forward_fused}
+DEVICES = ["cpu"]
+if os.environ.get("MSDA_TEST_DEVICE") == "cuda":
+    DEVICES.append("cuda")
+cuda = pytest.mark.skipif("cuda" not in DEVICES, reason="MSDA_TEST_DEVICE is not cuda")
+
+
+@pytest.fixture(autouse=True)
+def deterministic():
+    torch.use_deterministic_algorithms(True)
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+def tensors(fused=False, dtype=torch.float32, device="cpu", batch=2, queries=7, boxes=2, grad=False):
+    make = torch.Generator().manual_seed(batch)
+    rand = lambda *shape: torch.rand(shape, generator=make, dtype=torch.float64)
+    value = rand(batch, 36, 3, 4) - 0.5
+    points, weight = rand(batch, queries, 3, 2, 4, 2), rand(batch, queries, 3, 2, 4)
+    found = [value, points, weight]
+    if fused:
+        found = [value, rand(batch, queries, 2, boxes), points - 0.5, weight]
+    return [t.to(dtype).to(device).requires_grad_(grad) for t in found]
+
+
+def call(fused, given, **settings):
+    value, *rest = given
+    return FUSED[fused](value, LEVELS, *rest, **settings)
+
+
+def expected(fused, given, grad_output=None):
+    """libmsda's output, or its gradients."""
+    value, *rest = [t.detach() for t in given]
+    if grad_output is None:
+        return (libmsda.forward_fused if fused else libmsda.forward)(value, LEVELS, *rest)
+    function = libmsda.backward_fused if fused else libmsda.backward
+    return function(value, LEVELS, *rest, grad_output)
+
+
+def assert_gradients(fused, given, grad_output):
+    for tensor, wanted in zip(given, expected(fused, given, grad_output)):
+        assert torch.equal(tensor.grad, wanted)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("fused", FUSED)
+def test_the_bits_of_libmsda(fused, device):
+    given = tensors(fused, device=device, grad=True)
+    output = call(fused, given)
+    grad_output = torch.rand_like(output)
+    output.backward(grad_output)
+    assert torch.equal(output, expected(fused, given))
+    assert_gradients(fused, given, grad_output)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("fused", FUSED)
+@pytest.mark.parametrize("layout", ["packed", "permuted", "spread"])
+def test_opcheck(fused, layout, device):
+    given = tensors(fused, device=device)
+    if layout == "permuted":
+        given = [t.transpose(0, 1).contiguous().transpose(0, 1) for t in given]
+    if layout == "spread":
+        given = [t.repeat_interleave(2, -1)[..., ::2] for t in given]
+    name = "_fused" if fused else ""
+    forward, backward = (getattr(torch.ops.msda, n + name).default for n in ("forward", "backward"))
+    torch.library.opcheck(forward, (*[t.detach().requires_grad_() for t in given], FLAT))
+    grad_output = torch.rand_like(forward(*given, FLAT))
+    wanted = [True] * len(given)
+    torch.library.opcheck(backward, (grad_output, *given, FLAT, wanted))
+    wanted[1] = False
+    torch.library.opcheck(backward, (grad_output, *given, FLAT, wanted))
+
+
+@pytest.mark.parametrize("boxes", [2, 4])
+@pytest.mark.parametrize("fused", FUSED)
+def test_gradients_are_those_of_differences(fused, boxes):
+    given = tensors(fused, torch.float64, batch=1, queries=2, boxes=boxes, grad=True)
+    assert gradcheck(lambda *t: call(fused, t), given, eps=1e-7, atol=1e-5)
+
+
+@pytest.mark.parametrize("fused", FUSED)
+def test_gradients_of_gradients_are_refused(fused):
+    given = tensors(fused, torch.float64, batch=1, queries=2, grad=True)
+    words = "gradients of gradients are not computed"
+    with pytest.raises(libmsda.UnsupportedError, match=words):
+        gradgradcheck(lambda *t: call(fused, t), given)
+    first = torch.func.grad(lambda v: call(fused, [v, *given[1:]]).sum())
+    with pytest.raises(libmsda.UnsupportedError, match=words):
+        torch.func.grad(lambda v: first(v).sum())(given[0].detach())
+
+
+@pytest.mark.parametrize("fused", FUSED)
+def test_only_gradients_that_are_asked_for(fused):
+    for index in range(3 + fused):
+        given = tensors(fused)
+        given[index].requires_grad_()
+        call(fused, given).sum().backward()
+        ones = torch.ones_like(call(fused, given).detach())
+        assert torch.equal(given[index].grad, expected(fused, given, ones)[index])
+        assert [t.grad is not None for t in given] == [i == index for i in range(3 + fused)]
+
+
+def test_one_reference_for_all_levels():
+    value, reference, *rest = tensors(True)
+    one = reference[:, :, :1].clone().requires_grad_()
+    wide = one.detach().expand(-1, -1, 2, -1)
+    output = ours.forward_fused(value, LEVELS, one, *rest)
+    assert torch.equal(output, expected(True, [value, wide, *rest]))
+    grad_output = torch.rand_like(output)
+    output.backward(grad_output)
+    wanted = expected(True, [value, wide, *rest], grad_output).reference
+    assert torch.equal(one.grad, wanted.sum(2, keepdim=True))
+
+
+@pytest.mark.parametrize("fused", FUSED)
+def test_compile_makes_one_graph_for_all_batches(fused):
+    torch._dynamo.reset()
+    counted = torch._dynamo.testing.CompileCounterWithBackend("aot_eager")
+    compiled = torch.compile(lambda *t: call(fused, t), fullgraph=True, backend=counted)
+    for batch in (2, 3, 5):
+        given = tensors(fused, batch=batch, grad=True)
+        for tensor in given:
+            torch._dynamo.mark_dynamic(tensor, 0)
+        output = compiled(*given)
+        grad_output = torch.rand_like(output)
+        output.backward(grad_output)
+        assert torch.equal(output, expected(fused, given))
+        assert_gradients(fused, given, grad_output)
+    assert counted.frame_count == 1
+
+
+class Module(torch.nn.Module):
+    def __init__(self, fused):
+        super().__init__()
+        self.fused = fused
+
+    def forward(self, *given):
+        return call(self.fused, given, points=4, point_locality="local")
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("fused", FUSED)
+def test_export_with_a_dynamic_batch(fused, strict):
+    batch = torch.export.Dim("batch", min=2, max=64)
+    given = tensors(fused)
+    shapes = (tuple({0: batch} for _ in given),)
+    program = torch.export.export(
+        Module(fused), tuple(given), dynamic_shapes=shapes, strict=strict
+    )
+    more = tensors(fused, batch=5)
+    assert torch.equal(program.module()(*more), expected(fused, more))
+
+
+@pytest.mark.parametrize("fused", FUSED)
+def test_fake_tensors_have_the_real_shapes_and_checks(fused):
+    given = tensors(fused)
+    with torch._subclasses.FakeTensorMode() as mode:
+        fakes = [mode.from_tensor(t) for t in given]
+        output = call(fused, fakes)
+        half = call(fused, fakes, out_dtype=torch.float16)
+        with pytest.raises(libmsda.InvalidArgumentError, match="value has shape"):
+            call(fused, [fakes[0][:, 1:], *fakes[1:]])
+        with pytest.raises(libmsda.InvalidArgumentError, match="value.dtype is 'int64'"):
+            call(fused, [fakes[0].long(), *fakes[1:]])
+    real = expected(fused, given)
+    assert (output.shape, output.stride(), output.dtype) == (real.shape, real.stride(), real.dtype)
+    assert half.dtype is torch.float16
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_checkpoint(reentrant):
+    given = tensors(grad=True)
+    output = checkpoint(lambda *t: call(False, t), *given, use_reentrant=reentrant)
+    output.sum().backward()
+    assert_gradients(False, given, torch.ones_like(output))
+
+
+@pytest.mark.parametrize("fused", FUSED)
+def test_vmap(fused):
+    sets = [tensors(fused, batch=b) for b in (2,) * 3]
+    sets = [[t + i / 10 for t in one] for i, one in enumerate(sets)]
+    stacked = [torch.stack(ts) for ts in zip(*sets)]
+    found = torch.vmap(lambda *t: call(fused, t))(*stacked)
+    assert torch.equal(found, torch.stack([expected(fused, one) for one in sets]))
+    # value is the same for all; its gradients are not.
+    gradient = torch.func.grad(lambda v, *t: call(fused, [v, *t]).sum())
+    found = torch.vmap(gradient, in_dims=(None, *[0] * (len(stacked) - 1)))(sets[0][0], *stacked[1:])
+    for one, gradients in zip(sets, found):
+        alone = [sets[0][0], *one[1:]]
+        ones = torch.ones_like(expected(fused, alone))
+        assert torch.equal(gradients, expected(fused, alone, ones)[0])
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("fused", FUSED)
+def test_autocast_casts_the_values_alone(fused, device):
+    given = tensors(fused, device=device, grad=True)
+    with torch.autocast(device, torch.bfloat16):
+        output = call(fused, given)
+    assert output.dtype is torch.bfloat16
+    assert torch.equal(output, expected(fused, [given[0].bfloat16(), *given[1:]]))
+    output.sum().backward()
+    assert all(t.grad.dtype is torch.float32 for t in given)
+
+
+def test_determinism_is_read_at_the_call(monkeypatch):
+    seen = []
+    describe = ours._calls.describe
+    monkeypatch.setattr(
+        ours._calls, "describe", lambda *a, **k: seen.append(k) or describe(*a, **k)
+    )
+    for wanted in (True, False):
+        torch.use_deterministic_algorithms(wanted)
+        call(False, tensors(batch=1, queries=11, grad=True)).sum().backward()
+    assert {"deterministic": True} in seen and {"deterministic": False} in seen
+
+
+def test_random_problems_have_numpys_bits():
+    rng = np.random.default_rng(11)
+    for _ in range(200):
+        levels = [tuple(map(int, rng.integers(1, 9, 2))) for _ in range(rng.integers(1, 4))]
+        batch, queries, heads, points = map(int, rng.integers(1, 5, 4))
+        width = int(rng.choice([1, 4, 8, 16, 32]))
+        size, total = sum(map(math.prod, levels)), points * len(levels)
+        draw = lambda *shape: rng.uniform(-0.2, 1.2, shape).astype(np.float32)
+        arrays = draw(batch, size, heads, width), draw(batch, queries, heads, total, 2)
+        arrays = *arrays, draw(batch, queries, heads, total)
+        grad_output = draw(batch, queries, heads, width)
+        given = [torch.from_numpy(a).requires_grad_() for a in arrays]
+        output = ours.forward(given[0], levels, *given[1:])
+        output.backward(torch.from_numpy(grad_output))
+        wanted = libmsda.backward(arrays[0], levels, *arrays[1:], grad_output)
+        forward = libmsda.forward(arrays[0], levels, *arrays[1:])
+        assert np.array_equal(output.detach().numpy(), forward)
+        for tensor, one in zip(given, wanted):
+            assert np.array_equal(tensor.grad.numpy(), one)
+
+
+def test_bad_arguments_name_the_callers_argument():
+    value, coord, weight = tensors()
+    for change, words in [
+        ({"value": value.to("meta")}, "value is a torch.strided tensor on meta"),
+        ({"coord": coord.to("meta")}, "coord is a torch.strided tensor on meta"),
+        ({"value": value.to_sparse()}, "value is a torch.sparse_coo tensor"),
+        ({"value": value.long()}, "value.dtype is 'int64': must be one of"),
+        ({"value": value.numpy()}, "value is ndarray: must be a torch.Tensor"),
+        ({"value": value[0]}, r"value has shape \(36, 3, 4\): must be"),
+        ({"value": value[:, 1:]}, r"have 6 x 5 \+ 3 x 2 pixels, not 35"),
+        ({"coord": coord[..., 0]}, "coord has shape"),
+        ({"weight": weight[:, 1:]}, "weight has shape"),
+        ({"level_hw": FLAT}, r"\[\(6, 5\), \(3, 2\)\] is meant"),
+        ({"points": "3"}, "points is '3': must be an integer"),
+        ({"math_mode": "swift"}, "math_mode is 'swift': must be one of"),
+        ({"level_start_index": (0, 31)}, r"level_start_index is \(0, 31\): must be \(0, 30\)"),
+        ({"kernel": "none"}, "none"),
+    ]:
+        given = {"value": value, "level_hw": LEVELS, "coord": coord, "weight": weight} | change
+        with pytest.raises(libmsda.Error, match=words):
+            ours.forward(**given)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'pints'"):
+        ours.forward(value, LEVELS, coord, weight, pints=3)
+
+
+@cuda
+def test_cuda_and_cpu_tensors_are_not_mixed():
+    value, coord, weight = tensors()
+    with pytest.raises(libmsda.InvalidArgumentError, match="coord is on CUDA device 0"):
+        ours.forward(value, LEVELS, coord.cuda(), weight)
+
+
+@cuda
+@pytest.mark.parametrize("fused", FUSED)
+def test_cuda_graph_of_forward_and_backward(fused):
+    given = tensors(fused, device="cuda", grad=True)
+    grad_output = torch.rand_like(call(fused, given).detach())
+
+    def step():
+        return torch.autograd.grad(call(fused, given), given, grad_output)
+
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        step()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = step()
+    with torch.no_grad():
+        for tensor in given:
+            tensor.mul_(0.9)
+    graph.replay()
+    for one, wanted in zip(captured, step()):
+        assert torch.equal(one, wanted)
+
+
+@cuda
+def test_cuda_call_runs_on_the_current_stream():
+    given = tensors(device="cuda")
+    wanted = call(False, given)
+    torch.cuda.synchronize()
+    side, late = torch.cuda.Stream(), torch.zeros_like(given[0])
+    with torch.cuda.stream(side):
+        torch.cuda._sleep(100_000_000)
+        late.copy_(given[0])
+        output = call(False, [late, *given[1:]])
+    side.synchronize()
+    assert torch.equal(output, wanted)
