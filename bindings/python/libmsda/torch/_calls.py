@@ -18,6 +18,19 @@ FUSED = ("value", "reference", "offset", "logit")
 KIND = kind_of(torch.empty(0))
 
 Levels = tuple[tuple[int, int], ...]
+
+
+class _Planned(NamedTuple):
+    """A call and the tensors that it computes: what torch.empty() takes for each."""
+
+    call: Call
+    results: dict[str, tuple[tuple[int, ...], torch.dtype, torch.device]]
+
+    def empty(self, name: str) -> torch.Tensor:
+        shape, dtype, device = self.results[name]
+        return torch.empty(shape, dtype=dtype, device=device)
+
+
 _calls = Cache(1024)
 
 
@@ -43,13 +56,14 @@ def _call_of(
     levels: Levels,
     settings: Settings,
     choice: Any,
-) -> Call:
+) -> _Planned:
     """The call of this signature; `choice` is out_dtype, or whether gradients are deterministic."""
-    key = (names, levels, settings, choice) + tuple(
-        [(t.shape, t.stride(), t.dtype, t.device) for t in tensors]
-    )
-    call = _calls.get(key)
-    if call is None:
+    key = [names, levels, settings, choice]
+    for t in tensors:
+        key += t.shape, t.stride(), t.dtype, t.device
+    key = tuple(key)
+    planned = _calls.get(key)
+    if planned is None:
         with torch.no_grad():
             arrays = {name: KIND.prepare(name, t) for name, t in zip(names, tensors)}
         options, field = settings.options(), "out_dtype"
@@ -57,8 +71,13 @@ def _call_of(
             field = "deterministic"
         call = describe(KIND, arrays, levels, options, **{field: choice})
         plan = cached_plan(Plan, call.problem, options.kernel, call.handle)
-        call = _calls.add(key, call._replace(plan=plan))
-    return call
+        problem, device = call.problem, tensors[0].device
+        results = {
+            name: (problem.shape(name), getattr(torch, problem.dtype(name)), device)
+            for name in problem.outputs
+        }
+        planned = _calls.add(key, _Planned(call._replace(plan=plan), results))
+    return planned
 
 
 def forward(
@@ -69,12 +88,10 @@ def forward(
     value_scale: torch.Tensor | None,
     out_dtype: torch.dtype | None,
 ) -> torch.Tensor:
-    call = _call_of(names, tensors, levels, settings, out_dtype)
-    problem = call.problem
-    output = KIND.empty(problem.shape("output"), problem.output_dtype, call.plan.device)
-    run_call(
-        call, KIND, dict(zip(names, tensors)), value_scale, [("output", output.data_ptr())]
-    )
+    planned = _call_of(names, tensors, levels, settings, out_dtype)
+    output = planned.empty("output")
+    outputs = [("output", output.data_ptr())]
+    run_call(planned.call, KIND, dict(zip(names, tensors)), value_scale, outputs)
     return output
 
 
@@ -88,20 +105,19 @@ def backward(
     wanted: Sequence[bool],
 ) -> list[torch.Tensor]:
     """The gradients that are wanted, and a tensor without elements for each of the others."""
-    call = _call_of(
+    planned = _call_of(
         (*names, "grad_output"),
         (*tensors, grad_output),
         levels,
         settings,
         torch.are_deterministic_algorithms_enabled(),
     )
-    problem, device, arrays = call.problem, call.plan.device, dict(zip(names, tensors))
+    call, arrays = planned.call, dict(zip(names, tensors))
     gradients, outputs = {}, []
     for name, one in zip(names, wanted):
         if one:
             tensor = "grad_" + name
-            new = KIND.empty(problem.shape(tensor), problem.dtype(tensor), device)
-            gradients[name] = new
+            gradients[name] = new = planned.empty(tensor)
             outputs.append((tensor, new.data_ptr()))
     if outputs:
         arrays["grad_output"] = grad_output
