@@ -23,8 +23,11 @@ TOUCHED = (
 )
 
 
+OF_COMPILER = ("__compiled_fn", "__builtins_dict", "__import_torch", "__resume_at")  # torch.compile adds these
+
+
 def attributes():
-    return [dict(vars(owner)) for owner in TOUCHED]
+    return [{name: value for name, value in vars(owner).items() if not name.startswith(OF_COMPILER)} for owner in TOUCHED]
 
 
 @pytest.fixture(autouse=True)
@@ -92,6 +95,37 @@ def test_a_problem_that_libmsda_refuses_runs_stock_code(arrays, monkeypatch):
     with libmsda.compat.transformers() as patch:
         assert torch.equal(run_v1(*arrays), stock)
     assert dict(patch.report().fallbacks) == {"no kernel takes it": 1}
+
+
+def test_a_compiled_model_runs_libmsda_in_between(arrays):
+    layer = deformable_detr.MultiScaleDeformableAttention()
+
+    def model(value, coord, weight):
+        return 2 * layer(1 * value, None, LEVELS, None, coord, weight, 64)
+
+    stock = model(*arrays)
+    compiled = torch.compile(model, backend="eager")
+    with libmsda.compat.transformers() as patch:
+        for calls in (1, 2):
+            torch.testing.assert_close(compiled(*arrays), stock)
+            assert patch.report().calls == calls
+    assert torch.equal(compiled(*arrays), stock)
+    assert patch.report().calls == 2
+
+
+def test_tracing_and_tensors_without_memory_run_stock_code(arrays):
+    with libmsda.compat.transformers() as patch:
+        traced = torch.jit.trace(run_v1, arrays, check_trace=False)
+        with torch._subclasses.FakeTensorMode() as mode:
+            run_v1(*(mode.from_tensor(array) for array in arrays))
+        run_v1(*(array.to("meta") for array in arrays))
+    assert "grid_sampler" in str(traced.graph)
+    assert patch.report().calls == 0
+    assert {reason.split(";")[0] for reason in patch.report().fallbacks} == {
+        "torch.jit.trace records PyTorch's own operators only",
+        "value is a FakeTensor",
+        "value is on device meta",
+    }
 
 
 def test_an_exception_inside_the_context_undoes(arrays):

@@ -62,8 +62,12 @@ class Call:
 
     def refusal(self) -> str | None:
         """Why libmsda does not take the tensors, or None."""
+        if torch.jit.is_tracing():
+            return "torch.jit.trace records PyTorch's own operators only"
         for name in ("value", "coord", "weight"):
             tensor = getattr(self, name)
+            if type(tensor) not in (torch.Tensor, torch.nn.Parameter):  # a FakeTensor has no memory
+                return f"{name} is a {type(tensor).__name__}; libmsda takes plain tensors"
             if tensor.dtype not in _DTYPES:
                 return f"{name} has dtype {tensor.dtype}; libmsda takes {', '.join(_DTYPES.values())}"
             if tensor.device.type not in ("cpu", "cuda"):

@@ -24,7 +24,7 @@ _sites: dict[tuple[int, str], "Site"] = {}
 class Report:
     """What ran while a patch was active.
 
-    calls      calls that libmsda answered; a call under torch.compile is counted when it is traced, not when it runs
+    calls      calls that libmsda answered
     fallbacks  calls that stock code answered, by reason
     seconds    host time inside libmsda's calls forward; on a GPU that is the time to enqueue them
     kernels    ids of the kernels that libmsda chose forward
@@ -155,25 +155,20 @@ class Site:
 def answer(site: Site, call: "_operator.Call | str", stock: Callable[[], Any]) -> Any:
     """libmsda's answer to the call, [B,Q,M*D], or that of stock code where `call` is a reason or libmsda refuses it."""
     patches = site.patches
-    if isinstance(call, _operator.Call):
-        refusal = call.refusal()
-        if refusal is None:
-            if torch.compiler.is_compiling():
-                return call.forward()
-            begin = time.perf_counter()
-            try:
-                output = call.forward()
-            except libmsda.UnsupportedError as error:
-                refusal = str(error)
-            else:
-                seconds = time.perf_counter() - begin
-                for patch in patches:
-                    patch._count_call(call.shape(), seconds)
-                return output
-        call = refusal
-    if not torch.compiler.is_compiling():
-        for patch in patches:
-            patch._count_fallback(call)
+    reason = call.refusal() if isinstance(call, _operator.Call) else call
+    if reason is None:
+        begin = time.perf_counter()
+        try:
+            output = call.forward()
+        except libmsda.UnsupportedError as error:
+            reason = str(error)
+        else:
+            seconds = time.perf_counter() - begin
+            for patch in patches:
+                patch._count_call(call.shape(), seconds)
+            return output
+    for patch in patches:
+        patch._count_fallback(reason)
     return stock()
 
 
@@ -181,11 +176,15 @@ def replacement(read: Callable[..., "_operator.Call | str"]) -> Callable[[Site, 
     """A Target's make(): `read` takes a call's arguments and returns a Call, or the reason why it is none."""
 
     def make(site: Site, stock: Any) -> Any:
+        @torch.compiler.disable  # a compiled model leaves its graph here and goes on in a second one
+        def run(*args: Any, **kwargs: Any) -> Any:
+            return answer(site, read(*args, **kwargs), lambda: stock(*args, **kwargs))
+
         @functools.wraps(stock)
         def call(*args: Any, **kwargs: Any) -> Any:
             if not site.patches:  # undone, but somebody kept a reference
                 return stock(*args, **kwargs)
-            return answer(site, read(*args, **kwargs), lambda: stock(*args, **kwargs))
+            return run(*args, **kwargs)
 
         return call
 
