@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import torch
 
 import libmsda
+import libmsda.torch
 
 _DTYPES = {
     torch.float64: "float64",
@@ -17,26 +18,6 @@ _DTYPES = {
     torch.float16: "float16",
     torch.bfloat16: "bfloat16",
 }
-
-
-class _Operator(torch.autograd.Function):
-    """libmsda's forward and backward as one autograd node."""
-
-    @staticmethod
-    def forward(ctx: Any, value: Any, coord: Any, weight: Any, level_hw: Any, points: Any) -> torch.Tensor:
-        ctx.save_for_backward(value, coord, weight)
-        ctx.level_hw, ctx.points = level_hw, points
-        return libmsda.forward(value, level_hw, coord, weight, **_options(points))
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, grad_output: torch.Tensor) -> tuple[Any, ...]:
-        value, coord, weight = ctx.saved_tensors
-        return *Call(value, ctx.level_hw, coord, weight, ctx.points).backward(grad_output.flatten(2)), None, None
-
-
-def _options(points: tuple[int, ...]) -> dict[str, Any]:
-    return dict(points=points, threads=torch.get_num_threads())
 
 
 class Shape(NamedTuple):
@@ -75,14 +56,19 @@ class Call:
         return None
 
     def forward(self) -> torch.Tensor:
-        return _Operator.apply(self.value, self.coord, self.weight, self.level_hw, self.points).flatten(2)
-
-    def backward(self, grad_output: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        grad_output = grad_output.reshape(*grad_output.shape[:2], *self.value.shape[2:])
         inputs = self.value, self.level_hw, self.coord, self.weight
-        deterministic = torch.are_deterministic_algorithms_enabled()
+        return libmsda.torch.forward(*inputs, points=self.points, threads=torch.get_num_threads()).flatten(2)
+
+    def backward(self, grad_output: torch.Tensor) -> libmsda.Gradients:
         return libmsda.backward(
-            *inputs, grad_output=grad_output.contiguous(), deterministic=deterministic, **_options(self.points)
+            self.value,
+            self.level_hw,
+            self.coord,
+            self.weight,
+            grad_output=grad_output.reshape(*grad_output.shape[:2], *self.value.shape[2:]),
+            points=self.points,
+            deterministic=torch.are_deterministic_algorithms_enabled(),
+            threads=torch.get_num_threads(),
         )
 
     def shape(self) -> Shape:
