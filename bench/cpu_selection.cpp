@@ -9,6 +9,7 @@
 // fastest one's, and --limit-ms (50), is not run again. Prints the problems whose choice is more
 // than 1.25 times slower than the fastest kernel, and a summary. The exit status is 1 unless 97 %
 // of the problems are within 1.25 and none is above 2.
+#include "core/dtype.h"
 #include "lab/plan_runner.h"
 #include "lab/random_numbers.h"
 #include "lab/workloads.h"
@@ -20,6 +21,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <iterator>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -57,8 +59,8 @@ ProblemShape draw_shape(Rng& rng, int number) {
     shape.head_count = rng.pick<std::int64_t>({1, 2, 4, 8, 8});
     shape.head_dim = rng.pick<std::int64_t>({1, 3, 8, 16, 30, 32, 32, 64, 128});
     shape.query_count = rng.chance(0.03) ? 0 : log_uniform(rng, 1, 20000);
-    shape.set_dtypes(rng.pick({MSDA_DTYPE_F32, MSDA_DTYPE_F32, MSDA_DTYPE_F16, MSDA_DTYPE_BF16,
-                               MSDA_DTYPE_F8_E4M3, MSDA_DTYPE_F64}));
+    auto const type = static_cast<std::size_t>(rng.integer(0, std::ssize(msda::kDtypes) - 1));
+    shape.set_dtypes(msda::kDtypes[type].dtype);
   } while (shape.batch * shape.head_count * shape.head_dim * shape.query_count *
                    shape.point_total() * 4 >
                kMaxCorners ||

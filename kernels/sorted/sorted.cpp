@@ -21,7 +21,6 @@
 #include <algorithm>
 
 namespace msda::sorted {
-
 namespace {
 
 // What the id says.

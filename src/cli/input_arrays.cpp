@@ -1,6 +1,7 @@
 #include "cli/input_arrays.h"
 
 #include "cli/case_input.h"
+#include "core/dtype.h"
 #include "lab/input_error.h"
 
 #include <algorithm>
@@ -41,8 +42,9 @@ Array convert_value(Case& input, Array value, msda_dtype wanted, std::int64_t& o
   if (scale == input.arrays.end()) return convert(std::move(value), wanted, overflow_count);
   bool const divide = is_scaled(wanted);
   if (!is_scaled(value.type) && !divide) {
+    auto const scaled = std::ranges::find_if(kDtypes, &DtypeInfo::is_scaled);
     bad_input("value_scale is there, and value is {}: only {} has a scale", type_name(value.type),
-              type_name(MSDA_DTYPE_F8_E4M3));
+              type_name(scaled->dtype));
   }
   if (is_scaled(value.type) && divide) return value;
   std::vector<double> const factors = scale->second.decode();

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import libmsda
+from hang import HANG_SECONDS
 from libmsda._core.cache import Cache
 
 
@@ -52,9 +53,24 @@ def test_level_start_index(small):
     expected = libmsda.forward(**small)
     for starts in ([0, 24], np.array([0, 24])):
         assert np.array_equal(libmsda.forward(**small, level_start_index=starts), expected)
-    for starts in ([0, 23], [0], 3, [0, -1]):
+    for starts in ([0, 25], [0], 3, [0, -1]):
         with pytest.raises(libmsda.InvalidArgumentError, match="level_start_index"):
             libmsda.forward(**small, level_start_index=starts)
+
+
+def test_levels_in_another_order_and_with_gaps(small):
+    expected = libmsda.forward(**small)
+    gradients = libmsda.backward(**small, grad_output=expected)
+    value = small["value"]
+    gap = np.full_like(value[:, :3], np.nan)
+    moved = small | {"value": np.concatenate([value[:, 24:], gap, value[:, :24]], axis=1)}
+    starts = [9, 0]
+    assert np.array_equal(libmsda.forward(**moved, level_start_index=starts), expected)
+    found = libmsda.backward(**moved, level_start_index=starts, grad_output=expected)
+    assert np.array_equal(found.coord, gradients.coord)
+    assert np.array_equal(found.value[:, 9:], gradients.value[:, :24])
+    assert np.array_equal(found.value[:, :6], gradients.value[:, 24:])
+    assert not found.value[:, 6:9].any()
 
 
 def test_a_reference_of_one_level_is_broadcast(small):
@@ -170,7 +186,7 @@ def test_arrays_through_dlpack(small):
 
 def test_what_is_installed():
     result = subprocess.run(
-        [sys.executable, "-m", "libmsda"], capture_output=True, text=True, timeout=60
+        [sys.executable, "-m", "libmsda"], capture_output=True, text=True, timeout=HANG_SECONDS
     )
     assert result.returncode == 0, result.stderr
     assert libmsda.build_info() in result.stdout and "ref.cpu@1" in result.stdout

@@ -4,6 +4,7 @@ Tests with `cuda` in their names run where MSDA_TEST_DEVICE is cuda."""
 
 import math
 import os
+import pathlib
 
 import numpy as np
 import pytest
@@ -324,3 +325,11 @@ def test_cuda_call_runs_on_the_current_stream():
         output = call(False, [late, *given[1:]])
     side.synchronize()
     assert torch.equal(output, wanted)
+
+
+def test_the_first_lines_of_the_document_run_as_written():
+    document = pathlib.Path(__file__).parents[2] / "docs" / "python.md"
+    names = {}
+    exec(document.read_text().split("```python\n")[1].split("```")[0], names)
+    assert names["output"].shape == (2, 100, 8, 32)
+    assert names["value"].grad.shape == names["value"].shape

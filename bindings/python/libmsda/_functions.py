@@ -410,6 +410,9 @@ def describe(
             fields["output_strides"] = PACKED
     elif out_dtype is not None:
         fields["output_dtype"] = dtype_name("out_dtype", out_dtype)
+    fields |= _level_placement(
+        options.level_start_index, levels, bool(options.value_border), value.shape[1]
+    )
     problem = Problem(
         level_hw=levels,
         points=points,
@@ -428,7 +431,6 @@ def describe(
     repeated = check_shapes(views, problem, point, weight)
     if repeated:
         changes["reference"] = "repeat"
-    _check_level_starts(options.level_start_index, problem)
     handle = options.handle
     if handle is None:
         device = None if value.device == CPU else value.device
@@ -494,14 +496,25 @@ def points_of_levels(points: Any, level_count: int, total: int) -> Any:
     return points
 
 
-def _check_level_starts(given: Any, problem: Problem) -> None:
-    """level_start_index as other packages want it. The library's levels lie one after another."""
+def _level_placement(
+    given: Any, levels: Any, border: bool, token_count: int
+) -> dict[str, Any]:
+    """The fields of Problem that place the levels as level_start_index has them, in any order and
+    with gaps; none where the levels follow one another."""
     if given is None:
-        return
-    border = 2 * problem.value_border
-    sizes = [(h + border) * (w + border) for h, w in problem.level_hw]
-    starts = tuple(itertools.accumulate(sizes[:-1], initial=0)) if sizes else ()
-    if given != starts:
+        return {}
+    sizes = [(h + 2 * border) * (w + 2 * border) for h, w in levels]
+    if given == tuple(itertools.accumulate(sizes[:-1], initial=0))[: len(sizes)]:
+        return {}
+    if not isinstance(given, tuple) or len(given) != len(sizes):
         raise InvalidArgumentError(
-            f"level_start_index is {given}: must be {starts}, as level_hw has the levels"
+            f"level_start_index is {given}: must have one for each of the "
+            f"{len(sizes)} levels"
         )
+    for level, (start, size) in enumerate(zip(given, sizes)):
+        if not 0 <= start <= token_count - size:
+            raise InvalidArgumentError(
+                f"level_start_index[{level}] is {start}: must be 0 to {token_count - size}, as the "
+                f"level has {size} of value's {token_count} tokens"
+            )
+    return {"level_start": given, "token_count": token_count}

@@ -17,8 +17,8 @@ class Options:
 
     points            points of each level: one number, or L of them that sum to K. None: all the
                       same.
-    level_start_index [L] integers: the token at which each level begins. It is checked: levels must
-                      lie one after another, each of H W tokens.
+    level_start_index [L] integers: the token at which each level begins, in any order, with gaps or
+                      not; each level ends within value's S tokens. None: one after another.
     value_scale       [M] float32: multiplies the values of each head. float8 values only.
     value_border      True: each level is stored (H+2) x (W+2), with a border of zeros around it.
     query_hw          grids (H, W) whose pixels the queries are, in order: a hint for speed that

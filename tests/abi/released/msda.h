@@ -6,13 +6,14 @@
  * finds there. Letters, used everywhere below:
  *
  *     B  batch                           Q  queries
- *     S  tokens: pixels of all levels    L  levels of the pyramid
+ *     S  tokens of a value               L  levels of the pyramid
  *     M  heads                           P  points of one level (P_l: of level l)
  *     D  channels of one head            K  points of all levels together, K = sum over l of P_l
  *
- * value is [B][S][M][D]: the levels one after another, each row by row, H x W pixels. For each
- * query, head and point k on level l, coord = (x, y) is normalised (0..1 spans the map) and
- * weight = w. With floor taken towards minus infinity,
+ * value is [B][S][M][D]: each level row by row, H x W pixels, a token each. Levels follow one
+ * another, or start where msda_problem::level_start says: then a token may be of no level, or of
+ * several. For each query, head and point k on level l, coord = (x, y) is normalised (0..1 spans
+ * the map) and weight = w. With floor taken towards minus infinity,
  *
  *     px = x * W - 0.5           py = y * H - 0.5              ("align_corners = false")
  *     x0 = floor(px)             y0 = floor(py)
@@ -26,16 +27,21 @@
  *
  *   - A corner outside its map counts as zero and is never read. A corner inside is read even if
  *     its bilinear weight is zero, so a NaN there propagates, as the formula says.
+ *   - An infinite weight gives w * sample as the formula has it, at a border too, where sample is
+ *     the sum over the corners inside: infinite, or NaN where sample is 0 or NaN. Where grad_output
+ *     is infinite, a kernel may make NaN of an infinite gradient of a coordinate or weight.
  *   - A point whose x or y is NaN or infinite contributes exactly nothing, whatever its weight,
  *     and the gradients of its coordinate and weight are zero.
  *   - A finite point whose four corners are all outside has sample = 0 and still adds w * 0 (so a
  *     NaN weight propagates); its gradients are zero.
+ *   - A token of no level is never read, and its gradient is zero. The gradient of a token of
+ *     several levels is the sum of what each of them gives.
  *   - No coordinate, however large, makes the library touch memory outside the tensors.
  *   - The derivative by a coordinate at a pixel line is the right-hand one, by the floor above.
  *   - Any of B, Q, M, D, L, P, H, W may be 0. An empty output is not touched; an output without
  *     points is zero; gradients of non-empty inputs are zero-filled.
  *
- * NUMERICS. Coordinates and bilinear weights are float32 (float64 when value is MSDA_F64),
+ * NUMERICS. Coordinates and bilinear weights are float32 (float64 when value is MSDA_DTYPE_F64),
  * whatever their storage type. Batch invariance: with one kernel id, the output row of a query has
  * the same bits whatever B, Q, its position, query_hw or the number of threads.
  *
@@ -74,7 +80,7 @@
  *     problem.query_count = 300;
  *     problem.head_count = 8;
  *     problem.head_dim = 32;
- *     problem.value_dtype = MSDA_F32;
+ *     problem.value_dtype = MSDA_DTYPE_F32;
  *     msda_plan* plan = NULL;
  *     msda_plan_create(handle, &problem, NULL, &plan);
  *
@@ -158,15 +164,15 @@ enum {
   /** Not set: the default that the field documents. */
   MSDA_DTYPE_NONE = 0,
   /** IEEE 754 binary32. */
-  MSDA_F32 = 1,
+  MSDA_DTYPE_F32 = 1,
   /** IEEE 754 binary16. */
-  MSDA_F16 = 2,
+  MSDA_DTYPE_F16 = 2,
   /** bfloat16: the upper 16 bits of a binary32. */
-  MSDA_BF16 = 3,
+  MSDA_DTYPE_BF16 = 3,
   /** OCP FP8 E4M3: largest value 448, a NaN, no infinity. Only for value; see value_scale. */
-  MSDA_F8_E4M3 = 4,
+  MSDA_DTYPE_F8_E4M3 = 4,
   /** IEEE 754 binary64. */
-  MSDA_F64 = 5
+  MSDA_DTYPE_F64 = 5
 };
 
 /**
@@ -203,19 +209,37 @@ enum {
  */
 typedef int32_t msda_math_mode;
 enum {
-  /** Products and sums in float32 (float64 for MSDA_F64), one rounding to the output type. With
-   *  u = 2^-24, bilinear weights c, corner values v, and dv the largest difference of neighbouring
-   *  values, an element of the forward result is within
-   *      u * ((4 K + 8) * sum |w c v| + 4 * max(W, H) * sum |w| * dv)
-   *  and half a unit in the last place of the output type of the exact result. */
+  /** Products and sums in float32 (float64 for MSDA_DTYPE_F64), one rounding to the output type.
+   * With u = 2^-24, bilinear weights c, corner values v, and dv the largest difference of
+   * neighbouring values, an element of the forward result is within u * ((4 K + 8) * sum |w c v| +
+   * 4 * max(W, H) * sum |w| * dv) and half a unit in the last place of the output type of the exact
+   * result. */
   MSDA_MATH_ACCURATE = 0,
-  /** Of MSDA_F16 and MSDA_F8_E4M3 values a kernel may round weights to float16, form sums of at
-   *  most 8 corners in float16, and add these in float32. With v = 2^-11 that may add
-   *      v * (12 * sum |w c v| + 8 * sum |w| dv) + K * 2^-22 * (1 + max |v|)
-   *  to the error above, the last term for products below float16's normal numbers, times the
-   *  head's scale where there is one. Sums beyond float16 are formed in float32. Other types,
-   *  MSDA_BF16 with its 8 bits among them, are as accurate as above. */
+  /** Of MSDA_DTYPE_F16 and MSDA_DTYPE_F8_E4M3 values a kernel may round weights to float16, form
+   * sums of at most 8 corners in float16, and add these in float32. With v = 2^-11 that may add v *
+   * (12 * sum |w c v| + 8 * sum |w| dv) + K * 2^-22 * (1 + max |v|) to the error above, the last
+   * term for products below float16's normal numbers, times the head's scale where there is one.
+   * Sums beyond float16 are formed in float32. Other types, MSDA_DTYPE_BF16 with its 8 bits among
+   * them, are as accurate as above. */
   MSDA_MATH_FAST = 1
+};
+
+/**
+ * Where the points of a query land, which no shape tells and which decides whether GPU kernels that
+ * cache the small levels in shared memory pay. A hint: any value is right for any points, and an
+ * output keeps the same bound. It may choose another kernel, and so other bits within that bound.
+ * @since 0.1
+ */
+typedef int32_t msda_point_locality;
+enum {
+  /** Not said; plans are made as for MSDA_POINTS_LOCAL. */
+  MSDA_POINTS_UNKNOWN = 0,
+  /** Queries that follow one another have their points near one another, within some pixels of
+   *  their level: those of an encoder, or of a bird's-eye view around its reference points. */
+  MSDA_POINTS_LOCAL = 1,
+  /** The points of neighbouring queries lie anywhere on the maps: for callers who know that their
+   *  queries have no order in space or that their offsets are as long as the maps are wide. */
+  MSDA_POINTS_SCATTERED = 2
 };
 
 /**
@@ -228,7 +252,7 @@ enum {
   /** Kernels whose bits differ from run to run are rejected. */
   MSDA_DETERMINISTIC = 0,
   /** Any kernel, for example one that sums gradients by atomic additions. */
-  MSDA_NOT_GUARANTEED = 1
+  MSDA_NONDETERMINISTIC = 1
 };
 
 /**
@@ -237,7 +261,8 @@ enum {
  */
 typedef int32_t msda_plan_mode;
 enum {
-  /** The kernel with the smallest predicted time, of those that are not chosen by tuning alone. */
+  /** The kernel with the smallest predicted time. Those that pay only where points are scattered
+   *  are left out unless msda_problem::point_locality says so. */
   MSDA_PLAN_HEURISTIC = 0,
   /** The kernel measured fastest for this problem, from the handle's tuning records; that of
    *  MSDA_PLAN_HEURISTIC where no record is of the same problem, options, device, threads, library
@@ -396,8 +421,8 @@ typedef struct msda_problem {
   /** P of every level, 0 or more; not looked at when point_counts is given. */
   int32_t point_count;
   /** 0, or 1: each level is stored as (H + 2) x (W + 2) tokens with a border of one pixel around
-   *  it, and S counts the border. Coordinates and level_hw stay those of the H x W map. The border
-   *  must hold zeros (a kernel may read it or not); its gradient is zero. */
+   *  it, which level_start and S count. Coordinates and level_hw stay those of the H x W map. The
+   *  border must hold zeros (a kernel may read it or not); its gradient is zero. */
   int32_t value_border;
   /** FUSED: 2 = (x, y), or 4 = (centre x, centre y, width, height), all normalised. SAMPLED: 0. */
   int32_t reference_dim;
@@ -425,6 +450,17 @@ typedef struct msda_problem {
   msda_determinism determinism;
   /** Grids in query_hw; 0 when it is NULL. */
   int32_t query_grid_count;
+  /** Where the points land. A hint for the choice of the kernel that any points are right with;
+   *  msda_plan_tune() measures instead. */
+  msda_point_locality point_locality;
+  /** No flags exist yet: 0. */
+  uint32_t flags;
+  /** Host [L]: the token at which each level starts, 0 or more, in any order; NULL: the first level
+   *  at 0, each other one where the one before it ends. Every level must end within S. Levels may
+   *  share tokens; some kernels do not compute the gradients of such levels. */
+  const int64_t* level_start;
+  /** S, the tokens of value and grad_value; 0: the largest token at which a level ends. */
+  int64_t token_count;
 } msda_problem;
 
 /**
@@ -452,8 +488,8 @@ typedef struct msda_plan_options {
 typedef struct msda_plan_info {
   /** sizeof(msda_plan_info), set by the caller. */
   size_t struct_size;
-  /** The kernel chosen, "family.target.dtype[...]@revision"; the same id and device always give
-   *  the same bits. Lives as long as the plan. */
+  /** The kernel chosen, "family.target.dtype[...]@revision"; where is_deterministic is 1 the
+   *  same id and device always give the same bits. Lives as long as the plan. */
   const char* kernel_id;
   /** Bytes of workspace that each call needs; 0: none. */
   size_t workspace_bytes;
@@ -469,7 +505,8 @@ typedef struct msda_plan_info {
 
 /**
  * The buffers of one call: device pointers on a CUDA handle, host pointers on a CPU handle, each
- * aligned to its element size.
+ * aligned to its element size. On the CPU a call is the fastest where all of them begin at
+ * multiples of 64 bytes.
  *
  * Inputs of the plan that are not empty must be given. The inputs of the other input mode, and the
  * buffers of the other operation, are not looked at, so one struct can serve a forward and a
@@ -527,8 +564,8 @@ typedef struct msda_tensors {
 typedef struct msda_kernel_info {
   /** sizeof(msda_kernel_info), set by the caller. */
   size_t struct_size;
-  /** Its id, "family.target.dtype[...]@revision". The revision rises when its results or the
-   *  meaning of its tuning change. Lives as long as the library is loaded. */
+  /** Its id, "family.target.dtype[...]@revision". The revision rises when its results for
+   *  finite inputs or the meaning of its tuning change. Lives as long as the library is loaded. */
   const char* kernel_id;
   /** The first part of the id. Lives as long as the library is loaded. */
   const char* family;
@@ -665,10 +702,11 @@ MSDA_API msda_status msda_kernel_get(const msda_handle* handle, size_t index,
 
 /**
  * Says what each kernel makes of a problem, one line a kernel: those that take it first, the one
- * chosen, then by predicted time; ", only chosen by tuning" ends a line where that is so:
+ * chosen, then by predicted time; ", only chosen for scattered points or by tuning" or ", only
+ * chosen where no other kernel takes the problem" ends a line where that is so:
  *
  *     1  simd.cpu.f32@1  predicted 812.3 us
- *     2  ref.cpu@1  predicted 91843.0 us
+ *     2  ref.cpu@1  predicted 91843.0 us, only chosen where no other kernel takes the problem
  *     -  simd.cpu.f16@1  rejected: does not take this value_dtype
  *
  * @param handle     a handle
@@ -747,7 +785,7 @@ MSDA_API msda_status msda_plan_create(msda_handle* handle, const msda_problem* p
  * @status MSDA_ERROR_UNSUPPORTED  no kernel takes the problem
  * @status MSDA_ERROR_BUFFER_TOO_SMALL  workspace_bytes is less than the heuristic's kernel needs
  * @status MSDA_ERROR_ABI_MISMATCH  a struct has unknown fields that are not zero
- * @status MSDA_ERROR_CUDA  the heuristic's kernel could not be run
+ * @status MSDA_ERROR_CUDA  the heuristic's kernel could not be run, or stream is of another device
  * @sync may block: runs kernels and waits for them
  * @threads any, with tensors of its own; other work on the device disturbs the measurement. No
  *     thread may be capturing a graph in global mode
@@ -828,15 +866,16 @@ MSDA_API void msda_plan_destroy(msda_plan* plan);
  *
  * @param plan     a plan
  * @param tensors  the buffers; the struct is not kept
- * @param stream   where to run; NULL on a CPU handle
+ * @param stream   where to run; NULL on a CPU handle. While it captures, its device is not checked
  * @status MSDA_SUCCESS  CPU: done. CUDA: enqueued
  * @status MSDA_ERROR_INVALID_ARGUMENT  a buffer that the plan needs is NULL, misaligned or overlaps
  *     one that is written, a gradient of the other input mode is asked for, the workspace is NULL
  *     or misaligned, value_scale is given without F8_E4M3 values, stream is not NULL on a CPU
- *     handle, the process was forked after the handle was created, or plan or tensors is NULL
+ *     handle, the process was forked after a handle of more than one thread was created, or plan or
+ *     tensors is NULL
  * @status MSDA_ERROR_BUFFER_TOO_SMALL  workspace_bytes is less than the plan needs
  * @status MSDA_ERROR_ABI_MISMATCH  tensors has unknown fields that are not zero
- * @status MSDA_ERROR_CUDA  the launch was refused
+ * @status MSDA_ERROR_CUDA  the launch was refused, or stream is of another device than the plan
  * @sync CPU: returns when the work is done. CUDA: enqueues
  * @threads any; one plan may run on several threads and streams at once, each call with buffers and
  *     a workspace of its own. The calls of one CPU handle share its threads
