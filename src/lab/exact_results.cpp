@@ -15,8 +15,8 @@
 namespace msda::lab {
 namespace {
 
-// Of a part's tensors: half of the inputs' own bytes, within these limits.
-constexpr std::size_t kLeastBytes = std::size_t{8} << 20;
+// A part's tensors have a quarter of the inputs' own bytes, within these limits.
+constexpr std::size_t kLeastBytes = std::size_t{4} << 20;
 constexpr std::size_t kMostBytes = std::size_t{64} << 20;
 // Of a kernel's bound, how far two float64 kernels may be apart: a float64 rounding is 2^-29 of a
 // float32 one.
@@ -174,7 +174,7 @@ class ExactParts::Pass {
         visit_(visit),
         is_cpu_(exact.engine_.device == MSDA_DEVICE_CPU),
         sizes_(part_sizes(exact_problem(exact.input_.spec, is_cpu_),
-                          std::clamp(bytes_of(exact.input_) / 2, kLeastBytes, kMostBytes))) {
+                          std::clamp(bytes_of(exact.input_) / 4, kLeastBytes, kMostBytes))) {
     if (!input_.spec.backward()) bound_ = forward_bound(exact.whole_);
   }
 

@@ -1,5 +1,9 @@
 """The functions on arrays of torch and JAX: the bits of numpy, in the caller's kind of array."""
 
+import os
+
+os.environ["JAX_PLATFORMS"] = "cpu"  # on a GPU too: JAX arrays must be on the CPU
+
 import jax
 import jax.numpy as jnp
 import numpy as np

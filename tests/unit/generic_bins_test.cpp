@@ -54,6 +54,7 @@ TEST_CASE("tiles of the generic backward cover every cell of levels that have po
 TEST_CASE("tiles of levels that share tokens are added level by level") {
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
     Problem problem = canonical(msda::test::random_problem_shape(seed, MSDA_BACKWARD));
+    problem.levels_overlap = false;
     CHECK(direct::make_tiles(problem).rounds.size() == 1);
     problem.levels_overlap = true;
     direct::Tiles const tiles = direct::make_tiles(problem);

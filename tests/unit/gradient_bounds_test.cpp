@@ -181,7 +181,7 @@ TestProblem plain_problem(std::uint64_t seed) {
   shape.operation = MSDA_BACKWARD;
   if (shape.value_dtype == MSDA_DTYPE_F64) shape.set_dtypes(MSDA_DTYPE_F32);
   DataKind kind = random_data_kind(rng, shape);
-  kind.odd_values = kind.odd_weights = false;
+  kind.odd_values = kind.odd_weights = kind.infinite_weights = kind.odd_grads = false;
   return fill_problem(shape, kind, rng);
 }
 

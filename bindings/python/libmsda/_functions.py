@@ -410,7 +410,7 @@ def describe(
             fields["output_strides"] = PACKED
     elif out_dtype is not None:
         fields["output_dtype"] = dtype_name("out_dtype", out_dtype)
-    fields |= _level_placement(
+    fields |= level_placement(
         options.level_start_index, levels, bool(options.value_border), value.shape[1]
     )
     problem = Problem(
@@ -496,7 +496,7 @@ def points_of_levels(points: Any, level_count: int, total: int) -> Any:
     return points
 
 
-def _level_placement(
+def level_placement(
     given: Any, levels: Any, border: bool, token_count: int
 ) -> dict[str, Any]:
     """The fields of Problem that place the levels as level_start_index has them, in any order and

@@ -12,7 +12,7 @@ import torch
 from .._arrays.view import View
 from .._core.errors import InvalidArgumentError, UnsupportedError
 from .._core.problem import Problem, dtype_name
-from .._functions import check_axes, check_shapes, points_of_levels
+from .._functions import check_axes, check_shapes, level_placement, points_of_levels
 from .._plan import check_device
 from . import _calls
 from ._calls import FUSED, SAMPLED, Levels, Settings
@@ -63,6 +63,7 @@ class _Sizes(Problem):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "points", self._points_of_levels())
+        self._place_levels(lambda field, value: object.__setattr__(self, field, value))
 
 
 def _check(tensors: dict[str, torch.Tensor], levels: Levels, settings: Settings) -> None:
@@ -87,6 +88,9 @@ def _check(tensors: dict[str, torch.Tensor], levels: Levels, settings: Settings)
         head_dim=value.shape[3],
         reference_dim=views["reference"].shape[3] if "reference" in views else 0,
         value_border=settings.value_border,
+        **level_placement(
+            settings.level_start_index, levels, bool(settings.value_border), value.shape[1]
+        ),
     )
     check_shapes(views, sizes, point, weight)
 
