@@ -99,6 +99,7 @@ float Float32Backward::add_point(std::int64_t row, std::int64_t l, std::int64_t 
   std::int64_t const b = row / s_.head_count / s_.query_count, m = row % s_.head_count;
   std::int64_t const index = row * s_.point_total() + k;
   std::int64_t const size[2] = {level.width, level.height};
+  if (level.width == 0 || level.height == 0) return 0;
   float position[2], fraction[2];
   std::int64_t first[2];
   for (int axis = 0; axis < 2; ++axis) {
