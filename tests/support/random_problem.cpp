@@ -494,7 +494,7 @@ void move_levels(std::uint64_t seed, ProblemShape& shape) {
   Rng rng(seed ^ 0x5EED0F1E7E15u);
   if (!rng.chance(0.2)) return;
   bool const is_packed = shape.value_strides == Strides3{0, 0, 0};
-  bool const may_overlap = is_packed && shape.value_border == 0 && rng.chance(0.3);
+  bool const may_overlap = is_packed && shape.value_border == 0 && rng.chance(0.9);
   std::vector<std::size_t> order(shape.levels.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[rng.next() % i]);

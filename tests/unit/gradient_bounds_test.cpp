@@ -301,10 +301,28 @@ TEST_CASE("on a pixel line that float32 may miss both derivatives pass and nothi
   CHECK(failure(INFINITY) != "");
 }
 
-// A point of this problem, whose weight is no number, lies on a pixel line exactly; rounding takes
-// it below the line in float64 and beyond it in float32.
+// Fused points on one level of 17 x 18 pixels. The first one, whose weight is no number, lies on
+// the pixel line x = 7 exactly, at y = 5.67; rounding takes it below the line in float64 and beyond
+// it in float32.
+TestProblem point_on_a_line(std::int64_t queries, std::int64_t head_dim) {
+  Rng rng(1);
+  ProblemShape shape = one_level(17, 18, queries);
+  shape.head_dim = head_dim;
+  shape.reference_dim = 2;
+  shape.coord_dtype = MSDA_DTYPE_F16;
+  TestProblem problem = fill_problem(shape, DataKind{}, rng);
+  auto const set = [&problem](TensorId id, std::vector<double> const& numbers) {
+    std::ranges::copy(numbers, problem.inputs[id].begin());
+  };
+  set(TensorId::kReference, {0.6162109375, 0.5625});
+  set(TensorId::kOffset, {-3.591796875, -3.388671875});
+  set(TensorId::kLogit, {NAN});
+  problem.settle();
+  return problem;
+}
+
 TEST_CASE("what is no number may miss a pixel where rounding chooses the side of a line") {
-  TestProblem const problem = random_problem(777134, MSDA_BACKWARD);
+  TestProblem const problem = point_on_a_line(50, 400);
   std::vector<double> const in_float32 = Float32Backward(problem).results()[TensorId::kGradValue];
   std::vector<double> const oracle = run_oracle(problem).values[TensorId::kGradValue];
   Expected const expected = Expectations(problem, Arithmetic::kFloat32)[TensorId::kGradValue];
@@ -335,18 +353,9 @@ TEST_CASE("what is no number may miss a pixel where rounding chooses the side of
   CHECK(seen == others);
 }
 
-// That problem's point alone.
+// The point alone.
 TEST_CASE("a lost NaN fails but where the point's coordinates allow it") {
-  Rng rng(1);
-  ProblemShape shape = one_level(17, 18, 1);
-  shape.head_dim = 1;
-  shape.reference_dim = 2;
-  shape.coord_dtype = MSDA_DTYPE_F16;
-  TestProblem problem = fill_problem(shape, DataKind{}, rng);
-  problem.inputs[TensorId::kReference] = {0.6162109375, 0.5625};
-  problem.inputs[TensorId::kOffset] = {-3.591796875, -3.388671875};  // at x = 7, y = 5.67
-  problem.inputs[TensorId::kLogit] = {NAN};
-  problem.settle();
+  TestProblem problem = point_on_a_line(1, 1);
   auto const failure_with = [&](std::vector<int> const& columns) {
     std::vector<double> result(17 * 18, 0.0);
     for (int const column : columns)
