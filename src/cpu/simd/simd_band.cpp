@@ -178,6 +178,7 @@ class BandSum {
  private:
   static constexpr bool kOfPoints = kValues != Values::kNone;
   static constexpr bool kInPlace = kValues == Values::kInPlace;
+  static constexpr std::int64_t kPixelsAhead = 8;  // of those stored, beyond the row's end, too
 
   float* pixel_at(std::int64_t row, std::int64_t column) const {
     return window_ + (row * pitch_ + column) * pixel_floats_;
@@ -346,6 +347,9 @@ class BandSum {
     bool const begins_line = is_line(to);
     for (std::int64_t c = 0; c < count; ++c, sums += from_pixel, to += to_token) {
       if (HWY_UNLIKELY(!begins_line)) {
+        // The lines at both ends have to be read before they can be written.
+        __builtin_prefetch(to + kPixelsAhead * to_token, 1);
+        __builtin_prefetch(to + kPixelsAhead * to_token + padded_ - 1, 1);
         stream_within_lines(sums, padded_, to);
         zero(sums);
         continue;
