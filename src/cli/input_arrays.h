@@ -12,13 +12,13 @@
 
 namespace msda::cli {
 
-// What the options say of the type with which files hold a tensor.
+// The type with which files hold a tensor, as the options state it.
 lab::TypeWish type_wish(Options const& options, lab::TensorRow const& row);
 
 // S, were this the border.
 std::int64_t token_count_with(lab::ProblemShape spec, std::int32_t border);
 
-// What an input says of where its levels lie.
+// The places of levels that an input states.
 struct LevelEvidence {
   std::optional<std::int64_t> token_count;  // S
   std::optional<std::vector<std::int64_t>> level_start_index;
