@@ -111,10 +111,10 @@ int device_count(std::int32_t ordinal) {
          ordinal, version_text(version), MSDA_LEAST_DRIVER);
   }
   if (error != cudaSuccess) {
-    fail(
-        MSDA_ERROR_CUDA,
-        "handle_options.device is {}: the CUDA driver (for CUDA {}) found no device it can use: {}",
-        ordinal, version_text(version), cudaGetErrorString(error));
+    fail(MSDA_ERROR_CUDA,
+         "handle_options.device is {}: the CUDA driver (for CUDA {}) found no device it can use: "
+         "{}; or use MSDA_DEVICE_CPU (-1)",
+         ordinal, version_text(version), cudaGetErrorString(error));
   }
   return count;
 }
