@@ -9,6 +9,8 @@
 #                           what is compiled for it; 75: 75 and everything newer; 90a: that alone.
 #                           <name>.cpp includes rows/<name>.inc: those of the rows that are built
 #
+# A family's <name>_limits_test.cpp belongs to the tests (tests/support/kernel_limits.h), not to the library.
+#
 # Families of a list in another folder, tests/families/families.inc, all lie there: <folder>/<name>.
 
 # Rows that are compiled in one file. Reading the headers takes as long as one or two kernels; the more rows
@@ -28,6 +30,7 @@ function(msda_add_families target list)
     if(row MATCHES "^MSDA_CPU_FAMILY\\(([a-z_0-9]+)\\)")
       set(family ${CMAKE_MATCH_1})
       file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/${cpu_folder}/${family}/*.cpp")
+      list(FILTER sources EXCLUDE REGEX "_test\\.cpp$")
       target_sources(${target} PRIVATE ${sources})
     elseif(row MATCHES "^MSDA_FAMILY\\(([a-z_0-9]+)\\)")
       set(family_folder ${folder}/${CMAKE_MATCH_1})
@@ -130,6 +133,7 @@ endfunction()
 
 function(msda_add_cuda_family target folder rows)
   file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/${folder}/*.cpp")
+  list(FILTER sources EXCLUDE REGEX "_test\\.cpp$")
   target_sources(${target} PRIVATE ${sources})
   set(all_architectures "")
   foreach(row IN LISTS rows)

@@ -95,7 +95,7 @@ TEST_CASE("explain says of every kernel its rank or its reason") {
           CHECK(rank == std::to_string(++last_rank));
           CHECK(verdict == "predicted");
           bool const is_left_out =
-              keeps_levels(id) && shape.point_locality != MSDA_POINTS_SCATTERED;
+              caches_levels(id) && shape.point_locality != MSDA_POINTS_SCATTERED;
           bool const is_last_resort = id.starts_with("ref.") && last_rank > 1;
           CHECK(unit == (is_left_out || is_last_resort ? "us," : "us"));
           CHECK(us > 0);

@@ -1,6 +1,5 @@
-// What each kernel is expected to refuse, in the words of msda_explain(). Written by hand, apart
-// from the kernels: a kernel that starts to refuse more, or quietly takes what it cannot do, fails
-// the tests.
+// What each kernel is expected to refuse and to do, by its id: the limits of its family
+// (support/kernel_limits.h), and what all families have in common.
 #pragma once
 
 #include "support/runner.h"
@@ -29,15 +28,15 @@ bool is_deterministic(std::string const& kernel_id);
 bool keeps_sm_limit(std::string const& kernel_id, std::int64_t limit);
 
 // Whether the kernel multiplies grad_output by each corner's values before it adds the corners, for
-// the gradients of a point. Of an infinity in grad_output it may make NaN then, the sum of two
+// the gradients of a point. An infinity in grad_output may then make NaN, the sum of two
 // infinities, where the formula, which adds first, has one.
 bool multiplies_corners(std::string const& kernel_id);
 
-// What the kernel computes its forward sums in.
+// The arithmetic of the kernel's forward sums.
 lab::Arithmetic arithmetic_of(std::string const& kernel_id);
 
-// Whether the kernel keeps levels in shared memory ("s1c", "h1c"). That pays where points are
+// Whether the kernel caches levels in shared memory ("s1c", "h1c"). That pays where points are
 // scattered, which no plan can know: only measurement chooses these kernels.
-bool keeps_levels(std::string const& kernel_id);
+bool caches_levels(std::string const& kernel_id);
 
 }  // namespace msda::test

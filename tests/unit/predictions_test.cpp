@@ -227,7 +227,7 @@ TEST_CASE("on an H200 the kernel chosen with the hint is nearly the fastest one 
     if (!is_scattered) {
       CHECK(ranking.front().kernel.variant ==
             ranking_of(measured, Hint::kUnknown).front().kernel.variant);
-    } else if (keeps_levels(regret.fastest)) {
+    } else if (caches_levels(regret.fastest)) {
       CHECK(regret.chosen == regret.fastest);
       ++caching;
     }
@@ -251,7 +251,7 @@ TEST_CASE("on an H200 what cached levels change for scattered points is predicte
     std::vector<Ranked> const ranking = ranking_of(measured, Hint::kGiven);
     for (Ranked const& cached : ranking) {
       std::string const id = cached.kernel.variant->id;
-      if (!keeps_levels(id) || cached.kernel.variant->unproven) continue;
+      if (!caches_levels(id) || cached.kernel.variant->unproven) continue;
       if (time_of(measured, cached) == 0) continue;
       auto const other = std::ranges::find_if(ranking, [&](Ranked const& ranked) {
         std::string_view const other_id = ranked.kernel.variant->id;
@@ -348,6 +348,6 @@ TEST_CASE("the kernels that keep levels are those for scattered points") {
   for (std::size_t i = 0; i < kernel_count(); ++i) {
     Variant const& variant = *kernel_at(i).variant;
     CAPTURE(variant.id);
-    CHECK(variant.for_scattered_points == (keeps_levels(variant.id) && !variant.unproven));
+    CHECK(variant.for_scattered_points == (caches_levels(variant.id) && !variant.unproven));
   }
 }

@@ -83,7 +83,7 @@ Least min_turns(Variant const& variant, ProblemShape const& shape, std::int32_t 
       persistent::schedule_of(variant, problem, persistent::query_order(problem), device);
   least.blocks = schedule.blocks;
   for (std::uint32_t block = 0; block < schedule.blocks; ++block) {
-    Turns const turns = keeps_levels(variant.id) ? turns_with_cached_levels(schedule, block)
+    Turns const turns = caches_levels(variant.id) ? turns_with_cached_levels(schedule, block)
                                                  : turns_of(schedule, block);
     least.turns.tiles = std::min(least.turns.tiles, turns.tiles);
     least.turns.rounds = std::min(least.turns.rounds, turns.rounds);
@@ -128,7 +128,7 @@ TEST_CASE("each kernel of the persistent family has such cases, with limits of 1
       CAPTURE(variant.id);
       CAPTURE(limit);
       CHECK(sampled > 0);
-      CHECK((fused > 0) != keeps_levels(variant.id));
+      CHECK((fused > 0) != caches_levels(variant.id));
     }
   }
 }
@@ -142,9 +142,9 @@ TEST_CASE("levels are cached only where a block has the shared memory") {
   for (Variant const& variant : persistent_family().variants) {
     if (persistent_family().reject(variant, problem, h200()) != Reason::kNone) continue;
     CAPTURE(variant.id);
-    Reason const expected = keeps_levels(variant.id) ? Reason::kSharedMemory : Reason::kNone;
+    Reason const expected = caches_levels(variant.id) ? Reason::kSharedMemory : Reason::kNone;
     CHECK(persistent_family().reject(variant, problem, small) == expected);
-    kernels += keeps_levels(variant.id) ? 1 : 0;
+    kernels += caches_levels(variant.id) ? 1 : 0;
   }
   CHECK(kernels > 0);
 }
@@ -154,7 +154,7 @@ TEST_CASE("a case that caches levels has two grid ranges for every block") {
   for (std::int32_t const limit : item.sm_count_limits) {
     int kernels = 0;
     for (Variant const& variant : persistent_family().variants) {
-      if (!keeps_levels(variant.id)) continue;
+      if (!caches_levels(variant.id)) continue;
       Least const least = min_turns(variant, item.shape, limit);
       if (least.blocks == 0) continue;
       CAPTURE(limit);

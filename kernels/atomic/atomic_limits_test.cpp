@@ -1,0 +1,37 @@
+// atomic is a backward of rows of 16 bytes that adds gradients in any order.
+#include "support/kernel_limits.h"
+
+#include <algorithm>
+
+namespace msda::test::atomic {
+namespace {
+
+bool sizes_fit(ProblemShape const& shape) {
+  double points = 1;
+  for (std::int64_t const size :
+       {shape.batch, shape.query_count, shape.head_count, std::int64_t{shape.point_total()}}) {
+    points *= std::max(1.0, static_cast<double>(size));
+  }
+  return points <= INT32_MAX && layout_of(shape, lab::TensorId::kValue).dims[1] <= INT32_MAX;
+}
+
+std::string reason(KernelId const& id, ProblemShape const& shape) {
+  if (shape.value_dtype != id.value_dtype()) return kWrongValueDtype;
+  if (!shape.backward()) return kWrongOperation;
+  if (std::string reason = float64_reason(shape); !reason.empty()) return reason;
+  std::int64_t const D = shape.head_dim;
+  if (D % 8 != 0 || D < 8 || D > 256) return kWrongHeadDim;
+  if (std::string reason = far_levels_reason(shape); !reason.empty()) return reason;
+  return sizes_fit(shape) ? "" : kTooLarge;
+}
+
+}  // namespace
+
+extern const KernelLimits kLimits;
+const KernelLimits kLimits{.family = "atomic",
+                           .reason = reason,
+                           .does_forward = never,
+                           .keeps_sm_limit = refuses_sm_limits,
+                           .is_deterministic = false};
+
+}  // namespace msda::test::atomic

@@ -1,0 +1,17 @@
+// simd takes every problem of its value_dtype but gradients of levels that overlap.
+#include "support/kernel_limits.h"
+
+namespace msda::test::simd {
+namespace {
+
+std::string reason(KernelId const& id, ProblemShape const& shape) {
+  if (shape.value_dtype != id.value_dtype()) return kWrongValueDtype;
+  return shape.backward() && levels_overlap(shape) ? kOverlap : "";
+}
+
+}  // namespace
+
+extern const KernelLimits kLimits;
+const KernelLimits kLimits{.family = "simd", .reason = reason};
+
+}  // namespace msda::test::simd
