@@ -99,7 +99,7 @@ WRONG = {  # what is changed in a call that is right: the exception and what its
     "scale of float32": (
         dict(value_scale=np.ones(3, np.float32)),
         libmsda.InvalidArgumentError,
-        "value_scale .*must be NULL, value_dtype is F32",
+        "value_scale is given: must be None, as value.dtype is float32",
     ),
     "queries of another grid": (
         dict(query_hw=[(2, 2)]),

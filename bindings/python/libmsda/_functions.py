@@ -272,7 +272,7 @@ def run_call(
         words[SLOTS[name]] = address
     if value_scale is not None:
         scale, words[SLOTS["value_scale"]] = checked_scale(
-            kind, value_scale, call.problem.head_count, plan.device
+            kind, value_scale, call.problem.value_dtype, call.problem.head_count, plan.device
         )
         kept.append(scale)
     if plan.info.workspace_bytes:
@@ -375,7 +375,7 @@ def describe(
     point, weight = ("offset", "logit") if fused else ("coord", "weight")
     for name, view in views.items():
         check_device(name, view.device, value.device, "where value is")
-        dtype_name(f"{name}.dtype", view.dtype)
+    check_types(views)
     check_axes(views, levels)
     axes = views[point].shape
     points = points_of_levels(options.points, len(levels), math.prod(axes[3:-1]))
@@ -389,12 +389,7 @@ def describe(
         strides[name] = found
     fields = options.of_problem()
     if fused:
-        reference = views["reference"]
-        if reference.dtype != views[point].dtype:
-            raise InvalidArgumentError(
-                f"reference.dtype is {reference.dtype}: must be {views[point].dtype}, as offset's"
-            )
-        fields |= {"input_mode": "fused", "reference_dim": reference.shape[3]}
+        fields |= {"input_mode": "fused", "reference_dim": views["reference"].shape[3]}
     if backward:
         fields |= {"operation": "backward", "deterministic": deterministic}
         fields["output_dtype"] = views["grad_output"].dtype
@@ -440,8 +435,19 @@ def describe(
     return Call(problem, handle, None, inputs, repeated)
 
 
+def check_types(views: dict[str, View]) -> None:
+    for name, view in views.items():
+        dtype_name(f"{name}.dtype", view.dtype)
+    if "reference" in views and views["reference"].dtype != views["offset"].dtype:
+        raise InvalidArgumentError(
+            f"reference.dtype is {views['reference'].dtype}: must be {views['offset'].dtype}, "
+            "as offset's"
+        )
+
+
 def check_axes(views: dict[str, View], levels: tuple[tuple[int, int], ...]) -> None:
-    """The number of axes of each array; axis 3 of points that have levels and points apart."""
+    """The number of axes of each array; axis 3 of points that have levels and points apart, and of
+    reference."""
     for name, view in views.items():
         letters, shape = TENSORS[name][0], view.shape
         apart = "K" in letters and len(shape) == len(letters) + 1
@@ -458,6 +464,11 @@ def check_axes(views: dict[str, View], levels: tuple[tuple[int, int], ...]) -> N
             raise InvalidArgumentError(
                 f"{name} has shape {shape}: must be [{', '.join(letters)}]{hint}"
             )
+    if "reference" in views and views["reference"].shape[3] not in (2, 4):
+        raise InvalidArgumentError(
+            f"reference has shape {views['reference'].shape}: axis 3 must be 2 (x, y) or "
+            "4 (cx, cy, w, h)"
+        )
 
 
 def check_shapes(views: dict[str, View], problem: Problem, point: str, weight: str) -> bool:

@@ -125,7 +125,7 @@ class Tensors:
 
     def __init__(self, problem: Problem, device: int):
         self._inputs, self._outputs, self._device = problem.inputs, problem.outputs, device
-        self._head_count = problem.head_count
+        self._value = problem.value_dtype, problem.head_count
         self._specs = {
             name: (SLOTS[name], problem.shape(name), problem.dtype(name), problem.strides(name))
             for name in problem.inputs + problem.outputs
@@ -162,7 +162,7 @@ class Tensors:
             words[slot] = address
         if value_scale is not None:
             arrays["value_scale"], words[SLOTS["value_scale"]] = checked_scale(
-                kind, value_scale, self._head_count, self._device
+                kind, value_scale, *self._value, self._device
             )
         return words, arrays, kind
 
@@ -233,17 +233,28 @@ def output_address(
     return view.address
 
 
-def checked_scale(kind: Kind, given: Any, head_count: int, device: int) -> tuple[Any, int]:
+def checked_scale(
+    kind: Kind, given: Any, value_dtype: str, head_count: int, device: int
+) -> tuple[Any, int]:
     """value_scale as a packed array and its address."""
     array = kind.prepare("value_scale", given)
     view = kind.view(array)
-    if view.dtype != "float32":
-        raise InvalidArgumentError(f"value_scale.dtype is {view.dtype}: must be float32")
-    check_shape("value_scale", view.shape, "M", (head_count,))
+    check_scale(view, value_dtype, head_count)
     check_device("value_scale", view.device, device, "where value is")
     if head_count > 1 and view.strides != (1,):
         array = kind.packed(array)
     return array, kind.address(array)
+
+
+def check_scale(view: View, value_dtype: str, head_count: int) -> None:
+    if value_dtype != "float8_e4m3fn":
+        raise InvalidArgumentError(
+            f"value_scale is given: must be None, as value.dtype is {value_dtype} and only "
+            "float8_e4m3fn has a scale"
+        )
+    if view.dtype != "float32":
+        raise InvalidArgumentError(f"value_scale.dtype is {view.dtype}: must be float32")
+    check_shape("value_scale", view.shape, "M", (head_count,))
 
 
 def check_shape(

@@ -17,7 +17,7 @@ import torch
 from .._core.errors import InvalidArgumentError
 from .._core.problem import level_pairs, pairs
 from .._options import integers
-from . import _eager, _operators
+from . import _calls, _eager, _operators
 from ._calls import FUSED, SAMPLED, Settings
 
 __all__ = ["forward", "forward_fused"]
@@ -85,6 +85,12 @@ def _forward(
 ) -> torch.Tensor:
     levels = level_pairs(level_hw)
     settings = _settings(given, len(levels)) if given else _DEFAULT
+    if value_scale is not None:
+        _check_tensor("value_scale", value_scale)
+        if value_scale.requires_grad and torch.is_grad_enabled():
+            raise InvalidArgumentError(
+                "value_scale requires a gradient, which is not computed: give value_scale.detach()"
+            )
     if _eager.is_plain(tensors):
         return _eager.forward(names, tensors, levels, settings, value_scale, out_dtype)
     for name, tensor in zip(names, tensors):
@@ -122,7 +128,4 @@ def _check_tensor(name: str, tensor: Any) -> None:
             f"{name} is {type(tensor).__name__}: must be a torch.Tensor, as libmsda.torch takes no other"
         )
     if _eager.is_unusable(tensor):
-        raise InvalidArgumentError(
-            f"{name} is a {tensor.layout} tensor on {tensor.device}: "
-            "must be a strided one on the CPU or a CUDA device"
-        )
+        raise _calls.unusable(name, tensor)

@@ -62,7 +62,11 @@ def _call_of(
     for t in tensors:
         key += t.shape, t.stride(), t.dtype, t.device
     key = tuple(key)
-    planned = _calls.get(key)
+    try:
+        planned = _calls.get(key)
+    except TypeError:  # a setting that cannot be hashed is none that there is
+        settings.options()
+        raise
     if planned is None:
         with torch.no_grad():
             arrays = {name: KIND.prepare(name, t) for name, t in zip(names, tensors)}
@@ -128,6 +132,24 @@ def backward(
         gradients[name].view(given.shape) if one else given.new_empty(0)
         for name, given, one in zip(names, tensors, wanted)
     ]
+
+
+def check_place(name: str, tensor: torch.Tensor, device: torch.device) -> None:
+    """Refuses a tensor of a traced call that the library could not read where it runs: on `device`,
+    which is meta where the call is traced for any."""
+    if tensor.layout is not torch.strided or tensor.device.type not in ("cpu", "cuda", "meta"):
+        raise unusable(name, tensor)
+    if tensor.device != device:
+        raise InvalidArgumentError(
+            f"{name} is on {tensor.device}: must be on {device}, where value is"
+        )
+
+
+def unusable(name: str, tensor: torch.Tensor) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"{name} is a {tensor.layout} tensor on {tensor.device}: "
+        "must be a strided one on the CPU or a CUDA device"
+    )
 
 
 def check_wanted(wanted: Sequence[bool], names: tuple[str, ...]) -> None:

@@ -11,9 +11,16 @@ import torch
 
 from .._arrays.view import View
 from .._core.errors import InvalidArgumentError, UnsupportedError
-from .._core.problem import Problem, dtype_name
-from .._functions import check_axes, check_shapes, level_placement, points_of_levels
-from .._plan import check_device
+from .._core.handle import CPU
+from .._core.problem import Problem, dtype_name, level_pairs
+from .._functions import (
+    check_axes,
+    check_shapes,
+    check_types,
+    level_placement,
+    points_of_levels,
+)
+from .._plan import check_scale
 from . import _calls
 from ._calls import FUSED, SAMPLED, Levels, Settings
 
@@ -66,42 +73,52 @@ class _Sizes(Problem):
         self._place_levels(lambda field, value: object.__setattr__(self, field, value))
 
 
-def _check(tensors: dict[str, torch.Tensor], levels: Levels, settings: Settings) -> None:
-    """The checks of describe() on tensors that have no memory."""
-    views = {
-        name: View(0, t.shape, None, str(t.dtype).removeprefix("torch."), _device(t))
-        for name, t in tensors.items()
-    }
+def _check(
+    tensors: dict[str, torch.Tensor], levels: Levels, settings: Settings, scale: torch.Tensor | None
+) -> None:
+    """The checks of a real call on tensors that have no memory. The kernel is not among them: which
+    problems it takes depends on the device."""
+    levels, options = level_pairs(levels), settings.options()
+    given = tensors if scale is None else tensors | {"value_scale": scale}
+    for name, tensor in given.items():
+        _calls.check_place(name, tensor, tensors["value"].device)
+    views = {name: _view(tensor) for name, tensor in tensors.items()}
     value = views["value"]
     point, weight = ("offset", "logit") if "logit" in views else ("coord", "weight")
-    for name, view in views.items():
-        check_device(name, view.device, value.device, "where value is")
-        dtype_name(f"{name}.dtype", view.dtype)
+    check_types(views)
     check_axes(views, levels)
+    if scale is not None:
+        check_scale(_view(scale), value.dtype, value.shape[2])
     axes = views[point].shape
     sizes = _Sizes(
         level_hw=levels,
-        points=points_of_levels(settings.points, len(levels), math.prod(axes[3:-1])),
+        points=points_of_levels(options.points, len(levels), math.prod(axes[3:-1])),
         batch=value.shape[0],
         query_count=axes[1],
         head_count=value.shape[2],
         head_dim=value.shape[3],
         reference_dim=views["reference"].shape[3] if "reference" in views else 0,
-        value_border=settings.value_border,
+        value_border=options.value_border,
         **level_placement(
-            settings.level_start_index, levels, bool(settings.value_border), value.shape[1]
+            options.level_start_index, levels, options.value_border, value.shape[1]
         ),
     )
     check_shapes(views, sizes, point, weight)
+    if options.query_hw:
+        pixels = sum(h * w for h, w in options.query_hw)
+        if pixels != axes[1]:
+            raise InvalidArgumentError(
+                f"query_hw has {pixels} pixels in all: must be query_count, which is {axes[1]}"
+            )
 
 
-def _device(tensor: torch.Tensor) -> int:
-    """The number of its CUDA device; devices without numbers, meta among them, count as the CPU."""
-    return tensor.device.index if tensor.device.type == "cuda" else -1
+def _view(tensor: torch.Tensor) -> View:
+    return View(0, tuple(tensor.shape), None, str(tensor.dtype).removeprefix("torch."), CPU)
 
 
 def _output_dtype(value: torch.Tensor, out_dtype: torch.dtype | None) -> torch.dtype:
     if out_dtype is not None:
+        dtype_name("out_dtype", out_dtype)
         return out_dtype
     return torch.float32 if value.dtype.itemsize == 1 else value.dtype
 
@@ -155,18 +172,19 @@ def _define(names: tuple[str, ...], suffix: str) -> None:
 
     @torch.library.register_fake(f"msda::{forward_name}", lib=_library)
     def _fake_forward(*given: Any) -> torch.Tensor:
-        tensors, level_hw, out_dtype, _scale, rest = _split(given, count)
-        _check(dict(zip(names, tensors)), _pairs("level_hw", level_hw), _settings(*rest))
+        tensors, level_hw, out_dtype, scale, rest = _split(given, count)
+        arrays = dict(zip(names, tensors))
+        _check(arrays, _pairs("level_hw", level_hw), _settings(*rest), scale)
         value, last = tensors[0], tensors[-1]
         shape = (value.shape[0], last.shape[1], *value.shape[2:])
         return value.new_empty(shape, dtype=_output_dtype(value, out_dtype))
 
     @torch.library.register_fake(f"msda::{backward_name}", lib=_library)
     def _fake_backward(grad_output: torch.Tensor, *given: Any) -> tuple[torch.Tensor, ...]:
-        tensors, level_hw, wanted, _scale, rest = _split(given, count)
+        tensors, level_hw, wanted, scale, rest = _split(given, count)
         _calls.check_wanted(wanted, names)
         arrays = dict(zip(names, tensors)) | {"grad_output": grad_output}
-        _check(arrays, _pairs("level_hw", level_hw), _settings(*rest))
+        _check(arrays, _pairs("level_hw", level_hw), _settings(*rest), scale)
         return tuple(
             t.new_empty(t.shape, dtype=_output_dtype(t, None)) if one else t.new_empty(0)
             for t, one in zip(tensors, wanted)
