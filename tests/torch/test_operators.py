@@ -204,6 +204,29 @@ def test_determinism_is_read_at_the_call(monkeypatch):
     assert {"deterministic": True} in seen and {"deterministic": False} in seen
 
 
+def test_calls_work_with_the_threads_of_pytorch(monkeypatch):
+    before, seen, run = torch.get_num_threads(), [], ours._calls.run_call
+    monkeypatch.setattr(
+        ours._calls, "run_call", lambda c, *rest: seen.append(c.handle.threads) or run(c, *rest)
+    )
+    given = tensors(grad=True)
+    try:
+        for count in (3, 1, 3):
+            torch.set_num_threads(count)
+            call(False, given).sum().backward()
+        call(False, given, threads=2).sum().backward()
+    finally:
+        torch.set_num_threads(before)
+    assert seen == [3, 3, 1, 1, 3, 3, 2, 2]
+
+
+def test_few_numbers_of_threads_are_remembered(monkeypatch):
+    for count in range(1, 25):
+        monkeypatch.setattr(ours._calls, "_get_num_threads", lambda count=count: count)
+        call(False, tensors())
+    assert len(ours._calls._calls) <= 16
+
+
 def test_random_problems_have_numpys_bits():
     rng = np.random.default_rng(11)
     for _ in range(200):

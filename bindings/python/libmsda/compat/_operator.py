@@ -57,7 +57,7 @@ class Call:
 
     def forward(self) -> torch.Tensor:
         inputs = self.value, self.level_hw, self.coord, self.weight
-        return libmsda.torch.forward(*inputs, points=self.points, threads=torch.get_num_threads()).flatten(2)
+        return libmsda.torch.forward(*inputs, points=self.points).flatten(2)
 
     def backward(self, grad_output: torch.Tensor) -> libmsda.Gradients:
         return libmsda.backward(

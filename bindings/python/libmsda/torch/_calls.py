@@ -31,7 +31,9 @@ class _Planned(NamedTuple):
         return torch.empty(shape, dtype=dtype, device=device)
 
 
-_calls = Cache(1024)
+# The calls by the number of threads that they work with. It is small: each number has a handle, and a handle its threads.
+_calls = Cache(16)
+_get_num_threads = torch.get_num_threads
 
 
 class Settings(NamedTuple):
@@ -58,18 +60,26 @@ def _call_of(
     choice: Any,
 ) -> _Planned:
     """The call of this signature; `choice` is out_dtype, or whether gradients are deterministic."""
+    threads = settings.threads
+    if threads is None:
+        threads = _get_num_threads()
     key = [names, levels, settings, choice]
     for t in tensors:
         key += t.shape, t.stride(), t.dtype, t.device
     key = tuple(key)
     try:
-        planned = _calls.get(key)
+        calls = _calls.get(threads)
+        if calls is None:
+            calls = _calls.add(threads, Cache(1024))
+        planned = calls.get(key)
     except TypeError:  # a setting that cannot be hashed is none that there is
         settings.options()
         raise
     if planned is None:
         with torch.no_grad():
             arrays = {name: KIND.prepare(name, t) for name, t in zip(names, tensors)}
+        if tensors[0].device.type == "cpu":
+            settings = settings._replace(threads=threads)
         options, field = settings.options(), "out_dtype"
         if "grad_output" in names:
             field = "deterministic"
@@ -80,7 +90,7 @@ def _call_of(
             name: (problem.shape(name), getattr(torch, problem.dtype(name)), device)
             for name in problem.outputs
         }
-        planned = _calls.add(key, _Planned(call._replace(plan=plan), results))
+        planned = calls.add(key, _Planned(call._replace(plan=plan), results))
     return planned
 
 
