@@ -74,8 +74,9 @@ def rt_detr(t):
     return t.RTDetrForObjectDetection(t.RTDetrConfig(backbone_config=resnet(t.RTDetrResNetConfig), **RT)), image()
 
 
-def rt_detr_v2(t):
-    return t.RTDetrV2ForObjectDetection(t.RTDetrV2Config(backbone_config=resnet(t.RTDetrResNetConfig), **RT)), image()
+def rt_detr_v2(t, **options):
+    config = t.RTDetrV2Config(backbone_config=resnet(t.RTDetrResNetConfig), **RT, **options)
+    return t.RTDetrV2ForObjectDetection(config), image()
 
 
 def d_fine(t):

@@ -92,6 +92,17 @@ def test_family(name, monkeypatch):
         assert relative(given, wanted) > 5 * ALLOWED
 
 
+def test_a_model_with_nearest_sampling_runs_stock_code():
+    model, inputs = FAMILIES["rt_detr_v2"][0](transformers, decoder_method="discrete")
+    model.eval()
+    stock = run(model, inputs)
+    with libmsda.compat.transformers() as patch:
+        ours = run(model, inputs)
+    assert all(map(torch.equal, ours, stock))
+    report = patch.report()
+    assert (report.calls, dict(report.fallbacks)) == (0, {"method='discrete'; libmsda samples bilinearly": 2})
+
+
 def test_every_modeling_file_with_the_operator_is_among_the_families():
     """A family that a newer transformers brings is found by the names that its file defines."""
     names = ("class MultiScaleDeformableAttention(", "def multi_scale_deformable_attention")

@@ -7,18 +7,26 @@
 
 enable            the operator in every project that is imported and known
 transformers      in Hugging Face transformers' models
-functions         PyTorch functions of mmcv, Ultralytics, rf-detr, GroundingDINO, detrex
-extensions        compiled extensions of mmcv and GroundingDINO
+functions         Python functions and autograd Functions of mmcv, Ultralytics, rf-detr, GroundingDINO, detrex,
+                  RT-DETR, D-FINE, DEIM, Deformable-DETR, DINO and Mask2Former
+extensions        compiled extensions of mmcv, GroundingDINO and detrex
 compiled_module   the module MultiScaleDeformableAttention of Deformable-DETR, DINO, Mask2Former
 Patch, Report     what they return
 
-A call that libmsda does not take runs stock code and is counted with its reason.
+A call that libmsda does not take runs stock code and is counted with its reason. A function of a known name with
+parameters that libmsda does not know is left alone and named in the report.
 """
 
+import importlib.util
+import sys
+from collections.abc import Callable
+
 from . import _compiled, _functions, _transformers
-from ._patch import Patch, Report, Target
+from ._patch import Found, Patch, Report
 
 __all__ = ["Patch", "Report", "compiled_module", "enable", "extensions", "functions", "transformers"]
+
+_PACKAGES = ("transformers", "mmcv", "ultralytics", "rfdetr", "groundingdino", "detrex")  # others are repositories
 
 
 def enable() -> Patch:
@@ -26,25 +34,23 @@ def enable() -> Patch:
 
     LookupError where nothing is: import the model's code first.
     """
-    return _started(
-        [*_transformers.targets(), *_functions.targets(), *_compiled.targets()],
-        "no project with the operator is imported; import the model's code, then enable libmsda.compat",
-    )
+    return _started(_PACKAGES, _transformers.find, _find_functions, _compiled.find)
 
 
 def transformers() -> Patch:
     """Patches the modeling files of Hugging Face transformers that are imported."""
-    return _started(_transformers.targets(), "no modeling file of transformers that has the operator is imported")
+    return _started(("transformers",), _transformers.find)
 
 
 def functions() -> Patch:
-    """Patches multi_scale_deformable_attn_pytorch and ms_deform_attn_core_pytorch in every imported module."""
-    return _started(_functions.targets(), "no imported module has multi_scale_deformable_attn_pytorch or its like")
+    """Patches the functions and autograd Functions that help(libmsda.compat._functions) lists, in every imported
+    module but transformers'."""
+    return _started(_PACKAGES[1:], _find_functions)
 
 
 def extensions() -> Patch:
-    """Patches what mmcv's and GroundingDINO's modules hold as their compiled extension."""
-    return _started(_compiled.targets(), "neither mmcv.ops nor groundingdino's ms_deform_attn is imported")
+    """Patches what the modules of mmcv, GroundingDINO and detrex hold as their compiled extension."""
+    return _started(("mmcv", "groundingdino", "detrex"), _compiled.find)
 
 
 def compiled_module() -> Patch:
@@ -52,10 +58,31 @@ def compiled_module() -> Patch:
 
     Call it before the model's code is imported. ImportError, with the file's name, where another is imported.
     """
-    return Patch([_compiled.module_target()])
+    return Patch(Found([_compiled.module_target()]))
 
 
-def _started(targets: list[Target], otherwise: str) -> Patch:
-    if not targets:
-        raise LookupError(otherwise)
-    return Patch(targets)
+def _find_functions(found: Found) -> None:
+    theirs = _transformers.modules()
+    _functions.find([module for name, module in list(sys.modules.items()) if name not in theirs], found)
+
+
+def _started(packages: tuple[str, ...], *finders: Callable[[Found], None]) -> Patch:
+    """A Patch of what the finders find. LookupError, with the state of each package, where that is nothing."""
+    found = Found()
+    for find in finders:
+        find(found)
+    patched = {str(target).partition(".")[0] for target in found.targets}
+    absent = {package: _state(package) for package in packages if package not in patched}
+    if not found.targets:
+        reasons = [f"{name} {reason}" for name, reason in (absent | found.skipped).items()]
+        raise LookupError(
+            f"nothing to patch is imported: {'; '.join(reasons)}. Import the model's code, then enable libmsda.compat"
+        )
+    return Patch(found, absent)
+
+
+def _state(package: str) -> str:
+    """Why nothing of the package is patched."""
+    if package in sys.modules:
+        return "is imported, without a module that has the operator"
+    return "is not imported" if importlib.util.find_spec(package) else "is not installed"

@@ -4,6 +4,7 @@
 |---|---|
 | module MultiScaleDeformableAttention | Deformable-DETR, DINO, Mask2Former, OneFormer |
 | _C of groundingdino.models.GroundingDINO.ms_deform_attn | GroundingDINO |
+| _C of detrex.layers.multi_scale_deform_attn | detrex |
 | ext_module of mmcv.ops.multi_scale_deform_attn, which fills gradients that it is given | mmcv, onedl-mmcv |
 """
 
@@ -11,21 +12,24 @@ import sys
 from types import ModuleType
 from typing import Any
 
+import libmsda
+
 from . import _operator
-from ._patch import Site, Target, answer
+from ._patch import Found, Site, Target, answer
 
 NAME = "MultiScaleDeformableAttention"
-_GROUNDINGDINO = "groundingdino.models.GroundingDINO.ms_deform_attn"
-_MMCV = "mmcv.ops.multi_scale_deform_attn"
+_PLACES = {
+    "groundingdino.models.GroundingDINO.ms_deform_attn": "_C",
+    "detrex.layers.multi_scale_deform_attn": "_C",
+    "mmcv.ops.multi_scale_deform_attn": "ext_module",
+}
 
 
-def targets() -> list[Target]:
-    """Targets in projects that are imported."""
-    found = []
-    for name, attribute in ((_GROUNDINGDINO, "_C"), (_MMCV, "ext_module")):
+def find(found: Found) -> None:
+    """Adds the targets in projects that are imported."""
+    for name, attribute in _PLACES.items():
         if module := sys.modules.get(name):
-            found.append(Target(module, attribute, _Extension))
-    return found
+            found.targets.append(Target(module, attribute, _Extension))
 
 
 def module_target() -> Target:
@@ -50,18 +54,24 @@ _modules.__dict__ = sys.modules
 
 
 class _Extension(ModuleType):
-    """What the compiled extensions export, by libmsda."""
+    """What the compiled extensions export, by libmsda; everything else by the extension itself, where there is one."""
 
     def __init__(self, site: Site, stock: Any):
         super().__init__(NAME, __doc__)
         self._site, self._stock = site, stock
 
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stock, name)
+
     def ms_deform_attn_forward(
         self, value: Any, shapes: Any, level_start: Any, coord: Any, weight: Any, *rest: Any, **named: Any
     ) -> Any:
-        call = _operator.call_of_levels(value, shapes, coord, weight)
-        given = (value, shapes, level_start, coord, weight, *rest)
-        return answer(self._site, call, lambda: self._stock_function("ms_deform_attn_forward", call)(*given, **named))
+        given = (value, shapes, level_start, coord, weight)
+        return answer(
+            self._site,
+            lambda: _call_of(*given),
+            lambda reason: self._stock_function("ms_deform_attn_forward", reason)(*given, *rest, **named),
+        )
 
     def ms_deform_attn_backward(
         self,
@@ -74,18 +84,26 @@ class _Extension(ModuleType):
         *rest: Any,
         **named: Any,
     ) -> Any:
-        call = _operator.call_of_levels(value, shapes, coord, weight)
-        if call.refusal() is not None:
-            given = (value, shapes, level_start, coord, weight, grad_output, *rest)
-            return self._stock_function("ms_deform_attn_backward", call)(*given, **named)
-        gradients = call.backward(grad_output)
+        given = (value, shapes, level_start, coord, weight)
+        call = _call_of(*given)
+        if isinstance(call, _operator.Call):
+            try:
+                gradients = call.backward(grad_output)
+            except (libmsda.InvalidArgumentError, libmsda.UnsupportedError) as error:
+                call = str(error)
+        if isinstance(call, str):
+            return self._stock_function("ms_deform_attn_backward", call)(*given, grad_output, *rest, **named)
         if len(rest) < len(gradients):  # rest is im2col_step
             return gradients
-        for given, gradient in zip(rest, gradients):
-            given.copy_(gradient.view_as(given))
+        for place, gradient in zip(rest, gradients):
+            place.copy_(gradient.view_as(place))
         return None
 
-    def _stock_function(self, name: str, call: _operator.Call) -> Any:
+    def _stock_function(self, name: str, reason: str) -> Any:
         if self._stock is None:
-            raise RuntimeError(f"{NAME}.{name}: {call.refusal()}, and no compiled extension is there to take the call")
+            raise RuntimeError(f"{NAME}.{name}: {reason}, and no compiled extension is there to take the call")
         return getattr(self._stock, name)
+
+
+def _call_of(value: Any, shapes: Any, level_start: Any, coord: Any, weight: Any) -> _operator.Call | str:
+    return _operator.call_of(value, shapes, coord, weight, level_start=level_start)

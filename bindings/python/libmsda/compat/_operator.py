@@ -40,36 +40,25 @@ class Call:
     coord: torch.Tensor
     weight: torch.Tensor
     points: tuple[int, ...]
-
-    def refusal(self) -> str | None:
-        """Why libmsda does not take the tensors, or None."""
-        if torch.jit.is_tracing():
-            return "torch.jit.trace records PyTorch's own operators only"
-        for name in ("value", "coord", "weight"):
-            tensor = getattr(self, name)
-            if type(tensor) not in (torch.Tensor, torch.nn.Parameter):  # a FakeTensor has no memory
-                return f"{name} is a {type(tensor).__name__}; libmsda takes plain tensors"
-            if tensor.dtype not in _DTYPES:
-                return f"{name} has dtype {tensor.dtype}; libmsda takes {', '.join(_DTYPES.values())}"
-            if tensor.device.type not in ("cpu", "cuda"):
-                return f"{name} is on device {tensor.device.type}; libmsda takes cpu and cuda"
-        return None
+    level_start: tuple[int, ...] | None = None  # None: each level begins where the one before ends
 
     def forward(self) -> torch.Tensor:
-        inputs = self.value, self.level_hw, self.coord, self.weight
-        return libmsda.torch.forward(*inputs, points=self.points).flatten(2)
+        return libmsda.torch.forward(*self._inputs(), **self._settings()).flatten(2)
 
     def backward(self, grad_output: torch.Tensor) -> libmsda.Gradients:
         return libmsda.backward(
-            self.value,
-            self.level_hw,
-            self.coord,
-            self.weight,
+            *self._inputs(),
             grad_output=grad_output.reshape(*grad_output.shape[:2], *self.value.shape[2:]),
-            points=self.points,
             deterministic=torch.are_deterministic_algorithms_enabled(),
             threads=torch.get_num_threads(),
+            **self._settings(),
         )
+
+    def _inputs(self) -> tuple[Any, ...]:
+        return self.value, self.level_hw, self.coord, self.weight
+
+    def _settings(self) -> dict[str, Any]:
+        return dict(points=self.points, level_start_index=self.level_start)
 
     def shape(self) -> Shape:
         tensors = (self.value, self.coord, self.weight)
@@ -96,41 +85,91 @@ def _handle(device: int | None) -> libmsda.Handle:
     return libmsda.default_handle() if device is None else libmsda.Handle(device=device)
 
 
+def call_of(
+    value: Any,
+    shapes: Any,
+    coord: torch.Tensor,
+    weight: torch.Tensor,
+    points: Sequence[int] | None = None,
+    level_start: Any = None,
+) -> Call | str:
+    """The Call of these arguments, or the reason why libmsda does not take them.
+
+    value        [B,S,M,D], [B,M,D,S], or a list with [B,M,D,H*W] for each level
+    shapes       (H, W) of each level, as a sequence or a tensor [L,2]
+    coord        [B,Q,M,L,P,2] or [B,Q,M,K,2]; weight has as many elements as coord has points
+    points       of each level; None: the same for all
+    level_start  the token that each level begins with, as a sequence or a tensor [L]
+    """
+    levels_of_value = value if isinstance(value, (list, tuple)) else [value]
+    reason = _refusal([*(("value", level) for level in levels_of_value), ("coord", coord), ("weight", weight)])
+    if reason is not None:
+        return reason
+    levels = level_shapes(shapes)
+    if value is levels_of_value:
+        value = _joined(value).permute(0, 3, 1, 2)
+    else:
+        tokens, heads = sum(height * width for height, width in levels), coord.shape[2]
+        if value.shape[1] == heads and value.shape[3] == tokens:
+            if value.shape[1:3] == (tokens, heads):
+                return f"value of shape {tuple(value.shape)} may have its tokens on axis 1 or 3"
+            value = value.permute(0, 3, 1, 2)
+    if points is None:
+        points = [math.prod(coord.shape[3:-1]) // len(levels)] * len(levels)
+    starts = None if level_start is None else tuple(_elements(level_start))
+    return Call(value, levels, coord, weight.reshape(coord.shape[:-1]), tuple(map(int, points)), starts)
+
+
+def _refusal(tensors: list[tuple[str, Any]]) -> str | None:
+    """Why libmsda does not take the named tensors, or None."""
+    if torch.jit.is_tracing():
+        return "torch.jit.trace records PyTorch's own operators only"
+    for name, tensor in tensors:
+        if type(tensor) not in (torch.Tensor, torch.nn.Parameter):  # a FakeTensor has no memory
+            return f"{name} is a {type(tensor).__name__}; libmsda takes plain tensors"
+        if tensor.dtype not in _DTYPES:
+            return f"{name} has dtype {tensor.dtype}; libmsda takes {', '.join(_DTYPES.values())}"
+        if tensor.device.type not in ("cpu", "cuda"):
+            return f"{name} is on device {tensor.device.type}; libmsda takes cpu and cuda"
+    return None
+
+
+def _joined(levels: Sequence[torch.Tensor]) -> torch.Tensor:
+    """[B,M,D,S] of levels [B,M,D,H*W]: the tensor itself that they were split from, else a copy."""
+    first, whole, offset = levels[0], levels[0]._base, levels[0].storage_offset()
+    for level in levels:
+        if level._base is not whole or level.stride() != first.stride() or level.storage_offset() != offset:
+            return torch.cat(list(levels), dim=-1)
+        offset += level.shape[-1] * first.stride(-1)
+    tokens = sum(level.shape[-1] for level in levels)
+    whole = first if whole is None else whole
+    return whole.as_strided((*first.shape[:-1], tokens), first.stride(), first.storage_offset())
+
+
 def level_shapes(shapes: Any) -> tuple[tuple[int, int], ...]:
-    """(H, W) of each level, of a sequence of pairs or of a tensor [L,2].
+    """(H, W) of each level, of a sequence of pairs or of a tensor [L,2]."""
+    return tuple((int(height), int(width)) for height, width in _elements(shapes))
+
+
+def _elements(given: Any) -> Sequence[Any]:
+    """A sequence as it is, or what is in a tensor.
 
     A tensor on a GPU has to be read back, which waits for the GPU: once for each tensor, not once for each layer.
     """
-    if not isinstance(shapes, torch.Tensor):
-        return tuple((int(height), int(width)) for height, width in shapes)
-    known = _read_back.get(id(shapes))
-    if known is None or known[0]() is not shapes or known[1] != shapes._version:
-        levels = tuple((height, width) for height, width in shapes.tolist())
-        key = id(shapes)
-        known = weakref.ref(shapes, lambda reference: _forget(key, reference)), shapes._version, levels
+    if not isinstance(given, torch.Tensor):
+        return given
+    known = _read_back.get(id(given))
+    if known is None or known[0]() is not given or known[1] != given._version:
+        key = id(given)
+        known = weakref.ref(given, lambda reference: _forget(key, reference)), given._version, given.tolist()
         _read_back[key] = known
     return known[2]
 
 
-_read_back: dict[int, tuple[weakref.ref, int, tuple[tuple[int, int], ...]]] = {}
+_read_back: dict[int, tuple[weakref.ref, int, list[Any]]] = {}
 
 
 def _forget(key: int, reference: weakref.ref) -> None:
     known = _read_back.get(key)
     if known is not None and known[0] is reference:
         del _read_back[key]
-
-
-def call_of_levels(value: torch.Tensor, shapes: Any, coord: torch.Tensor, weight: torch.Tensor) -> Call:
-    """A Call of locations [B,Q,M,L,P,2] or [B,Q,M,L*P,2], where every level has P points."""
-    levels = level_shapes(shapes)
-    weight = weight.reshape(coord.shape[:-1])
-    points = math.prod(coord.shape[3:-1]) // len(levels)
-    return Call(value, levels, coord, weight, (points,) * len(levels))
-
-
-def call_of_ragged_levels(
-    value: torch.Tensor, shapes: Any, coord: torch.Tensor, weight: torch.Tensor, points: Sequence[int]
-) -> Call:
-    """A Call of locations [B,Q,M,K,2] and weights [B,Q,M,K]: level l has points[l] of the K points."""
-    return Call(value, level_shapes(shapes), coord, weight, tuple(int(count) for count in points))

@@ -1,12 +1,16 @@
 """What every drop-in shares: a patch that counts, reports and undoes itself; a site that it replaces."""
 
+import copy
 import functools
+import inspect
+import sys
 import threading
 import time
 import warnings
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -18,6 +22,7 @@ from . import _operator
 _MISSING = object()
 _lock = threading.RLock()  # guards the sites and what they hold
 _sites: dict[tuple[int, str], "Site"] = {}
+_thread = threading.local()  # .in_stock_code: whether stock code answers a call, and with it every call that it makes
 
 
 @dataclass
@@ -29,6 +34,8 @@ class Report:
     seconds    host time inside libmsda's calls forward; on a GPU that is the time to enqueue them
     kernels    ids of the kernels that libmsda chose forward
     targets    what the patch replaced, as "module.attribute"
+    skipped    what has a known name but is left alone, with the reason
+    absent     packages that libmsda knows and in which it replaced nothing, with the reason
     """
 
     calls: int = 0
@@ -36,12 +43,16 @@ class Report:
     seconds: float = 0.0
     kernels: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()
+    skipped: dict[str, str] = field(default_factory=dict)
+    absent: dict[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         lines = [f"{self.calls} calls by libmsda in {self.seconds:.3f} s, {self.fallbacks.total()} by stock code"]
         lines += [f"  {count} by stock code: {reason}" for reason, count in sorted(self.fallbacks.items())]
         lines += [f"  kernel {kernel}" for kernel in self.kernels]
         lines += [f"  replaces {target}" for target in self.targets]
+        lines += [f"  leaves {target}, which {reason}" for target, reason in self.skipped.items()]
+        lines += [f"  nothing of {package}, which {reason}" for package, reason in self.absent.items()]
         return "\n".join(lines)
 
 
@@ -52,15 +63,16 @@ class Patch:
     has it is undone. undo() may be called again and then does nothing.
     """
 
-    def __init__(self, targets: list["Target"]):
-        self._counts = Report(targets=tuple(dict.fromkeys(str(target) for target in targets)))
+    def __init__(self, found: "Found", absent: dict[str, str] | None = None):
+        targets = tuple(dict.fromkeys(str(target) for target in found.targets))
+        self._counts = Report(targets=targets, skipped=found.skipped, absent=absent or {})
         self._shapes: set[_operator.Shape] = set()
         self._counts_lock = threading.Lock()
         self._held: list[Site] = []
         with _lock:
             try:
-                for target in targets:
-                    self._held.append(Site.of(target).held_by(self))
+                for target in found.targets:
+                    Site.of(target).hold(self)
             except BaseException:
                 self.undo()
                 raise
@@ -69,13 +81,12 @@ class Patch:
         """Restores what the patch replaced."""
         with _lock:
             while self._held:
-                self._held.pop().released_by(self)
+                self._held.pop().release(self)
 
     def report(self) -> Report:
         """A copy of the counts so far."""
         with self._counts_lock:
-            counts, shapes = self._counts, list(self._shapes)
-            report = Report(counts.calls, Counter(counts.fallbacks), counts.seconds, targets=counts.targets)
+            report, shapes = copy.deepcopy(self._counts), list(self._shapes)
         report.kernels = tuple(sorted({_operator.kernel_of(shape) for shape in shapes}))
         return report
 
@@ -111,9 +122,45 @@ class Target:
     make: Callable[["Site", Any], Any]
 
     def __str__(self) -> str:
-        owner = self.owner
-        where = owner.__name__ if not isinstance(owner, type) else f"{owner.__module__}.{owner.__qualname__}"
-        return f"{where}.{self.attribute}"
+        return _name(self.owner, self.attribute)
+
+
+def _name(owner: Any, attribute: str) -> str:
+    where = owner.__name__ if not isinstance(owner, type) else f"{owner.__module__}.{owner.__qualname__}"
+    return f"{where}.{attribute}"
+
+
+@dataclass
+class Found:
+    """Targets, and what is none, with the reason."""
+
+    targets: list[Target] = field(default_factory=list)
+    skipped: dict[str, str] = field(default_factory=dict)
+
+    def add(
+        self,
+        owner: Any,
+        attribute: str,
+        function: Any,
+        readers: tuple["Reader", ...],
+        make: "Callable[[Reader], Callable[[Site, Any], Any]] | None" = None,
+        first: tuple[str, ...] = (),
+    ) -> bool:
+        """Adds a Target where the function's parameters are `first` and those of a reader; else the reason why not.
+
+        make(reader) is the Target's make(); replacement() where None.
+        """
+        if not isinstance(function, FunctionType):
+            self.skipped[_name(owner, attribute)] = f"is a {type(function).__name__}; libmsda takes functions of Python"
+            return False
+        known = {(*first, *inspect.signature(read).parameters): read for read in readers}
+        given = tuple(inspect.signature(function).parameters)
+        if given not in known:
+            takes = " or ".join(f"({', '.join(parameters)})" for parameters in known)
+            self.skipped[_name(owner, attribute)] = f"has parameters ({', '.join(given)}); libmsda takes {takes}"
+            return False
+        self.targets.append(Target(owner, attribute, (make or replacement)(known[given])))
+        return True
 
 
 class Site:
@@ -127,18 +174,24 @@ class Site:
 
     @staticmethod
     def of(target: Target) -> "Site":
+        """The target's site, made where there is none. A module that imported ours from another has that one's site."""
         key = (id(target.owner), target.attribute)
-        site = _sites.get(key)
-        if site is None:
-            site = _sites[key] = Site(target)
-            setattr(target.owner, target.attribute, site.ours)
+        if key in _sites:
+            return _sites[key]
+        present = vars(target.owner).get(target.attribute)
+        for site in _sites.values():
+            if isinstance(present, FunctionType) and site.ours is present:
+                return site
+        site = _sites[key] = Site(target)
+        setattr(target.owner, target.attribute, site.ours)
         return site
 
-    def held_by(self, patch: Patch) -> "Site":
-        self.patches = (*self.patches, patch)
-        return self
+    def hold(self, patch: Patch) -> None:
+        if patch not in self.patches:
+            self.patches = (*self.patches, patch)
+            patch._held.append(self)
 
-    def released_by(self, patch: Patch) -> None:
+    def release(self, patch: Patch) -> None:
         self.patches = tuple(other for other in self.patches if other is not patch)
         if self.patches:
             return
@@ -150,35 +203,53 @@ class Site:
             delattr(owner, attribute)
         else:
             setattr(owner, attribute, self.stock)
+            if isinstance(self.ours, FunctionType):
+                self._restore_importers()
+
+    def _restore_importers(self) -> None:
+        """Gives stock back to the modules that imported ours from the owner while it was there."""
+        attribute = self.target.attribute
+        for module in list(sys.modules.values()):
+            if getattr(module, "__dict__", {}).get(attribute) is self.ours:
+                setattr(module, attribute, self.stock)
 
 
-def answer(site: Site, call: "_operator.Call | str", stock: Callable[[], Any]) -> Any:
-    """libmsda's answer to the call, [B,Q,M*D], or that of stock code where `call` is a reason or libmsda refuses it."""
+Reader = Callable[..., "_operator.Call | str"]  # takes a call's arguments; returns a Call, or the reason why it is none
+
+
+def answer(site: Site, read: Callable[[], "_operator.Call | str"], stock: Callable[[str], Any]) -> Any:
+    """libmsda's answer to the call that is read, [B,Q,M*D], or that of stock code, which is told the reason."""
+    if getattr(_thread, "in_stock_code", False):
+        return stock("stock code called it")
     patches = site.patches
-    reason = call.refusal() if isinstance(call, _operator.Call) else call
-    if reason is None:
-        begin = time.perf_counter()
-        try:
+    try:
+        call = read()
+        if isinstance(call, _operator.Call):
+            begin = time.perf_counter()
             output = call.forward()
-        except libmsda.UnsupportedError as error:
-            reason = str(error)
-        else:
             seconds = time.perf_counter() - begin
             for patch in patches:
                 patch._count_call(call.shape(), seconds)
             return output
+        reason = call
+    except (libmsda.InvalidArgumentError, libmsda.UnsupportedError) as error:
+        reason = str(error)
     for patch in patches:
         patch._count_fallback(reason)
-    return stock()
+    _thread.in_stock_code = True
+    try:
+        return stock(reason)
+    finally:
+        _thread.in_stock_code = False
 
 
-def replacement(read: Callable[..., "_operator.Call | str"]) -> Callable[[Site, Any], Any]:
-    """A Target's make(): `read` takes a call's arguments and returns a Call, or the reason why it is none."""
+def replacement(read: Reader) -> Callable[[Site, Any], Any]:
+    """A Target's make() for a function with the reader's parameters."""
 
     def make(site: Site, stock: Any) -> Any:
         @torch.compiler.disable  # a compiled model leaves its graph here and goes on in a second one
         def run(*args: Any, **kwargs: Any) -> Any:
-            return answer(site, read(*args, **kwargs), lambda: stock(*args, **kwargs))
+            return answer(site, lambda: read(*args, **kwargs), lambda _reason: stock(*args, **kwargs))
 
         @functools.wraps(stock)
         def call(*args: Any, **kwargs: Any) -> Any:
