@@ -45,6 +45,15 @@ def golden_vectors(python, folder, *options):
                ROOT / "tests" / "python" / "test_golden_vectors.py", cwd=folder)
 
 
+def python_suite(python, folder, command, *tests, **environment):
+    """The Python tests, or those named, with the msda that this Python finds by itself and a command that is installed. They
+    need a C compiler."""
+    result = run(python, "-B", "-m", "pytest", "-q", "-p", "no:cacheprovider", *(tests or [ROOT / "tests" / "python"]),
+                 cwd=folder, env={"PATH": "/usr/bin:/bin", "MSDA_CLI": str(command)} | environment)
+    assert result.returncode == 0, result.stdout + result.stderr
+    print(result.stdout)
+
+
 @pytest.fixture(scope="session")
 def prefix(request):
     prefix = request.config.getoption("--prefix").resolve()

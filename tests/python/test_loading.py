@@ -126,11 +126,12 @@ def test_other_struct_sizes(monkeypatch):
         _library._check(_library.ffi, _library.lib, "libmsda.so")
 
 
-def test_the_library_beside_the_package(tmp_path):
-    """As in a wheel: libmsda.so.0 in the package's own folder, no variable set."""
+def test_the_library_in_the_package(tmp_path):
+    """As in a wheel: libmsda.so.0 in the folder lib of the package, no variable set."""
     package = tmp_path / "libmsda"
-    shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__", "*.so*"))
-    shutil.copy(os.path.realpath(libmsda.library_path), package / _library.FILE_NAME)
+    shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__", "lib"))
+    (package / "lib").mkdir()
+    shutil.copy(os.path.realpath(libmsda.library_path), package / "lib" / _library.FILE_NAME)
     result = run(package=package)
     assert result.returncode == 0, result.stderr
-    assert result.stdout.strip() == str(package / _library.FILE_NAME)
+    assert result.stdout.strip() == str(package / "lib" / _library.FILE_NAME)

@@ -24,7 +24,7 @@ from rattler.index import index_fs
 from rattler.package import BuildString
 from rattler.package_streaming import extract
 
-from conftest import ROOT, RUN_TIME, TEST_TOOLS, golden_vectors, passed, run
+from conftest import ROOT, RUN_TIME, TEST_TOOLS, golden_vectors, passed, python_suite, run
 
 PLATFORM = str(rattler.Subdir.current())
 PYTHON_VERSION = sysconfig.get_python_version()
@@ -104,11 +104,12 @@ def python(channel, stand_ins, tmp_path_factory):
 # ---- the packages ----
 
 
-def test_library_is_the_one_of_the_prefix(c_prefix, prefix):
+def test_library_and_command_are_those_of_the_prefix(c_prefix, prefix):
     (library,) = {path.resolve() for path in prefix.glob("lib*/**/libmsda.so")}
     installed = c_prefix / "lib" / "libmsda.so"
     assert installed.resolve().read_bytes() == library.read_bytes()
     assert os.readlink(c_prefix / "lib" / "libmsda.so.0") == library.name
+    assert (c_prefix / "bin" / "msda").read_bytes() == (prefix / "bin" / "msda").read_bytes()
 
 
 def test_contents(channel):
@@ -211,10 +212,9 @@ def test_first_use(python, tmp_path):
     assert path == str(python.parents[1] / "lib" / "libmsda.so.0")
 
 
-def test_golden_vectors(python, tmp_path):
-    result = golden_vectors(python, tmp_path)
-    assert result.returncode == 0, result.stdout
-    print(result.stdout)
+def test_python_suite(python, tmp_path):
+    """With the command of the package libmsda."""
+    python_suite(python, tmp_path, python.with_name("msda"))
 
 
 def test_golden_vectors_find_a_fault(channel, stand_ins, tmp_path):

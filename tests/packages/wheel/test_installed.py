@@ -1,11 +1,18 @@
-"""The wheel as pip installs it into an empty environment: the Python tests run there, without the repository's package.
+"""The wheel as pip installs it: in an empty environment and in one with torch and JAX the Python tests run, without the
+repository's package.
 
     pytest tests/packages/wheel/test_installed.py --prefix PREFIX --policy linux_x86_64
 """
 
 import pathlib
+import re
+import subprocess
 
-from conftest import ROOT, clean_environment, passed, run
+import pytest
+
+from conftest import ROOT, clean_environment, passed, python_suite, run
+
+TORCH = ROOT / "build" / "torch-venv"
 
 
 def test_first_use(python, tmp_path):
@@ -13,18 +20,63 @@ def test_first_use(python, tmp_path):
     code = "import libmsda; print(libmsda.library_path); print(libmsda.__version__)"
     path, version = passed(python, "-c", code, cwd=tmp_path).split()
     assert pathlib.Path(path).name == "libmsda.so.0" and path.startswith(str(python.parents[1]))
-    assert (pathlib.Path(path).parent / "py.typed").exists()
+    assert (pathlib.Path(path).parents[1] / "py.typed").exists()
     files = passed(python, "-m", "pip", "show", "-f", "libmsda", cwd=tmp_path)
     assert f"\nVersion: {version}\n" in files and "sboms/libmsda.cdx.json" in files
 
 
-def test_python_suite(python, prefix, tmp_path):
-    """The golden vectors through every kernel are among it, and one clear line for wrong libraries and drivers, which
-    needs a C compiler."""
-    result = run(python, "-B", "-m", "pytest", "-q", "-p", "no:cacheprovider", ROOT / "tests" / "python", cwd=tmp_path,
-                 env={"PATH": "/usr/bin:/bin", "MSDA_CLI": str(prefix / "bin" / "msda")})
-    assert result.returncode == 0, result.stdout
-    print(result.stdout)
+def test_commands(python, tmp_path):
+    """`msda` and `python -m libmsda` are of one library, and `msda` ends as the program does."""
+    build = re.search(r"^build: (.*)$", passed(python, "-m", "libmsda", cwd=tmp_path), re.M)[1]
+    command = python.with_name("msda")
+    assert build in " ".join(passed(command, "info", cwd=tmp_path).split())
+    vector = ROOT / "tests" / "golden" / "edges.npz"
+    assert "max error" in passed(command, "run", vector, "--check", "--iterations", "1", "--warmup", "0", cwd=tmp_path)
+    refused = run(command, "run", "none.npz", cwd=tmp_path)
+    assert (refused.returncode, refused.stderr) == (2, "msda run: error: none.npz does not exist\n")
+
+
+def test_python_suite(python, tmp_path):
+    """The golden vectors through every kernel are among it, and one clear line for wrong libraries and drivers."""
+    python_suite(python, tmp_path, python.with_name("msda"))
+
+
+# ---- with torch and JAX ----
+
+
+@pytest.fixture(scope="module")
+def with_torch(wheel, tmp_path_factory):
+    """The Python of a new environment with the wheel alone, which finds the packages of build/torch-venv as well."""
+    subprocess.run([ROOT / "tools" / "lib" / "torch_env"], check=True)
+    folder = tmp_path_factory.mktemp("with_torch") / "venv"
+    passed((TORCH / "bin" / "python").resolve(), "-m", "venv", folder)
+    (packages,), (own,) = (root.glob("lib/python3*/site-packages") for root in (TORCH, folder))
+    (own / "torch.pth").write_text(f"{packages}\n")
+    passed(folder / "bin" / "python", "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-compile", "--no-index",
+           "--no-deps", wheel)
+    return folder / "bin" / "python"
+
+
+@pytest.fixture(scope="module")
+def torch_variables():
+    path = subprocess.run([ROOT / "tools" / "lib" / "torch_env", "--library-path"], capture_output=True, text=True, check=True)
+    return {"PATH": "/usr/bin:/bin", "LD_LIBRARY_PATH": path.stdout.strip(), "OMP_NUM_THREADS": "1"}
+
+
+def test_suites_with_torch(with_torch, torch_variables, tmp_path):
+    for tests in ("python", "torch"):  # each has modules of its own named conftest
+        python_suite(with_torch, tmp_path, with_torch.with_name("msda"), ROOT / "tests" / tests, **torch_variables)
+
+
+def test_first_lines_of_the_documentation(with_torch, torch_variables, tmp_path):
+    """The first program of docs/python.md, as it is written."""
+    page = (ROOT / "docs" / "python.md").read_text()
+    program = re.search(r"^```python\n(.*?)^```$", page, re.M | re.S)[1]
+    assert "libmsda" in program
+    passed(with_torch, "-W", "error", "-c", program, cwd=tmp_path, env=torch_variables)
+
+
+# ---- removed ----
 
 
 def test_uninstalls_without_leftovers(wheel, wheelhouse, tmp_path):

@@ -21,7 +21,7 @@ from elftools.elf.elffile import ELFFile
 from installer.records import parse_record_file
 from installer.sources import WheelFile
 
-from conftest import ROOT, build_wheel, clean_environment, golden_vectors, passed
+from conftest import ROOT, build_wheel, clean_environment, golden_vectors, passed, python_suite
 
 LICENSES = {"LICENSE": ROOT / "LICENSE", "third_party.txt": ROOT / "pkg" / "third_party.txt"}
 
@@ -56,21 +56,22 @@ def check_licenses(path, _):
 
 
 def check_sbom(path, folder):
-    """A valid CycloneDX document that names what is inside the library."""
+    """A valid CycloneDX document that names what is inside the library and the command."""
     with zipfile.ZipFile(path) as archive:
         (name,) = [n for n in archive.namelist() if ".dist-info/sboms/" in n and n.endswith(".json")]
         text = archive.read(name).decode()
-        library = archive.extract("libmsda/libmsda.so.0", folder)
+        library, command = (archive.extract(f"libmsda/{name}", folder) for name in ("lib/libmsda.so.0", "bin/msda"))
     error = JsonStrictValidator(SchemaVersion.V1_6).validate_str(text)
     assert error is None, error
     document = json.loads(text)
     components = {c["name"]: c for c in document["components"]}
-    assert {"highway", "fmt"} <= set(components)
+    assert {"highway", "fmt", "CLI11", "nlohmann_json"} <= set(components)
     assert all(re.match(r"\d+\.\d+", c["version"]) for c in components.values())
     assert f"libmsda {document['metadata']['component']['version']} " in build_info(library)
     assert ("cudart_static" in components) == ("CUDA: none" not in build_info(library))
-    outside = any(name.startswith("libstdc++") for name in needed(library))
-    assert ("libstdc++" in components) != outside
+    for file, name in [(library, "libstdc++"), (command, "libzip")]:
+        outside = any(library.startswith(name) for library in needed(file))
+        assert (name in components) != outside, name
 
 
 def build_info(library):
@@ -122,10 +123,11 @@ def test_index_takes_it(wheel, sdist):
     assert output.count("PASSED") == 2
 
 
-def test_library_is_the_one_of_the_prefix(wheel, prefix):
+def test_library_and_command_are_those_of_the_prefix(wheel, prefix):
     (library,) = {path.resolve() for path in prefix.glob("lib*/**/libmsda.so")}
     with zipfile.ZipFile(wheel) as archive:
-        assert archive.read("libmsda/libmsda.so.0") == library.read_bytes()
+        assert archive.read("libmsda/lib/libmsda.so.0") == library.read_bytes()
+        assert archive.read("libmsda/bin/msda") == (prefix / "bin" / "msda").read_bytes()
 
 
 # ---- its platform ----
@@ -147,9 +149,9 @@ def test_platform(wheel, policy):
 @pytest.mark.parametrize(
     "source, error",
     [
-        ("int other(void); int f(void) { return other(); }", "libmsda.so needs libother.so\n"),
+        ("int other(void); int f(void) { return other(); }", "libmsda.so or msda needs libother.so\n"),
         ("unsigned arc4random(void); unsigned f(void) { return arc4random(); }",  # of glibc 2.36
-         "libmsda.so needs manylinux_2_36_x86_64; allowed is manylinux_2_28_x86_64 or older\n"),
+         "libmsda.so or msda needs manylinux_2_36_x86_64; allowed is manylinux_2_28_x86_64 or older\n"),
     ],
     ids=["another library", "a newer glibc"],
 )
@@ -159,7 +161,8 @@ def test_libraries_that_are_refused(source, error, prefix, tmp_path):
     version = ".".join(re.findall(r"#define MSDA_VERSION_[A-Z]+ +(\d+)", version)[:3])
     library = tmp_path / "lib" / f"libmsda.so.{version}"
     library.parent.mkdir()
-    shutil.copytree(prefix / "share", tmp_path / "share")
+    for folder in ("bin", "share"):
+        shutil.copytree(prefix / folder, tmp_path / folder)
     for name, code, *options in [("libother.so", "int other(void) { return 1; }"),
                                  (library.name, source, "-L.", "-lother", "-Wl,--as-needed")]:
         subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-", *options, "-o", name], input=code,
@@ -181,6 +184,19 @@ def test_prefix_without_a_library(tmp_path):
     assert result.returncode == 1
     message = " ".join(result.stderr.split())  # CMake breaks the lines
     assert f"MSDA_PREFIX is '{tmp_path}'; it must hold an installed libmsda" in message
+
+
+def test_prefix_without_the_command(prefix, tmp_path):
+    """It is refused, and taken where the command is not wanted: then there is no script either."""
+    shutil.copytree(prefix, tmp_path / "prefix", symlinks=True, ignore=shutil.ignore_patterns("bin", "*.a"))
+    result = build_wheel(tmp_path / "prefix", tmp_path / "dist")
+    assert result.returncode == 1 and "it must hold bin/msda" in " ".join(result.stderr.split())
+    passed(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", tmp_path, ROOT / "bindings" / "python",
+           "-C", f"build-dir={tmp_path}/build", "-C", f"cmake.define.MSDA_PREFIX={tmp_path}/prefix",
+           "-C", "cmake.define.MSDA_BUILD_CLI=OFF", env=os.environ)
+    with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as archive:
+        names = archive.namelist()
+    assert "libmsda/lib/libmsda.so.0" in names and not [name for name in names if name.endswith("/msda")]
 
 
 def test_same_bits(dist, prefix, policy, tmp_path):
@@ -216,8 +232,8 @@ def test_processor_without_avx2(python, tmp_path):
 
 
 def test_sdist_makes_the_same_wheel(wheel, sdist, wheelhouse, tmp_path):
-    """Unpacked outside the repository, compiled without network: the same files, and the golden vectors
-    through the library that was compiled."""
+    """Unpacked outside the repository, compiled without network: the same files, and the Python tests pass with the
+    library and the command that were compiled."""
     with tarfile.open(sdist) as archive:
         assert not [m.name for m in archive if m.islnk() or m.issym()]
         archive.extractall(tmp_path, filter="data")
@@ -229,7 +245,7 @@ def test_sdist_makes_the_same_wheel(wheel, sdist, wheelhouse, tmp_path):
                     "-w", tmp_path, source],
                    env={name: os.environ[name] for name in kept if name in os.environ}, check=True)
     (made,) = tmp_path.glob("*.whl")
-    differing = ("libmsda.so.0", "libmsda.cdx.json", "RECORD", "WHEEL")  # compiled here, for this platform
+    differing = ("libmsda.so.0", "bin/msda", "libmsda.cdx.json", "RECORD", "WHEEL")  # compiled here, for this platform
     with zipfile.ZipFile(wheel) as one, zipfile.ZipFile(made) as other:
         names = [{n for n in z.namelist() if not n.endswith("/")} for z in (one, other)]
         assert names[0] == names[1]
@@ -238,5 +254,4 @@ def test_sdist_makes_the_same_wheel(wheel, sdist, wheelhouse, tmp_path):
     check_record(made, tmp_path)
     check_sbom(made, tmp_path)
     python = clean_environment(tmp_path / "venv", wheelhouse, made)
-    result = golden_vectors(python, tmp_path)
-    assert result.returncode == 0, result.stdout
+    python_suite(python, tmp_path, python.with_name("msda"))

@@ -26,13 +26,13 @@ def _declarations() -> Any:
 
 def _candidates() -> list[str]:
     """Where the library may be, the first that exists being taken: what the environment variable
-    MSDA_LIBRARY names, or else the file beside this package (a wheel), the one of the Python
+    MSDA_LIBRARY names, or else the file in this package (a wheel), the one of the Python
     environment (conda), or else the system's."""
     chosen = os.environ.get("MSDA_LIBRARY")
     if chosen:
         return [chosen]
     package = pathlib.Path(__file__).parents[1]
-    own = [package / FILE_NAME, pathlib.Path(sys.prefix, "lib", FILE_NAME)]
+    own = [pathlib.Path(folder, "lib", FILE_NAME) for folder in (package, sys.prefix)]
     names = [str(path) for path in own if path.exists()]
     return [*names, FILE_NAME, *filter(None, [ctypes.util.find_library("msda")])]
 
