@@ -5,6 +5,8 @@
     output.sum().backward()
 
 forward, forward_fused    differentiable functions on tensors of the CPU and CUDA devices
+MSDeformAttn              the whole attention module: the operator with its four linear layers
+from_module               MSDeformAttn in the place of a model's own modules, until undone
 
 torch.ops.msda has what they call: forward, backward, forward_fused and backward_fused.
 """
@@ -19,8 +21,9 @@ from .._core.problem import level_pairs, pairs
 from .._options import integers
 from . import _calls, _eager, _operators
 from ._calls import FUSED, SAMPLED, Settings
+from ._module import MSDeformAttn
 
-__all__ = ["forward", "forward_fused"]
+__all__ = ["MSDeformAttn", "forward", "forward_fused"]
 
 
 def forward(

@@ -1,0 +1,328 @@
+"""MSDeformAttn: multi-scale deformable attention with its four linear layers, one node of autograd."""
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+from torch.autograd.function import once_differentiable
+
+from .._core.errors import InvalidArgumentError
+from .._core.problem import level_pairs
+from ._attend import attend, attend_backward
+
+LAYERS = ("value_proj", "sampling_offsets", "attention_weights", "output_proj")
+
+
+class Sizes(NamedTuple):
+    """Heads, levels and points of a level."""
+
+    head_count: int
+    level_count: int
+    point_count: int
+
+    @property
+    def points(self) -> int:
+        """Points of a query in all its heads."""
+        return math.prod(self)
+
+
+class MSDeformAttn(nn.Module):
+    """The attention module of Deformable DETR.
+
+        attention = MSDeformAttn(256, head_count=8, level_count=4, point_count=4)
+        output = attention(query, reference, level_hw, value, position=position)
+
+    It has the layers of Deformable-DETR's, mmcv's and transformers' modules by the same names
+    (value_proj, sampling_offsets, attention_weights, output_proj), and loads their state dicts.
+
+    embed_dim    channels of query, value and output
+    head_count   heads; embed_dim is a multiple of it
+    level_count  feature levels
+    point_count  sampling points of a head on each level
+    """
+
+    def __init__(
+        self,
+        embed_dim: int = 256,
+        head_count: int = 8,
+        level_count: int = 4,
+        point_count: int = 4,
+        *,
+        device: Any = None,
+        dtype: torch.dtype | None = None,
+    ):
+        super().__init__()
+        if min(embed_dim, head_count, level_count, point_count) < 1 or embed_dim % head_count:
+            raise InvalidArgumentError(
+                f"embed_dim, head_count, level_count, point_count are {embed_dim}, {head_count}, "
+                f"{level_count}, {point_count}: must be positive, embed_dim a multiple of head_count"
+            )
+        self._sizes = Sizes(head_count, level_count, point_count)
+        linear = lambda rows: nn.Linear(embed_dim, rows, device=device, dtype=dtype)
+        self.value_proj = linear(embed_dim)
+        self.sampling_offsets = linear(self._sizes.points * 2)
+        self.attention_weights = linear(self._sizes.points)
+        self.output_proj = linear(embed_dim)
+        self.reset_parameters()
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        """Head m looks in direction m of a circle, its point p at p + 1 pixels, all alike."""
+        for layer in (self.value_proj, self.output_proj):
+            nn.init.xavier_uniform_(layer.weight)
+            nn.init.zeros_(layer.bias)
+        for layer in (self.sampling_offsets, self.attention_weights):
+            nn.init.zeros_(layer.weight)
+        nn.init.zeros_(self.attention_weights.bias)
+        heads, levels, points = self._sizes
+        bias = self.sampling_offsets.bias
+        turn = torch.arange(heads, device=bias.device) * (2 * math.pi / heads)
+        direction = torch.stack([turn.cos(), turn.sin()], -1)
+        direction /= direction.abs().amax(-1, keepdim=True)
+        distance = torch.arange(1, points + 1, device=bias.device)
+        offsets = direction[:, None, None] * distance[None, None, :, None]
+        bias.copy_(offsets.expand(heads, levels, points, 2).reshape(-1))
+
+    def forward(
+        self,
+        query: torch.Tensor,
+        reference: torch.Tensor,
+        level_hw: Sequence[Sequence[int]],
+        value: torch.Tensor | None = None,
+        *,
+        position: torch.Tensor | None = None,
+        padding_mask: torch.Tensor | None = None,
+        return_weights: bool = False,
+    ) -> Any:
+        """output [B,Q,C], or (output, weights [B,Q,M,L,P]) where return_weights is true.
+
+        query         [B,Q,C]
+        reference     [B,Q,L,2] points or [B,Q,L,4] boxes (cx, cy, w, h), 0 to 1 over the picture;
+                      [B,Q,1,...] counts for every level
+        level_hw      (H, W) of each level, as Python integers
+        value         [B,S,C], the levels one after another; None: query
+        position      [B,Q,C], added to query for offsets and weights, not for value
+        padding_mask  [B,S], True where a token of value counts as zero
+
+        Under autocast the products and the operator have its type, locations and softmax float32.
+        Gradients of gradients are refused. Raises libmsda.InvalidArgumentError.
+        """
+        levels = level_pairs(level_hw)
+        heads, level_count, _ = self._sizes
+        tokens = sum(height * width for height, width in levels)
+        source = query if value is None else value
+        layers = [self.get_submodule(name) for name in LAYERS]
+        if len(levels) != level_count:
+            raise InvalidArgumentError(f"level_hw has {len(levels)} levels: must have {level_count}")
+        _check("query", query, (None, None, layers[1].in_features))
+        batch, queries, _ = query.shape
+        name = "query, which is the value," if value is None else "value"
+        _check(name, source, (batch, tokens, layers[0].in_features))
+        if len(reference.shape) == 4 and reference.shape[0] == 1 != batch:
+            reference = reference.expand(batch, -1, -1, -1)
+        _check("reference", reference, (batch, queries, (1, level_count), (2, 4)))
+        if padding_mask is not None:
+            _check("padding_mask", padding_mask, (batch, tokens))
+        if position is not None and position.shape != query.shape:
+            position = position.expand_as(query)
+        parameters = [one for layer in layers for one in (layer.weight, layer.bias)]
+        dtype = _product_dtype(query, source, parameters[0])
+        flat = [number for pair in levels for number in pair]
+        call = _Call(heads, flat, dtype, return_weights)
+        found = _Node.apply(call, query, position, value, reference, padding_mask, *parameters)
+        if not return_weights:
+            return found
+        output, weights = found
+        return output, weights.view(batch, queries, *self._sizes)
+
+    def extra_repr(self) -> str:
+        return "head_count={}, level_count={}, point_count={}".format(*self._sizes)
+
+
+def _check(name: str, tensor: torch.Tensor, wanted: tuple[Any, ...]) -> None:
+    """Refuses another shape; None allows any length, a tuple the lengths in it."""
+    shape = tensor.shape
+    fits = len(shape) == len(wanted)
+    for length, one in zip(shape, wanted):
+        if one is not None:
+            fits = fits and (length in one if isinstance(one, tuple) else length == one)
+    if not fits:
+        words = ["any" if one is None else str(one).replace(",", " or") for one in wanted]
+        raise InvalidArgumentError(
+            f"{name} has shape {tuple(shape)}: must be [{', '.join(words)}]"
+        )
+
+
+def _product_dtype(
+    query: torch.Tensor, source: torch.Tensor, weight: torch.Tensor
+) -> torch.dtype:
+    device = query.device.type
+    if torch.is_autocast_enabled(device) and weight.dtype != torch.float64:
+        return torch.get_autocast_dtype(device)
+    for name, tensor in (("query", query), ("value", source)):
+        if tensor.dtype != weight.dtype:
+            raise InvalidArgumentError(
+                f"{name}.dtype is {tensor.dtype}: must be {weight.dtype}, as the module's weights are"
+            )
+    return weight.dtype
+
+
+class _Call(NamedTuple):
+    head_count: int
+    level_hw: list[int]  # H and W in turn
+    dtype: torch.dtype  # of products
+    return_weights: bool
+
+
+def _rows(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """[B,Q,C] as a matrix of that type."""
+    return _cast(tensor.reshape(-1, tensor.shape[-1]), dtype)
+
+
+def _cast(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    return tensor if tensor.dtype == dtype else tensor.to(dtype)
+
+
+def _softmax(points: torch.Tensor, head_count: int) -> torch.Tensor:
+    """[B*Q,M,K] of attend()'s points, in float32 at least."""
+    logit = points.tensor_split((points.shape[1] // 3 * 2,), 1)[1]
+    dtype = torch.promote_types(points.dtype, torch.float32)
+    return logit.unflatten(1, (head_count, -1)).softmax(-1, dtype=dtype)
+
+
+class _Node(torch.autograd.Function):
+    """Projections and operator. Offsets and logits come of one product, whose result goes to the
+    operator as it is. Saved are the results of products and of the operator; what the operator makes
+    of them (locations, softmax), sums and casts of the inputs are made again."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        call: _Call,
+        query: torch.Tensor,
+        position: torch.Tensor | None,
+        value: torch.Tensor | None,
+        reference: torch.Tensor,
+        padding_mask: torch.Tensor | None,
+        *parameters: torch.Tensor,
+    ) -> Any:
+        value_weight, value_bias, offset_weight, offset_bias = parameters[:4]
+        logit_weight, logit_bias, output_weight, output_bias = parameters[4:]
+        dtype = call.dtype
+        biases = torch.cat([value_bias, offset_bias, logit_bias, output_bias])
+        value_bias, point_bias, output_bias = _cast(biases, dtype).split(
+            [len(value_bias), len(offset_bias) + len(logit_bias), len(output_bias)]
+        )
+        value_weight, output_weight = _cast(value_weight, dtype), _cast(output_weight, dtype)
+        point_weight = _cast(torch.cat([offset_weight, logit_weight]), dtype)
+
+        source = query if value is None else value
+        values = torch.addmm(value_bias, _rows(source, dtype), value_weight.t())
+        if padding_mask is not None:
+            values.masked_fill_(padding_mask.reshape(-1, 1), 0)
+        asked = query if position is None else query + position
+        points = torch.addmm(point_bias, _rows(asked, dtype), point_weight.t())
+        sampled = attend(values, reference, points, call.level_hw, call.head_count)
+        output = torch.addmm(output_bias, sampled, output_weight.t())
+
+        ctx.call, ctx.dtype = call, parameters[0].dtype
+        ctx.rows = len(offset_bias), len(logit_bias)
+        ctx.save_for_backward(
+            *(query, position, value, reference, padding_mask),
+            *(value_weight, point_weight, output_weight, values, points, sampled),
+        )
+        output = output.view(*query.shape[:-1], output.shape[-1])
+        return (output, _softmax(points, call.head_count)) if call.return_weights else output
+
+    @staticmethod
+    @once_differentiable
+    def backward(
+        ctx: Any, grad_output: torch.Tensor, grad_weights: torch.Tensor | None = None
+    ) -> tuple[Any, ...]:
+        query, position, value, reference, padding_mask, *rest = ctx.saved_tensors
+        value_weight, point_weight, output_weight, values, points, sampled = rest
+        del rest
+        _release_saved(ctx)  # so that each tensor goes after its last use here
+        call, dtype = ctx.call, ctx.call.dtype
+        _, query_wanted, position_wanted, value_wanted, reference_wanted, _, *wanted = (
+            ctx.needs_input_grad
+        )
+        train = any(wanted)
+
+        grad_output = _rows(grad_output, dtype)
+        ones = grad_output.new_ones(len(grad_output)) if train else None
+        output_gradients = _of_layer(grad_output, sampled, ones) if train else ()
+        del sampled
+        grad_sampled = grad_output @ output_weight
+        del grad_output
+        grad_values, grad_points, grad_reference = attend_backward(
+            *(grad_sampled, values, reference, points, call.level_hw, call.head_count),
+            reference_wanted,
+        )
+        del grad_sampled, values
+        if grad_weights is not None:
+            _add_gradient_of_softmax(grad_points, grad_weights, points, call.head_count)
+        del points
+        if padding_mask is not None:
+            grad_values.masked_fill_(padding_mask.reshape(-1, 1), 0)
+
+        parameters = (None,) * 8
+        if train:
+            asked = query if position is None else query + position
+            of_points = _of_layer(grad_points, _rows(asked, dtype), ones)
+            del asked
+            if len(grad_values) != len(ones):
+                ones = grad_values.new_ones(len(grad_values))
+            source = _rows(query if value is None else value, dtype)
+            of_value = _of_layer(grad_values, source, ones)
+            del source
+            of_points = [_cast(one, ctx.dtype).split(ctx.rows) for one in of_points]
+            parameters = (
+                *[_cast(one, ctx.dtype) for one in of_value],
+                *[one for weight_and_bias in zip(*of_points) for one in weight_and_bias],
+                *[_cast(one, ctx.dtype) for one in output_gradients],
+            )
+
+        grad_query = grad_position = grad_value = None
+        if position_wanted or query_wanted:
+            grad_query = grad_points @ point_weight
+        del grad_points
+        if position_wanted:
+            grad_position = _cast(grad_query.view(query.shape), position.dtype)
+        if value is None and query_wanted:
+            in_place = {} if position_wanted else {"out": grad_query}
+            grad_query = torch.addmm(grad_query, grad_values, value_weight, **in_place)
+        elif value_wanted:
+            grad_value = _cast((grad_values @ value_weight).view(value.shape), value.dtype)
+        if query_wanted:
+            grad_query = _cast(grad_query.view(query.shape), query.dtype)
+        return (
+            *(None, grad_query if query_wanted else None, grad_position, grad_value),
+            *(grad_reference if reference_wanted else None, None),
+            *parameters,
+        )
+
+
+def _release_saved(ctx: Any) -> None:
+    """Drops what the node saved, unless its graph is kept; PyTorch before 2.10 keeps it until later."""
+    if not torch.compiler.is_compiling() and hasattr(ctx, "maybe_clear_saved_tensors"):
+        ctx.maybe_clear_saved_tensors()
+
+
+def _of_layer(
+    grad: torch.Tensor, rows: torch.Tensor, ones: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Gradients of weight and bias of the linear layer that made of `rows` what has gradient `grad`."""
+    turned = grad.t()
+    return turned @ rows, turned.mv(ones)
+
+
+def _add_gradient_of_softmax(
+    grad_points: torch.Tensor, grad_weights: torch.Tensor, points: torch.Tensor, head_count: int
+) -> None:
+    weights = _softmax(points, head_count)
+    inner = (grad_weights * weights).sum(-1, keepdim=True)
+    grad_logit = grad_points.tensor_split((points.shape[1] // 3 * 2,), 1)[1]
+    grad_logit.add_(((grad_weights - inner) * weights).flatten(1))
