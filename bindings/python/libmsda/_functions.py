@@ -3,7 +3,7 @@
 import inspect
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from ._arrays import Kind, addressable, kind_of
@@ -12,8 +12,8 @@ from ._core import handle as core_handle
 from ._core.cache import Cache
 from ._core.errors import InvalidArgumentError
 from ._core.handle import CPU
-from ._core.plan import NO_TENSORS, SLOTS, cached_plan, checked_handle
-from ._core.problem import PACKED, TENSORS, Problem, dtype_name, level_pairs
+from ._core.plan import cached_plan, checked_handle, slots_of
+from ._core.problem import PACKED, TENSORS, Problem, dtype_name, level_pairs, pairs
 from ._options import Options, options_of
 from ._plan import (
     Plan,
@@ -222,7 +222,9 @@ class Call(NamedTuple):
     problem: Problem
     handle: core_handle.Handle
     plan: Plan | None
-    inputs: tuple[tuple[str, int, str], ...]  # name, slot, and what is done to it before
+    changes: tuple[str, ...]  # what is done to each input before; empty where nothing is
+    scale_slot: int  # the word of value_scale
+    outputs: tuple[tuple[str, tuple[int, ...], str], ...]  # name, shape, type of what is computed
     repeated: bool  # reference has one level for all
 
 
@@ -252,60 +254,54 @@ def _call_of(
 
 
 def run_call(
-    call: Call,
-    kind: Kind,
-    arrays: dict[str, Any],
-    value_scale: Any,
-    outputs: list[tuple[str, int]],
+    call: Call, kind: Kind, arrays: Iterable[Any], value_scale: Any, outputs: Iterable[int]
 ) -> None:
-    """Executes the call's plan; `outputs` are names and addresses."""
-    plan, words = call.plan, [*NO_TENSORS]
-    kept = []  # copies, until the call is enqueued
-    for name, slot, change in call.inputs:
-        array = arrays[name]
-        if change:
-            levels = len(call.problem.level_hw)
-            array = kind.repeated(array, levels) if change == "repeat" else kind.packed(array)
-            kept.append(array)
-        words[slot] = kind.address(array)
-    for name, address in outputs:
-        words[SLOTS[name]] = address
+    """Executes the call's plan on its inputs, in their order. `outputs` are the addresses of what it
+    computes, in their order, 0 where it is not wanted."""
+    plan, address = call.plan, kind.address
+    if call.changes:
+        levels = len(call.problem.level_hw)
+        arrays = [_changed(kind, *one, levels) for one in zip(arrays, call.changes)]
+    words = [address(array) for array in arrays]
+    scale = 0
     if value_scale is not None:
-        scale, words[SLOTS["value_scale"]] = checked_scale(
+        value_scale, scale = checked_scale(
             kind, value_scale, call.problem.value_dtype, call.problem.head_count, plan.device
         )
-        kept.append(scale)
+    words.insert(call.scale_slot, scale)
+    words += outputs
+    words += 0, 0
     if plan.info.workspace_bytes:
-        kept.append(add_workspace(plan, words, kind))
+        _workspace = add_workspace(plan, words, kind)
     plan.run(words, 0 if plan.device == CPU else kind.stream(plan.device))
+
+
+def _changed(kind: Kind, array: Any, change: str, levels: int) -> Any:
+    if change == "repeat":
+        return kind.repeated(array, levels)
+    return kind.packed(array) if change else array
 
 
 def _forward(
     given: dict[str, Any], level_hw: Any, out: Any, out_dtype: Any, options: Options
 ) -> Any:
     kind, arrays = _prepared(given)
-    settings, signature = {}, None
+    signature = result = None
     if out is not None:
         if out_dtype is not None:
             raise InvalidArgumentError(
                 f"out_dtype is {out_dtype!r}: must be None when out is given"
             )
         kind.check_output("out", out)
-        signature = kind.signature(kind.prepare("out", out))
-        settings["out"] = out
-    settings["out_dtype"] = out_dtype
+        result = kind.prepare("out", out)
+        signature = kind.signature(result)
     key = ("forward", level_pairs(level_hw), len(given), signature, out_dtype)
-    call = _call_of(key, options, kind, arrays, **settings)
-    problem = call.problem
-    device, shape, dtype = call.plan.device, problem.shape("output"), problem.output_dtype
+    call = _call_of(key, options, kind, arrays, out=out, out_dtype=out_dtype)
     if out is None:
-        result = kind.empty(shape, dtype, device)
-        address = kind.address(result)
-    else:
-        result, strides = out, problem.strides("output")
-        address = output_address(kind, "output", "out", out, shape, dtype, strides, device)
-    run_call(call, kind, arrays, options.value_scale, [("output", address)])
-    return result if result is out else kind.result(result)
+        ((_, shape, dtype),) = call.outputs
+        result = kind.empty(shape, dtype, call.plan.device)
+    run_call(call, kind, arrays.values(), options.value_scale, [kind.address(result)])
+    return kind.result(result) if out is None else out
 
 
 def _backward(
@@ -337,24 +333,15 @@ def _backward(
     )
     if not wanted:
         return result(*[None] * len(names))
-    problem, gradients, outputs = call.problem, {}, []
-    for name in names:
-        if name in wanted:
-            tensor = "grad_" + name
-            new = kind.empty(problem.shape(tensor), problem.dtype(tensor), call.plan.device)
-            gradients[name] = new
-            outputs.append((tensor, kind.address(new)))
-    run_call(call, kind, arrays, options.value_scale, outputs)
-    if call.repeated and "reference" in gradients:
-        gradients["reference"] = kind.summed(gradients["reference"])
-    return result(
-        *[
-            kind.result(kind.reshaped(gradients[name], kind.view(arrays[name]).shape))
-            if name in gradients
-            else None
-            for name in names
-        ]
-    )
+    gradients, addresses = [], []
+    for name, (_, shape, dtype) in zip(names, call.outputs):
+        new = kind.empty(shape, dtype, call.plan.device) if name in wanted else None
+        gradients.append(new)
+        addresses.append(0 if new is None else kind.address(new))
+    run_call(call, kind, arrays.values(), options.value_scale, addresses)
+    if call.repeated and "reference" in wanted:
+        gradients[1] = kind.summed(gradients[1])
+    return result(*[None if new is None else kind.result(new) for new in gradients])
 
 
 def describe(
@@ -369,6 +356,7 @@ def describe(
     grad_value_dtype: Any = None,
 ) -> Call:
     """Checks the arrays against one another and makes the problem of them."""
+    levels = pairs("level_hw", levels)
     views = {name: kind.view(array) for name, array in arrays.items()}
     value = views["value"]
     fused, backward = "reference" in views, "grad_output" in views
@@ -431,8 +419,29 @@ def describe(
         device = None if value.device == CPU else value.device
         handle = default_handle(options.threads or 0, device)
     check_device("value", value.device, handle.device, "where handle runs")
-    inputs = tuple((name, SLOTS[name], changes.get(name, "")) for name in views)
-    return Call(problem, handle, None, inputs, repeated)
+    if out is not None:
+        shape, dtype, strides = (f("output") for f in (problem.shape, problem.dtype, problem.strides))
+        output_address(kind, "output", "out", out, shape, dtype, strides, handle.device)
+    return Call(
+        problem,
+        handle,
+        None,
+        tuple(changes.get(name, "") for name in views) if changes else (),
+        slots_of(problem)["value_scale"],
+        tuple(_outputs(problem, views, repeated)),
+        repeated,
+    )
+
+
+def _outputs(
+    problem: Problem, views: dict[str, View], repeated: bool
+) -> Iterator[tuple[str, tuple[int, ...], str]]:
+    """Name, shape and type of what is computed. A gradient has the shape of its input, where levels
+    and points may be axes of their own."""
+    for name in problem.outputs:
+        given = views.get(name.removeprefix("grad_"))
+        whole = given is None or (repeated and name == "grad_reference")
+        yield name, problem.shape(name) if whole else given.shape, problem.dtype(name)
 
 
 def check_types(views: dict[str, View]) -> None:

@@ -8,7 +8,7 @@ from ._core import handle as core_handle
 from ._core import plan as core_plan
 from ._core.errors import InvalidArgumentError
 from ._core.handle import KernelInfo
-from ._core.plan import NO_TENSORS, SLOTS, checked_handle, tuned_plan
+from ._core.plan import checked_handle, slots_of, tuned_plan
 from ._core.problem import PACKED, TENSORS, Problem, Strides
 
 
@@ -102,21 +102,18 @@ class Plan(core_plan.Plan):
         """
         words, arrays, kind = self._tensors.words(value_scale, tensors)
         if workspace is not None:
-            words[SLOTS["workspace"]], words[SLOTS["workspace_bytes"]] = self._tensors.workspace(
-                workspace
-            )
+            words[-2:] = self._tensors.workspace(workspace)
         elif self._info.workspace_bytes:
             workspace = add_workspace(self, words, kind)
         self.run(words, 0 if self.device == core_handle.CPU else kind.stream(self.device))
-        return {name: arrays[name] for name in self._problem.outputs if name in arrays}
+        return {name: arrays[name] for name in self._tensors.outputs if name in arrays}
 
 
 def add_workspace(plan: core_plan.Plan, words: list[int], kind: Kind) -> Any:
-    """New memory for the plan's workspace, entered into `words`; it must outlive the call."""
+    """New memory for the plan's workspace, entered at the end of `words`; it must outlive the call."""
     info = plan.info
     memory, address = kind.memory(info.workspace_bytes + info.workspace_alignment, plan.device)
-    words[SLOTS["workspace"]] = address + -address % info.workspace_alignment
-    words[SLOTS["workspace_bytes"]] = info.workspace_bytes
+    words[-2:] = address + -address % info.workspace_alignment, info.workspace_bytes
     return memory
 
 
@@ -124,50 +121,52 @@ class Tensors:
     """Checks the arrays of a problem's tensors."""
 
     def __init__(self, problem: Problem, device: int):
-        self._inputs, self._outputs, self._device = problem.inputs, problem.outputs, device
+        self._inputs, self.outputs, self._device = problem.inputs, problem.outputs, device
         self._value = problem.value_dtype, problem.head_count
+        self._slots = slots_of(problem)
         self._specs = {
-            name: (SLOTS[name], problem.shape(name), problem.dtype(name), problem.strides(name))
+            name: (problem.shape(name), problem.dtype(name), problem.strides(name))
             for name in problem.inputs + problem.outputs
         }
+        self._packed = None  # what Kind.enter_packed() takes, of the CPU
+        if device == core_handle.CPU and all(one[2] == PACKED for one in self._specs.values()):
+            self._packed = [
+                (name, self._slots[name], shape, dtype, name in problem.outputs)
+                for name, (shape, dtype, _) in self._specs.items()
+            ]
 
     def words(
         self, value_scale: Any, given: dict[str, Any]
     ) -> tuple[list[int], dict[str, Any], Kind]:
         """The words of msda_tensors without a workspace, the arrays they are of, and their kind."""
-        specs = self._specs
-        words, arrays = [*NO_TENSORS], {}
-        if not given.keys() <= specs.keys():
-            name = next(name for name in given if name not in specs)
-            raise InvalidArgumentError(
-                f"{name!r} is no tensor of this plan: must be one of {', '.join(specs)}"
-            )
-        kind = kind_of(given.get("value"))
-        for name in self._inputs:
-            array = given.get(name)
-            slot, shape, dtype, strides = specs[name]
-            if strides != PACKED or (address := kind.packed_address(array, shape, dtype)) is None:
-                array, address = self._input(kind, name, array)
-            arrays[name] = array
-            words[slot] = address
-        written = [name for name in self._outputs if given.get(name) is not None]
-        for name in written or self._outputs:
-            array = given.get(name, True)
-            slot, shape, dtype, strides = specs[name]
-            if strides != PACKED or (
-                address := kind.packed_address(array, shape, dtype, writable=True)
-            ) is None:
-                array, address = self._output(kind, name, array)
-            arrays[name] = array
-            words[slot] = address
+        kind, words = kind_of(given.get("value")), [0] * len(self._slots)
+        if self._packed and kind.enter_packed(self._packed, given, words):
+            arrays = given
+        else:
+            arrays = self._entered(kind, given, words)
         if value_scale is not None:
-            arrays["value_scale"], words[SLOTS["value_scale"]] = checked_scale(
+            arrays["value_scale"], words[self._slots["value_scale"]] = checked_scale(
                 kind, value_scale, *self._value, self._device
             )
         return words, arrays, kind
 
+    def _entered(self, kind: Kind, given: dict[str, Any], words: list[int]) -> dict[str, Any]:
+        """The arrays that are read and written, their addresses entered into `words`."""
+        if not given.keys() <= self._specs.keys():
+            name = next(name for name in given if name not in self._specs)
+            raise InvalidArgumentError(
+                f"{name!r} is no tensor of this plan: must be one of {', '.join(self._specs)}"
+            )
+        arrays = {}
+        for name in self._inputs:
+            arrays[name], words[self._slots[name]] = self._input(kind, name, given.get(name))
+        written = [name for name in self.outputs if given.get(name) is not None]
+        for name in written or self.outputs:
+            arrays[name], words[self._slots[name]] = self._output(kind, name, given.get(name, True))
+        return arrays
+
     def _check(self, name: str, view: View) -> None:
-        _slot, shape, dtype, _strides = self._specs[name]
+        shape, dtype, _strides = self._specs[name]
         if view.dtype != dtype:
             raise InvalidArgumentError(f"{name}.dtype is {view.dtype}: must be {dtype}")
         check_shape(name, view.shape, TENSORS[name][0], shape)
@@ -181,7 +180,7 @@ class Tensors:
         array = kind.prepare(name, given)
         view = kind.view(array)
         self._check(name, view)
-        wanted = self._specs[name][3]
+        wanted = self._specs[name][2]
         if same_strides(view, wanted):
             return array, view.address
         if wanted != PACKED:
@@ -190,7 +189,7 @@ class Tensors:
         return array, kind.address(array)
 
     def _output(self, kind: Kind, name: str, given: Any) -> tuple[Any, int]:
-        _slot, shape, dtype, wanted = self._specs[name]
+        shape, dtype, wanted = self._specs[name]
         if given is True:
             array = kind.strided(shape, wanted, dtype, self._device)
             return array, kind.address(array)
@@ -199,6 +198,8 @@ class Tensors:
     def workspace(self, given: Any) -> tuple[int, int]:
         """Address and bytes of a workspace of the caller's."""
         kind = kind_of(given)
+        if self._device == core_handle.CPU and (found := kind.memory_given(given)):
+            return found
         kind.check_output("workspace", given)
         view = kind.view(given)
         if view.dtype != "uint8":

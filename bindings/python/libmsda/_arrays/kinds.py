@@ -2,6 +2,7 @@
 
 import math
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from .._core.errors import InvalidArgumentError
@@ -11,7 +12,8 @@ from .._core.problem import DTYPE_CODES, ITEM_BYTES, PACKED, Strides
 from . import dlpack
 from .view import View, element_strides, extent
 
-_PACKED, _WRITABLE = 0x1 | 0x100, 0x400  # of ndarray.flags.num: contiguous and aligned; writable
+_PACKED = 0x1 | 0x100  # of ndarray.flags.num: contiguous and aligned
+_PACKED_AND_WRITABLE = _PACKED | 0x400
 ALIGNMENT = 64  # bytes, of new arrays: the kernels' loads then touch one cache line each
 
 
@@ -45,11 +47,18 @@ class Kind:
         """A copy in row order."""
         raise NotImplementedError
 
-    def packed_address(
-        self, array: Any, shape: tuple[int, ...], dtype: str, writable: bool = False
-    ) -> int | None:
-        """The address, quickly, of an array on the CPU that surely is packed, of this shape and type
-        and, if asked, writable; else None."""
+    def enter_packed(
+        self,
+        wanted: Sequence[tuple[str, int, tuple[int, ...], str, bool]],
+        given: dict[str, Any],
+        words: list[int],
+    ) -> bool:
+        """Enters the addresses of arrays on the CPU into `words`, quickly, where all are given and
+        surely packed. `wanted` has the name, word, shape, type of each, and whether it is written."""
+        return False
+
+    def memory_given(self, array: Any) -> tuple[int, int] | None:
+        """Address and size, quickly, of an array that surely is a row of bytes on the CPU."""
         return None
 
     def repeated(self, array: Any, levels: int) -> Any:
@@ -70,9 +79,6 @@ class Kind:
     def result(self, array: Any) -> Any:
         """An output as the caller gets it."""
         return array
-
-    def reshaped(self, array: Any, shape: tuple[int, ...]) -> Any:
-        return array.reshape(shape)
 
     def stream(self, device: int) -> int:
         """The CUDA stream that the package works on now."""
@@ -98,9 +104,10 @@ class NumpyKind(Kind):
         import numpy
 
         self._np = numpy
-        self._dtypes: dict[str, Any] = {
-            name: numpy.dtype(name) for name in ("float64", "float32", "float16")
-        }
+        names = ("float64", "float32", "float16")
+        self._buffer_dtypes = {name: numpy.dtype(name) for name in names}  # of Python's buffers
+        self._dtypes: dict[str, Any] = {**self._buffer_dtypes}
+        self._bytes = numpy.dtype("u1")
 
     def prepare(self, field: str, given: Any) -> Any:
         if type(given) is self._np.ndarray:
@@ -166,17 +173,36 @@ class NumpyKind(Kind):
         new[...] = array
         return new
 
-    def packed_address(
-        self, array: Any, shape: tuple[int, ...], dtype: str, writable: bool = False
-    ) -> int | None:
-        needed = _PACKED | _WRITABLE if writable else _PACKED
+    def enter_packed(
+        self,
+        wanted: Sequence[tuple[str, int, tuple[int, ...], str, bool]],
+        given: dict[str, Any],
+        words: list[int],
+    ) -> bool:
+        if len(given) != len(wanted):
+            return False
+        ndarray, dtypes = self._np.ndarray, self._buffer_dtypes
+        for name, slot, shape, dtype, written in wanted:
+            array = given.get(name)
+            needed = _PACKED_AND_WRITABLE if written else _PACKED
+            if (
+                type(array) is not ndarray
+                or array.dtype is not dtypes.get(dtype)
+                or array.shape != shape
+                or array.flags.num & needed != needed
+            ):
+                return False
+            words[slot] = address_of_buffer(array)
+        return True
+
+    def memory_given(self, array: Any) -> tuple[int, int] | None:
         if (
             type(array) is self._np.ndarray
-            and array.dtype is self._dtypes.get(dtype)
-            and array.shape == shape
-            and array.flags.num & needed == needed
+            and array.dtype is self._bytes
+            and array.ndim == 1
+            and array.flags.num & _PACKED_AND_WRITABLE == _PACKED_AND_WRITABLE
         ):
-            return self.address(array)
+            return (address_of_buffer(array), array.size) if array.size else (0, 0)
         return None
 
     def repeated(self, array: Any, levels: int) -> Any:
@@ -243,6 +269,7 @@ class TorchKind(Kind):
         self._torch = torch
         self._dtypes = {name: getattr(torch, name) for name in DTYPE_CODES}
         self._raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+        self.address = torch.Tensor.data_ptr
 
     def prepare(self, field: str, given: Any) -> Any:
         if not isinstance(given, self._torch.Tensor):
@@ -261,9 +288,6 @@ class TorchKind(Kind):
 
     def signature(self, array: Any) -> Any:
         return array.shape, array.stride(), array.dtype, array.device
-
-    def address(self, array: Any) -> int:
-        return array.data_ptr()
 
     def view(self, array: Any) -> View:
         device = CPU if array.device.type == "cpu" else array.device.index

@@ -1,8 +1,9 @@
 """Plan: a problem with the kernel chosen for it, run on addresses."""
 
+import ctypes
 import functools
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from .errors import InvalidArgumentError, check
@@ -22,19 +23,35 @@ class PlanInfo(NamedTuple):
     is_deterministic: bool  # the same bits on every run
 
 
-# msda_tensors is a row of 8-byte words, so one struct.pack() makes it: SLOTS has the word of each field.
+# msda_tensors is a row of 8-byte words, so one struct.pack() makes it.
 _TENSORS_BYTES = ffi.sizeof("msda_tensors")
-SLOTS = {name: field.offset // 8 for name, field in ffi.typeof("msda_tensors").fields}
-NO_TENSORS = (_TENSORS_BYTES, *[0] * (_TENSORS_BYTES // 8 - 1))
-_pack = struct.Struct(f"={len(NO_TENSORS)}Q").pack
+_FIELDS = [name for name, _ in ffi.typeof("msda_tensors").fields[1:]]  # all but struct_size
 _tensors_type = ffi.typeof("msda_tensors*")
 _stream_type = ffi.typeof("msda_stream")
+_address_type = ffi.typeof("uintptr_t")
+_NO_STREAM = ffi.cast(_stream_type, 0)
+_char_at, _addressof = ctypes.c_char.from_buffer, ctypes.addressof
 _cast, _from_buffer, _execute = ffi.cast, ffi.from_buffer, lib.msda_execute
+
+
+def slots_of(problem: Problem) -> dict[str, int]:
+    """The fields of msda_tensors that a problem uses, in their order, as indices of Plan.run()'s words."""
+    used = {*problem.inputs, *problem.outputs, "value_scale", "workspace", "workspace_bytes"}
+    return {name: slot for slot, name in enumerate(name for name in _FIELDS if name in used)}
+
+
+def _packer(problem: Problem) -> Callable[..., bytes]:
+    """A function that makes a msda_tensors of its size and the words of slots_of()."""
+    used = slots_of(problem)
+    return struct.Struct("=Q" + "".join("Q" if name in used else "8x" for name in _FIELDS)).pack
 
 
 def address_of_buffer(array: Any) -> int:
     """Address of the memory of a contiguous object that has Python's buffer protocol."""
-    return int(_cast("uintptr_t", _from_buffer(array)))
+    try:
+        return _addressof(_char_at(array))
+    except (TypeError, ValueError):  # ctypes is quicker than cffi, but takes no memory that is read-only or empty
+        return int(_cast(_address_type, _from_buffer(array)))
 
 
 class Plan(Unpicklable):
@@ -76,6 +93,7 @@ class Plan(Unpicklable):
 
     def _adopt(self, problem: Problem, handle: Handle, pointer: Any) -> None:
         self._problem, self.device = problem, handle.device
+        self._pack = _packer(problem)
         self._c = ffi.gc(pointer, functools.partial(destroy, lib.msda_plan_destroy, handle._keep))
         info = ffi.new("msda_plan_info*")
         info.struct_size = ffi.sizeof("msda_plan_info")
@@ -101,11 +119,10 @@ class Plan(Unpicklable):
         return f"<libmsda.Plan {self._info.kernel_id} of {self._problem}>"
 
     def run(self, words: Sequence[int], stream: int = 0) -> None:
-        """Runs on a msda_tensors given as its words: NO_TENSORS with addresses at SLOTS."""
-        data = _pack(*words)
-        tensors = _cast(_tensors_type, _from_buffer(data))
-        status = _execute(self._c, tensors, _cast(_stream_type, stream))
-        if status:
+        """Runs on addresses and the workspace's bytes, one word for each of slots_of(), 0 for none."""
+        tensors = _from_buffer(_tensors_type, self._pack(_TENSORS_BYTES, *words))
+        on_stream = _cast(_stream_type, stream) if stream else _NO_STREAM
+        if status := _execute(self._c, tensors, on_stream):
             check(status)
 
     def serialize(self) -> bytes:
@@ -149,8 +166,8 @@ def tuned_plan(
         raise InvalidArgumentError(
             f"budget_ms is {budget_ms!r}: must be a finite number greater than 0"
         ) from error
-    data = _pack(*words)
-    tensors, on_stream = _cast(_tensors_type, _from_buffer(data)), _cast(_stream_type, stream)
+    data = _packer(problem)(_TENSORS_BYTES, *words)
+    tensors, on_stream = _from_buffer(_tensors_type, data), _cast(_stream_type, stream)
     c_problem, _keep = problem.to_c()
     options = _plan_options(workspace_limit_bytes)
     out = ffi.new("msda_plan**")

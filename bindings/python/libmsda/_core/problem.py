@@ -95,17 +95,19 @@ def integer(field: str, given: Any, largest: int = _INT64_MAX) -> int:
 
 
 def level_pairs(given: Any) -> tuple[tuple[int, int], ...]:
-    """level_hw as a tuple of pairs; the quick way for what is right."""
-    if hasattr(given, "tolist"):  # numbers of an array are slow to take one by one
-        given = given.tolist()
+    """level_hw as a tuple of pairs of integers; Problem says what sizes are allowed."""
+    if type(given) is not tuple and type(given) is not list:
+        if hasattr(given, "tolist"):  # numbers of an array are slow to take one by one
+            given = given.tolist()
+        try:
+            given = [*given]
+        except TypeError:
+            return pairs("level_hw", given)
     index = operator.index
     try:
-        given = [*given]
-        found = tuple([(index(h), index(w)) for h, w in given])
+        return tuple([(index(h), index(w)) for h, w in given])
     except (TypeError, ValueError):
         return pairs("level_hw", given)
-    right = all([0 <= h <= _INT32_MAX and 0 <= w <= _INT32_MAX for h, w in found])
-    return found if right else pairs("level_hw", given)
 
 
 def pairs(field: str, given: Any) -> tuple[tuple[int, int], ...]:
@@ -196,7 +198,7 @@ class Problem:
 
     def __post_init__(self) -> None:
         put = lambda field, value: object.__setattr__(self, field, value)
-        put("level_hw", level_pairs(self.level_hw))
+        put("level_hw", pairs("level_hw", self.level_hw))
         if self.query_hw is not None:
             put("query_hw", pairs("query_hw", self.query_hw))
         put("points", self._points_of_levels())

@@ -21,19 +21,17 @@ Levels = tuple[tuple[int, int], ...]
 
 
 class _Planned(NamedTuple):
-    """A call and the tensors that it computes: what torch.empty() takes for each."""
+    """A call, and what torch.empty() takes for each of the tensors that it computes, in their order."""
 
     call: Call
-    results: dict[str, tuple[tuple[int, ...], torch.dtype, torch.device]]
-
-    def empty(self, name: str) -> torch.Tensor:
-        shape, dtype, device = self.results[name]
-        return torch.empty(shape, dtype=dtype, device=device)
+    results: tuple[tuple[tuple[int, ...], torch.dtype, torch.device], ...]
 
 
 # The calls by the number of threads that they work with. It is small: each number has a handle, and a handle its threads.
 _calls = Cache(16)
 _get_num_threads = torch.get_num_threads
+_are_deterministic = torch.are_deterministic_algorithms_enabled
+_empty = torch.empty
 
 
 class Settings(NamedTuple):
@@ -63,10 +61,8 @@ def _call_of(
     threads = settings.threads
     if threads is None:
         threads = _get_num_threads()
-    key = [names, levels, settings, choice]
-    for t in tensors:
-        key += t.shape, t.stride(), t.dtype, t.device
-    key = tuple(key)
+    layouts = [(t.shape, t.stride(), t.dtype, t.device) for t in tensors]
+    key = (names, levels, settings, choice, *layouts)
     try:
         calls = _calls.get(threads)
         if calls is None:
@@ -85,11 +81,8 @@ def _call_of(
             field = "deterministic"
         call = describe(KIND, arrays, levels, options, **{field: choice})
         plan = cached_plan(Plan, call.problem, options.kernel, call.handle)
-        problem, device = call.problem, tensors[0].device
-        results = {
-            name: (problem.shape(name), getattr(torch, problem.dtype(name)), device)
-            for name in problem.outputs
-        }
+        device = tensors[0].device
+        results = tuple((shape, getattr(torch, dtype), device) for _, shape, dtype in call.outputs)
         planned = calls.add(key, _Planned(call._replace(plan=plan), results))
     return planned
 
@@ -102,10 +95,9 @@ def forward(
     value_scale: torch.Tensor | None,
     out_dtype: torch.dtype | None,
 ) -> torch.Tensor:
-    planned = _call_of(names, tensors, levels, settings, out_dtype)
-    output = planned.empty("output")
-    outputs = [("output", output.data_ptr())]
-    run_call(planned.call, KIND, dict(zip(names, tensors)), value_scale, outputs)
+    call, ((shape, dtype, device),) = _call_of(names, tensors, levels, settings, out_dtype)
+    output = _empty(shape, dtype=dtype, device=device)
+    run_call(call, KIND, tensors, value_scale, (output.data_ptr(),))
     return output
 
 
@@ -119,29 +111,18 @@ def backward(
     wanted: Sequence[bool],
 ) -> list[torch.Tensor]:
     """The gradients that are wanted, and a tensor without elements for each of the others."""
-    planned = _call_of(
-        (*names, "grad_output"),
-        (*tensors, grad_output),
-        levels,
-        settings,
-        torch.are_deterministic_algorithms_enabled(),
-    )
-    call, arrays = planned.call, dict(zip(names, tensors))
-    gradients, outputs = {}, []
-    for name, one in zip(names, wanted):
-        if one:
-            tensor = "grad_" + name
-            gradients[name] = new = planned.empty(tensor)
-            outputs.append((tensor, new.data_ptr()))
-    if outputs:
-        arrays["grad_output"] = grad_output
-        run_call(call, KIND, arrays, value_scale, outputs)
-    if call.repeated and "reference" in gradients:
-        gradients["reference"] = gradients["reference"].sum(2, keepdim=True)
-    return [
-        gradients[name].view(given.shape) if one else given.new_empty(0)
-        for name, given, one in zip(names, tensors, wanted)
-    ]
+    inputs, deterministic = (*tensors, grad_output), _are_deterministic()
+    call, results = _call_of((*names, "grad_output"), inputs, levels, settings, deterministic)
+    gradients, addresses = [], []
+    for (shape, dtype, device), one in zip(results, wanted):
+        new = _empty(shape if one else 0, dtype=dtype, device=device)
+        gradients.append(new)
+        addresses.append(new.data_ptr() if one else 0)
+    if any(wanted):
+        run_call(call, KIND, inputs, value_scale, addresses)
+    if call.repeated and wanted[1]:
+        gradients[1] = gradients[1].sum(2, keepdim=True)
+    return gradients
 
 
 def check_place(name: str, tensor: torch.Tensor, device: torch.device) -> None:

@@ -12,7 +12,7 @@ import torch
 from .._arrays.view import View
 from .._core.errors import InvalidArgumentError, UnsupportedError
 from .._core.handle import CPU
-from .._core.problem import Problem, dtype_name, level_pairs
+from .._core.problem import Problem, dtype_name, pairs
 from .._functions import (
     check_axes,
     check_shapes,
@@ -78,7 +78,7 @@ def _check(
 ) -> None:
     """The checks of a real call on tensors that have no memory. The kernel is not among them: which
     problems it takes depends on the device."""
-    levels, options = level_pairs(levels), settings.options()
+    levels, options = pairs("level_hw", levels), settings.options()
     given = tensors if scale is None else tensors | {"value_scale": scale}
     for name, tensor in given.items():
         _calls.check_place(name, tensor, tensors["value"].device)
