@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch.autograd import forward_ad
 
 from . import _calls
 from ._calls import Levels, Settings
@@ -12,36 +13,37 @@ from ._operators import operators
 _plain_types = (torch.Tensor, torch.nn.Parameter)
 _device_types = ("cpu", "cuda")
 _compiling = torch.compiler.is_compiling
+_tracing = torch._C._is_tracing
 _functorch = torch._C._functorch.peek_interpreter_stack
 _modes = torch._C._len_torch_dispatch_stack
 _function_modes = torch._C._len_torch_function_stack
-_autocast = torch.is_autocast_enabled
+_autocast = torch._C._is_any_autocast_enabled
 _grad_enabled = torch.is_grad_enabled
 
 
 def is_plain(tensors: Sequence[Any]) -> bool:
-    """Whether nothing but the computation is to happen, so that the dispatcher is not needed."""
+    """Whether nothing but the computation is to happen, so that the dispatcher is not needed. What
+    cannot be computed on counts as plain: _calls refuses it."""
     if (
         _compiling()
-        or torch.jit.is_tracing()
+        or _tracing()
         or _functorch() is not None
         or _modes()
         or _function_modes()
-        or _autocast("cpu")
-        or _autocast("cuda")
+        or _autocast()
+        or forward_ad._current_level >= 0
     ):
         return False
     for t in tensors:
-        if type(t) not in _plain_types or t.device.type not in _device_types or t.is_neg():
+        if type(t) not in _plain_types or t.is_neg():
             return False
     return True
 
 
 class _Direct(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any, names: Any, levels: Any, settings: Any, scale: Any, out_dtype: Any, *tensors: Any
-    ) -> torch.Tensor:
+    def forward(ctx: Any, call: Any, *tensors: torch.Tensor) -> torch.Tensor:
+        names, levels, settings, scale, out_dtype = call
         ctx.save_for_backward(*tensors, scale)
         ctx.call = names, levels, settings
         return _calls.forward(names, tensors, levels, settings, scale, out_dtype)
@@ -50,14 +52,14 @@ class _Direct(torch.autograd.Function):
     def backward(ctx: Any, grad_output: torch.Tensor) -> tuple[Any, ...]:
         names, levels, settings = ctx.call
         *tensors, scale = ctx.saved_tensors
-        wanted = ctx.needs_input_grad[5:]
+        wanted = ctx.needs_input_grad[1:]
         if _grad_enabled() or not is_plain((grad_output, *tensors)):
             found = operators[names].backward(
                 grad_output, *tensors, flat(levels), wanted, scale, *flat_settings(settings)
             )
         else:
             found = _calls.backward(names, grad_output, tensors, levels, settings, scale, wanted)
-        return (None,) * 5 + tuple([g if want else None for g, want in zip(found, wanted)])
+        return None, *[one if want else None for one, want in zip(found, wanted)]
 
 
 def flat(pairs: Levels) -> list[int]:
@@ -79,7 +81,7 @@ def forward(
     out_dtype: torch.dtype | None,
 ) -> torch.Tensor:
     if _grad_enabled() and any([t.requires_grad for t in tensors]):
-        return _Direct.apply(names, levels, settings, scale, out_dtype, *tensors)
+        return _Direct.apply((names, levels, settings, scale, out_dtype), *tensors)
     return _calls.forward(names, tensors, levels, settings, scale, out_dtype)
 
 
