@@ -258,12 +258,11 @@ def run_call(
 ) -> None:
     """Executes the call's plan on its inputs, in their order. `outputs` are the addresses of what it
     computes, in their order, 0 where it is not wanted."""
-    plan, address = call.plan, kind.address
+    plan = call.plan
     if call.changes:
         levels = len(call.problem.level_hw)
         arrays = [_changed(kind, *one, levels) for one in zip(arrays, call.changes)]
-    words = [address(array) for array in arrays]
-    scale = 0
+    words, scale = [*map(kind.address, arrays)], 0
     if value_scale is not None:
         value_scale, scale = checked_scale(
             kind, value_scale, call.problem.value_dtype, call.problem.head_count, plan.device
@@ -271,7 +270,7 @@ def run_call(
     words.insert(call.scale_slot, scale)
     words += outputs
     words += 0, 0
-    if plan.info.workspace_bytes:
+    if plan.workspace_bytes:
         _workspace = add_workspace(plan, words, kind)
     plan.run(words, 0 if plan.device == CPU else kind.stream(plan.device))
 

@@ -103,7 +103,7 @@ class Plan(core_plan.Plan):
         words, arrays, kind = self._tensors.words(value_scale, tensors)
         if workspace is not None:
             words[-2:] = self._tensors.workspace(workspace)
-        elif self._info.workspace_bytes:
+        elif self.workspace_bytes:
             workspace = add_workspace(self, words, kind)
         self.run(words, 0 if self.device == core_handle.CPU else kind.stream(self.device))
         return {name: arrays[name] for name in self._tensors.outputs if name in arrays}

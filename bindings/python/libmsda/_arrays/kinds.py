@@ -7,7 +7,7 @@ from typing import Any
 
 from .._core.errors import InvalidArgumentError
 from .._core.handle import CPU
-from .._core.plan import address_of_buffer
+from .._core.plan import address_of_buffer, host_memory
 from .._core.problem import DTYPE_CODES, ITEM_BYTES, PACKED, Strides
 from . import dlpack
 from .view import View, element_strides, extent
@@ -301,6 +301,8 @@ class TorchKind(Kind):
         return self._torch.empty(shape, dtype=self._dtypes[dtype], device=self._place(device))
 
     def memory(self, size: int, device: int) -> tuple[Any, int]:
+        if device == CPU:
+            return host_memory(size)
         memory = self._torch.empty(size, dtype=self._torch.uint8, device=self._place(device))
         return memory, memory.data_ptr()
 
@@ -420,7 +422,7 @@ class ForeignKind(Kind):
         return self.empty(shape, dtype, device)
 
     def memory(self, size: int, device: int) -> tuple[Any, int]:
-        return self.empty((size,), "uint8", device)
+        return host_memory(size) if device == CPU else self.empty((size,), "uint8", device)
 
     def packed(self, array: Any) -> Any:
         raise InvalidArgumentError(

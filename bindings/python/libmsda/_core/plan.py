@@ -30,6 +30,7 @@ _tensors_type = ffi.typeof("msda_tensors*")
 _stream_type = ffi.typeof("msda_stream")
 _address_type = ffi.typeof("uintptr_t")
 _NO_STREAM = ffi.cast(_stream_type, 0)
+_new_memory = ffi.new_allocator(should_clear_after_alloc=False)
 _char_at, _addressof = ctypes.c_char.from_buffer, ctypes.addressof
 _cast, _from_buffer, _execute = ffi.cast, ffi.from_buffer, lib.msda_execute
 
@@ -52,6 +53,12 @@ def address_of_buffer(array: Any) -> int:
         return _addressof(_char_at(array))
     except (TypeError, ValueError):  # ctypes is quicker than cffi, but takes no memory that is read-only or empty
         return int(_cast(_address_type, _from_buffer(array)))
+
+
+def host_memory(size: int) -> tuple[Any, int]:
+    """New memory of the process, its content arbitrary, and its address."""
+    memory = _new_memory("char[]", size)
+    return memory, int(_cast(_address_type, memory))
 
 
 class Plan(Unpicklable):
@@ -106,6 +113,7 @@ class Plan(Unpicklable):
             info.launch_count,
             bool(info.is_deterministic),
         )
+        self.workspace_bytes = info.workspace_bytes  # of info, quicker
 
     @property
     def problem(self) -> Problem:

@@ -93,4 +93,6 @@ def is_unusable(tensor: torch.Tensor) -> bool:
 
 
 def in_functorch() -> bool:
-    return not _compiling() and _functorch() is not None
+    """Whether derivatives are taken by torch.func or in forward mode, for which an operator's
+    autograd is of no use."""
+    return not _compiling() and (_functorch() is not None or forward_ad._current_level >= 0)
