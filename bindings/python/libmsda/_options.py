@@ -108,7 +108,7 @@ def options_of(function: str, options: Options | None, keywords: dict[str, Any])
                 f"{function}() got an unexpected keyword argument {name!r}; "
                 f"there are {', '.join(_FIELDS)}"
             )
-    return dataclasses.replace(options or DEFAULT, **keywords)
+    return dataclasses.replace(options, **keywords) if options else Options(**keywords)
 
 
 def integers(field: str, given: Any) -> int | tuple[int, ...]:
