@@ -8,6 +8,10 @@ import pathlib
 import numpy as np
 import pytest
 import torch
+from functorch.compile import make_boxed_func
+from torch._dynamo.backends.common import aot_autograd
+from torch._dynamo.testing import CompileCounterWithBackend
+from torch._inductor import config as inductor
 from torch.autograd import gradcheck, gradgradcheck
 from torch.utils.checkpoint import checkpoint
 
@@ -101,20 +105,39 @@ def test_one_reference_for_all_levels():
     assert torch.equal(one.grad, wanted.sum(2, keepdim=True))
 
 
-@pytest.mark.parametrize("fused", FUSED)
-def test_compile_makes_one_graph_for_all_batches(fused):
+def assert_compiles_for_all_batches(fused, backend):
+    """Without a graph break, and with the bits of the eager call; the outer axes come in another order."""
     torch._dynamo.reset()
-    counted = torch._dynamo.testing.CompileCounterWithBackend("aot_eager")
-    compiled = torch.compile(lambda *t: call(fused, t), fullgraph=True, backend=counted)
+    compiled = torch.compile(lambda *t: call(fused, t), fullgraph=True, backend=backend)
     for batch in (2, 3, 5):
-        given = tensors(fused, batch=batch, grad=True)
+        given = [t.transpose(1, 2).contiguous().transpose(1, 2) for t in tensors(fused, batch=batch)]
         for tensor in given:
-            torch._dynamo.mark_dynamic(tensor, 0)
+            torch._dynamo.mark_dynamic(tensor.requires_grad_(), 0)
         output = compiled(*given)
         grad_output = torch.rand_like(output)
         output.backward(grad_output)
         assert torch.equal(output, expected(fused, given))
         assert_gradients(fused, given, grad_output)
+
+
+@pytest.mark.parametrize("fused", FUSED)
+def test_compile_makes_one_graph_for_all_batches(fused):
+    made = []
+
+    def compiler(name):
+        return lambda graph, inputs: made.append(name) or make_boxed_func(graph.forward)
+
+    backend = aot_autograd(fw_compiler=compiler("forward"), bw_compiler=compiler("backward"))
+    assert_compiles_for_all_batches(fused, backend)
+    assert made == ["forward", "backward"]
+
+
+@pytest.mark.filterwarnings("ignore:dynamo_pgo")
+@pytest.mark.parametrize("fused", FUSED)
+def test_compile_by_inductor(fused):
+    counted = CompileCounterWithBackend("inductor")
+    with inductor.patch(force_disable_caches=True):
+        assert_compiles_for_all_batches(fused, counted)
     assert counted.frame_count == 1
 
 
