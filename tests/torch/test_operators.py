@@ -2,10 +2,8 @@
 
 Tests with `cuda` in their names run where MSDA_TEST_DEVICE is cuda."""
 
-import math
 import pathlib
 
-import numpy as np
 import pytest
 import torch
 from functorch.compile import make_boxed_func
@@ -248,27 +246,6 @@ def test_few_numbers_of_threads_are_remembered(monkeypatch):
         monkeypatch.setattr(ours._calls, "_get_num_threads", lambda count=count: count)
         call(False, tensors())
     assert len(ours._calls._calls) <= 16
-
-
-def test_random_problems_have_numpys_bits():
-    rng = np.random.default_rng(11)
-    for _ in range(200):
-        levels = [tuple(map(int, rng.integers(1, 9, 2))) for _ in range(rng.integers(1, 4))]
-        batch, queries, heads, points = map(int, rng.integers(1, 5, 4))
-        width = int(rng.choice([1, 4, 8, 16, 32]))
-        size, total = sum(map(math.prod, levels)), points * len(levels)
-        draw = lambda *shape: rng.uniform(-0.2, 1.2, shape).astype(np.float32)
-        arrays = draw(batch, size, heads, width), draw(batch, queries, heads, total, 2)
-        arrays = *arrays, draw(batch, queries, heads, total)
-        grad_output = draw(batch, queries, heads, width)
-        given = [torch.from_numpy(a).requires_grad_() for a in arrays]
-        output = ours.forward(given[0], levels, *given[1:])
-        output.backward(torch.from_numpy(grad_output))
-        wanted = libmsda.backward(arrays[0], levels, *arrays[1:], grad_output)
-        forward = libmsda.forward(arrays[0], levels, *arrays[1:])
-        assert np.array_equal(output.detach().numpy(), forward)
-        for tensor, one in zip(given, wanted):
-            assert np.array_equal(tensor.grad.numpy(), one)
 
 
 def test_bad_arguments_name_the_callers_argument():
