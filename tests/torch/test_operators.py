@@ -54,12 +54,16 @@ def test_opcheck(fused, layout, device):
         given = [t.repeat_interleave(2, -1)[..., ::2] for t in given]
     name = "_fused" if fused else ""
     forward, backward = (getattr(torch.ops.msda, n + name).default for n in ("forward", "backward"))
-    torch.library.opcheck(forward, (*[t.detach().requires_grad_() for t in given], FLAT))
+    leaves = [t.detach().requires_grad_() for t in given]
     grad_output = torch.rand_like(forward(*given, FLAT))
     wanted = [True] * len(given)
-    torch.library.opcheck(backward, (grad_output, *given, FLAT, wanted))
-    wanted[1] = False
-    torch.library.opcheck(backward, (grad_output, *given, FLAT, wanted))
+    checked = [
+        torch.library.opcheck(forward, (*leaves, FLAT)),
+        torch.library.opcheck(backward, (grad_output, *given, FLAT, wanted)),
+        torch.library.opcheck(backward, (grad_output, *given, FLAT, [*wanted[1:], False])),
+    ]
+    for results in checked:
+        assert len(results) >= 4 and {*results.values()} == {"SUCCESS"}
 
 
 @pytest.mark.parametrize("boxes", [2, 4])
@@ -157,6 +161,8 @@ def test_export_with_a_dynamic_batch(fused, strict):
     program = torch.export.export(
         Module(fused), tuple(given), dynamic_shapes=shapes, strict=strict
     )
+    targets = [str(node.target) for node in program.graph.nodes if node.op == "call_function"]
+    assert targets == ["msda.forward_fused.default" if fused else "msda.forward.default"]
     more = tensors(fused, batch=5)
     assert torch.equal(program.module()(*more), expected(fused, more))
 
@@ -178,11 +184,12 @@ def test_fake_tensors_have_the_real_shapes_and_checks(fused):
 
 
 @pytest.mark.parametrize("reentrant", [False, True])
-def test_checkpoint(reentrant):
-    given = tensors(grad=True)
-    output = checkpoint(lambda *t: call(False, t), *given, use_reentrant=reentrant)
+@pytest.mark.parametrize("fused", FUSED)
+def test_checkpoint(fused, reentrant):
+    given = tensors(fused, grad=True)
+    output = checkpoint(lambda *t: call(fused, t), *given, use_reentrant=reentrant)
     output.sum().backward()
-    assert_gradients(False, given, torch.ones_like(output))
+    assert_gradients(fused, given, torch.ones_like(output))
 
 
 @pytest.mark.parametrize("fused", FUSED)
@@ -203,26 +210,60 @@ def test_vmap(fused):
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("fused", FUSED)
-def test_autocast_casts_the_values_alone(fused, device):
+@pytest.mark.parametrize("compiled", [False, True])
+def test_autocast_casts_the_values_alone(compiled, fused, device):
     given = tensors(fused, device=device, grad=True)
+    function = lambda *t: call(fused, t)
+    if compiled:
+        torch._dynamo.reset()
+        function = torch.compile(function, fullgraph=True, backend="aot_eager")
     with torch.autocast(device, torch.bfloat16):
-        output = call(fused, given)
+        output = function(*given)
     assert output.dtype is torch.bfloat16
-    assert torch.equal(output, expected(fused, [given[0].bfloat16(), *given[1:]]))
-    output.sum().backward()
-    assert all(t.grad.dtype is torch.float32 for t in given)
+    cast = [given[0].bfloat16(), *given[1:]]
+    assert torch.equal(output, expected(fused, cast))
+    grad_output = torch.rand_like(output)
+    output.backward(grad_output)
+    for tensor, wanted in zip(given, expected(fused, cast, grad_output)):
+        assert torch.equal(tensor.grad, wanted.float())
 
 
-def test_determinism_is_read_at_the_call(monkeypatch):
-    seen = []
-    describe = ours._calls.describe
+@pytest.mark.parametrize(
+    "given, found",
+    [
+        (torch.float64, torch.float64),
+        (torch.float8_e4m3fn, torch.float32),
+        (torch.float16, torch.bfloat16),
+        (torch.bfloat16, torch.bfloat16),
+    ],
+)
+def test_autocast_leaves_float64_and_float8(given, found):
+    value, coord, weight = tensors()
+    value, coord, weight = value.to(given), coord.half(), weight.double()
+    with torch.autocast("cpu", torch.bfloat16):
+        output = call(False, (value, coord, weight))
+        with torch.autocast("cpu", enabled=False):
+            plain = call(False, (value, coord, weight))
+    cast = value.to(found) if found is torch.bfloat16 else value
+    assert output.dtype is found and torch.equal(output, expected(False, (cast, coord, weight)))
+    assert torch.equal(plain, expected(False, (value, coord, weight)))
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_determinism_is_read_at_the_call(compiled, monkeypatch):
+    seen, run = [], ours._calls.run_call
     monkeypatch.setattr(
-        ours._calls, "describe", lambda *a, **k: seen.append(k) or describe(*a, **k)
+        ours._calls, "run_call", lambda c, *rest: seen.append(c.problem) or run(c, *rest)
     )
-    for wanted in (True, False):
+    function = lambda *t: call(False, t)
+    if compiled:
+        torch._dynamo.reset()
+        function = torch.compile(function, fullgraph=True, backend="aot_eager")
+    for wanted in (True, False, True):
         torch.use_deterministic_algorithms(wanted)
-        call(False, tensors(batch=1, queries=11, grad=True)).sum().backward()
-    assert {"deterministic": True} in seen and {"deterministic": False} in seen
+        function(*tensors(grad=True)).sum().backward()
+    backward = [problem.deterministic for problem in seen if problem.operation == "backward"]
+    assert backward == [True, False, True]
 
 
 def test_calls_work_with_the_threads_of_pytorch(monkeypatch):
