@@ -28,6 +28,7 @@ from ._core.errors import (
     StalePlanError,
     UnsupportedError,
 )
+from ._core.handle import KernelInfo
 from ._core.library import build_info, library_path, version
 from ._core.plan import PlanInfo
 from ._core.problem import Problem
@@ -41,7 +42,7 @@ from ._functions import (
     forward_fused,
 )
 from ._options import Options
-from ._plan import Handle, KernelInfo, Plan, default_handle, kernels
+from ._plan import Handle, Plan, default_handle, kernels
 
 __all__ = [
     "AbiMismatchError",

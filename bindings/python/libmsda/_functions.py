@@ -4,7 +4,7 @@ import inspect
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ._arrays import Kind, addressable, kind_of
 from ._arrays.view import View
@@ -25,11 +25,21 @@ from ._plan import (
     output_address,
 )
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._options import Keywords
+
 Array = Any  # of numpy, torch, cupy, JAX, or one that has __dlpack__ or __cuda_array_interface__
 
 
 class Gradients(NamedTuple):
-    """Gradients of forward()'s inputs, each of its input's shape; None where not wanted."""
+    """Gradients of forward()'s inputs: arrays of the caller's package, or None where not wanted.
+
+    value   [B,S,M,D], of value's type; float32 for float8 values, or what grad_value_dtype says.
+    coord   of coord's shape and type; per unit of normalised coordinates.
+    weight  of weight's shape and type.
+    """
 
     value: Array | None
     coord: Array | None
@@ -37,7 +47,13 @@ class Gradients(NamedTuple):
 
 
 class FusedGradients(NamedTuple):
-    """Gradients of forward_fused()'s inputs, each of its input's shape; None where not wanted."""
+    """Gradients of forward_fused()'s inputs: arrays of the caller's package, or None where not wanted.
+
+    value      [B,S,M,D], of value's type; float32 for float8 values, or what grad_value_dtype says.
+    reference  of reference's shape and type; summed over the levels where it has one for all.
+    offset     of offset's shape and type; per pixel, or with boxes per unit of their size / (2 P).
+    logit      of logit's shape and type.
+    """
 
     value: Array | None
     reference: Array | None
@@ -54,7 +70,7 @@ def forward(
     out: Array = None,
     out_dtype: Any = None,
     options: Options | None = None,
-    **keywords: Any,
+    **keywords: "Unpack[Keywords]",
 ) -> Array:
     """Multi-scale deformable attention: output[b,q,m,:] = sum over points of weight * sample.
 
@@ -103,7 +119,7 @@ def forward_fused(
     out: Array = None,
     out_dtype: Any = None,
     options: Options | None = None,
-    **keywords: Any,
+    **keywords: "Unpack[Keywords]",
 ) -> Array:
     """forward() with the softmax and the sampling locations computed inside.
 
@@ -113,11 +129,23 @@ def forward_fused(
         coord = reference + offset / (W, H)                        reference (x, y)
         coord = reference.xy + offset / P * reference.wh / 2       reference (cx, cy, w, h)
 
-    reference [B,Q,L,2] or [B,Q,L,4]    normalised points or boxes; [B,Q,1,...]: for every level.
-    offset    [B,Q,M,K,2] or [B,Q,M,L,P,2], of reference's type.
-    logit     [B,Q,M,K] or [B,Q,M,L,P]
+    How coord and weight make the output, the letters B, S, M, D, Q, L, P and K, and which strides
+    are read in place, is what help(libmsda.forward) says.
 
-    Everything else is as in forward().
+    value     [B,S,M,D] float64, float32, float16, bfloat16 or float8_e4m3fn.
+    level_hw  [L,2] integers (H, W), in pixels: the height first.
+    reference [B,Q,L,2] or [B,Q,L,4]: points or boxes, 0 to 1 over the level; [B,Q,1,...]: for every
+              level. Of offset's type.
+    offset    [B,Q,M,K,2] or [B,Q,M,L,P,2]: in pixels of the point's level, or with boxes in units
+              of their size / (2 P).
+    logit     [B,Q,M,K] or [B,Q,M,L,P]
+              offset and logit each have float64, float32, float16 or bfloat16 elements.
+    out       [B,Q,M,D] to write into; None: a new array.
+    out_dtype of a new output; None: that of value, float32 for float8 values.
+    options   an Options, or its fields as keywords, as in forward().
+
+    Returns out. Raises InvalidArgumentError (a ValueError) that names the argument, its value and
+    what is allowed; UnsupportedError where no kernel takes the problem.
     """
     given = {"value": value, "reference": reference, "offset": offset, "logit": logit}
     settings = options_of("forward_fused", options, keywords)
@@ -135,17 +163,23 @@ def backward(
     deterministic: bool = True,
     grad_value_dtype: Any = None,
     options: Options | None = None,
-    **keywords: Any,
+    **keywords: "Unpack[Keywords]",
 ) -> Gradients:
     """Gradients of sum(forward(...) * grad_output) by value, coord and weight.
 
+    value, level_hw, coord, weight    those of the forward() call.
     grad_output       [B,Q,M,D]; float64, float32, float16 or bfloat16.
     wanted            which gradients are computed, a name or several; the others are None.
     deterministic     False allows kernels whose bits differ from run to run.
     grad_value_dtype  None: that of value, float32 for float8 values.
+    options           an Options, or its fields as keywords, as in forward().
 
-    A gradient has the shape and type of its input. At a pixel line, where the sample has a kink,
-    the derivative by coord is the right-hand one. Everything else is as in forward().
+    At a pixel line, where the sample has a kink, the derivative by coord is the right-hand one.
+    Gradients are written in full, not added to anything.
+
+    Returns Gradients, each of its input's shape and type. Raises InvalidArgumentError (a ValueError)
+    that names the argument, its value and what is allowed; UnsupportedError where no kernel takes the
+    problem.
     """
     given = {"value": value, "coord": coord, "weight": weight, "grad_output": grad_output}
     settings = options_of("backward", options, keywords)
@@ -164,11 +198,20 @@ def backward_fused(
     deterministic: bool = True,
     grad_value_dtype: Any = None,
     options: Options | None = None,
-    **keywords: Any,
+    **keywords: "Unpack[Keywords]",
 ) -> FusedGradients:
     """Gradients of sum(forward_fused(...) * grad_output) by value, reference, offset and logit.
 
-    Everything is as in forward_fused() and backward().
+    value, level_hw, reference, offset, logit    those of the forward_fused() call.
+    grad_output       [B,Q,M,D]; float64, float32, float16 or bfloat16.
+    wanted            which gradients are computed, a name or several; the others are None.
+    deterministic     False allows kernels whose bits differ from run to run.
+    grad_value_dtype  None: that of value, float32 for float8 values.
+    options           an Options, or its fields as keywords, as in forward().
+
+    Returns FusedGradients, each of its input's shape and type. Raises InvalidArgumentError (a
+    ValueError) that names the argument, its value and what is allowed; UnsupportedError where no
+    kernel takes the problem.
     """
     given = {
         "value": value,
@@ -184,14 +227,16 @@ def backward_fused(
 
 
 def explain(what: Problem | Callable[..., Any], *arguments: Any, **keywords: Any) -> str:
-    """One line a kernel: its rank and predicted time, the kernel chosen first, or why it is rejected.
+    """Which kernel a problem or a call would take, and why not the others.
 
     what    a Problem, with handle= a Handle where it is not to run on the CPU; or one of the four
             functions, followed by the arguments of the call that is asked about:
 
         libmsda.explain(libmsda.forward, value, level_hw, coord, weight)
 
-    The call is not made. Raises what the call would raise before it computes.
+    Returns text: one line a kernel, with its rank and predicted time, the kernel chosen first, or
+    with the reason for which it is rejected. The call is not made. Raises what the call would raise
+    before it computes.
     """
     if isinstance(what, Problem):
         handle = checked_handle(keywords.pop("handle", None))

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 from ._core.errors import InvalidArgumentError
 from ._core.handle import Handle
@@ -14,6 +14,8 @@ _INT32_MAX = 2**31 - 1
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Options:
     """What the four functions take beside their arrays, as keywords or as options=Options(...).
+
+    Immutable. Raises InvalidArgumentError that names the field, its value and what is allowed.
 
     points            points of each level: one number, or L of them that sum to K. None: all the
                       same.
@@ -90,6 +92,26 @@ class Options:
             point_locality=self.point_locality,
             math_mode=self.math_mode,
         )
+
+
+class SharedKeywords(TypedDict, total=False):
+    """The fields of Options that libmsda.torch takes as keywords, too."""
+
+    points: int | Sequence[int] | None
+    level_start_index: Any
+    value_border: bool
+    query_hw: Sequence[Sequence[int]] | None
+    point_locality: Literal["unknown", "local", "scattered"]
+    math_mode: Literal["accurate", "fast"]
+    kernel: str | None
+    threads: int | None
+
+
+class Keywords(SharedKeywords, total=False):
+    """The fields of Options, for type checkers: what the four functions take as keywords."""
+
+    value_scale: Any
+    handle: Handle | None
 
 
 DEFAULT = Options()

@@ -16,17 +16,22 @@ class Handle(core_handle.Handle):
     __doc__ = core_handle.Handle.__doc__
 
     def plan(self, problem: Problem, **options: Any) -> "Plan":
-        """Plan(problem, handle=self, **options)."""
+        """Returns Plan(problem, handle=self, **options), and raises what that does."""
         return Plan(problem, handle=self, **options)
 
     def tune(self, problem: Problem, **sample: Any) -> "Plan":
-        """Plan.tune(problem, handle=self, **sample)."""
+        """Returns Plan.tune(problem, handle=self, **sample), and raises what that does."""
         return Plan.tune(problem, handle=self, **sample)
 
 
 def default_handle(threads: int = 0, device: int | None = None) -> Handle:
-    """The process's handle of a CUDA device, or of the CPU (None) with that many threads, made at
-    the first use."""
+    """The process's handle of a device, made at the first use: the one that the functions work on.
+
+    threads  of the CPU: how many work on one call; 0: all hardware threads.
+    device   None is the CPU; a number is a CUDA device.
+
+    Returns the Handle. Raises what Handle() raises.
+    """
     number = core_handle.CPU if device is None else device
     return core_handle.default_handle(threads, number, Handle)
 
@@ -65,12 +70,14 @@ class Plan(core_plan.Plan):
         Times the kernels predicted to be fast, as many as `budget_ms` milliseconds allow, and takes
         the one predicted fastest unless another was clearly faster. How long a kernel takes depends
         on where the points land, so the arrays should be typical. `tensors` and `value_scale` are
-        those of execute(); arrays given to write into hold the new plan's result afterwards.
+        those of execute(); arrays given to write into hold the new plan's result afterwards. Kernels
+        that need more than `workspace_limit_bytes` of workspace are left out; 0: no limit.
 
         The handle remembers the kernel: Plan(problem, tuned=True) takes it without measuring, and
         Handle.tuning_export() writes it down for another run.
 
-        Raises what Plan() and execute() raise.
+        Returns the plan, on `handle`; None: the process's CPU handle. Raises what Plan() and
+        execute() raise.
         """
         handle = checked_handle(handle)
         words, _arrays, kind = Tensors(problem, handle.device).words(value_scale, tensors)
@@ -87,7 +94,7 @@ class Plan(core_plan.Plan):
     def execute(
         self, *, value_scale: Any = None, workspace: Any = None, **tensors: Any
     ) -> dict[str, Any]:
-        """Runs the plan and returns what it computed, by name.
+        """Runs the plan.
 
         Every name of problem.inputs must be given: an array of problem.shape(name) and
         problem.dtype(name). Where the problem says packed, an input that is not is copied.
@@ -98,7 +105,8 @@ class Plan(core_plan.Plan):
         value_scale [M] float32: multiplies the values of each head; float8 values only.
         workspace: from workspace(), one for each call that runs at the same time; None: a new one.
 
-        Raises InvalidArgumentError (the outputs are untouched then), BufferTooSmallError.
+        Returns a dict of the arrays that it computed, by name. Raises InvalidArgumentError (the
+        outputs are untouched then), BufferTooSmallError.
         """
         words, arrays, kind = self._tensors.words(value_scale, tensors)
         if workspace is not None:
@@ -285,7 +293,7 @@ def _strides_error(name: str, view: View, wanted: Strides) -> InvalidArgumentErr
 
 
 def kernels() -> list[KernelInfo]:
-    """All kernels of the library, whether or not they run on this machine."""
+    """Returns a KernelInfo of each kernel of the library, whether or not it runs on this machine."""
     return default_handle().kernels()
 
 

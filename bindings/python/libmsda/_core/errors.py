@@ -17,49 +17,49 @@ class Error(Exception):
 class InvalidArgumentError(Error, ValueError):
     """The caller's mistake: the text names the field, its value and what is allowed."""
 
-    status = lib.MSDA_ERROR_INVALID_ARGUMENT
+    status: int = lib.MSDA_ERROR_INVALID_ARGUMENT
 
 
 class UnsupportedError(Error, NotImplementedError):
     """A legal problem that no kernel takes; explain() gives the reason of each kernel."""
 
-    status = lib.MSDA_ERROR_UNSUPPORTED
+    status: int = lib.MSDA_ERROR_UNSUPPORTED
 
 
 class AbiMismatchError(Error):
     """The library is older than what is asked of it."""
 
-    status = lib.MSDA_ERROR_ABI_MISMATCH
+    status: int = lib.MSDA_ERROR_ABI_MISMATCH
 
 
 class BufferTooSmallError(Error, ValueError):
     """A workspace has fewer bytes than PlanInfo.workspace_bytes."""
 
-    status = lib.MSDA_ERROR_BUFFER_TOO_SMALL
+    status: int = lib.MSDA_ERROR_BUFFER_TOO_SMALL
 
 
 class StalePlanError(Error):
     """A serialized plan is of another library version, kernel revision or device."""
 
-    status = lib.MSDA_ERROR_STALE_PLAN
+    status: int = lib.MSDA_ERROR_STALE_PLAN
 
 
 class OutOfMemoryError(Error, MemoryError):
     """There was no memory left."""
 
-    status = lib.MSDA_ERROR_OUT_OF_MEMORY
+    status: int = lib.MSDA_ERROR_OUT_OF_MEMORY
 
 
 class CudaError(Error, RuntimeError):
     """The CUDA driver reported an error, or there is no CUDA device or backend."""
 
-    status = lib.MSDA_ERROR_CUDA
+    status: int = lib.MSDA_ERROR_CUDA
 
 
 class InternalError(Error, RuntimeError):
     """A defect of the library. Please report it with this text."""
 
-    status = lib.MSDA_ERROR_INTERNAL
+    status: int = lib.MSDA_ERROR_INTERNAL
 
 
 _BY_STATUS = {

@@ -23,12 +23,18 @@ _LOG_NAMES = {number: name for name, number in _LOG_LEVELS.items()}
 
 
 class KernelInfo(NamedTuple):
-    """A kernel of the library."""
+    """A kernel of the library.
 
-    kernel_id: str  # "family.target.dtype[...]@revision"
+    kernel_id  "family.target.dtype[...]@revision", which `kernel=` takes.
+    family     the first part of the id.
+    sm_min     lowest compute capability times ten; 0: it runs on the CPU.
+    sm_max     highest; 0: no upper end.
+    """
+
+    kernel_id: str
     family: str
-    sm_min: int  # lowest compute capability times ten; 0: it runs on the CPU
-    sm_max: int  # highest; 0: no upper end
+    sm_min: int
+    sm_max: int
 
 
 def _log_callback(log: Callable[[str, str], None]) -> Any:
@@ -110,7 +116,7 @@ class Handle(Unpicklable):
         return f"<libmsda.Handle of the CPU, {self.threads or os.cpu_count()} threads>"
 
     def kernels(self) -> list[KernelInfo]:
-        """All kernels of the library, whether or not they run on this device."""
+        """Returns a KernelInfo of each kernel of the library, whether or not it runs on this device."""
         count = ffi.new("size_t*")
         check(lib.msda_kernel_count(self._c, count))
         found = []
@@ -124,7 +130,8 @@ class Handle(Unpicklable):
         return found
 
     def explain(self, problem: Problem) -> str:
-        """One line a kernel: its rank and predicted time for the problem, or why it is rejected."""
+        """Returns text about a problem: one line a kernel, with its rank and predicted time, or with the
+        reason for which it is rejected. Raises InvalidArgumentError for a problem that is none."""
         c_problem, _keep = problem.to_c()
         size = ffi.new("size_t*")
         check(lib.msda_explain(self._c, c_problem, ffi.NULL, size))
@@ -133,7 +140,7 @@ class Handle(Unpicklable):
         return text(buffer)
 
     def tuning_export(self) -> str:
-        """The tuning records as text, sorted, one a line: those of tune() and those imported."""
+        """Returns the tuning records as text, sorted, one a line: those of tune() and those imported."""
         size = ffi.new("size_t*")
         check(lib.msda_tuning_export(self._c, ffi.NULL, size))
         while True:
@@ -144,7 +151,8 @@ class Handle(Unpicklable):
                 return text(buffer)
 
     def tuning_import(self, records: str) -> None:
-        """Adds what tuning_export() wrote, of this run or another; replaces those of the same problem.
+        """Adds `records`, which tuning_export() wrote in this run or another, in the place of those of the
+        same problem.
 
         Records of other devices, thread counts, versions or kernels are kept and exported again,
         and not used. Raises InvalidArgumentError, with the line and what is wrong there, or

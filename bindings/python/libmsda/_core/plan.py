@@ -13,14 +13,22 @@ from .problem import Problem
 
 
 class PlanInfo(NamedTuple):
-    """What a plan is."""
+    """What a plan is.
+
+    kernel_id            the kernel that it runs.
+    workspace_bytes      memory that a call needs beside its tensors.
+    workspace_alignment  of that memory's address, in bytes.
+    predicted_us         microseconds that a call is predicted to take.
+    launch_count         kernels of the GPU that a call launches; 0 on the CPU.
+    is_deterministic     whether every run gives the same bits.
+    """
 
     kernel_id: str
     workspace_bytes: int
-    workspace_alignment: int  # bytes
-    predicted_us: float  # microseconds of one call
+    workspace_alignment: int
+    predicted_us: float
     launch_count: int
-    is_deterministic: bool  # the same bits on every run
+    is_deterministic: bool
 
 
 # msda_tensors is a row of 8-byte words, so one struct.pack() makes it.
@@ -93,7 +101,8 @@ class Plan(Unpicklable):
 
     @classmethod
     def of_pointer(cls, problem: Problem, handle: Handle, pointer: Any) -> Any:
-        """The plan object of a msda_plan, which it owns from now on."""
+        """Returns the plan object of a msda_plan, `pointer`, which it owns from now on; `problem` and
+        `handle` are those that it was made with. Raises nothing."""
         plan = cls.__new__(cls)
         plan._adopt(problem, handle, pointer)
         return plan
@@ -117,24 +126,28 @@ class Plan(Unpicklable):
 
     @property
     def problem(self) -> Problem:
+        """What is computed."""
         return self._problem
 
     @property
     def info(self) -> PlanInfo:
+        """The kernel, and what it needs."""
         return self._info
 
     def __repr__(self) -> str:
         return f"<libmsda.Plan {self._info.kernel_id} of {self._problem}>"
 
     def run(self, words: Sequence[int], stream: int = 0) -> None:
-        """Runs on addresses and the workspace's bytes, one word for each of slots_of(), 0 for none."""
+        """Runs on addresses and the workspace's bytes, one word for each of slots_of(), 0 for none, on a CUDA
+        `stream` given as a number; 0 is the default stream. Raises InvalidArgumentError,
+        BufferTooSmallError and CudaError."""
         tensors = _from_buffer(_tensors_type, self._pack(_TENSORS_BYTES, *words))
         on_stream = _cast(_stream_type, stream) if stream else _NO_STREAM
         if status := _execute(self._c, tensors, on_stream):
             check(status)
 
     def serialize(self) -> bytes:
-        """The plan as bytes, for deserialize() with the same library on the same kind of device."""
+        """Returns the plan as bytes, for deserialize() with the same library on the same kind of device."""
         size = ffi.new("size_t*")
         check(lib.msda_plan_serialize(self._c, ffi.NULL, size))
         blob = ffi.new("char[]", size[0])
@@ -143,7 +156,8 @@ class Plan(Unpicklable):
 
     @classmethod
     def deserialize(cls, blob: bytes, problem: Problem, *, handle: Handle | None = None) -> Any:
-        """The plan that serialize() wrote, with the same kernel. `problem` is its problem.
+        """Returns the plan that serialize() wrote as `blob`, with the same kernel. `problem` is its
+        problem, `handle` where it runs; None: the process's CPU handle.
 
         Raises InvalidArgumentError for bytes that are damaged or of another problem, StalePlanError
         for those of another library version or device."""

@@ -142,8 +142,8 @@ class Problem:
     """The shapes, strides and types of one computation. Immutable; equal problems are equal.
 
     B batch, S tokens of a value, M heads, D channels of a head, Q queries, L levels,
-    P points of a level, K points of all levels together. Every field is checked: the error,
-    InvalidArgumentError, names the field, its value and what is allowed.
+    P points of a level, K points of all levels together. Every field is checked. Raises
+    InvalidArgumentError, which names the field, its value and what is allowed.
 
     level_hw          L pairs (H, W), in pixels.
     points            P: one number for all levels, or one for each.
@@ -267,7 +267,7 @@ class Problem:
         return sum(self.points)
 
     def shape(self, tensor: str) -> tuple[int, ...]:
-        """The shape of a tensor by its name, such as "value" or "grad_coord"."""
+        """Returns the shape of a `tensor` by its name, such as "value" or "grad_coord". Raises KeyError."""
         size = {
             "B": self.batch,
             "S": self.token_count,
@@ -282,13 +282,13 @@ class Problem:
         return tuple(size[letter] for letter in TENSORS[tensor][0])
 
     def dtype(self, tensor: str) -> str:
-        """The name of the element type of a tensor by its name."""
+        """Returns the name of the element type of a `tensor` by its name. Raises KeyError."""
         return getattr(self, TENSORS[tensor][1])
 
     def strides(self, tensor: str) -> Strides:
-        """Element strides of the first three axes of a tensor; PACKED (0, 0, 0) where it is packed.
-
-        Axes of length 1 count as packed, whatever stride they were given."""
+        """Returns element strides of the first three axes of a `tensor` by its name; PACKED (0, 0, 0)
+        where it is packed. Axes of length 1 count as packed, whatever stride they were given. Raises
+        KeyError."""
         given = getattr(self, STRIDES[tensor]) if tensor in STRIDES else PACKED
         shape = self.shape(tensor)
         packed = packed_strides(shape)

@@ -11,8 +11,8 @@ from_module               MSDeformAttn in the place of a model's own modules, un
 torch.ops.msda has what they call: forward, backward, forward_fused and backward_fused.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -23,56 +23,96 @@ from . import _calls, _eager, _operators
 from ._calls import FUSED, SAMPLED, Settings
 from ._module import MSDeformAttn
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .._options import SharedKeywords
+
 __all__ = ["MSDeformAttn", "forward", "forward_fused"]
 
 
 def forward(
     value: torch.Tensor,
-    level_hw: Sequence[Sequence[int]],
+    level_hw: Sequence[Sequence[int]] | torch.Tensor,
     coord: torch.Tensor,
     weight: torch.Tensor,
     *,
     out_dtype: torch.dtype | None = None,
     value_scale: torch.Tensor | None = None,
-    **settings: Any,
+    **settings: "Unpack[SharedKeywords]",
 ) -> torch.Tensor:
-    """libmsda.forward() of tensors, with gradients by value, coord and weight.
+    """Multi-scale deformable attention of tensors, with gradients by value, coord and weight.
 
-    value     [B,S,M,D], level_hw [L,2] (H, W), coord [B,Q,M,K,2] or [B,Q,M,L,P,2], weight [B,Q,M,K]
-              or [B,Q,M,L,P]: as in libmsda.forward(), whose text says what is computed.
-    level_hw  pairs of Python integers; a tensor is read back, which costs a synchronisation.
-    out_dtype of the output; None: that of value, float32 for float8 values.
-    settings  points, level_start_index, value_border, query_hw, point_locality, math_mode, kernel and
-              threads, as help(libmsda.Options) describes them.
+    output[b,q,m,:] = sum over points of weight * sample, where a point (x, y) on a level of H x W
+    pixels samples value bilinearly at px = x W - 1/2, py = y H - 1/2; pixels outside the level count
+    as zero, and a point that is not finite contributes nothing.
 
-    Returns [B,Q,M,D]. Gradients are computed for the inputs that require them, with the same bits
-    every time where torch.use_deterministic_algorithms(True) is in force; gradients of gradients are
-    not. Under autocast, value is cast to the region's type; coord and weight keep their types.
+    B batch, S tokens (pixels of all levels), M heads, D channels of a head, Q queries, L levels,
+    P points of a level, K points of all levels together.
+
+    value       [B,S,M,D] float64, float32, float16, bfloat16 or float8_e4m3fn: the levels one after
+                another, each row by row.
+    level_hw    [L,2] integers (H, W), in pixels: the height first. A tensor is read back, which waits
+                for its device and breaks a compiled graph: give integers.
+    coord       [B,Q,M,K,2] or [B,Q,M,L,P,2]: (x, y), 0 to 1 is the extent of the level.
+    weight      [B,Q,M,K] or [B,Q,M,L,P]
+                coord and weight each have float64, float32, float16 or bfloat16 elements.
+    out_dtype   of the output; None: that of value, float32 for float8 values.
+    value_scale [M] float32: multiplies the values of each head; float8 values only. It has no gradient.
+    settings    points, level_start_index, value_border, query_hw, point_locality, math_mode, kernel and
+                threads, as help(libmsda.Options) describes them. threads=None: those of the CPU that
+                torch.get_num_threads() says.
+
+    Gradients are computed for the inputs that require them, with the same bits every time where
+    torch.use_deterministic_algorithms(True) is in force; gradients of gradients are not. Under
+    autocast, value is cast to the region's type unless it is float64 or float8; coord and weight keep
+    their types, since coordinates need them.
 
     Tensors may have any strides; what the library cannot address is copied. On a CUDA device the
     call is enqueued on the current stream, and may be captured into a graph.
 
-    Raises libmsda.InvalidArgumentError (a ValueError) that names the argument, its value and what is
-    allowed, and libmsda.UnsupportedError where no kernel takes the problem.
+    Returns [B,Q,M,D], contiguous. Raises libmsda.InvalidArgumentError (a ValueError) that names the
+    argument, its value and what is allowed, and libmsda.UnsupportedError (a NotImplementedError) where
+    no kernel takes the problem.
     """
     return _forward(SAMPLED, (value, coord, weight), level_hw, settings, value_scale, out_dtype)
 
 
 def forward_fused(
     value: torch.Tensor,
-    level_hw: Sequence[Sequence[int]],
+    level_hw: Sequence[Sequence[int]] | torch.Tensor,
     reference: torch.Tensor,
     offset: torch.Tensor,
     logit: torch.Tensor,
     *,
     out_dtype: torch.dtype | None = None,
     value_scale: torch.Tensor | None = None,
-    **settings: Any,
+    **settings: "Unpack[SharedKeywords]",
 ) -> torch.Tensor:
-    """libmsda.forward_fused() of tensors, with gradients by value, reference, offset and logit.
+    """forward() with the softmax and the sampling locations computed inside.
 
-    reference [B,Q,L,2] or [B,Q,L,4], or [B,Q,1,...] for every level; offset [B,Q,M,K,2] or
-    [B,Q,M,L,P,2]; logit [B,Q,M,K] or [B,Q,M,L,P]. Everything else is as in forward().
+    weight = softmax(logit) over all K points of a query and head, and for a point on a level of
+    H x W pixels with P points
+
+        coord = reference + offset / (W, H)                        reference (x, y)
+        coord = reference.xy + offset / P * reference.wh / 2       reference (cx, cy, w, h)
+
+    value       [B,S,M,D] float64, float32, float16, bfloat16 or float8_e4m3fn.
+    level_hw    [L,2] integers (H, W), in pixels: the height first.
+    reference   [B,Q,L,2] or [B,Q,L,4]: points or boxes, 0 to 1 over the level; [B,Q,1,...]: for every
+                level. Of offset's type.
+    offset      [B,Q,M,K,2] or [B,Q,M,L,P,2]: in pixels of the point's level, or with boxes in units
+                of their size / (2 P).
+    logit       [B,Q,M,K] or [B,Q,M,L,P]
+                offset and logit each have float64, float32, float16 or bfloat16 elements.
+    out_dtype, value_scale, settings    as in forward(), and so are the letters, strides, autocast,
+                determinism and streams.
+
+    Gradients are computed by value, reference, offset and logit.
+
+    Returns [B,Q,M,D], contiguous. Raises libmsda.InvalidArgumentError (a ValueError) that names the
+    argument, its value and what is allowed, and libmsda.UnsupportedError (a NotImplementedError) where
+    no kernel takes the problem.
     """
     tensors = (value, reference, offset, logit)
     return _forward(FUSED, tensors, level_hw, settings, value_scale, out_dtype)
@@ -82,7 +122,7 @@ def _forward(
     names: tuple[str, ...],
     tensors: tuple[torch.Tensor, ...],
     level_hw: Any,
-    given: dict[str, Any],
+    given: Mapping[str, Any],
     value_scale: torch.Tensor | None,
     out_dtype: torch.dtype | None,
 ) -> torch.Tensor:
@@ -108,21 +148,21 @@ def _forward(
 _DEFAULT = Settings()
 
 
-def _settings(given: dict[str, Any], level_count: int) -> Settings:
+def _settings(given: Mapping[str, Any], level_count: int) -> Settings:
     for name in given:
         if name not in Settings._fields:
             raise TypeError(
                 f"unexpected keyword argument {name!r}; there are {', '.join(Settings._fields)}"
             )
-    given = dict(given)
+    fields = dict(given)
     for name in ("points", "level_start_index"):
-        if given.get(name) is not None:
-            given[name] = integers(name, given[name])
-    if isinstance(given.get("points"), int):
-        given["points"] = (given["points"],) * level_count
-    if given.get("query_hw") is not None:
-        given["query_hw"] = pairs("query_hw", given["query_hw"])
-    return Settings(**given)
+        if fields.get(name) is not None:
+            fields[name] = integers(name, fields[name])
+    if isinstance(fields.get("points"), int):
+        fields["points"] = (fields["points"],) * level_count
+    if fields.get("query_hw") is not None:
+        fields["query_hw"] = pairs("query_hw", fields["query_hw"])
+    return Settings(**fields)
 
 
 def _check_tensor(name: str, tensor: Any) -> None:
