@@ -5,7 +5,8 @@
     points     [B*Q, M*K*3]    offsets [M, K, 2] of a query, then its logits [M, K]; K = L * P
 
 attend() returns [B*Q, M*D] of value's type; attend_backward() the gradients of value, points and
-reference. Locations are computed in float32, or float64 where an input has it.
+reference, and attend_backward_() those of value and reference: it writes that of points over points.
+Locations are computed in float32, or float64 where an input has it.
 """
 
 from collections.abc import Sequence
@@ -22,16 +23,20 @@ _library.define(
     "attend(Tensor value, Tensor reference, Tensor points, int[] level_hw, int head_count) -> Tensor",
     tags=(torch.Tag.pt2_compliant_tag,),
 )
-_library.define(
-    "attend_backward(Tensor grad_output, Tensor value, Tensor reference, Tensor points, "
-    "int[] level_hw, int head_count, bool reference_wanted) -> (Tensor, Tensor, Tensor)",
-    tags=(torch.Tag.pt2_compliant_tag,),
-)
+for _name, _points, _results in (
+    ("attend_backward", "Tensor", "(Tensor, Tensor, Tensor)"),
+    ("attend_backward_", "Tensor(a!)", "(Tensor, Tensor)"),
+):
+    _library.define(
+        f"{_name}(Tensor grad_output, Tensor value, Tensor reference, {_points} points, "
+        f"int[] level_hw, int head_count, bool reference_wanted) -> {_results}",
+        tags=(torch.Tag.pt2_compliant_tag,),
+    )
 attend = torch.ops.msda.attend.default
 attend_backward = torch.ops.msda.attend_backward.default
+attend_backward_ = torch.ops.msda.attend_backward_.default
 
-# torch.empty() and zeros() of the levels' sizes would copy from the host in each call.
-_sizes_of_pixels = Cache(64)
+_sizes_of_pixels = Cache(64)  # as each would be a copy from the host, which a graph cannot capture
 
 
 def _is_fused_backward(device: torch.device) -> bool:
@@ -61,7 +66,7 @@ class _Inputs(NamedTuple):
         batch, queries = reference.shape[:2]
         levels = tuple(zip(level_hw[::2], level_hw[1::2]))
         heads_of_level = head_count, len(levels), points.shape[1] // (3 * head_count * len(levels))
-        offset, logit = points.tensor_split((points.shape[1] // 3 * 2,), 1)
+        offset, logit = parts(points)
         dtype = torch.promote_types(torch.promote_types(points.dtype, reference.dtype), torch.float32)
         threads = torch.get_num_threads() if value.device.type == "cpu" else None
         return _Inputs(
@@ -72,6 +77,11 @@ class _Inputs(NamedTuple):
             logit.view(batch, queries, *heads_of_level),
             Settings(threads=threads),
         )
+
+
+def parts(points: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Offsets and logits of points."""
+    return points.tensor_split((points.shape[1] // 3 * 2,), 1)
 
 
 def _attend(
@@ -92,48 +102,74 @@ def _attend_backward(
     value: torch.Tensor,
     reference: torch.Tensor,
     points: torch.Tensor,
+    *rest: Any,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    grad_points = torch.empty_like(points)
+    found = _differentiate(grad_points, grad_output, value, reference, points, *rest)
+    return found[0], grad_points, found[1]
+
+
+def _attend_backward_(
+    grad_output: torch.Tensor,
+    value: torch.Tensor,
+    reference: torch.Tensor,
+    points: torch.Tensor,
+    *rest: Any,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    return _differentiate(points, grad_output, value, reference, points, *rest)
+
+
+def _differentiate(
+    grad_points: torch.Tensor,
+    grad_output: torch.Tensor,
+    value: torch.Tensor,
+    reference: torch.Tensor,
+    points: torch.Tensor,
     level_hw: Sequence[int],
     head_count: int,
     reference_wanted: bool,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    given = _Inputs.of(value, reference, points, level_hw, head_count)
-    grad_output = grad_output.view(*reference.shape[:2], *given.value.shape[2:])
-    grad_points = torch.empty_like(points)
-    grad_offset, grad_logit = grad_points.tensor_split((points.shape[1] // 3 * 2,), 1)
-    grad_offset, grad_logit = grad_offset.view(given.offset.shape), grad_logit.view(given.logit.shape)
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Writes grad_points, which may be points itself; returns the gradients of value and reference.
+
+    The CPU takes one item of the batch after another, so that what it needs beside its inputs and
+    results is of one item: float32 copies, packed gradients, the kernel's workspace."""
     backward = _fused_backward if _is_fused_backward(value.device) else _sampled_backward
-    grad_value, grad_reference = backward(
-        given, grad_output, grad_offset, grad_logit, reference_wanted
-    )
-    return grad_value.view(value.shape), grad_points, grad_reference.to(reference.dtype)
+    grad_value = torch.empty_like(value)
+    items = 1 if value.device.type == "cuda" else len(reference)
+    tensors = grad_points, grad_value, grad_output, value, reference, points
+    grad_references = []
+    for item in zip(*[tensor.tensor_split(items) for tensor in tensors]):
+        into, grad_value_of_item, grad_output_of_item, *inputs = item
+        given = _Inputs.of(*inputs, level_hw, head_count)
+        shape = (*inputs[1].shape[:2], *given.value.shape[2:])
+        grad_reference, *grads = backward(
+            given,
+            grad_output_of_item.view(shape),
+            grad_value_of_item.view(given.value.shape),
+            reference_wanted,
+        )
+        for part, grad in zip(parts(into), grads):
+            part.copy_(grad.view(part.shape))
+        del grads, grad
+        grad_references.append(grad_reference.to(reference.dtype))
+    return grad_value, torch.cat(grad_references)
 
 
 def _fused_backward(
-    given: _Inputs,
-    grad_output: torch.Tensor,
-    grad_offset: torch.Tensor,
-    grad_logit: torch.Tensor,
-    reference_wanted: bool,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Writes the gradients of offset and logit, returns those of value and reference."""
+    given: _Inputs, grad_output: torch.Tensor, grad_value: torch.Tensor, reference_wanted: bool
+) -> list[torch.Tensor]:
+    """Writes grad_value; returns the gradients of reference, offset and logit."""
     tensors = given.value, given.reference, given.offset, given.logit
     wanted = True, reference_wanted, True, True
-    grad_value, grad_reference, offset, logit = _calls.backward(
-        FUSED, grad_output, tensors, given.levels, given.settings, None, wanted
-    )
-    grad_offset.copy_(offset)
-    grad_logit.copy_(logit)
-    return grad_value, grad_reference
+    return _calls.backward(
+        FUSED, grad_output, tensors, given.levels, given.settings, None, wanted, grad_value
+    )[1:]
 
 
 def _sampled_backward(
-    given: _Inputs,
-    grad_output: torch.Tensor,
-    grad_offset: torch.Tensor,
-    grad_logit: torch.Tensor,
-    reference_wanted: bool,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """_fused_backward() with locations and softmax made here, and differentiated here."""
+    given: _Inputs, grad_output: torch.Tensor, grad_value: torch.Tensor, reference_wanted: bool
+) -> list[torch.Tensor]:
+    """_fused_backward() with locations and softmax made and differentiated here."""
     levels, value, reference, offset, logit, settings = given
     expanded = reference.expand(-1, -1, len(levels), -1)[:, :, None, :, None]
     if reference.shape[-1] == 2:
@@ -142,13 +178,11 @@ def _sampled_backward(
         unit = expanded[..., 2:] * (0.5 / offset.shape[4])
     coord = torch.addcmul(expanded[..., :2], offset, unit)
     weight = logit.flatten(3).softmax(-1, dtype=offset.dtype)
-    grad_value, grad_coord, grad_weight = _calls.backward(
-        SAMPLED, grad_output, (value, coord, weight), levels, settings, None, (True,) * 3
+    tensors = value, coord, weight
+    _, grad_coord, grad_weight = _calls.backward(
+        SAMPLED, grad_output, tensors, levels, settings, None, (True,) * 3, grad_value
     )
-    torch.mul(grad_coord, unit, out=grad_offset)
-    mean = (grad_weight * weight).sum(-1, keepdim=True)
-    grad_logit.copy_(grad_weight.sub_(mean).mul_(weight).view(logit.shape))
-    grad_reference = value.new_empty(0)
+    grad_reference = reference.new_empty(0)
     if reference_wanted:
         grad_reference = grad_coord.sum((2, 4))
         if reference.shape[-1] == 4:
@@ -156,7 +190,9 @@ def _sampled_backward(
             grad_reference = torch.cat([grad_reference, size], -1)
         if reference.shape[2] == 1:
             grad_reference = grad_reference.sum(2, keepdim=True)
-    return grad_value, grad_reference
+    mean = (grad_weight * weight).sum(-1, keepdim=True)
+    grad_logit = grad_weight.sub_(mean).mul_(weight)
+    return [grad_reference, grad_coord.mul_(unit), grad_logit]
 
 
 def _pixel_sizes(levels: Levels, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
@@ -170,6 +206,7 @@ def _pixel_sizes(levels: Levels, dtype: torch.dtype, device: torch.device) -> to
 for _device in ("CPU", "CUDA"):
     _library.impl("attend", _attend, _device)
     _library.impl("attend_backward", _attend_backward, _device)
+    _library.impl("attend_backward_", _attend_backward_, _device)
 
 
 @torch.library.register_fake("msda::attend", lib=_library)
@@ -189,5 +226,5 @@ def _fake_attend_backward(
     _head_count: int,
     reference_wanted: bool,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    grad_reference = reference.new_empty(reference.shape if reference_wanted else 0)
+    grad_reference = reference.new_empty(reference.shape if reference_wanted else (0,))
     return value.new_empty(value.shape), points.new_empty(points.shape), grad_reference

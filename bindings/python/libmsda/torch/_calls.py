@@ -120,13 +120,16 @@ def backward(
     settings: Settings,
     value_scale: torch.Tensor | None,
     wanted: Sequence[bool],
+    grad_value: torch.Tensor | None = None,
 ) -> list[torch.Tensor]:
-    """The gradients that are wanted, and a tensor without elements for each of the others."""
+    """The gradients that are wanted, and a tensor without elements for each of the others.
+
+    grad_value is written to where it is given: a packed tensor of value's shape and type."""
     inputs, deterministic = (*tensors, grad_output), _are_deterministic()
     call, results = _call_of((*names, "grad_output"), inputs, levels, settings, deterministic)
     gradients, addresses = [], []
-    for result, one in zip(results, wanted):
-        new = _empty_like(result) if one else result.new_empty(0)
+    for result, one, given in zip(results, wanted, (grad_value, None, None, None)):
+        new = (_empty_like(result) if given is None else given) if one else result.new_empty(0)
         gradients.append(new)
         addresses.append(new.data_ptr() if one else 0)
     if any(wanted):

@@ -10,7 +10,7 @@ from torch.autograd.function import once_differentiable
 
 from .._core.errors import InvalidArgumentError
 from .._core.problem import level_pairs
-from ._attend import attend, attend_backward
+from ._attend import attend, attend_backward, attend_backward_, parts
 
 LAYERS = ("value_proj", "sampling_offsets", "attention_weights", "output_proj")
 
@@ -187,9 +187,8 @@ def _cast(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 def _softmax(points: torch.Tensor, head_count: int) -> torch.Tensor:
     """[B*Q,M,K] of attend()'s points, in float32 at least."""
-    logit = points.tensor_split((points.shape[1] // 3 * 2,), 1)[1]
     dtype = torch.promote_types(points.dtype, torch.float32)
-    return logit.unflatten(1, (head_count, -1)).softmax(-1, dtype=dtype)
+    return parts(points)[1].unflatten(1, (head_count, -1)).softmax(-1, dtype=dtype)
 
 
 class _Node(torch.autograd.Function):
@@ -244,7 +243,7 @@ class _Node(torch.autograd.Function):
         query, position, value, reference, padding_mask, *rest = ctx.saved_tensors
         value_weight, point_weight, output_weight, values, points, sampled = rest
         del rest
-        _release_saved(ctx)  # so that each tensor goes after its last use here
+        released = _release_saved(ctx)  # so that each tensor goes after its last use here
         call, dtype = ctx.call, ctx.call.dtype
         _, query_wanted, position_wanted, value_wanted, reference_wanted, _, *wanted = (
             ctx.needs_input_grad
@@ -257,14 +256,17 @@ class _Node(torch.autograd.Function):
         del sampled
         grad_sampled = grad_output @ output_weight
         del grad_output
-        grad_values, grad_points, grad_reference = attend_backward(
-            *(grad_sampled, values, reference, points, call.level_hw, call.head_count),
-            reference_wanted,
-        )
-        del grad_sampled, values
-        if grad_weights is not None:
-            _add_gradient_of_softmax(grad_points, grad_weights, points, call.head_count)
-        del points
+        weights = _softmax(points, call.head_count) if call.return_weights else None
+        given = grad_sampled, values, reference, points, call.level_hw, call.head_count
+        if released:
+            grad_points = points
+            grad_values, grad_reference = attend_backward_(*given, reference_wanted)
+        else:
+            grad_values, grad_points, grad_reference = attend_backward(*given, reference_wanted)
+        del given, grad_sampled, values, points
+        if call.return_weights:
+            inner = (grad_weights * weights).sum(-1, keepdim=True)
+            parts(grad_points)[1].add_(((grad_weights - inner) * weights).flatten(1))
         if padding_mask is not None:
             grad_values.masked_fill_(padding_mask.reshape(-1, 1), 0)
 
@@ -305,10 +307,13 @@ class _Node(torch.autograd.Function):
         )
 
 
-def _release_saved(ctx: Any) -> None:
-    """Drops what the node saved, unless its graph is kept; PyTorch before 2.10 keeps it until later."""
-    if not torch.compiler.is_compiling() and hasattr(ctx, "maybe_clear_saved_tensors"):
-        ctx.maybe_clear_saved_tensors()
+def _release_saved(ctx: Any) -> bool:
+    """Drops what the node saved, and says whether it did: not where the graph is kept for another
+    backward, nor in PyTorch before 2.10, which drops it later."""
+    if torch.compiler.is_compiling() or not hasattr(ctx, "maybe_clear_saved_tensors"):
+        return False
+    ctx.maybe_clear_saved_tensors()
+    return not torch._C._autograd._get_current_graph_task_keep_graph()
 
 
 def _of_layer(
@@ -317,12 +322,3 @@ def _of_layer(
     """Gradients of weight and bias of the linear layer that made of `rows` what has gradient `grad`."""
     turned = grad.t()
     return turned @ rows, turned.mv(ones)
-
-
-def _add_gradient_of_softmax(
-    grad_points: torch.Tensor, grad_weights: torch.Tensor, points: torch.Tensor, head_count: int
-) -> None:
-    weights = _softmax(points, head_count)
-    inner = (grad_weights * weights).sum(-1, keepdim=True)
-    grad_logit = grad_points.tensor_split((points.shape[1] // 3 * 2,), 1)[1]
-    grad_logit.add_(((grad_weights - inner) * weights).flatten(1))
