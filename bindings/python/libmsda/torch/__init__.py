@@ -21,6 +21,7 @@ from .._core.problem import level_pairs, pairs
 from .._options import integers
 from . import _calls, _eager, _operators
 from ._calls import FUSED, SAMPLED, Settings
+from ._convert import Conversion, from_module
 from ._module import MSDeformAttn
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     from .._options import SharedKeywords
 
-__all__ = ["MSDeformAttn", "forward", "forward_fused"]
+__all__ = ["Conversion", "MSDeformAttn", "forward", "forward_fused", "from_module"]
 
 
 def forward(

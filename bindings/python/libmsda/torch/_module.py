@@ -137,6 +137,12 @@ class MSDeformAttn(nn.Module):
         output, weights = found
         return output, weights.view(batch, queries, *self._sizes)
 
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
+        # RT-DETR v2 keeps 1 / P of every point beside its layers; point_count says it here.
+        if "n_points_scale" not in self._buffers:
+            state_dict.pop(prefix + "n_points_scale", None)
+        super()._load_from_state_dict(state_dict, prefix, *rest)
+
     def extra_repr(self) -> str:
         return "head_count={}, level_count={}, point_count={}".format(*self._sizes)
 

@@ -1,0 +1,413 @@
+"""libmsda.torch.MSDeformAttn beside the modules that it replaces.
+
+Tests with `cuda` in their names run where MSDA_TEST_DEVICE is cuda."""
+
+import contextlib
+import copy
+import os
+
+import pytest
+import torch
+from module_cases import LEVELS, DeformableDetr, Dispatched, Mmcv, Ultralytics, of_transformers, peak_bytes, randomized
+from torch.autograd import gradcheck
+from torch.utils.checkpoint import checkpoint
+
+import libmsda
+import libmsda.compat
+from libmsda.torch import MSDeformAttn, _attend, from_module
+
+DEVICES = ["cpu"]
+if os.environ.get("MSDA_TEST_DEVICE") == "cuda":
+    DEVICES.append("cuda")
+cuda = pytest.mark.skipif("cuda" not in DEVICES, reason="MSDA_TEST_DEVICE is not cuda")
+TOKENS = sum(height * width for height, width in LEVELS)
+
+
+@pytest.fixture(autouse=True)
+def seed():
+    torch.manual_seed(11)
+
+
+def inputs(dims=2, queries=TOKENS, dtype=torch.float32, device="cpu", batch=2, levels=len(LEVELS)):
+    """query, position, reference, padding_mask"""
+    query, position = torch.randn(2, batch, queries, 16, dtype=torch.float64).to(device, dtype)
+    reference = torch.rand(batch, queries, levels, dims, dtype=torch.float64).to(device, dtype)
+    return query, position, reference, (torch.rand(batch, TOKENS) < 0.2).to(device)
+
+
+def run_ours(module, query, position, reference, mask):
+    return module(query, reference, LEVELS, position=position, padding_mask=mask, return_weights=True)
+
+
+def run_stock(module, query, position, reference, mask):
+    return module(
+        hidden_states=query,
+        attention_mask=~mask,
+        encoder_hidden_states=query,
+        position_embeddings=position,
+        reference_points=reference,
+        spatial_shapes=torch.tensor(LEVELS, device=query.device),
+        spatial_shapes_list=LEVELS,
+    )
+
+
+def results(run, module, given, region=None):
+    """Output, weights and all gradients of a random sum of both."""
+    *given, mask = given
+    given = [tensor.detach().clone().requires_grad_() for tensor in given]
+    module.zero_grad()
+    with region or contextlib.nullcontext():
+        output, weights = run(module, *given, mask)
+    make = torch.Generator().manual_seed(5)
+    rand = lambda like: torch.randn(like.shape, generator=make).to(like)
+    torch.autograd.backward([output, weights], [rand(output), rand(weights)])
+    gradients = [tensor.grad for tensor in (*given, *dict(sorted(module.named_parameters())).values())]
+    return [output.detach(), weights.detach(), *gradients]
+
+
+def pair(dtype=torch.float32, device="cpu", **sizes):
+    """transformers' module and ours of the same parameters."""
+    stock = of_transformers(**sizes).to(device, dtype)
+    ours = MSDeformAttn(16, 2, len(LEVELS), 3, device=device, dtype=dtype)
+    ours.load_state_dict(stock.state_dict())
+    return stock, ours
+
+
+def errors(found, wanted):
+    return [((one.double() - other.double()).norm() / other.double().norm()).item() for one, other in zip(found, wanted)]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("dims, levels", [(2, 2), (4, 2), (4, 1)])
+def test_equals_transformers(dims, levels, dtype, device):
+    stock, ours = pair(dtype, device)
+    given = inputs(dims, dtype=dtype, device=device, levels=levels)
+    found, wanted = results(run_ours, ours, given), results(run_stock, stock, given)
+    assert max(errors(found, wanted)) < 20 * torch.finfo(dtype).eps
+    assert all(one.dtype == dtype and one.shape == other.shape for one, other in zip(found, wanted))
+
+
+@pytest.mark.parametrize("dims", [2, 4])
+def test_gradients_of_the_sampled_operator_are_those_of_the_fused_one(dims, monkeypatch):
+    _, ours = pair(torch.float64)
+    given = inputs(dims, dtype=torch.float64)
+    fused = results(run_ours, ours, given)
+    monkeypatch.setattr(_attend, "_is_fused_backward", lambda device: False)
+    sampled = results(run_ours, ours, given)
+    assert 0 < max(errors(sampled, fused)) < 1e-14
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("dims", [2, 4])
+def test_autocast_is_as_exact_as_stock(dims, dtype, device):
+    stock, ours = pair(device=device)
+    given = inputs(dims, device=device)
+    region = lambda: torch.autocast(device, dtype=dtype)
+    found, theirs = results(run_ours, ours, given, region()), results(run_stock, stock, given, region())
+    exact = results(run_stock, stock.double(), [t.double() if t.is_floating_point() else t for t in given])
+    assert found[0].dtype == dtype and found[1].dtype == torch.float32
+    assert all(gradient.dtype == torch.float32 for gradient in found[2:])
+    for ours_is, theirs_is in zip(errors(found, exact), errors(theirs, exact)):
+        assert ours_is < 2 * theirs_is + torch.finfo(dtype).eps / 4
+
+
+def test_half_modules_compute_locations_in_float32():
+    _, ours = pair()
+    given = inputs(2)
+    exact = results(run_ours, ours, given)
+    half = results(run_ours, ours.bfloat16(), [t.bfloat16() if t.is_floating_point() else t for t in given])
+    assert half[0].dtype == torch.bfloat16 and half[2].dtype == torch.bfloat16
+    assert errors(half, exact)[0] < 0.05
+
+
+@pytest.mark.parametrize("dims", [2, 4])
+def test_gradcheck(dims):
+    ours = randomized(MSDeformAttn(4, 2, 2, 1, dtype=torch.float64))
+    rand = lambda *shape: torch.rand(shape, dtype=torch.float64, requires_grad=True)
+    names = list(dict(ours.named_parameters()))
+
+    def run(query, position, value, reference, *parameters):
+        given = query, reference, ((2, 3), (2, 1)), value
+        options = dict(position=position, return_weights=True)
+        return torch.func.functional_call(ours, dict(zip(names, parameters)), given, options)
+
+    given = rand(2, 3, 4), rand(3, 4), rand(2, 8, 4), rand(1, 3, 2, dims)
+    assert gradcheck(run, (*given, *ours.parameters()), fast_mode=True)
+
+
+def test_gradients_of_gradients_are_refused():
+    _, ours = pair()
+    query, _, reference, _ = inputs()
+    query.requires_grad_()
+    (gradient,) = torch.autograd.grad(ours(query, reference, LEVELS).square().sum(), query, create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        gradient.sum().backward()
+
+
+def test_a_graph_that_is_kept_can_be_used_again():
+    """The node writes over what it saved, but not where the graph is kept."""
+    _, ours = pair()
+    query, position, reference, mask = inputs()
+    query.requires_grad_()
+    output, _ = run_ours(ours, query, position, reference, mask)
+    first, second, last = (
+        torch.autograd.grad(output.square().sum(), [query, *ours.parameters()], retain_graph=keep) for keep in (True, True, False)
+    )
+    assert all(torch.equal(a, b) and torch.equal(a, c) for a, b, c in zip(first, second, last))
+    with pytest.raises(RuntimeError, match="second time"):
+        torch.autograd.grad(output.square().sum(), query)
+
+
+def test_checkpointing_gives_the_same_bits():
+    _, ours = pair()
+    query, position, reference, mask = inputs()
+    query.requires_grad_()
+    gradients = []
+    for run in (run_ours, lambda *given: checkpoint(run_ours, *given, use_reentrant=False)):
+        output, weights = run(ours, query, position, reference, mask)
+        gradients.append(torch.autograd.grad(output.square().sum() + weights.square().sum(), [query, *ours.parameters()]))
+    assert all(torch.equal(one, other) for one, other in zip(*gradients))
+
+
+@pytest.mark.parametrize("trained", ["query", "value", "parameters"])
+def test_gradients_of_what_is_wanted_alone(trained):
+    _, ours = pair(torch.float64)
+    query, position, reference, mask = inputs(queries=7, dtype=torch.float64)
+    value = torch.randn(2, TOKENS, 16, dtype=torch.float64)
+    leaves = dict(query=query, value=value)
+    call = lambda: ours(query, reference, LEVELS, value, position=position, padding_mask=mask).square().sum()
+    for leaf in leaves.values():
+        leaf.requires_grad_()
+    wanted = dict(zip([*leaves, "parameters"], torch.autograd.grad(call(), [*leaves.values(), ours.value_proj.bias])))
+    ours.requires_grad_(trained == "parameters")
+    for name, leaf in leaves.items():
+        leaf.requires_grad_(name == trained)
+    call().backward()
+    found = {name: leaf.grad for name, leaf in leaves.items()} | {"parameters": ours.value_proj.bias.grad}
+    assert [name for name, gradient in found.items() if gradient is not None] == [trained]
+    torch.testing.assert_close(found[trained], wanted[trained])
+
+
+@pytest.mark.parametrize("dtype", [None, torch.bfloat16])
+def test_compiles_into_one_graph(dtype):
+    _, ours = pair()
+    given = inputs()
+    compiled = torch.compile(run_ours, backend="aot_eager", fullgraph=True)
+    region = lambda: torch.autocast("cpu", dtype=dtype) if dtype else None
+    found, wanted = results(compiled, ours, given, region()), results(run_ours, ours, given, region())
+    assert max(errors(found, wanted)) < 1e-6 if dtype is None else 1e-2
+
+
+@cuda
+def test_cuda_graph_gives_the_same_bits():
+    _, ours = pair(device="cuda")
+    query, position, reference, mask = inputs(device="cuda")
+    query.requires_grad_()
+    parameters = [query, *ours.parameters()]
+
+    def step():
+        return torch.autograd.grad(run_ours(ours, query, position, reference, mask)[0].square().sum(), parameters)
+
+    torch.use_deterministic_algorithms(True)
+    try:
+        stream = torch.cuda.Stream()
+        with torch.cuda.stream(stream):
+            wanted = step()
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=stream):
+            found = step()
+        graph.replay()
+        torch.cuda.synchronize()
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert all(torch.equal(one, other) for one, other in zip(found, wanted))
+
+
+@pytest.mark.parametrize("position_wanted", [False, True])
+@pytest.mark.parametrize("dtype", [None, torch.bfloat16])
+def test_number_of_operators(dtype, position_wanted):
+    """At most 14 forward and 22 backward: everything in float32; under autocast, all but views."""
+    _, ours = pair()
+    query, position, reference, _ = inputs()
+    query.requires_grad_()
+    position.requires_grad_(position_wanted)
+    region = torch.autocast("cpu", dtype=dtype) if dtype else contextlib.nullcontext()
+    with Dispatched() as forward, region:
+        output = ours(query, reference, LEVELS, position=position)
+    gradient = torch.randn_like(output)
+    wanted = [query, *([position] if position_wanted else []), *ours.parameters()]
+    with Dispatched() as backward:
+        torch.autograd.grad(output, wanted, gradient)
+    forward_count, backward_count = (one.computing if dtype else one.total for one in (forward, backward))
+    print(f"\nforward {forward.total}, {forward.computing} without views; backward {backward.total}, {backward.computing}")
+    assert forward_count <= 14 and backward_count <= 22
+
+
+@pytest.mark.parametrize("dtype", [None, torch.bfloat16])
+def test_peak_memory_is_at_most_four_fifths_of_the_drop_ins(dtype):
+    levels = ((34, 34), (17, 17), (9, 9), (5, 5))
+    tokens = sum(height * width for height, width in levels)
+    stock = of_transformers(64, 8, 4, len(levels))
+    ours = MSDeformAttn(64, 8, len(levels), 4)
+    ours.load_state_dict(stock.state_dict())
+    query = torch.randn(2, tokens, 64, requires_grad=True)
+    position, reference = torch.randn(2, tokens, 64), torch.rand(2, tokens, len(levels), 2)
+    gradient, shapes = torch.randn(2, tokens, 64), torch.tensor(levels)
+
+    def step(module):
+        with torch.autocast("cpu", dtype=dtype) if dtype else contextlib.nullcontext():
+            if module is ours:
+                output = ours(query, reference, levels, position=position)
+            else:
+                given = dict(hidden_states=query, encoder_hidden_states=query, position_embeddings=position)
+                output, _ = stock(
+                    **given, reference_points=reference, spatial_shapes=shapes, spatial_shapes_list=levels
+                )
+        output.backward(gradient.to(output.dtype))
+
+    def peak(module):
+        step(module)
+        module.zero_grad()
+        query.grad = None
+        return peak_bytes(lambda: step(module))
+
+    with libmsda.compat.transformers() as patch:
+        drop_in = peak(stock)
+        assert patch.report().calls == 2 and not patch.report().fallbacks
+    assert 0.3 * drop_in < peak(ours) <= 0.8 * drop_in
+
+
+def test_bad_state_dicts_are_named():
+    state = of_transformers().state_dict()
+    ours = MSDeformAttn(16, 2, 2, 3)
+    ours.load_state_dict(state | {"n_points_scale": torch.full((6,), 1 / 3)})  # of RT-DETR v2
+    with pytest.raises(RuntimeError, match='Missing key.*"value_proj.bias"'):
+        ours.load_state_dict({name: one for name, one in state.items() if name != "value_proj.bias"})
+    with pytest.raises(RuntimeError, match='Unexpected key.*"in_proj"'):
+        ours.load_state_dict(state | {"in_proj": torch.zeros(1)})
+    with pytest.raises(RuntimeError, match=r"size mismatch for sampling_offsets.weight: .*\[24, 16\].*\[16, 16\]"):
+        MSDeformAttn(16, 2, 2, 2).load_state_dict(state)
+
+
+def test_bad_arguments_are_named():
+    ours = MSDeformAttn(16, 2, 2, 3)
+    query, position, reference, mask = inputs()
+    refused = [
+        (dict(query=query[0]), r"query has shape \(36, 16\): must be \[any, any, 16\]"),
+        (dict(level_hw=LEVELS[:1]), "level_hw has 1 levels: must have 2"),
+        (dict(level_hw=((6, 5), (3, 3))), r"query, which is the value, has shape .*: must be \[2, 39, 16\]"),
+        (dict(value=query[:, 1:]), r"value has shape \(2, 35, 16\): must be \[2, 36, 16\]"),
+        (dict(reference=reference[..., :1]), r"reference has shape .*: must be \[2, 36, \(1 or 2\), \(2 or 4\)\]"),
+        (dict(padding_mask=mask[:, 1:]), r"padding_mask has shape \(2, 35\): must be \[2, 36\]"),
+        (dict(query=query.double()), r"query.dtype is torch.float64: must be torch.float32, as the module's weights"),
+    ]
+    for change, words in refused:
+        with pytest.raises(libmsda.InvalidArgumentError, match=words):
+            ours(**(dict(query=query, reference=reference, level_hw=LEVELS) | change))
+    with pytest.raises(libmsda.InvalidArgumentError, match="embed_dim a multiple of head_count"):
+        MSDeformAttn(16, 3)
+
+
+def call_of(module, query, position, value, mask, reference):
+    """A call of a stand-in of another project."""
+    shapes = torch.tensor(LEVELS)
+    starts = torch.tensor([0, 30])
+    if isinstance(module, Mmcv):
+        turn = lambda t: t if module.batch_first else t.transpose(0, 1)
+        given = dict(query=turn(query), value=turn(value), query_pos=turn(position), key_padding_mask=mask)
+        return turn(module(**given, reference_points=reference, spatial_shapes=shapes, level_start_index=starts))
+    if isinstance(module, DeformableDetr):
+        return module(query, reference, value, shapes, starts, mask)
+    return module(query, reference, value, LEVELS, mask)
+
+
+@pytest.mark.parametrize("make", [DeformableDetr, Ultralytics, Mmcv, lambda: Mmcv(batch_first=True)])
+@pytest.mark.parametrize("dims", [2, 4])
+def test_modules_of_other_projects_convert(make, dims):
+    module = make().double().eval()
+    query, position, reference, mask = inputs(dims, queries=7, dtype=torch.float64)
+    value = torch.randn(2, TOKENS, 16, dtype=torch.float64, requires_grad=True)
+
+    def run():
+        module.zero_grad()
+        value.grad = None
+        output = call_of(module, query, position, value, mask, reference)
+        output.square().sum().backward()
+        return [output.detach(), value.grad, *[parameter.grad for parameter in module.parameters()]]
+
+    stock = run()
+    with from_module(module) as conversion:
+        assert conversion.converted == ("",) and isinstance(module, MSDeformAttn)
+        with Dispatched() as dispatched:
+            found = run()
+        assert dispatched.total < 80  # stock's, of grid_sample for each level, is 130 and more
+        assert max(errors(found, stock)) < 1e-12
+
+
+def attributes(model):
+    return {name: (type(one), dict(vars(one)), list(vars(one))) for name, one in model.named_modules(remove_duplicate=False)}
+
+
+def test_undo_leaves_no_trace():
+    model = torch.nn.ModuleDict(dict(a=of_transformers(), b=DeformableDetr(), c=torch.nn.Linear(2, 2)))
+    before, state = attributes(model), copy.deepcopy(model.state_dict())
+    with pytest.raises(KeyError), from_module(model) as conversion:
+        assert conversion.converted == ("a", "b") and conversion.left == {}
+        assert str(conversion).splitlines() == ["2 modules by MSDeformAttn, 0 left as they are", "  a", "  b"]
+        assert "MSDeformAttn" in str(model) and type(model["a"]) is not before["a"][0]
+        again = from_module(model)
+        assert again.converted == () and set(again.left) == {"a", "b"}
+        again.undo()
+        copied = copy.deepcopy(model)
+        assert isinstance(copied["a"], MSDeformAttn)
+        raise KeyError
+    assert attributes(model) == before
+    assert all(torch.equal(one, other) for one, other in zip(model.state_dict().values(), state.values()))
+    conversion.undo()
+    assert attributes(model) == before
+
+
+def test_modules_that_differ_are_left_and_named():
+    class Low(torch.nn.Linear):
+        pass
+
+    class Steeper(DeformableDetr):
+        def attend(self, query, *rest):
+            return super().attend(1.1 * query, *rest)
+
+    class Foreign(DeformableDetr):
+        def forward(self, tokens):
+            return tokens
+
+    broken = {name: DeformableDetr() for name in ("subclass", "bias", "hooks", "sizes", "dtype", "device")}
+    broken["subclass"].value_proj = Low(16, 16)
+    broken["bias"].output_proj = torch.nn.Linear(16, 16, bias=False)
+    broken["hooks"].value_proj.register_forward_hook(lambda *_: None)
+    broken["sizes"].num_points = 4
+    broken["dtype"].to(torch.float8_e4m3fn)
+    broken["device"].to("meta")
+    broken |= dict(steeper=Steeper(), foreign=Foreign(), layers=DeformableDetr())
+    del broken["layers"].value_proj
+    model = torch.nn.ModuleDict(broken | dict(good=DeformableDetr()))
+    conversion = from_module(model)
+    conversion.undo()
+    assert conversion.converted == ("good",)
+    expected = dict(
+        subclass="value_proj is a Low, not a torch.nn.Linear",
+        bias="output_proj has no bias",
+        hooks="value_proj has hooks",
+        sizes="sampling_offsets has 24 features where M 2, L 2, P 4 need 32",
+        dtype="value_proj is of torch.float8_e4m3fn",
+        device="value_proj is on meta",
+        steeper="its output differs from MSDeformAttn's by",
+        foreign="its forward(tokens) is of no known project",
+        layers="it has no layer value_proj",
+    )
+    assert conversion.left.keys() == expected.keys()
+    for name, words in expected.items():
+        assert conversion.left[name].startswith(words), (name, conversion.left[name])
+    with pytest.raises(LookupError, match="Linear has no module with layers sampling_offsets"):
+        from_module(torch.nn.Linear(2, 2))
