@@ -12,7 +12,7 @@ from transformers import DeformableDetrConfig, ResNetConfig
 LEVELS = ((6, 5), (3, 2))
 
 
-def of_transformers(embed_dim=16, heads=2, points=3, levels=len(LEVELS)):
+def of_transformers(embed_dim=16, heads=2, points=3, levels=2):
     config = DeformableDetrConfig(
         backbone_config=ResNetConfig(out_features=["stage2", "stage3", "stage4"]),
         d_model=embed_dim,
@@ -32,7 +32,7 @@ def randomized(module):
 class Attention(nn.Module):
     """The layers that all projects have, and their sum over samples."""
 
-    def __init__(self, embed_dim=16, heads=2, levels=len(LEVELS), points=3):
+    def __init__(self, embed_dim=16, heads=2, levels=2, points=3):
         super().__init__()
         self.num_heads, self.num_levels, self.num_points = heads, levels, points
         self.sampling_offsets = nn.Linear(embed_dim, heads * levels * points * 2)

@@ -28,7 +28,7 @@ def seed():
     torch.manual_seed(11)
 
 
-def inputs(dims=2, queries=TOKENS, dtype=torch.float32, device="cpu", batch=2, levels=len(LEVELS)):
+def inputs(dims=2, queries=TOKENS, dtype=torch.float32, device="cpu", batch=2, levels=2):
     """query, position, reference, padding_mask"""
     query, position = torch.randn(2, batch, queries, 16, dtype=torch.float64).to(device, dtype)
     reference = torch.rand(batch, queries, levels, dims, dtype=torch.float64).to(device, dtype)
