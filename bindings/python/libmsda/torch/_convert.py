@@ -32,8 +32,8 @@ def from_module(model: nn.Module, *, return_weights: bool = False) -> "Conversio
     return_weights    modules of transformers return attention weights, as output_attentions=True
                       needs them; else they return None in their place.
 
-    Compiled code that holds the model is compiled anew at its next call. LookupError where the model
-    has no such module.
+    Compiled code that holds the model is compiled anew at its next call. Returns a Conversion, which
+    undo() or the end of a `with` block takes back. Raises LookupError where the model has no such module.
     """
     converted, left = {}, {}
     for name, module in model.named_modules():
@@ -56,6 +56,8 @@ class Conversion:
 
     converted    their names in the model
     left         names of attention modules that stay as they are, and why
+
+    from_module() makes one of what it `found`. Raises nothing.
     """
 
     def __init__(self, found: dict[str, tuple[nn.Module, "_State"]], left: dict[str, str]):

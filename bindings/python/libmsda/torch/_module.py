@@ -41,6 +41,11 @@ class MSDeformAttn(nn.Module):
     head_count   heads; embed_dim is a multiple of it
     level_count  feature levels
     point_count  sampling points of a head on each level
+    device       of the layers' parameters, as torch.nn.Linear takes it; None: the default device
+    dtype        of the layers' parameters; None: the default dtype
+
+    Raises libmsda.InvalidArgumentError (a ValueError) where a number is below 1 or head_count does not
+    divide embed_dim.
     """
 
     def __init__(
@@ -96,7 +101,7 @@ class MSDeformAttn(nn.Module):
         padding_mask: torch.Tensor | None = None,
         return_weights: bool = False,
     ) -> Any:
-        """output [B,Q,C], or (output, weights [B,Q,M,L,P]) where return_weights is true.
+        """Returns the output [B,Q,C], or (output, weights [B,Q,M,L,P]) where return_weights is true.
 
         query         [B,Q,C]
         reference     [B,Q,L,2] points or [B,Q,L,4] boxes (cx, cy, w, h), 0 to 1 over the picture;
@@ -107,7 +112,8 @@ class MSDeformAttn(nn.Module):
         padding_mask  [B,S], True where a token of value counts as zero
 
         Under autocast the products and the operator have its type, locations and softmax float32.
-        Gradients of gradients are refused. Raises libmsda.InvalidArgumentError.
+        Gradients of gradients are refused. Raises libmsda.InvalidArgumentError (a ValueError)
+        that names the argument, its shape and what is allowed.
         """
         levels = level_pairs(level_hw)
         heads, level_count, _ = self._sizes
