@@ -73,6 +73,18 @@ def test_levels_in_another_order_and_with_gaps(small):
     assert not found.value[:, 6:9].any()
 
 
+def test_levels_with_a_gap_at_the_end(small):
+    """They start as if there were none."""
+    expected = libmsda.forward(**small)
+    gap = np.full_like(small["value"][:, :3], np.nan)
+    longer = small | {"value": np.concatenate([small["value"], gap], axis=1)}
+    assert np.array_equal(libmsda.forward(**longer, level_start_index=[0, 24]), expected)
+    with pytest.raises(libmsda.InvalidArgumentError, match=r"4 x 6 \+ 2 x 3 pixels, not 33"):
+        libmsda.forward(**longer)
+    none = {"level_hw": [], "coord": small["coord"][..., :0, :], "weight": small["weight"][..., :0]}
+    assert not libmsda.forward(**small | none, level_start_index=[]).any()
+
+
 def test_a_reference_of_one_level_is_broadcast(small):
     reference = np.full((2, 7, 1, 2), 0.4, np.float32)
     fused = (small["value"], small["level_hw"])

@@ -568,7 +568,8 @@ def level_placement(
     if given is None:
         return {}
     sizes = [(h + 2 * border) * (w + 2 * border) for h, w in levels]
-    if given == tuple(itertools.accumulate(sizes[:-1], initial=0))[: len(sizes)]:
+    packed = tuple(itertools.accumulate(sizes[:-1], initial=0))[: len(sizes)]
+    if given == packed and token_count == sum(sizes):
         return {}
     if not isinstance(given, tuple) or len(given) != len(sizes):
         raise InvalidArgumentError(
