@@ -40,6 +40,16 @@ def tensors(value: torch.Tensor, points: torch.Tensor, weight: torch.Tensor) -> 
     ours.forward(value, 4, points, weight)  # type: ignore[arg-type]
 
 
+def modules(query: torch.Tensor, model: torch.nn.Module) -> None:
+    attention = ours.MSDeformAttn(256, head_count=8, level_count=2, point_count=4, dtype=torch.float16)
+    attention(query, query, LEVELS, position=query)
+    assert_type(attention.output_proj, torch.nn.Linear)
+    with ours.from_module(model, return_weights=True) as conversion:
+        assert_type(conversion, ours.Conversion)
+        assert_type(conversion.left, dict[str, str])
+    ours.MSDeformAttn(256, heads=8)  # type: ignore[call-arg]
+
+
 def arrays(value: Any, points: Any, weight: Any, grad: Any) -> None:
     libmsda.forward(value, LEVELS, points, weight, out=None, out_dtype="float32", threads=2)
     libmsda.forward_fused(value, LEVELS, points, points, weight, options=libmsda.Options(points=4))
