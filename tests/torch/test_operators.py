@@ -3,6 +3,7 @@
 Tests with `cuda` in their names run where MSDA_TEST_DEVICE is cuda."""
 
 import pathlib
+import re
 
 import pytest
 import torch
@@ -360,9 +361,15 @@ def test_cuda_call_runs_on_the_current_stream():
     assert torch.equal(output, wanted)
 
 
-def test_the_first_lines_of_the_document_run_as_written():
+def test_the_document_runs_as_written(capsys):
     document = pathlib.Path(__file__).parents[2] / "docs" / "python.md"
+    first, *others = re.findall("```python\n(.*?)```", document.read_text(), re.DOTALL)
     names = {}
-    exec(document.read_text().split("```python\n")[1].split("```")[0], names)
+    exec(first, names)
     assert names["output"].shape == (2, 100, 8, 32)
     assert names["value"].grad.shape == names["value"].shape
+    for block in others:
+        exec(block, names)
+    shapes, *kernels = capsys.readouterr().out.splitlines()
+    assert shapes == "(2, 5120, 8, 32) (2, 100, 8, 2, 4, 2) (2, 100, 8, 2, 4)"
+    assert any("ref.cpu@1" in line for line in kernels)
