@@ -19,6 +19,7 @@ _modes = torch._C._len_torch_dispatch_stack
 _function_modes = torch._C._len_torch_function_stack
 _autocast = torch._C._is_any_autocast_enabled
 _grad_enabled = torch.is_grad_enabled
+_query_hw = Settings._fields.index("query_hw")
 
 
 def is_plain(tensors: Sequence[Any]) -> bool:
@@ -68,8 +69,10 @@ def flat(pairs: Levels) -> list[int]:
 
 def flat_settings(settings: Settings) -> tuple[Any, ...]:
     """The settings as the operators take them."""
-    query_hw = settings.query_hw
-    return settings._replace(query_hw=None if query_hw is None else flat(query_hw))
+    fields = list(settings)  # torch 2.6 does not compile _replace()
+    if settings.query_hw is not None:
+        fields[_query_hw] = flat(settings.query_hw)
+    return tuple(fields)
 
 
 def forward(
