@@ -119,3 +119,18 @@ def clean_environment(folder, wheelhouse, *packages):
 @pytest.fixture(scope="session")
 def python(wheel, wheelhouse, tmp_path_factory):
     return clean_environment(tmp_path_factory.mktemp("installed") / "venv", wheelhouse, wheel)
+
+
+def environment_beside_torch(wheel, folder, *version):
+    """The Python of a new environment with the wheel alone, which finds the packages of that which tools/lib/torch_env makes
+    for this version of torch as well; and the variables that torch needs there."""
+    torch_env = [ROOT / "tools" / "lib" / "torch_env", *version]
+    subprocess.run(torch_env, check=True)
+    path = subprocess.run([*torch_env, "--library-path"], capture_output=True, text=True, check=True).stdout.strip()
+    packages = pathlib.Path(path.split(":")[0]).parents[2]
+    python = folder / "venv" / "bin" / "python"
+    passed((packages.parents[2] / "bin" / "python").resolve(), "-m", "venv", folder / "venv")
+    (own,) = folder.glob("venv/lib/python3*/site-packages")
+    (own / "torch.pth").write_text(f"{packages}\n")
+    passed(python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-compile", "--no-index", "--no-deps", wheel)
+    return python, {"PATH": "/usr/bin:/bin", "LD_LIBRARY_PATH": path, "OMP_NUM_THREADS": "1"}

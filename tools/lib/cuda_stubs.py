@@ -24,8 +24,8 @@ PREFIXES = {
     "nvshmem_host": ("nvshmem",),
 }
 FAMILIES = (
-    "cublas cublasLt cudart cuda cudnn cufft cufile cupti cusolver cusparse cusparseLt nccl nvrtc "
-    "nvJitLink nvshmem_host nvtx3interop"
+    "cublas cublasLt cudart cuda cudnn cufft cufile cupti curand cusolver cusparse cusparseLt nccl nvrtc "
+    "nvJitLink nvshmem_host nvtx3interop nvToolsExt"
 ).split()
 FOLDERS = {"cudnn": "cudnn", "nccl": "nccl", "nvshmem_host": "nvshmem", "cusparseLt": "cusparselt"}
 

@@ -6,13 +6,10 @@ repository's package.
 
 import pathlib
 import re
-import subprocess
 
 import pytest
 
-from conftest import ROOT, clean_environment, passed, python_suite, run
-
-TORCH = ROOT / "build" / "torch-venv"
+from conftest import ROOT, clean_environment, environment_beside_torch, passed, python_suite, run
 
 
 def test_first_use(python, tmp_path):
@@ -45,35 +42,23 @@ def test_python_suite(python, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def with_torch(wheel, tmp_path_factory):
-    """The Python of a new environment with the wheel alone, which finds the packages of build/torch-venv as well."""
-    subprocess.run([ROOT / "tools" / "lib" / "torch_env"], check=True)
-    folder = tmp_path_factory.mktemp("with_torch") / "venv"
-    passed((TORCH / "bin" / "python").resolve(), "-m", "venv", folder)
-    (packages,), (own,) = (root.glob("lib/python3*/site-packages") for root in (TORCH, folder))
-    (own / "torch.pth").write_text(f"{packages}\n")
-    passed(folder / "bin" / "python", "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-compile", "--no-index",
-           "--no-deps", wheel)
-    return folder / "bin" / "python"
+def beside_torch(wheel, tmp_path_factory):
+    return environment_beside_torch(wheel, tmp_path_factory.mktemp("beside_torch"))
 
 
-@pytest.fixture(scope="module")
-def torch_variables():
-    path = subprocess.run([ROOT / "tools" / "lib" / "torch_env", "--library-path"], capture_output=True, text=True, check=True)
-    return {"PATH": "/usr/bin:/bin", "LD_LIBRARY_PATH": path.stdout.strip(), "OMP_NUM_THREADS": "1"}
+@pytest.mark.parametrize("tests", ["python", "torch"])
+def test_suites_with_torch(beside_torch, tests, tmp_path):
+    python, variables = beside_torch
+    python_suite(python, tmp_path, python.with_name("msda"), ROOT / "tests" / tests, **variables)
 
 
-def test_suites_with_torch(with_torch, torch_variables, tmp_path):
-    for tests in ("python", "torch"):  # each has modules of its own named conftest
-        python_suite(with_torch, tmp_path, with_torch.with_name("msda"), ROOT / "tests" / tests, **torch_variables)
-
-
-def test_first_lines_of_the_documentation(with_torch, torch_variables, tmp_path):
+def test_first_lines_of_the_documentation(beside_torch, tmp_path):
     """The first program of docs/python.md, as it is written."""
     page = (ROOT / "docs" / "python.md").read_text()
     program = re.search(r"^```python\n(.*?)^```$", page, re.M | re.S)[1]
     assert "libmsda" in program
-    passed(with_torch, "-W", "error", "-c", program, cwd=tmp_path, env=torch_variables)
+    python, variables = beside_torch
+    passed(python, "-W", "error", "-c", program, cwd=tmp_path, env=variables)
 
 
 # ---- removed ----
