@@ -343,7 +343,7 @@ def test_modules_of_other_projects_convert(make, dims):
         assert conversion.converted == ("",) and isinstance(module, MSDeformAttn)
         with Dispatched() as dispatched:
             found = run()
-        assert dispatched.total < 80  # stock's, of grid_sample for each level, is 130 and more
+        assert dispatched.total < 100  # stock's, of grid_sample for each level, is 130 and more
         assert max(errors(found, stock)) < 1e-12
 
 
