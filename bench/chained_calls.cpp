@@ -1,7 +1,7 @@
-// What it brings that a call may begin while the one before still runs (docs/performance.md, "Calls
-// behind each other"): the time of a call among many in one graph, and in the same graph with its
-// programmatic edges replaced by full ones, so that each kernel begins when the one before has
-// ended.
+// Measures what a call gains by beginning while the one before still runs (docs/performance.md,
+// "Calls behind each other"): the time of a call among many in one graph, and in the same graph
+// with its programmatic edges replaced by full ones, so that each kernel begins when the one before
+// has ended.
 //
 //   msda_chained_calls [DEVICE [CALLS]]
 //

@@ -180,7 +180,7 @@ Device device_of(json const& row) {
     device.ordinal = 0;
     device.sm = row.at("sm");
     device.sm_count = row.at("sm_count");
-    // What was measured did run.
+    // The measured kernels did run.
     device.shared_bytes_per_block = INT64_MAX;
     device.max_cluster_blocks = 16;
     device.has_bulk_copy = true;

@@ -1,4 +1,4 @@
-// What the library's own work on the host costs, in microseconds: plans and calls on the CPU whose
+// Measures the library's own work on the host, in microseconds: plans and calls on the CPU whose
 // problems have nothing to compute or next to nothing.
 //
 //   msda_host_costs [ROUNDS]

@@ -23,7 +23,7 @@ bool is_reduced(BenchRow const& row) {
          row.accuracy.value_count != row.element_count;
 }
 
-// What was compared: "all of 76.8 k", "32.8 k of 23.7 M".
+// How many elements were compared: "all of 76.8 k", "32.8 k of 23.7 M".
 std::string compared_text(BenchRow const& row) {
   if (!is_checked(row)) return "none";
   if (is_reduced(row)) return "smaller problem";

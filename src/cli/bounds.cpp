@@ -26,7 +26,7 @@ NamedBound largest_of(Bounds const& bounds) {
   });
 }
 
-// Of the gather, for looking up lines.
+// Cycles in which L1 looks up the lines of the gather.
 double line_cycles(Counts const& counts, GpuRates const& rates) {
   return counts.gather_loads * counts.lines_of_load / rates.lines_per_cycle;
 }

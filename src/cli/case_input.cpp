@@ -152,8 +152,8 @@ class NpzCase {
     return std::string(row.axes);
   }
 
-  // What the file should have for a tensor: [L][P] for [K] by the usual names, and no head axis
-  // where it has none.
+  // The shape that a tensor should have in the file: [L][P] for [K] by the usual names, and no head
+  // axis where it has none.
   Shape expected_shape(TensorRow const& row) const {
     Shape expected = tensor_shape(case_.spec, row);
     std::string const axes = file_axes(row);
@@ -439,7 +439,7 @@ class FolderCase {
   Case case_;
 };
 
-// What --dtype means for coordinates and weights.
+// The type of coordinates and weights that --dtype stands for.
 msda_dtype sampling_type(Options const& options) {
   if (!options.dtype) return MSDA_DTYPE_NONE;
   return *options.dtype == MSDA_DTYPE_F64 ? MSDA_DTYPE_F64 : MSDA_DTYPE_F32;

@@ -169,7 +169,8 @@ MeasuredTime measure(Engine const& engine, Case const& input, std::string const&
   return {timing.median(), timing.quantile(0.25), timing.quantile(0.75)};
 }
 
-// Of all rows with counts or without: from a file, on the GPU, or what is stored for an H200.
+// Adds the times of all rows, with counts or without: from a file, measured on the GPU, or those
+// stored for an H200.
 void add_times(Options const& options, std::vector<NamedCase> const& cases,
                std::optional<Engine> const& engine, RooflineReport& report) {
   if (!options.times && engine) {

@@ -1,4 +1,4 @@
-// What the two kinds of input share: from stored arrays to typed ones, and sizes that must agree.
+// The two kinds of input share this: from stored arrays to typed ones, and sizes that must agree.
 #pragma once
 
 #include "cli/options.h"

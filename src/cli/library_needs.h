@@ -1,4 +1,5 @@
-// What the loaded libmsda.so needs of the system, read from its dynamic section.
+// The needs of the loaded libmsda.so, libraries and symbols of the system, read from its dynamic
+// section.
 #pragma once
 
 #include <string>

@@ -21,7 +21,7 @@ class MeasuredTimes {
   // `name` stands for the text in messages.
   MeasuredTimes(std::string const& name, std::string_view csv);
 
-  // Of the first row that fits; none where there is no such row, or it was not timed.
+  // The time of the first row that fits; none where there is no such row, or it was not timed.
   std::optional<MeasuredTime> find(std::string_view workload, lab::ProblemShape const& spec,
                                    std::string_view kernel_id) const;
 

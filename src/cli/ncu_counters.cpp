@@ -31,7 +31,7 @@ constexpr Counter kCounters[] = {
     {"dram__bytes_read.sum", [](Counts const& c) { return c.input_bytes + c.value_bytes; }},
 };
 
-// Of a unit such as Mbyte.
+// The factor of a unit such as Mbyte.
 double factor_of(std::string_view unit) {
   constexpr std::string_view kPrefixes = "KMGT";
   double factor = 1;

@@ -1,4 +1,4 @@
-// What Nsight Compute counted of a kernel, beside what the library counts of it.
+// The counts of Nsight Compute for a kernel, beside those of the library.
 #pragma once
 
 #include "core/counts.h"

@@ -49,7 +49,7 @@ struct OptionRow {
   const char* group = nullptr;
 };
 
-// What the old commands read from the environment; null for the other options.
+// The variable of the environment that the old commands read for an option; null: none.
 const char* environment_of(std::string_view option) {
   constexpr std::pair<std::string_view, const char*> kVariables[] = {
       {"batch", "BATCH_SIZE"},
@@ -534,7 +534,7 @@ std::string general_help() {
   return text;
 }
 
-// The same and the options of every command, for tools/cli_docs.
+// The help of the program and of the options of every command, for tools/cli_docs.
 std::string help_json() {
   nlohmann::ordered_json json = {{"version", version_text()},
                                  {"summary", kSummary},

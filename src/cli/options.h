@@ -1,5 +1,6 @@
-// What the user asked for. options_table() in options.cpp is the one list of what can be asked:
-// flags, key=value words and environment variables, checks, help and the docs all come from it.
+// The options that the user gave. options_table() in options.cpp is the one list of what can be
+// asked: flags, key=value words and environment variables, checks, help and the docs all come from
+// it.
 #pragma once
 
 #include "lab/accuracy_check.h"

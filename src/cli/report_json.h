@@ -18,7 +18,7 @@ std::string input_name(lab::ProblemShape const& spec);           // "sampled", "
 std::string_view math_name(lab::ProblemShape const& spec);       // "accurate"
 std::string machine_text(unsigned threads);                      // "AMD EPYC, 2 threads"
 
-// What a report begins with; its rows go to "results".
+// The beginning of a report; its rows go to "results".
 Json report_json(Json settings);
 Json problem_json(lab::ProblemShape const& spec);
 Json timing_json(lab::Timing const& timing);

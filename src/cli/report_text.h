@@ -23,7 +23,7 @@ std::string accuracy_text(lab::Accuracy const& accuracy);
 // "output[0,7,3,5] is 1, exact 0.5: off by 0.5, allowed 1e-05; wrong elements: 3"
 std::string wrong_text(lab::Accuracy const& accuracy);
 
-// What a call has to do: points, bytes fetched for their corners, and bytes of the tensors.
+// The work of a call: points, bytes fetched for their corners, and bytes of the tensors.
 struct Work {
   double points = 0;
   double gathered_bytes = 0;

@@ -124,7 +124,7 @@ void ResultFiles::add_arrays(std::string_view option, std::vector<FileArray> arr
 
 void ResultFiles::finish(std::string_view report) {
   std::FILE* stream = stdout;
-  // What replaces files first: until the last step a failure takes it back.
+  // Replaced files come first: until the last step a failure takes them back.
   for (bool const is_replaced : {true, false}) {
     for (Entry& entry : entries_) {
       if (!entry.write || entry.file.is_replaced() != is_replaced) continue;

@@ -1,4 +1,4 @@
-// What a command has to say and the files that it writes: all of it, or nothing where any of it
+// The report of a command and the files that it writes: all of it, or nothing where any of it
 // cannot be written.
 #pragma once
 
@@ -19,14 +19,14 @@ class ResultFiles {
   // name.
   explicit ResultFiles(Options const& options);
 
-  // What goes into the file of an option, if that was given; what `arrays` are of has to live until
-  // finish().
+  // Adds the content of an option's file, if the option was given; the memory that `arrays` point
+  // to has to live until finish().
   void add_text(std::string_view option, std::string text);
   void add_arrays(std::string_view option, std::vector<lab::FileArray> arrays);
   // Writes the files, and prints the report: to standard error where a file is standard output.
   void finish(std::string_view report);
 
-  // Of an option that was given.
+  // The file of an option that was given.
   lab::OutputFile const& file(std::string_view option) const;
 
  private:

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kMebibyte = std::size_t{1} << 20;
 constexpr std::size_t kMinFlushBytes = 64 * kMebibyte;
-// What a machine reports may be the cache of far more cores than can be used here.
+// A machine may report the cache of far more cores than can be used here.
 constexpr std::size_t kMaxFlushBytes = 256 * kMebibyte;
 
 }  // namespace

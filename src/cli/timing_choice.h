@@ -11,7 +11,7 @@ namespace msda::cli {
 // `default_flush_bytes` where --flush-mib does not say.
 lab::TimingOptions timing_options(Options const& options, std::size_t default_flush_bytes);
 
-// What a benchmark writes between runs: enough that they start with cold caches.
+// Bytes that a benchmark writes between runs: enough that these start with cold caches.
 std::size_t bench_flush_bytes(Options const& options);
 
 unsigned used_threads(Options const& options);

@@ -8,8 +8,8 @@
 
 namespace msda::cli {
 
-// Those that --workload names (main and all are groups), with the sizes that options override and
-// then "[batch=1]" behind the name; or the one problem that the options describe.
+// The workloads that --workload names (main and all are groups), with the sizes that options
+// override and then "[batch=1]" behind the name; or the one problem that the options describe.
 std::vector<lab::Workload> chosen_workloads(Options const& options);
 
 // Shapes from the workload, the rest from the options.

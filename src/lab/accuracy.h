@@ -34,7 +34,7 @@ struct Expected {
 // to meet NaN, and infinity the same infinity.
 Accuracy compare(Array const& result, Expected const& expected, double factor = 1);
 
-// Of an array of float64: every element has to be finite.
+// Every element of an array of float64 has to be finite.
 Accuracy check_finite(std::string_view name, Array const& array);
 
 }  // namespace msda::lab

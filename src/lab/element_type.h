@@ -34,7 +34,7 @@ msda_dtype type_of_width(std::size_t bytes, bool is_numpys);
 double unit_roundoff(msda_dtype type);
 // Half the distance of the numbers of the type around `value`; 0 if that is not finite.
 double half_ulp(msda_dtype type, double value);
-// The same for many values of one type.
+// half_ulp() of many values of one type.
 class HalfUlp {
  public:
   explicit HalfUlp(msda_dtype type);

@@ -18,8 +18,8 @@ namespace {
 // A part's tensors have a quarter of the inputs' own bytes, within these limits.
 constexpr std::size_t kLeastBytes = std::size_t{4} << 20;
 constexpr std::size_t kMostBytes = std::size_t{64} << 20;
-// Of a kernel's bound, how far two float64 kernels may be apart: a float64 rounding is 2^-29 of a
-// float32 one.
+// Two float64 kernels may be apart by this part of a kernel's bound: a float64 rounding is 2^-29 of
+// a float32 one.
 constexpr double kAgreement = 0x1p-24;
 
 std::string float64_kernel(Engine const& engine) {
@@ -73,7 +73,7 @@ std::vector<NamedArray> run_kernel(Case const& input, Engine const& engine,
   return results;
 }
 
-// The same for all elements.
+// One bound for all elements.
 Array one_bound(double bound) {
   Array array(MSDA_DTYPE_F64, {1});
   float64_elements(array)[0] = bound;
@@ -105,8 +105,8 @@ std::int64_t most_within(std::size_t bytes, std::int64_t size, BytesOf const& by
   return std::clamp<std::int64_t>(count, 1, std::max<std::int64_t>(size, 1));
 }
 
-// What the exact kernel needs for a problem: its inputs once, results with the sums of parts and
-// the bounds beside them.
+// Bytes that the exact kernel needs for a problem: its inputs once, results with the sums of parts
+// and the bounds beside them.
 std::size_t needed_bytes(ProblemShape const& spec) {
   constexpr std::size_t kCopiesOfResults = 3;
   std::size_t bytes = 0;
@@ -148,9 +148,10 @@ ProblemShape part_sizes(ProblemShape const& spec, std::size_t bytes) {
 
 }  // namespace
 
-// Of a gradient's largest element, how far any may be off: by the sums, and by the coordinates. Two
-// roundings move a pixel position by at most 2 u max(W, H), which changes a derivative by at most
-// that times the difference of the derivatives at two pixels, twice the largest.
+// Any element of a gradient may be off by this part of the largest: by the sums, and by the
+// coordinates. Two roundings move a pixel position by at most 2 u max(W, H), which changes a
+// derivative by at most that times the difference of the derivatives at two pixels, twice the
+// largest.
 double gradient_tolerance(ProblemShape const& spec) {
   bool const is_f64 = spec.value_dtype == MSDA_DTYPE_F64;
   std::int32_t side = 0;

@@ -14,10 +14,10 @@ namespace msda::lab {
 // 1e-13 and 2^-53).
 double gradient_tolerance(ProblemShape const& spec);
 
-// By the kernel that takes every problem of the engine's device: ref.cpu, or on a GPU the generic
-// one. It computes a part at a time (batch items, heads, channels, queries), so that it needs about
-// as much memory as the inputs: ref.cpu takes values as they are, what else has to be float64 is
-// converted, to which every type converts exactly.
+// The results by the kernel that takes every problem of the engine's device: ref.cpu, or on a GPU
+// the generic one. It computes a part at a time (batch items, heads, channels, queries), so that it
+// needs about as much memory as the inputs: ref.cpu takes values as they are, what else has to be
+// float64 is converted, to which every type converts exactly.
 class ExactParts {
  public:
   // `whole` is the case that `input` is a part of, or `input` itself: the bound has a term of the
@@ -57,7 +57,7 @@ class ExactResults {
   // that were not asked for may be left out.
   Accuracy compare(std::vector<NamedArray> const& results) const;
 
-  // Of a forward result, the part's rows.
+  // The part's rows of a forward result.
   ExactResults rows(Part const& part) const;
 
   // Results and bounds against others of the same case, many times closer than a kernel's have to

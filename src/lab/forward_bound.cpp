@@ -145,7 +145,7 @@ ForwardBound::ForwardBound(Arithmetic arithmetic, ProblemShape const& shape, dou
   product_factor = u * (4 * K + 8) + 12 * v;
   slope_factor = 4 * u;
   step_factor = 8 * v;
-  // What MSDA_MATH_FAST may add for products too small for float16.
+  // MSDA_MATH_FAST may add this for products too small for float16.
   constant = v == 0 ? 0 : K * 0x1p-22 * largest_scale * (1 + largest_value);
 }
 

@@ -8,18 +8,19 @@
 
 namespace msda::lab {
 
-// Of the finite ones.
+// The largest magnitude of the finite numbers.
 double largest_magnitude(std::span<double const> numbers);
 double largest_magnitude(Array const& array);
 
-// What a kernel computes in.
+// The type in which a kernel computes.
 enum class Arithmetic {
   kFloat16Sums,  // of two points, then float32
   kFloat32,
   kFloat64
 };
 
-// What does not depend on the element. The result's own rounding to its type is not in the bound.
+// The terms of a bound that do not depend on the element. The result's own rounding to its type is
+// not in the bound.
 struct ForwardBound {
   ForwardBound(Arithmetic arithmetic, ProblemShape const& shape, double largest_value,
                double largest_scale);
@@ -33,7 +34,7 @@ struct ForwardBound {
   double step_factor;     // of sum |w| dv
   double constant;
 };
-// Of the arithmetic that the problem's types and mode allow.
+// The bound of the arithmetic that the problem's types and mode allow.
 ForwardBound forward_bound(Case const& input);
 
 // [B][L][M][D]: the largest difference of neighbouring pixels of value. Outside counts as zero, as

@@ -26,7 +26,7 @@ struct GpuRates {
   PieceRates hbm_tb_per_s = {};
   double launch_us = 0;
 
-  // Of pieces of so many bytes.
+  // The rate of pieces of so many bytes.
   static double of_piece(PieceRates const& rates, double bytes);
 };
 
@@ -36,9 +36,9 @@ GpuRates read_rates(std::string const& name, std::string_view json);
 // The format that read_rates() reads; `source` says where the rates are from.
 std::string rates_json(GpuRates const& rates, std::string const& source);
 
-// Of every GPU that the library runs on: four schedulers an SM. Nothing measures it.
+// Every GPU that the library runs on has four schedulers an SM. Nothing measures it.
 inline constexpr double kIssuePerCycle = 4;
-// Those of a GPU, in a few seconds on it.
+// Measures the rates of a GPU, in a few seconds on it.
 GpuRates measure_rates(std::int32_t device);
 
 GpuRates h200_rates();

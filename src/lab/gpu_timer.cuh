@@ -1,4 +1,4 @@
-// What programs that measure a GPU's gather share: loads that have to be made, and times of
+// The programs that measure a GPU's gather share this: loads that have to be made, and times of
 // launches.
 #pragma once
 

@@ -1,4 +1,4 @@
-// What a report says of the machine that was measured on; its CPU: core/cpu_model.h.
+// The words of a report about the machine that was measured on; its CPU: core/cpu_model.h.
 #pragma once
 
 #include <msda.h>

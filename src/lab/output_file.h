@@ -39,9 +39,9 @@ class TemporaryFile {
   int descriptor_ = -1;
 };
 
-// What an option names to be written: a regular file, there or not, is replaced; a link stays and
-// its target is replaced; a pipe, a device or a descriptor (`-`, /dev/stdout, /dev/fd/3) is written
-// to.
+// The file that an option names to be written: a regular file, there or not, is replaced; a link
+// stays and its target is replaced; a pipe, a device or a descriptor (`-`, /dev/stdout, /dev/fd/3)
+// is written to.
 class OutputFile {
  public:
   // Refuses, before the work, what cannot be written. `label` is the option, for messages.

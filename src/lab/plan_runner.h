@@ -1,4 +1,4 @@
-// What the command does with the library: plans, tensors, timing. All of it by the public
+// The command's use of the library: plans, tensors, timing. All of it by the public
 // interface.
 #pragma once
 
@@ -62,7 +62,7 @@ struct Timing {
   double min() const { return microseconds.front(); }
   double median() const { return quantile(0.5); }
   double max() const { return microseconds.back(); }
-  // What this fraction of the runs did not exceed, between two runs by a line.
+  // The time that this fraction of the runs did not exceed, between two runs by a line.
   double quantile(double fraction) const;
 };
 

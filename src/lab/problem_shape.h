@@ -1,4 +1,4 @@
-// What a problem is like: everything in msda_problem.
+// The shape of a problem: everything in msda_problem.
 #pragma once
 
 #include <msda.h>

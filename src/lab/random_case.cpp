@@ -90,7 +90,7 @@ struct Point {
   double y;
 };
 
-// Where each query looks from.
+// The places that queries look from.
 std::vector<Point> references(Workload const& workload) {
   std::vector<Point> points;
   if (!workload.reference_grid && workload.has_query_per_pixel()) {

@@ -20,7 +20,7 @@ struct StoredArray {
   std::string descr() const;  // "<f4", as NumPy spells what is in the file
 };
 
-// What the user says of a tensor's elements in a file that does not say it itself.
+// The user's words about a tensor's elements in a file that does not tell them itself.
 struct TypeWish {
   msda_dtype stored = MSDA_DTYPE_NONE;  // NONE: nothing
   std::string flag;                     // that says it, for messages; empty: none can
