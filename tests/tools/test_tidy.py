@@ -140,17 +140,17 @@ def test_the_command_counts_what_it_saw(tmp_path):
     assert "lines of host code" in result.stdout
 
 
-def test_the_command_fails_for_a_long_file_of_kernels_and_a_dead_link(tmp_path):
+def test_the_command_fails_for_a_name_twice_and_a_dead_link(tmp_path):
     assert "0 findings" in tidy_of(tmp_path, "").stdout
     copy = tmp_path / "copy"
-    (copy / "kernels").mkdir()
-    for name, lines in ("long.cuh", 401), ("longest.cuh", 400):
-        (copy / "kernels" / name).write_text("int x;\n" * lines)
+    for folder in "kernels/one", "kernels/two", "one", "two":
+        (copy / folder).mkdir(parents=True)
+        (copy / folder / "twice.cuh").write_text("int x;\n")
     (copy / "page.md").write_text("[there](CHANGELOG.md#changes), [elsewhere](https://example.org/x)\n[gone](docs/gone.md#part)\n")
-    subprocess.run(["git", "add", "kernels", "page.md"], cwd=copy, check=True)
+    subprocess.run(["git", "add", "kernels", "one", "two", "page.md"], cwd=copy, check=True)
     result = subprocess.run([sys.executable, copy / "tools/tidy"], capture_output=True, text=True)
     assert result.returncode == 1
-    assert result.stdout.splitlines()[:-1] == ["kernels/long.cuh: 401 lines; a file of kernels has at most 400",
+    assert result.stdout.splitlines()[:-1] == ["one/twice.cuh, two/twice.cuh: the same file name",
                                                "page.md:2: the link's target docs/gone.md is not there"]
 
 
