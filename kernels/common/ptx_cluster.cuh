@@ -27,10 +27,6 @@ __device__ __forceinline__ std::uint32_t cluster_blocks() {
 __device__ __forceinline__ void arrive_cluster() {
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
 }
-// What was stored before is not there for the others.
-__device__ __forceinline__ void arrive_cluster_relaxed() {
-  asm volatile("barrier.cluster.arrive.relaxed.aligned;");
-}
 __device__ __forceinline__ void wait_cluster() {
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
@@ -61,21 +57,6 @@ __device__ __forceinline__ void load_cluster(std::uint32_t at, std::uint32_t (&t
                : "r"(at)
                : "memory");
 }
-__device__ __forceinline__ void store_cluster(std::uint32_t at, std::uint32_t word) {
-  asm volatile("st.shared::cluster.u32 [%0], %1;" ::"r"(at), "r"(word) : "memory");
-}
-
-// ---- Parallel Synchronization and Communication Instructions: atom
-
-__device__ __forceinline__ std::uint32_t add_cluster(std::uint32_t at, std::uint32_t x) {
-  std::uint32_t before;
-  asm volatile("atom.shared::cluster.add.u32 %0, [%1], %2;"
-               : "=r"(before)
-               : "r"(at), "r"(x)
-               : "memory");
-  return before;
-}
-
 // ---- Control Flow Instructions: griddepcontrol. Of LaunchOptions::overlaps_previous; code for
 // devices before 9.0, where no launch overlaps another one, has neither.
 

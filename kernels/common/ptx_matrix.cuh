@@ -78,16 +78,6 @@ __device__ __forceinline__ void products_bf16_k16(float (&products)[4], std::uin
       : "=f"(products[0]), "=f"(products[1]), "=f"(products[2]), "=f"(products[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(0.0f));
 }
-// Of float32 whose lower 13 bits do not count.
-__device__ __forceinline__ void multiply_tf32_k8(float (&sums)[4], std::uint32_t const (&a)[4],
-                                                 std::uint32_t const (&b)[2]) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
-      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-      : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
-
 }  // namespace msda::ptx
 
 #endif

@@ -14,8 +14,8 @@ struct alignas(128) Tile {
   std::uint32_t words[kWords];
 };
 
-// In by one barrier, out by groups; each word is doubled on the way.
-__global__ void double_in_bulk(const std::uint32_t* from, std::uint32_t* to) {
+// Two copies by one barrier.
+__global__ void load_in_bulk(const std::uint32_t* from, std::uint32_t* to) {
   MSDA_SHARED(Tile, tile, );
   MSDA_SHARED(std::uint64_t, full, );
   std::uint32_t const at = shared_address(tile.words), barrier = shared_address(&full);
@@ -30,33 +30,7 @@ __global__ void double_in_bulk(const std::uint32_t* from, std::uint32_t* to) {
     ptx::bulk_load(at + sizeof(Tile) / 2, from + kWords / 2, sizeof(Tile) / 2, barrier);
   }
   ptx::wait_parity(barrier, 0);
-  for (std::uint32_t i = threadIdx.x; i < kWords; i += blockDim.x) tile.words[i] *= 2;
-  ptx::fence_async_proxy();
-  __syncthreads();
-  if (threadIdx.x != 0) return;
-  ptx::bulk_store(to, at, sizeof(Tile) / 2);
-  ptx::commit_stores();
-  ptx::bulk_store(to + kWords / 2, at + sizeof(Tile) / 2, sizeof(Tile) / 2);
-  ptx::commit_stores();
-  ptx::wait_for_stores<1>();
-  ptx::wait_for_store_reads<0>();
-}
-
-// The barrier expects bytes in two portions, apart from the arrival.
-__global__ void expect_apart(const std::uint32_t* from, std::uint32_t* to) {
-  MSDA_SHARED(Tile, tile, );
-  MSDA_SHARED(std::uint64_t, full, );
-  std::uint32_t const at = shared_address(tile.words), barrier = shared_address(&full);
-  if (threadIdx.x != 0) return;
-  ptx::init_mbarrier(barrier, 1);
-  ptx::fence_mbarrier_init();
-  ptx::expect_bytes(barrier, 64);
-  ptx::bulk_load(at, from, 64, barrier);
-  ptx::expect_bytes(barrier, 32);
-  ptx::bulk_load(at + 64, from + 32, 32, barrier);
-  ptx::arrive_mbarrier(barrier);
-  ptx::wait_parity(barrier, 0);
-  for (int i = 0; i < 24; ++i) to[i] = tile.words[i];
+  for (std::uint32_t i = threadIdx.x; i < kWords; i += blockDim.x) to[i] = tile.words[i];
 }
 
 template <std::size_t kRank>
@@ -85,18 +59,6 @@ __global__ void load_tile(const __grid_constant__ CUtensorMap map,
   }
   ptx::wait_parity(barrier, 0);
   for (std::uint32_t i = threadIdx.x; i < bytes / 4; i += blockDim.x) to[i] = tile.words[i];
-}
-
-__global__ void store_tile(const __grid_constant__ CUtensorMap map, std::int32_t x,
-                           std::int32_t y) {
-  MSDA_SHARED(Tile, tile, );
-  for (std::uint32_t i = threadIdx.x; i < kWords; i += blockDim.x) tile.words[i] = 1000 + i;
-  ptx::fence_async_proxy();
-  __syncthreads();
-  if (threadIdx.x != 0) return;
-  ptx::tensor_store(&map, {x, y}, shared_address(tile.words));
-  ptx::commit_stores();
-  ptx::wait_for_stores<0>();
 }
 
 // A tensor of words that count up from 1, and a box of it at `at`, outside it 0.
@@ -130,22 +92,7 @@ void check_tile(std::array<std::uint64_t, kRank> size, std::array<std::uint32_t,
   }
 }
 
-// A tile of 32 x 8 words whose corner lies at (x, y) of a tensor of 40 x 9 zeros. On a GPU each
-// place is a test of its own: an instruction that it refuses ends the tests behind it, too.
-void check_store(std::uint32_t at_x, std::uint32_t at_y) {
-  DeviceVector<std::uint32_t> const tensor(40 * 9);
-  run(store_tile, {.blocks = 1, .threads = 64},
-      tensor_map<2>(tensor.data(), {40, 9}, {32, 8}, CU_TENSOR_MAP_SWIZZLE_NONE),
-      static_cast<std::int32_t>(at_x), static_cast<std::int32_t>(at_y));
-  std::vector<std::uint32_t> const values = tensor.values();
-  for (std::uint32_t i = 0; i < 40 * 9; ++i) {
-    CAPTURE(i);
-    std::uint32_t const x = i % 40 - at_x, y = i / 40 - at_y;  // of the tile, huge before it
-    CHECK(values[i] == (x < 32 && y < 8 ? 1000 + 32 * y + x : 0));
-  }
-}
-
-// Rows of 128 bytes; their 16-byte pieces change places as the row's number says.
+// Rows of 128 bytes; their vecs of 16 bytes change places as the row's number says.
 void check_swizzle(CUtensorMapSwizzle swizzle, std::uint32_t row_words, std::uint32_t shift,
                    std::uint32_t mask) {
   CAPTURE(row_words);
@@ -155,25 +102,17 @@ void check_swizzle(CUtensorMapSwizzle swizzle, std::uint32_t row_words, std::uin
       Coordinates<2>{{0, 0}}, row_words * 16 * 4, to.data());
   std::vector<std::uint32_t> const values = to.values();
   for (std::uint32_t i = 0; i < row_words * 16; ++i) {
-    std::uint32_t const piece = i / 4;
-    CHECK(values[4 * (piece ^ (piece >> shift & mask)) + i % 4] == i);
+    std::uint32_t const vec = i / 4;
+    CHECK(values[4 * (vec ^ (vec >> shift & mask)) + i % 4] == i);
   }
 }
 
 }  // namespace
 
-TEST_CASE("ptx: bulk copies go in by a barrier and out by groups" * needs_gpu()) {
+TEST_CASE("ptx: bulk copies go in by a barrier" * needs_gpu()) {
   DeviceVector<std::uint32_t> const from(counted(kWords)), to(kWords);
-  run(double_in_bulk, {.blocks = 1, .threads = 64}, from.data(), to.data());
-  std::vector<std::uint32_t> const values = to.values();
-  for (std::uint32_t i = 0; i < kWords; ++i) CHECK(values[i] == 2 * i);
-}
-
-TEST_CASE("ptx: an mbarrier expects bytes in portions" * needs_gpu()) {
-  DeviceVector<std::uint32_t> const from(counted(64)), to(24);
-  run(expect_apart, {.blocks = 1, .threads = 32}, from.data(), to.data());
-  std::vector<std::uint32_t> const values = to.values();
-  for (std::uint32_t i = 0; i < 24; ++i) CHECK(values[i] == (i < 16 ? i : i + 16));
+  run(load_in_bulk, {.blocks = 1, .threads = 64}, from.data(), to.data());
+  CHECK(to.values() == counted(kWords));
 }
 
 TEST_CASE("ptx: tiles of tensors of 2 to 5 dimensions are loaded, with zeros outside" *
@@ -184,16 +123,6 @@ TEST_CASE("ptx: tiles of tensors of 2 to 5 dimensions are loaded, with zeros out
   check_tile<3>({12, 7, 5}, {8, 3, 2}, {8, -1, 4});
   check_tile<4>({8, 5, 4, 3}, {8, 2, 2, 2}, {4, 4, -1, 2});
   check_tile<5>({8, 3, 4, 3, 2}, {8, 2, 2, 2, 2}, {-4, 2, 3, 2, 1});
-}
-
-TEST_CASE("ptx: a tile is stored inside its tensor" * needs_gpu()) { check_store(4, 1); }
-
-TEST_CASE("ptx: a tile is stored, but not above the last row of its tensor" * needs_gpu()) {
-  check_store(0, 4);
-}
-
-TEST_CASE("ptx: a tile is stored, but not beyond the last column of its tensor" * needs_gpu()) {
-  check_store(20, 1);
 }
 
 TEST_CASE("ptx: tiles are swizzled by 32, 64 and 128 bytes" * needs_gpu()) {

@@ -33,16 +33,14 @@ __global__ void load(std::uint32_t* to) {
   for (int i = 0; i < kCount; ++i) to[kCount * lane + static_cast<std::uint32_t>(i)] = words[i];
 }
 
-enum class Type { f16, bf16, tf32 };
+enum class Type { f16, bf16 };
 
 // A fragment's elements in words: of 16 x K (A) or 8 columns of K (B), both K-major.
 template <Type kType>
 __device__ std::uint32_t word_of(const float* matrix, std::uint32_t row, std::uint32_t k,
                                  std::uint32_t columns) {
   const float* const at = matrix + row * columns + k;
-  if constexpr (kType == Type::tf32) {
-    return __float_as_uint(at[0]);
-  } else if constexpr (kType == Type::f16) {
+  if constexpr (kType == Type::f16) {
     return __half_as_ushort(__float2half_rn(at[0])) |
            static_cast<std::uint32_t>(__half_as_ushort(__float2half_rn(at[1]))) << 16;
   } else {
@@ -53,14 +51,14 @@ __device__ std::uint32_t word_of(const float* matrix, std::uint32_t row, std::ui
 // Adds the products to the sums, or (kFresh) replaces these.
 template <Type kType, bool kFresh>
 __global__ void multiply(const float* a, const float* b, float* sums) {
-  constexpr std::uint32_t kHalf = kType == Type::tf32 ? 4 : 8, kStep = kHalf / 4, kK = 2 * kHalf;
+  constexpr std::uint32_t kHalf = 8, kOfLane = 2, kK = 2 * kHalf;
   std::uint32_t const group = threadIdx.x / 4, member = threadIdx.x % 4;
   std::uint32_t a_words[4], b_words[2];
   for (std::uint32_t i = 0; i < 4; ++i) {
-    a_words[i] = word_of<kType>(a, group + 8 * (i % 2), kStep * member + kHalf * (i / 2), kK);
+    a_words[i] = word_of<kType>(a, group + 8 * (i % 2), kOfLane * member + kHalf * (i / 2), kK);
   }
   for (std::uint32_t i = 0; i < 2; ++i) {
-    b_words[i] = word_of<kType>(b, group, kStep * member + kHalf * i, kK);
+    b_words[i] = word_of<kType>(b, group, kOfLane * member + kHalf * i, kK);
   }
   float own[4];
   for (std::uint32_t i = 0; i < 4; ++i)
@@ -71,10 +69,8 @@ __global__ void multiply(const float* a, const float* b, float* sums) {
     ptx::products_bf16_k16(own, a_words, b_words);
   } else if constexpr (kType == Type::f16) {
     ptx::multiply_f16_k16(own, a_words, b_words);
-  } else if constexpr (kType == Type::bf16) {
-    ptx::multiply_bf16_k16(own, a_words, b_words);
   } else {
-    ptx::multiply_tf32_k8(own, a_words, b_words);
+    ptx::multiply_bf16_k16(own, a_words, b_words);
   }
   for (std::uint32_t i = 0; i < 4; ++i)
     sums[(group + 8 * (i / 2)) * 8 + 2 * member + i % 2] = own[i];
@@ -105,7 +101,7 @@ struct Elements {
 
 template <Type kType, bool kFresh = false>
 void check_multiply(Elements const& elements) {
-  constexpr std::size_t kK = kType == Type::tf32 ? 8 : 16;
+  constexpr std::size_t kK = 16;
   std::vector<float> a(16 * kK), b(8 * kK), sums(16 * 8);
   // 8 bits, as many as bfloat16 holds, and powers of two, so that bits of a sum are lost.
   auto const element = [&](std::size_t i, std::size_t most) {
@@ -154,7 +150,6 @@ TEST_CASE("ptx: mma multiplies matrices" * needs_gpu()) {
     CAPTURE(elements.are_integers);
     check_multiply<Type::f16>(elements);
     check_multiply<Type::bf16>(elements);
-    check_multiply<Type::tf32>(elements);
     check_multiply<Type::f16, true>(elements);
     check_multiply<Type::bf16, true>(elements);
   }

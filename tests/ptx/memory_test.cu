@@ -46,52 +46,34 @@ __global__ void copy_late(const char* from, std::uint32_t* to) {
   to[threadIdx.x] = quad.x + quad.w;
 }
 
-template <int kBytes, bool kByL1>
 __global__ void copy_or_zero(const std::uint32_t* from, std::uint32_t from_bytes,
                              std::uint32_t* to) {
   MSDA_SHARED(uint4, quad, );
-  if constexpr (kByL1) {
-    ptx::copy_async_by_l1(shared_address(&quad), from, from_bytes);
-  } else {
-    ptx::copy_async_or_zero<kBytes>(shared_address(&quad), from, from_bytes);
-  }
+  ptx::copy_async_by_l1(shared_address(&quad), from, from_bytes);
   ptx::wait_for_copies();
-  for (int i = 0; i < kBytes / 4; ++i) to[i] = reinterpret_cast<const std::uint32_t*>(&quad)[i];
+  for (int i = 0; i < 4; ++i) to[i] = reinterpret_cast<const std::uint32_t*>(&quad)[i];
 }
 
 // A pipeline of two stages: the sum of each chunk while the next one is copied.
 __global__ void copy_in_groups(const std::uint32_t* from, std::uint32_t* to) {
-  MSDA_SHARED(std::uint32_t, stage, [2][32]);
+  MSDA_SHARED(uint4, stage, [2][32]);
   constexpr std::uint32_t kChunks = 8;
   std::uint32_t const i = threadIdx.x;
-  ptx::copy_async_or_zero<4>(shared_address(&stage[0][i]), from + i, 4);
+  ptx::copy_async_by_l1(shared_address(&stage[0][i]), from + 4 * i, 16);
   ptx::commit_copies();
   std::uint32_t sum = 0;
   for (std::uint32_t chunk = 0; chunk < kChunks; ++chunk) {
     if (chunk + 1 < kChunks) {
-      ptx::copy_async_or_zero<4>(shared_address(&stage[(chunk + 1) % 2][i]),
-                                 from + 32 * (chunk + 1) + i, 4);
+      ptx::copy_async_by_l1(shared_address(&stage[(chunk + 1) % 2][i]),
+                            from + 4 * (32 * (chunk + 1) + i), 16);
     }
     ptx::commit_copies();
     ptx::wait_for_copy_groups<1>();
     __syncwarp();
-    sum = 3 * sum + stage[chunk % 2][31 - i];
+    sum = 3 * sum + stage[chunk % 2][31 - i].w;
     __syncwarp();
   }
   to[i] = sum;
-}
-
-// The last arrival of each phase is the copies'.
-__global__ void arrive_by_copy(const std::uint32_t* from, std::uint32_t* to) {
-  MSDA_SHARED(std::uint32_t, words, [32]);
-  MSDA_SHARED(std::uint64_t, full, );
-  std::uint32_t const at = shared_address(&full);
-  if (threadIdx.x == 0) ptx::init_mbarrier(at, 32);
-  __syncthreads();
-  ptx::copy_async_or_zero<4>(shared_address(words + threadIdx.x), from + threadIdx.x, 4);
-  ptx::arrive_after_copies(at);
-  ptx::wait_parity(at, 0);
-  to[threadIdx.x] = words[(threadIdx.x + 5) % 32];
 }
 
 __global__ void count_up(std::uint32_t* to) {
@@ -139,14 +121,12 @@ void check_stream() {
   CHECK(to.values() == expected);
 }
 
-template <int kBytes, bool kByL1 = false>
 void check_copy_or_zero(std::uint32_t from_bytes) {
-  CAPTURE(kBytes);
   CAPTURE(from_bytes);
   DeviceVector<std::uint32_t> const from(std::vector<std::uint32_t>(4, 0x01020304));
-  DeviceVector<std::uint32_t> const to(kBytes / 4);
-  run(copy_or_zero<kBytes, kByL1>, {.blocks = 1, .threads = 1}, from.data(), from_bytes, to.data());
-  std::vector<std::uint32_t> expected(kBytes / 4, 0);
+  DeviceVector<std::uint32_t> const to(4);
+  run(copy_or_zero, {.blocks = 1, .threads = 1}, from.data(), from_bytes, to.data());
+  std::vector<std::uint32_t> expected(4, 0);
   for (std::uint32_t i = 0; i < from_bytes; ++i) {
     expected[i / 4] |= (0x01020304u >> (8 * (i % 4)) & 0xff) << (8 * (i % 4));
   }
@@ -187,28 +167,18 @@ TEST_CASE("ptx: cp.async copies 16 bytes" * needs_gpu()) {
 }
 
 TEST_CASE("ptx: cp.async fills with zeros" * needs_gpu()) {
-  for (std::uint32_t const bytes : {0u, 1u, 4u}) check_copy_or_zero<4>(bytes);
-  for (std::uint32_t const bytes : {0u, 3u, 8u}) check_copy_or_zero<8>(bytes);
-  for (std::uint32_t const bytes : {0u, 6u, 12u, 16u}) check_copy_or_zero<16>(bytes);
-  for (std::uint32_t const bytes : {0u, 6u, 12u, 16u}) check_copy_or_zero<16, true>(bytes);
+  for (std::uint32_t const bytes : {0u, 1u, 6u, 12u, 16u}) check_copy_or_zero(bytes);
 }
 
 TEST_CASE("ptx: groups of cp.async are waited for in order" * needs_gpu()) {
-  DeviceVector<std::uint32_t> const from(counted(256)), to(32);
+  DeviceVector<std::uint32_t> const from(counted(1024)), to(32);
   run(copy_in_groups, {.blocks = 1, .threads = 32}, from.data(), to.data());
   std::vector<std::uint32_t> const values = to.values();
   for (std::uint32_t i = 0; i < 32; ++i) {
     std::uint32_t sum = 0;
-    for (std::uint32_t chunk = 0; chunk < 8; ++chunk) sum = 3 * sum + 32 * chunk + 31 - i;
+    for (std::uint32_t chunk = 0; chunk < 8; ++chunk) sum = 3 * sum + 4 * (32 * chunk + 31 - i) + 3;
     CHECK(values[i] == sum);
   }
-}
-
-TEST_CASE("ptx: cp.async arrives at an mbarrier" * needs_gpu()) {
-  DeviceVector<std::uint32_t> const from(counted(32)), to(32);
-  run(arrive_by_copy, {.blocks = 1, .threads = 32}, from.data(), to.data());
-  std::vector<std::uint32_t> const values = to.values();
-  for (std::uint32_t i = 0; i < 32; ++i) CHECK(values[i] == (i + 5) % 32);
 }
 
 TEST_CASE("ptx: four numbers are added to global memory" * needs_gpu()) {

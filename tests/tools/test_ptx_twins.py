@@ -21,7 +21,7 @@ WRAPPERS = functions(read("kernels/common/ptx*.cuh"))
 
 
 def test_wrappers_are_found():
-    assert {"load_global", "convert_f8", "sync_named", "tensor_load", "multiply_tf32_k8", "pin"} <= WRAPPERS
+    assert {"load_global", "convert_f8", "wait_parity", "tensor_load", "multiply_f16_k16", "pin"} <= WRAPPERS
 
 
 @pytest.mark.parametrize("name", sorted(WRAPPERS))

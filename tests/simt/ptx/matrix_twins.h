@@ -111,11 +111,5 @@ inline void products_bf16_k16(float (&products)[4], std::uint32_t const (&a)[4],
   multiply_bf16_k16(sums, a, b, where);
   std::memcpy(products, sums, sizeof(sums));
 }
-inline void multiply_tf32_k8(float (&sums)[4], std::uint32_t const (&a)[4],
-                             std::uint32_t const (&b)[2], Where where = Where::current()) {
-  multiply<1>(sums, a, b, "mma.tf32", where, [](std::uint32_t word, std::uint32_t) {
-    return std::bit_cast<float>(word & ~0x1fffu);
-  });
-}
 
 }  // namespace msda::ptx

@@ -3,7 +3,6 @@
 #include "runtime/shared_memory.h"
 
 #include <cstring>
-#include <utility>
 
 namespace simt {
 namespace {
@@ -54,32 +53,5 @@ void wait_async_copies(std::uint32_t groups_left, Where where) {
 }
 
 void wait_all_async_copies(Where where) { finish(running_thread(where).copy_group + 1); }
-
-void arrive_after_async_copies(std::uint32_t address, Where where) {
-  Thread& thread = running_thread(where);
-  from_own_shared(address, 8, 8, where);
-  auto const found = thread.own_block->mbarriers.find(offset_of(address));
-  if (found == thread.own_block->mbarriers.end()) {
-    fail(where, "no mbarrier was initialised at shared address %#x", address);
-  }
-  MBarrier& barrier = found->second;
-  begin_own_work();
-  std::vector<std::pair<AsyncCopy, void*>> copies;
-  for (AsyncCopy const& copy : thread.copies) copies.emplace_back(copy, destination(copy));
-  thread.copies.clear();
-  auto given = std::make_shared<char>();
-  end_own_work();
-  release(given.get());
-  OwnWork const work;
-  run->engine.give({.read = {},
-                    .write =
-                        [copies = std::move(copies), given = std::move(given), &barrier] {
-                          acquire(given.get());
-                          for (auto const& [copy, to] : copies) perform(copy, to);
-                          release(barrier.sync.at(barrier.phase));
-                        },
-                    .after_read = {},
-                    .after_write = [&barrier] { arrive_late(barrier); }});
-}
 
 }  // namespace simt

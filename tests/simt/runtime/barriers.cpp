@@ -4,49 +4,6 @@
 namespace simt {
 namespace {
 
-void complete(BlockBarrier& barrier) {
-  barrier.arrived = 0;
-  ++barrier.phase;
-  make_ready(barrier.waiters);
-}
-
-// Counts the thread; true where it was the last one.
-bool arrive(BlockBarrier& barrier, std::uint32_t expected, Where where) {
-  if (barrier.arrived != 0 && barrier.expected != expected) {
-    fail(where, "a barrier of %u threads here, of %u at %s:%u", expected, barrier.expected,
-         barrier.where.file_name(), barrier.where.line());
-  }
-  barrier.expected = expected;
-  barrier.where = where;
-  if (++barrier.arrived < expected) return false;
-  complete(barrier);
-  return true;
-}
-
-void meet_at(BlockBarrier& barrier, std::uint32_t number, std::uint32_t expected, const char* what,
-             Where where) {
-  std::uint64_t const phase = barrier.phase;
-  release(barrier.sync.at(phase));
-  {
-    OwnWork const work;
-    if (!arrive(barrier, expected, where)) {
-      barrier.waiters.push_back(&running_thread());
-      wait(what, number, where);
-    }
-  }
-  acquire(barrier.sync.at(phase));
-}
-
-BlockBarrier& named_barrier(std::uint32_t number, std::uint32_t thread_count, Where where) {
-  if (number >= kNamedBarriers) fail(where, "barrier %u; there are 16", number);
-  Block& block = *running_thread(where).own_block;
-  if (thread_count % 32 != 0 || thread_count == 0 || thread_count > block.thread_count) {
-    fail(where, "a barrier of %u threads in a block of %u; whole warps are allowed", thread_count,
-         block.thread_count);
-  }
-  return block.barriers[number];
-}
-
 void complete_if_all_are_here(Cluster& cluster) {
   if (cluster.arrived == 0 || cluster.arrived != cluster.alive) return;
   cluster.arrived = 0;
@@ -58,7 +15,7 @@ void complete_if_all_are_here(Cluster& cluster) {
 
 void sync_block(Where where) {
   Block& block = *running_thread(where).own_block;
-  BlockBarrier& barrier = block.barriers[0];
+  BlockBarrier& barrier = block.barrier;
   if (block.alive != block.thread_count) {
     fail(where, "__syncthreads() of which %u threads of the block have exited",
          block.thread_count - block.alive);
@@ -67,22 +24,24 @@ void sync_block(Where where) {
     fail(where, "threads of a block meet at different barriers: here and at %s:%u",
          barrier.where.file_name(), barrier.where.line());
   }
-  meet_at(barrier, 0, block.thread_count, "__syncthreads", where);
+  std::uint64_t const phase = barrier.phase;
+  release(barrier.sync.at(phase));
+  {
+    OwnWork const work;
+    barrier.where = where;
+    if (++barrier.arrived < block.thread_count) {
+      barrier.waiters.push_back(&running_thread());
+      wait("__syncthreads", 0, where);
+    } else {
+      barrier.arrived = 0;
+      ++barrier.phase;
+      make_ready(barrier.waiters);
+    }
+  }
+  acquire(barrier.sync.at(phase));
 }
 
-void sync_named(std::uint32_t number, std::uint32_t thread_count, Where where) {
-  BlockBarrier& barrier = named_barrier(number, thread_count, where);
-  meet_at(barrier, number, thread_count, "bar.sync", where);
-}
-
-void arrive_named(std::uint32_t number, std::uint32_t thread_count, Where where) {
-  BlockBarrier& barrier = named_barrier(number, thread_count, where);
-  release(barrier.sync.at(barrier.phase));
-  OwnWork const work;
-  arrive(barrier, thread_count, where);
-}
-
-void arrive_cluster(bool releases, Where where) {
+void arrive_cluster(Where where) {
   Thread& thread = running_thread(where);
   Cluster& cluster = *thread.own_block->cluster;
   if (thread.arrived_at_cluster) {
@@ -91,13 +50,13 @@ void arrive_cluster(bool releases, Where where) {
   thread.arrived_at_cluster = true;
   thread.where = where;
   thread.cluster_phase = cluster.phase;
-  if (releases) release(cluster.sync.at(cluster.phase));
+  release(cluster.sync.at(cluster.phase));
   OwnWork const work;
   ++cluster.arrived;
   complete_if_all_are_here(cluster);
 }
 
-void wait_cluster(bool acquires, Where where) {
+void wait_cluster(Where where) {
   Thread& thread = running_thread(where);
   Cluster& cluster = *thread.own_block->cluster;
   if (!thread.arrived_at_cluster) {
@@ -109,12 +68,12 @@ void wait_cluster(bool acquires, Where where) {
     cluster.waiters.push_back(&thread);
     wait("barrier.cluster.wait", 0, where);
   }
-  if (acquires) acquire(cluster.sync.at(thread.cluster_phase));
+  acquire(cluster.sync.at(thread.cluster_phase));
 }
 
 void leave_block(Thread& thread) {
   Block& block = *thread.own_block;
-  BlockBarrier const& barrier = block.barriers[0];
+  BlockBarrier const& barrier = block.barrier;
   if (barrier.arrived != 0) {
     fail(barrier.where, "a thread exits while %u of its block wait at this __syncthreads()",
          barrier.arrived);
@@ -142,10 +101,6 @@ void check_nothing_pending(Thread const& thread) {
   }
   if (!thread.copies.empty()) {
     fail(thread.copies.front().where, "a thread exits before its asynchronous copy is waited for");
-  }
-  for (BulkGroups::Counts const& group : thread.bulk.groups) {
-    if (group.unread == 0) continue;
-    fail(thread.where, "a thread exits while its bulk stores still read shared memory");
   }
 }
 

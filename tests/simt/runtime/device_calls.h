@@ -63,22 +63,15 @@ void take(Exchange const& exchange, std::uint32_t lane, void* to, std::size_t by
 // ---- barriers
 
 void sync_block(Where where);
-// bar.sync and bar.arrive: of `thread_count` threads, a multiple of the warp's size.
-void sync_named(std::uint32_t barrier, std::uint32_t thread_count, Where where);
-void arrive_named(std::uint32_t barrier, std::uint32_t thread_count, Where where);
-void arrive_cluster(bool releases, Where where);
-void wait_cluster(bool acquires, Where where);
+void arrive_cluster(Where where);
+void wait_cluster(Where where);
 
 // ---- mbarrier objects, in shared memory by their address
 
 void mbarrier_init(std::uint32_t address, std::uint32_t count, Where where);
-void mbarrier_invalidate(std::uint32_t address, Where where);
-// The token that mbarrier_test() takes.
+// The number of the phase that it arrives in.
 std::uint64_t mbarrier_arrive(std::uint32_t address, std::uint32_t count, Where where);
 void mbarrier_expect(std::uint32_t address, std::uint32_t bytes, Where where);
-void mbarrier_arrive_remote(std::uint32_t address, Where where);
-bool mbarrier_test(std::uint32_t address, std::uint64_t token, Where where);
-bool mbarrier_test_parity(std::uint32_t address, std::uint32_t parity, Where where);
 // Returns when the phase of that parity is complete.
 void mbarrier_wait_parity(std::uint32_t address, std::uint32_t parity, Where where);
 
@@ -90,35 +83,18 @@ void copy_async(std::uint32_t to, const void* from, std::size_t bytes, std::size
 void commit_async_copies(Where where);
 void wait_async_copies(std::uint32_t groups_left, Where where);
 void wait_all_async_copies(Where where);
-// cp.async.mbarrier.arrive.noinc
-void arrive_after_async_copies(std::uint32_t barrier, Where where);
 
-// cp.async.bulk; those into shared memory complete transactions of an mbarrier beside it.
+// cp.async.bulk into shared memory completes transactions of an mbarrier beside it.
 void bulk_load(std::uint32_t to, const void* from, std::uint32_t bytes, std::uint32_t barrier,
                Where where);
-void bulk_load_multicast(std::uint32_t to, const void* from, std::uint32_t bytes,
-                         std::uint32_t barrier, std::uint16_t ranks, Where where);
-void bulk_copy_to_rank(std::uint32_t to, std::uint32_t from, std::uint32_t bytes,
-                       std::uint32_t barrier, Where where);
-void bulk_store(void* to, std::uint32_t from, std::uint32_t bytes, Where where);
 // Tiles of a tensor: `map` is a CUtensorMap; `rank` coordinates, the fastest dimension's first.
 void tensor_load(std::uint32_t to, const void* map, const std::int32_t* at, std::uint32_t rank,
                  std::uint32_t barrier, Where where);
-void tensor_load_multicast(std::uint32_t to, const void* map, const std::int32_t* at,
-                           std::uint32_t rank, std::uint32_t barrier, std::uint16_t ranks,
-                           Where where);
-void tensor_store(const void* map, const std::int32_t* at, std::uint32_t rank, std::uint32_t from,
-                  Where where);
-void commit_bulk_stores(Where where);
-// Until at most so many groups are left; `read_only`: until what they store has been read.
-void wait_bulk_stores(std::uint32_t groups_left, bool read_only, Where where);
 
 // ---- order of memory
 
 // __threadfence() and its kin: what other threads see of atomic operations carries it along.
 void fence();
-// Shared memory that generic writes have filled may be read by asynchronous copies from here on.
-void fence_async_proxy();
 // Before an atomic operation; a thread that does many without a pause lets others go on.
 void before_atomic(const void* at);
 void after_atomic(const void* at);

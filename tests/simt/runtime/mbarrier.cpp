@@ -54,29 +54,14 @@ void complete_bytes(MBarrier& barrier, std::uint32_t bytes) {
   complete_if_done(barrier);
 }
 
-void arrive_late(MBarrier& barrier) {
-  if (barrier.pending == 0) return;  // arrive() has reported the other one
-  --barrier.pending;
-  complete_if_done(barrier);
-}
-
 void mbarrier_init(std::uint32_t address, std::uint32_t count, Where where) {
   from_own_shared(address, 8, 8, where);
   if (count == 0 || count > kMaxCount) fail(where, "an mbarrier of %u arrivals", count);
   OwnWork const work;
   Block& block = *running_thread().own_block;
   auto const [place, is_new] = block.mbarriers.try_emplace(offset_of(address));
-  if (!is_new) fail(where, "the mbarrier %#x is initialised again; mbarrier.inval first", address);
+  if (!is_new) fail(where, "the mbarrier %#x is initialised again", address);
   place->second.count = place->second.pending = count;
-}
-
-void mbarrier_invalidate(std::uint32_t address, Where where) {
-  MBarrier const& barrier = own_barrier_at(address, where);
-  if (!barrier.waiters.empty() || barrier.bytes != 0) {
-    fail(where, "mbarrier.inval of %#x while it is in use", address);
-  }
-  OwnWork const work;
-  running_thread().own_block->mbarriers.erase(offset_of(address));
 }
 
 std::uint64_t mbarrier_arrive(std::uint32_t address, std::uint32_t count, Where where) {
@@ -93,31 +78,6 @@ void mbarrier_expect(std::uint32_t address, std::uint32_t bytes, Where where) {
     fail(where, "the mbarrier %#x expects %lld bytes; at most %lld are allowed", address,
          static_cast<long long>(barrier.bytes), static_cast<long long>(kMaxBytes));
   }
-}
-
-void mbarrier_arrive_remote(std::uint32_t address, Where where) {
-  from_shared(address, 8, 8, where);
-  arrive(barrier_at(address, where), address, 1, where);
-}
-
-bool mbarrier_test(std::uint32_t address, std::uint64_t token, Where where) {
-  MBarrier& barrier = own_barrier_at(address, where);
-  if (barrier.phase == token) {
-    pause();
-    return false;
-  }
-  acquire(barrier.sync.at(token));
-  return true;
-}
-
-bool mbarrier_test_parity(std::uint32_t address, std::uint32_t parity, Where where) {
-  MBarrier& barrier = own_barrier_at(address, where);
-  if (!has_completed(barrier, parity)) {
-    pause();
-    return false;
-  }
-  acquire(barrier.sync.at(barrier.phase - 1));
-  return true;
 }
 
 void mbarrier_wait_parity(std::uint32_t address, std::uint32_t parity, Where where) {

@@ -21,7 +21,5 @@ struct MBarrier {
 
 // Of the engine: bytes have been copied. Ends the phase where it was waiting for no more.
 void complete_bytes(MBarrier& barrier, std::uint32_t bytes);
-// Of the engine, for cp.async.mbarrier.arrive.
-void arrive_late(MBarrier& barrier);
 
 }  // namespace simt

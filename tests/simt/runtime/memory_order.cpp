@@ -39,8 +39,6 @@ void after_atomic(const void* at) {
   seen.push_back(at);
 }
 
-void fence_async_proxy() { release(&running_thread(Where::current()).own_block->proxy_sync); }
-
 void launch_dependents() {
   Block& block = *running_thread(Where::current()).own_block;
   if (block.lets_dependents_go) return;

@@ -48,7 +48,6 @@ struct Thread : Site {
 
   std::vector<AsyncCopy> copies;
   std::uint64_t copy_group = 0;     // that the next copy will be of
-  BulkGroups bulk;                  // stores that it gave the engine
   std::uint64_t cluster_phase = 0;  // of the cluster barrier that it has arrived at
   bool arrived_at_cluster = false;
   std::uint32_t spins = 0;  // atomics and polls since it last waited
@@ -80,14 +79,11 @@ struct Warp {
 
 struct BlockBarrier {
   std::uint32_t arrived = 0;
-  std::uint32_t expected = 0;
   std::uint64_t phase = 0;
   Where where;
   Waiters waiters;
   PhaseSync sync;
 };
-
-inline constexpr std::uint32_t kNamedBarriers = 16;
 
 struct Block {
   Cluster* cluster = nullptr;
@@ -97,9 +93,8 @@ struct Block {
   std::uint32_t thread_count = 0;
   std::uint32_t alive = 0;
   bool lets_dependents_go = false;
-  BlockBarrier barriers[kNamedBarriers];
+  BlockBarrier barrier;                         // __syncthreads()
   std::map<std::uint32_t, MBarrier> mbarriers;  // by offset
-  char proxy_sync = 0;  // generic writes that the asynchronous proxy may read
   std::vector<Warp> warps;
   std::vector<Thread> threads;
 };
