@@ -1,20 +1,22 @@
-// All gradients in one pass over the points: those of coordinates and weights as the sorted family
-// forms them, that of the values by atomic additions to float32 sums.
+// All gradients in one pass over the points: those of coordinates and weights by the engine
+// points/, that of the values by atomic additions to float32 sums.
 //
-// A slot of lanes takes some points of a row. A lane has 8 of the row's channels twice: those that
-// one load of 16 bytes gives, for the products, and the quads `lane` and `lane` + kLanes, for the
-// additions: neighbouring lanes then add to neighbouring 16 bytes, and a slot of 4 to whole
-// sectors. For 32 points of D = 32 a warp issues 16 loads, 32 matrix products and 32 additions of
-// 512 bytes; 770 instructions in all.
+// A slot of lanes takes a row, or a part of its points. A lane has 8 of the row's channels twice:
+// those that one load of 16 bytes gives, for the products, and the quads `lane` and `lane` +
+// kLanes, for the additions: neighbouring lanes then add to neighbouring 16 bytes, and a slot of 4
+// to whole sectors. For 32 points of D = 32 a warp issues 16 loads, 32 matrix products and 32
+// additions of 512 bytes; 770 instructions in all.
 #pragma once
 
 #include "kernels/atomic/atomic.h"
 #include "kernels/common/ptx_cluster.cuh"
-#include "kernels/sorted/point_gradients.cuh"
+#include "kernels/points/gradients.cuh"
 
 namespace msda::atomic {
 
-using sorted::kAllLanes;
+using points::kAllLanes;
+using points::LocatedPoint;
+using points::RowIndex;
 
 // The channels of grad_output that a lane adds, and where it adds them to.
 template <class Config>
@@ -24,7 +26,7 @@ struct AddedRow {
   std::int64_t first;  // element of the sums: the head's, of pixel 0, from the lane's channel on
   std::int64_t pixel;  // elements from a pixel to the next
 
-  __device__ __forceinline__ AddedRow(Params const& p, sorted::PointGradRow const& row)
+  __device__ __forceinline__ AddedRow(Params const& p, RowIndex const& row)
       : first(((row.b * p.token_count * p.head_count) + row.m) * p.head_dim + channel(0)),
         pixel(p.head_count * p.head_dim) {
     std::int64_t const output = p.output_strides.at(row.b, row.q, row.m);
@@ -38,11 +40,12 @@ struct AddedRow {
     }
   }
 
-  static constexpr int kStep = 4 * Config::kLanes;  // channels from a lane's quad to its other one
+  static constexpr int kHalfStride =
+      4 * Config::kLanes;  // channels from a lane's quad to its other one
 
  private:
   __device__ __forceinline__ static int channel(int i) {
-    return static_cast<int>(threadIdx.x % Config::kLanes) * 4 + i * kStep;
+    return static_cast<int>(threadIdx.x % Config::kLanes) * 4 + i * kHalfStride;
   }
   __device__ __forceinline__ static float load(Params const& p, std::int64_t at) {
     return load_element<float>(p.output_dtype, p.grad_output, at);
@@ -63,23 +66,22 @@ __device__ __forceinline__ void add_four(float* to, float weight, float4 const& 
   }
 }
 
-// Adds what point `j` of those that the lanes have located gives to its corners.
+// Adds the terms of point `j`, among those that the lanes have located, to its corners.
 template <class Config>
 __device__ __forceinline__ void add_to_corners(AddParams const& s, AddedRow<Config> const& row,
-                                               sorted::LocatedPoint const& mine, float my_weight,
-                                               int j) {
+                                               LocatedPoint const& mine, float my_weight, int j) {
   unsigned my_corners = 0;
 #pragma unroll
   for (int i = 0; i < 4; ++i) my_corners |= mine.inside(i) ? 1u << i : 0u;
   unsigned const corners = __shfl_sync(kAllLanes, my_corners, j, Config::kPoints);
   std::int64_t const token = __shfl_sync(kAllLanes, mine.token, j, Config::kPoints);
-  std::uint32_t const steps = __shfl_sync(kAllLanes, mine.steps(), j, Config::kPoints);
+  std::uint32_t const strides = __shfl_sync(kAllLanes, mine.strides(), j, Config::kPoints);
   float const fx = __shfl_sync(kAllLanes, mine.fx, j, Config::kPoints);
   float const fy = __shfl_sync(kAllLanes, mine.fy, j, Config::kPoints);
   float const weight = __shfl_sync(kAllLanes, my_weight, j, Config::kPoints);
   float* const first = s.sums + row.first + token * row.pixel;
-  std::int64_t const beside = (steps & 1) != 0 ? row.pixel : 0;
-  std::int64_t const below = static_cast<std::int64_t>(steps >> 1) * row.pixel;
+  std::int64_t const beside = (strides & 1) != 0 ? row.pixel : 0;
+  std::int64_t const below = static_cast<std::int64_t>(strides >> 1) * row.pixel;
   float const of_row[2] = {weight * (1.0f - fy), weight * fy};
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
@@ -89,38 +91,38 @@ __device__ __forceinline__ void add_to_corners(AddParams const& s, AddedRow<Conf
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       if (row.has[half]) {
-        add_four(to + half * row.kStep, of_corner, row.grad[half], s.vector_sums);
+        add_four(to + half * row.kHalfStride, of_corner, row.grad[half], s.vector_sums);
       }
     }
   }
 }
 
-// kPoints points of a row, from `first` on; `own` is the one that the lane locates.
+// Stores the gradients of the kPoints points that the slot has located; `own` is the lane's.
 template <class Config, class Products>
 __device__ __forceinline__ void point_gradients_of(Params const& p, AddParams const& s,
-                                                   sorted::PointGradRow const& row,
-                                                   sorted::LocatedPoint const& mine, float weight,
-                                                   std::int64_t own, Products& products) {
-  int const d = static_cast<int>(threadIdx.x % Config::kLanes) * sorted::kChannelsOfLane;
-  sorted::ValueRows<Config> const values(
+                                                   RowIndex const& row, LocatedPoint const& mine,
+                                                   float weight, std::int64_t own,
+                                                   Products& products) {
+  int const d = static_cast<int>(threadIdx.x % Config::kLanes) * points::kChannelsOfLane;
+  points::ValueRows<Config> const values(
       p, row.b * p.value_strides.batch + row.m * p.value_strides.head + d, d < p.head_dim);
   typename Config::Corners corners;
   corners.hand_out(mine);
 #pragma unroll Config::kUnrolled
   for (int j = 0; j < Config::kPoints; j += Config::kInFlight) {
-    sorted::multiply_corners<Config>(values, corners, j, products);
+    points::multiply_corners<Config>(values, corners, j, products);
   }
   float sums[4];
   products.sum(sums);
   bool const stores =
       row.is_there && static_cast<int>(threadIdx.x % Config::kLanes) < Config::kPoints;
   if (!stores || own >= p.point_total) return;
-  sorted::store_gradient<false>(p, s.points, row.index(p), own,
-                                sorted::point_gradient(mine, weight, sums));
+  points::store_gradient<false>(p, s.points, row.index(p), own,
+                                points::point_gradient(mine, weight, sums));
 }
 
 template <class Config>
-static __global__ void __launch_bounds__(sorted::kPointThreads,
+static __global__ void __launch_bounds__(points::kPointThreads,
                                          Config::kVectors&& Config::Row::kNarrow ? 2 : 1)
     add_rows(const __grid_constant__ Params p, const __grid_constant__ AddParams s) {
   ptx::wait_for_previous_grid();
@@ -128,22 +130,21 @@ static __global__ void __launch_bounds__(sorted::kPointThreads,
   // Rows times parts fit 32 bits.
   std::uint32_t const item = blockIdx.x * Config::kSlots + threadIdx.x / Config::kLanes;
   auto const parts = static_cast<std::uint32_t>(s.parts);
-  sorted::PointGradRow const row(p, s.points, item / parts);
-  sorted::PointLoads<false> const loads(p, s.points, row);
-  int const d = static_cast<int>(threadIdx.x % Config::kLanes) * sorted::kChannelsOfLane;
+  RowIndex const row(p, s.points, item / parts);
+  points::PointLoads<false> const loads(p, s.points, row);
+  int const d = static_cast<int>(threadIdx.x % Config::kLanes) * points::kChannelsOfLane;
   std::int64_t const grad = p.output_strides.at(row.b, row.q, row.m) + d;
   typename Config::Products products(d < p.head_dim ? Row::load(p.output_dtype, p.grad_output, grad)
                                                     : Row::zeros());
   std::int64_t const begin = item % parts * s.part_points;
 #pragma unroll 1
   for (std::int64_t i = 0; i < s.part_points; i += Config::kPoints) {
-    std::int64_t const own = begin + i + sorted::lane_of() % Config::kPoints;
-    sorted::PointAhead const ahead = loads[own];
-    sorted::LocatedPoint const mine = sorted::locate_point(loads, ahead, own);
+    std::int64_t const own = begin + i + points::lane_of() % Config::kPoints;
+    points::LoadedPoint const ahead = loads[own];
+    LocatedPoint const mine = points::locate_point(loads, ahead, own);
     float const weight = loads.weight(ahead);
     if (s.sums != nullptr) {
-      // Loaded once more for each batch of points: kept, it would take registers that there are
-      // not.
+      // Loaded once more for each group of points: registers for it would be too many.
       AddedRow<Config> const added(p, row);
 #pragma unroll 1
       for (int j = 0; j < Config::kPoints; ++j) {
@@ -154,24 +155,24 @@ static __global__ void __launch_bounds__(sorted::kPointThreads,
   }
 }
 
-// Sums to the type of grad_value: a thread has kRoundQuads quads in flight, a block's neighbours
-// beside it.
-static __global__ void __launch_bounds__(kRoundThreads, 4)
-    round_sums(const __grid_constant__ Params p, const __grid_constant__ RoundParams s) {
+// Converts sums to the type of grad_value: 4 bytes are read and 2 stored for an element of 16 bits.
+// A thread has kConvertQuads quads in flight; neighbouring threads have neighbouring quads.
+static __global__ void __launch_bounds__(kConvertThreads, 4)
+    convert_sums(const __grid_constant__ Params p, const __grid_constant__ ConvertParams s) {
   ptx::wait_for_previous_grid();
   std::int64_t const first =
-      static_cast<std::int64_t>(blockIdx.x) * (kRoundThreads * kRoundQuads) + threadIdx.x;
-  float4 sums[kRoundQuads];
+      static_cast<std::int64_t>(blockIdx.x) * (kConvertThreads * kConvertQuads) + threadIdx.x;
+  float4 sums[kConvertQuads];
 #pragma unroll
-  for (int j = 0; j < kRoundQuads; ++j) {
-    std::int64_t const i = first + j * kRoundThreads;
+  for (int j = 0; j < kConvertQuads; ++j) {
+    std::int64_t const i = first + j * kConvertThreads;
     if (i < s.quads) sums[j] = reinterpret_cast<const float4*>(s.sums)[i];
   }
 #pragma unroll
-  for (int j = 0; j < kRoundQuads; ++j) {
-    std::int64_t const i = first + j * kRoundThreads;
+  for (int j = 0; j < kConvertQuads; ++j) {
+    std::int64_t const i = first + j * kConvertThreads;
     if (i >= s.quads) return;
-    sorted::store_four(p.grad_value_dtype, p.grad_value, kRoundChannels * i, sums[j],
+    points::store_four(p.grad_value_dtype, p.grad_value, kQuadChannels * i, sums[j],
                        s.aligned_result);
   }
 }

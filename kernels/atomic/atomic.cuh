@@ -1,27 +1,27 @@
-// A row of variants.inc as its kernels. Included in CUDA files, which go on with
+// The kernels of a row of variants.inc. CUDA files include it and go on with
 // MSDA_INSTANTIATE(type, revision, sm) for each of their rows.
 #pragma once
 
 #include "kernels/atomic/add_rows.cuh"
 #include "kernels/atomic/atomic.h"
-#include "kernels/sorted/fused_inputs.cuh"
-#include "kernels/sorted/lanes.cuh"
+#include "kernels/common/launch.h"
+#include "kernels/points/fused.cuh"
 
 namespace msda::atomic {
 
 template <ValueType kType>
-Kernels load_kernels(sorted::KernelOptions options) {
-  using sorted::Loads;
+Kernels load_kernels(KernelOptions options) {
+  using points::Loads;
+  using points::PointConfig;
   Kernels kernels;
-  kernels.softmax = load_kernel(sorted::softmax_rows);
-  kernels.finish = load_kernel(sorted::finish_fused);
-  kernels.round = load_kernel(round_sums);
-  sorted::with_lanes<sorted::kWarp>(options.head_dim, [&](auto lanes) {
-    using Config = sorted::PointConfig<kType, Loads::vectors, lanes>;
+  kernels.fused = {load_kernel(points::softmax_rows), load_kernel(points::finish_fused)};
+  kernels.convert = load_kernel(convert_sums);
+  points::with_lanes<points::kWarp>(options.head_dim, [&](auto lanes) {
+    using Config = PointConfig<kType, Loads::vectors, lanes>;
     kernels.add[1] = load_kernel(add_rows<Config>);
     kernels.add[0] = options.same_types
-                         ? load_kernel(add_rows<sorted::PointConfig<kType, Loads::elements, lanes>>)
-                         : load_kernel(add_rows<sorted::PointConfig<kType, Loads::any, lanes>>);
+                         ? load_kernel(add_rows<PointConfig<kType, Loads::elements, lanes>>)
+                         : load_kernel(add_rows<PointConfig<kType, Loads::any, lanes>>);
     kernels.slots = Config::kSlots;
     kernels.points = Config::kPoints;
   });
@@ -32,4 +32,4 @@ Kernels load_kernels(sorted::KernelOptions options) {
 
 #define MSDA_INSTANTIATE(type, revision, sm)                                        \
   template msda::atomic::Kernels msda::atomic::load_kernels<msda::ValueType::type>( \
-      msda::sorted::KernelOptions);
+      msda::atomic::KernelOptions);

@@ -12,14 +12,6 @@
 
 namespace msda {
 
-// A kernel of these parameters that a plan has loaded. The handle is looked up then, not at every
-// launch.
-template <typename... Parameters>
-struct Kernel {
-  cudaKernel_t handle = nullptr;
-  std::int32_t code_sm = 0;  // compute capability, times ten, that its code was made for
-};
-
 // Loads a kernel onto the current device now, so that its first launch can be inside a capture.
 // `shared_bytes`: the most of dynamic shared memory that a launch will ask for.
 template <typename... Parameters>

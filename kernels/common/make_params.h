@@ -7,6 +7,8 @@
 #include "kernels/common/device_array.h"
 #include "kernels/common/params.h"
 
+#include <cstdint>
+
 namespace msda {
 
 // The levels in device memory, for problems with more of them than Params holds; else nothing. Kept
@@ -25,5 +27,9 @@ class FarLevels {
 // Everything but the buffers. far_levels: FarLevels::data().
 Params make_params(Problem const& problem, const LevelParams* far_levels);
 void set_buffers(Params& params, Call const& call);
+
+inline bool is_aligned(const void* pointer, std::int64_t bytes) {
+  return reinterpret_cast<std::uintptr_t>(pointer) % static_cast<std::uintptr_t>(bytes) == 0;
+}
 
 }  // namespace msda

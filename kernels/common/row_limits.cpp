@@ -15,6 +15,18 @@ bool is_packed(Strides const& strides, std::int64_t rows, std::int64_t heads, st
 
 }  // namespace
 
+Reason reject_basics(Variant const& variant, Problem const& problem, Device const& device) {
+  if (device.is_cpu()) return Reason::kDeviceIsCpu;
+  if (!variant.runs_on(device)) return Reason::kComputeCapability;
+  return problem.value_dtype == variant.value_dtype ? Reason::kNone : Reason::kValueDtype;
+}
+
+bool sides_fit(Problem const& problem) {
+  return std::ranges::all_of(problem.levels, [](Level const& level) {
+    return level.height <= kLargestSide && level.width <= kLargestSide;
+  });
+}
+
 bool rows_are_packed(Problem const& problem) {
   std::int64_t const Q = problem.query_count;
   std::int64_t const M = problem.head_count;
@@ -24,10 +36,7 @@ bool rows_are_packed(Problem const& problem) {
 }
 
 bool levels_are_near(Problem const& problem) {
-  if (problem.levels.size() > static_cast<std::size_t>(kInlineLevels)) return false;
-  return std::all_of(problem.levels.begin(), problem.levels.end(), [](Level const& level) {
-    return level.height <= kLargestSide && level.width <= kLargestSide;
-  });
+  return problem.levels.size() <= static_cast<std::size_t>(kInlineLevels) && sides_fit(problem);
 }
 
 bool every_level_has(Problem const& problem, std::int64_t points) {

@@ -1,7 +1,7 @@
-// What the kernels that work on whole rows, one (batch, query, head) at a time, ask of a problem:
-// the same questions for each family's reject().
+// Questions that the reject() of several families asks.
 #pragma once
 
+#include "core/family.h"
 #include "core/problem.h"
 
 #include <cstdint>
@@ -10,9 +10,13 @@ namespace msda {
 
 inline constexpr std::int32_t kLargestSide = 1 << 24;  // float32 has every pixel
 
+// The first questions of all: of the device, its compute capability, and the type of the values.
+Reason reject_basics(Variant const& variant, Problem const& problem, Device const& device);
+// float32 can count the pixels of every side.
+bool sides_fit(Problem const& problem);
 // Coordinates, weights and output without gaps.
 bool rows_are_packed(Problem const& problem);
-// Levels that travel with the launch, with sides that float32 can count.
+// Levels that travel with the launch, and whose sides fit.
 bool levels_are_near(Problem const& problem);
 bool every_level_has(Problem const& problem, std::int64_t points);
 // The largest head of a variant, `most`, serves those down to half of it.

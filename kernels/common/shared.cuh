@@ -11,3 +11,15 @@
 #define MSDA_DYNAMIC_SHARED(name) extern __shared__ char name[]
 
 #endif
+
+#include <cstdint>
+
+namespace msda {
+
+// The address of a shared variable, as instructions take it.
+template <typename T>
+__device__ __forceinline__ std::uint32_t shared_address(const T* at) {
+  return static_cast<std::uint32_t>(__cvta_generic_to_shared(at));
+}
+
+}  // namespace msda

@@ -5,11 +5,6 @@
 #include <algorithm>
 
 namespace msda {
-namespace {
-
-double number(std::int64_t n) { return static_cast<double>(n); }
-
-}  // namespace
 
 double rows_of(Problem const& problem) {
   return number(problem.batch) * number(problem.query_count) * number(problem.head_count);

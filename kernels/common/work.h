@@ -4,7 +4,11 @@
 #include "core/counts.h"
 #include "core/problem.h"
 
+#include <cstdint>
+
 namespace msda {
+
+inline double number(std::int64_t n) { return static_cast<double>(n); }
 
 // A row is one (batch, query, head).
 double rows_of(Problem const& problem);

@@ -55,9 +55,4 @@ void run(void (*kernel)(Parameters...), LaunchOptions const& options,
   end_program_unless_done(nullptr, "a kernel of the tests");
 }
 
-template <typename T>
-__device__ std::uint32_t shared_address(T const* at) {
-  return static_cast<std::uint32_t>(__cvta_generic_to_shared(at));
-}
-
 }  // namespace msda::test

@@ -1,0 +1,148 @@
+// The atomic family: backward by atomic additions, for problems that ask for no determinism.
+
+#include "kernels/points/launch.h"
+#include "core/dtype.h"
+#include "core/family.h"
+#include "kernels/atomic/atomic.h"
+#include "kernels/atomic/plan.h"
+#include "kernels/common/device_array.h"
+#include "kernels/common/divide_up.h"
+#include "kernels/common/make_params.h"
+#include "kernels/common/row_limits.h"
+#include "kernels/points/plan.h"
+
+#include <algorithm>
+
+namespace msda::atomic {
+namespace {
+
+// The rest of what an id says.
+struct Entry {
+  Kernels (*load)(KernelOptions);
+};
+constexpr VariantTable kTable({
+#define MSDA_VARIANT(type, revision, sm, architecture, ...)                                  \
+  VariantRow<Entry>{{.id = "atomic.sm" #sm "." #type "@" #revision,                          \
+                     .value_dtype = dtype_of(ValueType::type),                               \
+                     .sm_min = sm,                                                           \
+                     .sm_max = last_sm(#architecture, 0) __VA_OPT__(, .__VA_ARGS__ = true)}, \
+                    {load_kernels<ValueType::type>}},
+#include "rows/atomic.inc"
+#undef MSDA_VARIANT
+});
+
+// ---- prepare
+
+struct AtomicPlan final : Prepared {
+  AtomicPlan(Problem const& problem, Device const& device)
+      : far_levels(problem, device),
+        level_of_point(points::level_of_points(problem), device),
+        point_levels(points::point_levels(problem), device),
+        params(make_params(problem, far_levels.data())) {}
+  FarLevels far_levels;
+  DeviceArray<std::int32_t> level_of_point;
+  DeviceArray<points::PointLevel> point_levels;
+  Params params;    // all but the buffers
+  AddParams add{};  // all but the arrays
+  Kernels kernels{};
+  bool has_vectors = false;  // as far as strides say
+};
+
+// Gives a slot as many points of a row as leave each SM its threads.
+void divide_points(AtomicPlan& plan, Problem const& problem, Device const& device) {
+  std::int64_t const lanes = points::kPointThreads / plan.kernels.slots;
+  std::int64_t const groups = divide_up(problem.point_total, plan.kernels.points);
+  std::int64_t const threads = std::max<std::int64_t>(row_count(problem) * lanes, 1);
+  std::int64_t const wanted = divide_up(kThreadsOfSm * device.sm_count, threads);
+  std::int64_t const of_part =
+      groups / std::clamp<std::int64_t>(wanted, 1, std::max<std::int64_t>(groups, 1));
+  plan.add.part_points = std::max<std::int64_t>(of_part, 1) * plan.kernels.points;
+  plan.add.parts = divide_up(problem.point_total, plan.add.part_points);
+}
+
+PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const& device,
+                    std::pmr::memory_resource* memory) {
+  PreparedPtr prepared = make_prepared<AtomicPlan>(memory, problem, device);
+  auto& plan = static_cast<AtomicPlan&>(*prepared);
+  bool const same_types = problem.output_dtype == problem.value_dtype;
+  plan.kernels = kTable[variant].load(
+      {.head_dim = static_cast<std::int32_t>(problem.head_dim), .same_types = same_types});
+  plan.has_vectors = same_types && value_strides_are_multiples(problem, 16) &&
+                     row_stride_fits(problem.value, problem.value_dtype) &&
+                     strides_are_multiples(problem.output, problem.output_dtype, 16);
+  plan.add.points.level_of_point = plan.level_of_point.data();
+  plan.add.points.point_levels = plan.point_levels.data();
+  plan.add.points.queries = problem.batch * problem.query_count;
+  plan.add.points.heads_together = static_cast<std::uint32_t>(problem.head_count);
+  divide_points(plan, problem, device);
+  plan.launch_count =
+      1 + (problem.grad_value_dtype != MSDA_DTYPE_F32 ? 1 : 0) + (problem.fused() ? 2 : 0);
+  return prepared;
+}
+
+// ---- launch
+
+void add_points(AtomicPlan const& plan, Params const& p, AddParams const& add,
+                cudaStream_t stream) {
+  Kernels const& kernels = plan.kernels;
+  std::int64_t const rows = add.points.queries * p.head_count;
+  if (add.points.weights != nullptr) {
+    points::compute_weights(kernels.fused, p, {add.points.weights, 0, rows, false}, stream);
+  }
+  bool const vectors = plan.has_vectors && is_aligned(p.value, 16) && is_aligned(p.grad_output, 16);
+  if (p.token_count > 0) {
+    launch_kernel(kernels.add[vectors],
+                  {.blocks = divide_up(rows * add.parts, kernels.slots),
+                   .threads = points::kPointThreads,
+                   .overlaps_previous = true},
+                  stream, p, add);
+  } else {  // no values to load; softmax alone says what the gradients of logits are
+    points::clear(add.points.raw, 3 * rows * p.point_total, MSDA_DTYPE_F32, stream);
+  }
+  if (add.points.raw == nullptr || !add.wants_points) return;
+  points::finish_gradients(kernels.fused, p, add.points, stream);
+}
+
+void launch(Variant const&, Launch const& launch) {
+  auto const& plan = static_cast<AtomicPlan const&>(*launch.prepared);
+  Problem const& problem = launch.problem;
+  auto const stream = static_cast<cudaStream_t>(launch.call.stream);
+  Params p = plan.params;
+  set_buffers(p, launch.call);
+  bool const has_points = row_count(problem) * problem.point_total > 0;
+  if (!has_points || (problem.token_count == 0 && !problem.fused())) {
+    points::clear(p.grad_value, value_elements(problem), p.grad_value_dtype, stream);
+    points::clear_point_gradients(p, stream);
+    return;
+  }
+  AddParams add = plan.add;
+  add.wants_points =
+      p.grad_coord != nullptr || p.grad_weight != nullptr || p.grad_reference != nullptr;
+  if (p.grad_value == nullptr && !add.wants_points) return;
+  Arena arena(launch.call.workspace);
+  Workspace const space(problem, arena);
+  add.points.weights = space.weights;
+  add.points.raw = space.raw;
+  std::int64_t const elements = value_elements(problem);
+  if (p.grad_value != nullptr) {
+    add.sums = space.sums != nullptr ? space.sums : static_cast<float*>(p.grad_value);
+    add.vector_sums = is_aligned(add.sums, 16);
+    points::clear(add.sums, elements, MSDA_DTYPE_F32, stream);
+  }
+  add_points(plan, p, add, stream);
+  if (p.grad_value == nullptr || space.sums == nullptr) return;
+  std::int64_t const quads = elements / kQuadChannels;
+  bool const aligned = is_aligned(p.grad_value, kQuadChannels * dtype_bytes(p.grad_value_dtype));
+  launch_kernel(plan.kernels.convert,
+                {.blocks = divide_up(quads, kConvertThreads * kConvertQuads),
+                 .threads = kConvertThreads,
+                 .overlaps_previous = true},
+                stream, p, ConvertParams{space.sums, quads, aligned});
+}
+
+}  // namespace
+
+extern const Family kFamily;
+const Family kFamily = {"atomic", kTable.variants(), reject, cost, workspace, prepare, launch};
+
+}  // namespace msda::atomic

@@ -1,0 +1,81 @@
+#include "kernels/atomic/plan.h"
+
+#include "core/dtype.h"
+#include "kernels/atomic/atomic_costs.h"
+#include "kernels/common/work.h"
+#include "kernels/points/plan.h"
+
+#include <algorithm>
+
+namespace msda::atomic {
+namespace {
+
+constexpr std::int64_t kMaxIndex = INT32_MAX;
+
+// Tokens, queries, and points of all rows are counted in 32 bits.
+bool sizes_fit(Problem const& problem) {
+  std::int64_t points = 1;
+  for (std::int64_t const size :
+       {problem.batch, problem.query_count, problem.head_count, problem.point_total}) {
+    std::int64_t const at_least_one = std::max<std::int64_t>(size, 1);
+    if (at_least_one > kMaxIndex / points) return false;
+    points *= at_least_one;
+  }
+  return problem.token_count <= kMaxIndex;
+}
+
+}  // namespace
+
+Reason reject(Variant const& variant, Problem const& problem, Device const& device) {
+  Reason const reason = points::reject(variant, problem, device, true);
+  if (reason != Reason::kNone) return reason;
+  return sizes_fit(problem) ? Reason::kNone : Reason::kTooLarge;
+}
+
+// The additions are the L2 cache's, the rest is the SMs' beside them.
+double predicted_us(Costs const& costs, Variant const&, Problem const& problem,
+                    Device const& device) {
+  double const values =
+      number(problem.batch * problem.token_count) * number(problem.head_count * problem.head_dim);
+  double const points = points_of(problem);
+  double const channels = number(problem.head_dim);
+  bool const mixes_types = problem.output_dtype != problem.value_dtype;
+  double const of_point =
+      costs.point_instructions + channels / points::kChannelsOfLane * costs.point_lane_instructions;
+  double const work_us = 1e-3 * points * of_point * (mixes_types ? costs.element_factor : 1.0) /
+                         (costs.instructions_per_ns * device.sm_count);
+  double const addition_us = 4 * points * channels / costs.additions_per_us;
+  bool const rounds = problem.grad_value_dtype != MSDA_DTYPE_F32;
+  double const rounding_us =
+      rounds ? values * number(4 + dtype_bytes(problem.grad_value_dtype)) / costs.bytes_per_us : 0;
+  double const launches = 2 + (rounds ? 1 : 0) + (problem.fused() ? 2 : 0);
+  return costs.launch_us * launches + values * 4 / costs.clear_bytes_per_us + rounding_us +
+         std::max({work_us, addition_us, forward_bytes(problem) / costs.bytes_per_us});
+}
+
+double cost(Variant const& variant, Problem const& problem, Device const& device) {
+  return predicted_us(Costs{}, variant, problem, device);
+}
+
+std::int64_t value_elements(Problem const& problem) {
+  return problem.batch * problem.token_count * problem.head_count * problem.head_dim;
+}
+std::int64_t row_count(Problem const& problem) {
+  return problem.batch * problem.query_count * problem.head_count;
+}
+
+Workspace::Workspace(Problem const& problem, Arena& arena) {
+  if (problem.grad_value_dtype != MSDA_DTYPE_F32) {
+    sums = arena.take<float>(static_cast<std::size_t>(value_elements(problem)));
+  }
+  if (!problem.fused()) return;
+  auto const points = static_cast<std::size_t>(row_count(problem) * problem.point_total);
+  weights = arena.take<float>(points);
+  raw = arena.take<float>(3 * points);
+}
+
+void workspace(Variant const&, Problem const& problem, Device const&, Arena& arena) {
+  static_cast<void>(Workspace(problem, arena));
+}
+
+}  // namespace msda::atomic

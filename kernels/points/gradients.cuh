@@ -1,0 +1,203 @@
+// Gradients by coordinates and weights of one group of points: the forward's gather, with products
+// of each corner's row and the row of grad_output.
+//
+// A slot of lanes owns one row, a (batch, query, head); a lane has 8 of its channels of grad_output
+// in registers. The points that a slot locates at once are a group of points: a lane locates one,
+// all lanes load the four corners of each and multiply, and the products are summed so that each
+// lane ends with those of its own point (products.cuh). A 16-bit row of 32 channels has a slot of
+// several groups of four lanes, which take different points or the two sides of each.
+#pragma once
+
+#include "kernels/points/locate.cuh"
+#include "kernels/points/products.cuh"
+
+namespace msda::points {
+
+// Hands the corners of points from the lane that has located a point to those that load it, by
+// shuffles.
+template <class Config>
+class ShuffledCorners {
+ public:
+  struct Tokens {
+    std::uint32_t first, beside, below;
+
+    __device__ __forceinline__ std::uint32_t operator[](int corner) const {
+      return first + ((corner & 1) != 0 ? beside : 0) + ((corner & 2) != 0 ? below : 0);
+    }
+  };
+
+  __device__ __forceinline__ void hand_out(LocatedPoint const& mine) {
+    token_ = mine.token;
+    row_vecs_ = mine.strides();
+  }
+  // The corners of load `j`.
+  __device__ __forceinline__ Tokens operator[](int j) const {
+    int const source = Config::Products::source(j);
+    std::uint32_t const first = __shfl_sync(kAllLanes, token_, source, Config::kPoints);
+    std::uint32_t const strides = __shfl_sync(kAllLanes, row_vecs_, source, Config::kPoints);
+    return {first, strides & 1, strides >> 1};
+  }
+
+ private:
+  std::uint32_t token_, row_vecs_;
+};
+
+// kRowsOfWarp: a warp has so many 16-bit rows of 32 channels, whose groups of lanes take different
+// points; 0: a row is one group. kIsPlain: every lane of a slot has channels, and the input is
+// sampled, with coordinates that are pairs of F32. kHasSides: where a row has several groups of
+// lanes, one loads the left corners of a point, another the right ones.
+template <ValueType kValueType, Loads kLoads, int kRowLanes, int kRowsOfWarp = 0,
+          bool kIsPlain = false, bool kHasSides = false>
+struct PointConfig {
+  static constexpr ValueType kType = kValueType;
+  static constexpr msda_dtype kDtype = dtype_of(kValueType);
+  static constexpr bool kVectors = kLoads == Loads::vectors;
+  static constexpr bool kPlain = kIsPlain;
+  static constexpr int kElementBytes = sizeof(typename ValueTraits<kType>::Element);
+  static constexpr int kLanes = kRowLanes;  // that have the channels of a row
+  using Row = Channels<kType, kLoads>;
+  static constexpr int kWarpRows =
+      kRowsOfWarp > 0 && Row::kNarrow&& kLanes == 4 ? kRowsOfWarp : kWarp / kLanes;
+  static constexpr int kLaneGroups = kWarp / kLanes / kWarpRows;  // of kLanes lanes, a slot
+  static constexpr bool kPaired = kLaneGroups > 1;
+  static constexpr bool kSides = kHasSides && kPaired;
+  static constexpr int kSlotLanes = kLaneGroups * kLanes;
+  static constexpr int kSlots = kPointThreads / kSlotLanes;
+  static constexpr int kPoints =
+      kLanes < kPointsAtOnce ? kLanes : kPointsAtOnce;        // of a group of lanes
+  static constexpr int kGroupPoints = kLaneGroups * kPoints;  // that a slot locates at once
+  // Corners of a point that are loaded before the first is multiplied.
+  static constexpr int kCorners = Row::kNarrow ? 4 : 2;
+  static_assert(kLanes <= kWarp && (kLanes & (kLanes - 1)) == 0);
+  using Products = std::conditional_t<
+      kPaired, PairProducts<PointConfig>,
+      std::conditional_t<Row::kNarrow && kPoints == 4, MatrixProducts<PointConfig>,
+                         ScalarProducts<PointConfig>>>;
+  using Corners = ShuffledCorners<PointConfig>;
+  // Points whose corners are loaded before the first are multiplied.
+  static constexpr int kInFlight = kCorners < 4 || kPoints < 2 ? 1 : 2;
+  // Loads that are unrolled: more would take too many registers at once.
+  static constexpr int kUnrolled = !kPaired && Row::kNarrow && kPoints == 4 ? 1 : kPoints;
+  static constexpr int kBlocks = kVectors ? kPointBlocks : 1;  // an SM
+
+  // The number of the lane's slot in the block.
+  __device__ __forceinline__ static int slot() {
+    if constexpr (kPaired) return warp_of() * kWarpRows + PairLane<kWarpRows, kSides>().row;
+    return static_cast<int>(threadIdx.x) / kSlotLanes;
+  }
+  // The point of the slot's group that the lane locates.
+  __device__ __forceinline__ static int own_point() {
+    if constexpr (kPaired) {
+      return PairLane<kWarpRows, kSides>().group + kLaneGroups * (lane_of() % kLanes);
+    }
+    return lane_of() % kPoints;
+  }
+};
+
+// A lane's channels of the tokens of one head.
+template <class Config>
+class ValueRows {
+ public:
+  using Row = typename Config::Row;
+
+  __device__ __forceinline__ ValueRows(Params const& p, std::int64_t first, bool has_channels)
+      : p_(p),
+        first_(first),
+        at_(static_cast<const char*>(p.value) + first * Config::kElementBytes),
+        stride_(static_cast<std::uint32_t>(p.value_strides.row) * Config::kElementBytes),
+        has_channels_(has_channels) {
+    if constexpr (Config::kVectors) ptx::pin(at_);
+  }
+  __device__ __forceinline__ Row operator[](std::uint32_t token) const {
+    if (!Config::kPlain && !has_channels_) return Row::zeros();
+    // One instruction of 32 bits: row_stride_fits() has been asked where rows are vectors.
+    if constexpr (Config::kVectors) return Row::load_at(ptx::row_at(at_, token, stride_));
+    return Row::load(Config::kDtype, p_.value, first_ + token * p_.value_strides.row);
+  }
+
+ private:
+  Params const& p_;
+  std::int64_t first_;  // element
+  const char* at_;
+  std::uint32_t stride_;  // bytes
+  bool has_channels_;
+};
+
+// Loads the corners of kInFlight points, beginning with load `j`, kCorners at a time, and
+// multiplies them.
+template <class Config>
+__device__ __forceinline__ void multiply_corners(ValueRows<Config> const& values,
+                                                 typename Config::Corners const& corners, int j,
+                                                 typename Config::Products& products) {
+  using Row = typename Config::Row;
+#pragma unroll
+  for (int base = 0; base < 4; base += Config::kCorners) {
+    Row rows[Config::kInFlight][Config::kCorners];
+#pragma unroll
+    for (int i = 0; i < Config::kInFlight; ++i) {
+      auto const tokens = corners[j + i];
+#pragma unroll
+      for (int c = 0; c < Config::kCorners; ++c) rows[i][c] = values[tokens[base + c]];
+    }
+#pragma unroll
+    for (int i = 0; i < Config::kInFlight; ++i) {
+#pragma unroll
+      for (int c = 0; c < Config::kCorners; ++c) products.multiply(j + i, base + c, rows[i][c]);
+    }
+  }
+}
+
+struct PointGradient {
+  float x, y, weight;  // the attention weight is part of x and y
+};
+
+__device__ __forceinline__ PointGradient point_gradient(LocatedPoint const& at, float weight,
+                                                        float (&d)[4]) {
+#pragma unroll
+  for (int corner = 0; corner < 4; ++corner) {
+    if (!at.inside(corner)) d[corner] = 0.0f;
+  }
+  float const left = 1.0f - at.fx;
+  float const top = 1.0f - at.fy;
+  float sample = (left * top) * d[0];
+  sample = fmaf(at.fx * top, d[1], sample);
+  sample = fmaf(left * at.fy, d[2], sample);
+  sample = fmaf(at.fx * at.fy, d[3], sample);
+  PointGradient const gradient = {
+      weight * at.width * (top * (d[1] - d[0]) + at.fy * (d[3] - d[2])),
+      weight * at.height * (left * (d[2] - d[0]) + at.fx * (d[3] - d[1])), sample};
+  // A point without corners has none, whatever its weight is.
+  return at.corners == 0 ? PointGradient{0.0f, 0.0f, 0.0f} : gradient;
+}
+
+template <bool kPlain>
+__device__ __forceinline__ void store_gradient(Params const& p, PointParams const& s,
+                                               std::int64_t row, std::int64_t k,
+                                               PointGradient const& gradient) {
+  if (!kPlain && s.raw != nullptr) {
+    float* const to = s.raw + (row * p.point_total + k) * 3;
+    to[0] = gradient.x;
+    to[1] = gradient.y;
+    to[2] = gradient.weight;
+    return;
+  }
+  std::int64_t const at = (s.first_query * p.head_count + row) * p.point_total + k;
+  if (p.grad_weight != nullptr) {
+    store_narrow(p.weight_dtype, p.grad_weight, at, gradient.weight);
+  }
+  if (p.grad_coord != nullptr) {
+    store_pair(kPlain ? MSDA_DTYPE_F32 : p.coord_dtype, p.grad_coord, 2 * at,
+               {gradient.x, gradient.y}, s.grad_coord_pairs);
+  }
+}
+
+// The row's channels of grad_output, from the lane's first one on.
+template <class Config>
+__device__ __forceinline__ typename Config::Row load_grad(Params const& p, RowIndex const& row,
+                                                          int d) {
+  using Row = typename Config::Row;
+  if (!Config::kPlain && d >= p.head_dim) return Row::zeros();
+  return Row::load(p.output_dtype, p.grad_output, p.output_strides.at(row.b, row.q, row.m) + d);
+}
+
+}  // namespace msda::points

@@ -1,0 +1,40 @@
+#include "kernels/points/launch.h"
+
+#include "core/dtype.h"
+#include "kernels/common/divide_up.h"
+
+namespace msda::points {
+
+void clear(void* array, std::int64_t elements, msda_dtype dtype, cudaStream_t stream) {
+  if (array == nullptr || elements == 0) return;
+  auto const bytes = static_cast<std::size_t>(elements * dtype_bytes(dtype));
+  cuda::check(cudaMemsetAsync(array, 0, bytes, stream), "clearing a gradient");
+}
+
+void clear_point_gradients(Params const& p, cudaStream_t stream) {
+  std::int64_t const queries = p.batch * p.query_count;
+  std::int64_t const points = queries * p.head_count * p.point_total;
+  clear(p.grad_coord, 2 * points, p.coord_dtype, stream);
+  clear(p.grad_weight, points, p.weight_dtype, stream);
+  clear(p.grad_reference, queries * p.level_count * p.reference_dim, p.coord_dtype, stream);
+}
+
+void compute_weights(FusedKernels const& kernels, Params const& p, SoftmaxParams const& softmax,
+                     cudaStream_t stream) {
+  launch_kernel(kernels.softmax,
+                {.blocks = divide_up(softmax.rows, kFusedThreads / kSoftmaxLanes),
+                 .threads = kFusedThreads,
+                 .overlaps_previous = true},
+                stream, p, softmax);
+}
+
+void finish_gradients(FusedKernels const& kernels, Params const& p, PointParams const& points,
+                      cudaStream_t stream) {
+  launch_kernel(kernels.finish,
+                {.blocks = divide_up(points.queries, kFusedThreads / kWarp),
+                 .threads = kFusedThreads,
+                 .overlaps_previous = true},
+                stream, p, points);
+}
+
+}  // namespace msda::points

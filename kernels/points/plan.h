@@ -1,0 +1,19 @@
+// The planning that all families with gradients of points share.
+#pragma once
+
+#include "core/family.h"
+#include "kernels/points/points.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace msda::points {
+
+// The reasons that do not depend on sizes. takes_overlap: tokens may be pixels of several levels.
+Reason reject(Variant const& variant, Problem const& problem, Device const& device,
+              bool takes_overlap);
+
+std::vector<std::int32_t> level_of_points(Problem const& problem);  // [K]
+std::vector<PointLevel> point_levels(Problem const& problem);       // [K]
+
+}  // namespace msda::points
