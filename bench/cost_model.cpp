@@ -16,12 +16,12 @@
 #include "cpu/simd/simd_cost.h"
 #include "registry.h"
 #if MSDA_HAS_CUDA
-#include "kernels/atomic/atomic_costs.h"
+#include "kernels/atomic/plan.h"
 #include "kernels/cluster/cluster_costs.h"
 #include "kernels/direct/direct_costs.h"
 #include "kernels/persistent/persistent_costs.h"
 #include "kernels/pipeline/pipeline_costs.h"
-#include "kernels/sorted/sorted_costs.h"
+#include "kernels/sorted/plan.h"
 #include "kernels/tma/tma_costs.h"
 #endif
 
@@ -93,7 +93,7 @@ Models all_models() {
                              persistent::predicted_us);
   all.add<sorted::Costs>("sorted",
                          {
-#include "kernels/sorted/sorted_costs.inc"
+#include "kernels/sorted/costs.inc"
                          },
                          sorted::predicted_us);
   all.add<tma::Costs>("tma",
@@ -108,7 +108,7 @@ Models all_models() {
                           cluster::predicted_us);
   all.add<atomic::Costs>("atomic",
                          {
-#include "kernels/atomic/atomic_costs.inc"
+#include "kernels/atomic/costs.inc"
                          },
                          atomic::predicted_us);
   all.add<pipeline::Costs>("pipeline",

@@ -1,5 +1,5 @@
-// The sizes of this family, what its kernels are handed beside the problem, and the kernels of a row
-// of variants.inc. Host and device include it.
+// The sizes of this family, what its kernels are handed beside the problem, and the kernels of a
+// row of variants.inc. Host and device include it.
 #pragma once
 
 #include "kernels/common/elements.h"

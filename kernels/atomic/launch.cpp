@@ -16,20 +16,12 @@
 namespace msda::atomic {
 namespace {
 
-// The rest of what an id says.
-struct Entry {
-  Kernels (*load)(KernelOptions);
-};
-constexpr VariantTable kTable({
-#define MSDA_VARIANT(type, revision, sm, architecture, ...)                                  \
-  VariantRow<Entry>{{.id = "atomic.sm" #sm "." #type "@" #revision,                          \
-                     .value_dtype = dtype_of(ValueType::type),                               \
-                     .sm_min = sm,                                                           \
-                     .sm_max = last_sm(#architecture, 0) __VA_OPT__(, .__VA_ARGS__ = true)}, \
-                    {load_kernels<ValueType::type>}},
+// Loads the kernels of each row of variants.inc.
+constexpr Kernels (*kLoad[])(KernelOptions) = {
+#define MSDA_VARIANT(type, ...) load_kernels<ValueType::type>,
 #include "rows/atomic.inc"
 #undef MSDA_VARIANT
-});
+};
 
 // ---- prepare
 
@@ -65,7 +57,7 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
   PreparedPtr prepared = make_prepared<AtomicPlan>(memory, problem, device);
   auto& plan = static_cast<AtomicPlan&>(*prepared);
   bool const same_types = problem.output_dtype == problem.value_dtype;
-  plan.kernels = kTable[variant].load(
+  plan.kernels = kLoad[kTable.index_of(variant)](
       {.head_dim = static_cast<std::int32_t>(problem.head_dim), .same_types = same_types});
   plan.has_vectors = same_types && value_strides_are_multiples(problem, 16) &&
                      row_stride_fits(problem.value, problem.value_dtype) &&

@@ -1,7 +1,6 @@
 #include "kernels/atomic/plan.h"
 
 #include "core/dtype.h"
-#include "kernels/atomic/atomic_costs.h"
 #include "kernels/common/work.h"
 #include "kernels/points/plan.h"
 

@@ -5,8 +5,8 @@
 #if MSDA_HAS_CUDA
 
 #include "api/objects.h"
-#include "kernels/sorted/runs.h"
-#include "kernels/sorted/tiles.h"
+#include "kernels/points/plan.h"
+#include "kernels/sorted/plan.h"
 #include "support/h200.h"
 #include "support/random_problem.h"
 
@@ -43,7 +43,7 @@ std::size_t workspace_of(Problem const& problem, Device const& device) {
   sorted::Tiling const tiling = sorted::make_tiling(problem);
   sorted::Bins const bins = sorted::make_bins(problem, tiling, device);
   Arena arena;
-  sorted::take_workspace(problem, tiling, bins, sorted::make_runs(problem, tiling, bins, device),
+  sorted::take_workspace(problem, tiling, bins, sorted::make_passes(problem, tiling, bins, device),
                          arena);
   return arena.used_bytes();
 }
@@ -91,7 +91,7 @@ TEST_CASE("every cell of every level lies in one tile") {
       blocks += level.blocks;
     }
     CHECK(tiling.sum_blocks == blocks);
-    CHECK(tiling.level_of_point.size() == static_cast<std::size_t>(problem.point_total));
+    CHECK(points::level_of_points(problem).size() == static_cast<std::size_t>(problem.point_total));
   }
 }
 
@@ -127,24 +127,24 @@ TEST_CASE("sums begin at the end where a tile has most records") {
   CHECK(!sorted::make_tiling(problem_of(backward(levels, 2, 8, 32, 22223, 0))).last_tiles_first);
 }
 
-// A tile that is in pieces has one more for every piece of records that is full.
-TEST_CASE("there is room for the pieces of any tiles") {
+// A tile that is summed in parts has one more for every part that is full of records.
+TEST_CASE("there is room for the parts of any tiles") {
   for (std::int64_t const queries : {100, 900, 3000, 30000}) {
     Problem const problem =
         problem_of(backward({{100, 167, 4}, {13, 21, 4}}, 1, 1, 32, queries, 0));
     sorted::Tiling const tiling = sorted::make_tiling(problem);
     sorted::Bins const bins = sorted::make_bins(problem, tiling, h200());
     for (std::int64_t const records : {97, 98, 200, 8192, 8193, 16385}) {
-      std::int64_t pieces = 0;
+      std::int64_t parts = 0;
       for (std::size_t l = 0; l < tiling.levels.size(); ++l) {
         sorted::SumLevel const& level = tiling.sum_levels[l];
-        std::int64_t const least = level.is_sparse ? sorted::kFewOfWarp : bins.piece_records;
+        std::int64_t const least = level.is_sparse ? sorted::kFewOfWarp : bins.part_records;
         if (records <= least) continue;
         std::int64_t const full =
             std::min<std::int64_t>(level.tiles, problem.levels[l].point_count * queries / records);
-        pieces += full * ((records - 1) / bins.piece_records + 1);
+        parts += full * ((records - 1) / bins.part_records + 1);
       }
-      CHECK(pieces <= bins.max_pieces);
+      CHECK(parts <= bins.max_parts);
     }
   }
 }

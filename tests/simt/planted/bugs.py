@@ -90,8 +90,8 @@ UNITS |= {name: Unit("msda_test_kernel", KERNELS, text=whole_row(family, argumen
     ("direct_backward", "direct", "f32, dany, pany, 3, 75"), ("sorted", "sorted", "f32, 4, 80"),
     ("sorted_f16", "sorted", "f16, 4, 80"), ("atomic", "atomic", "f32, 1, 80"))}
 
-SORTED_BINS = "kernels/sorted/bin_points.cuh"
-PAIRED = "kernels/sorted/paired_points.cuh"
+SORTED_BINS = "kernels/sorted/bin.cuh"
+PAIRED = "kernels/sorted/points.cuh"
 BALLOTS = """    std::uint32_t same = lanes & __ballot_sync(kAllLanes, is_there);
     same = lanes_in_same_tile<kFewTileBits>(same, tile);
     if (!kPlain || s.level_tile_bits > kFewTileBits) {
@@ -255,7 +255,7 @@ BUGS = (
     Bug("cell_lost", "the pixels of a cell are not stored before those of the next", "direct_backward", SUMS,
         "          store();\n", "", "direct backward: chunks*", ORDER, WRONG),
     Bug("border_added_twice", "the border of the tile on the left is added twice", "sorted",
-        "kernels/sorted/join_edges.cuh", "  add(sum, left);", "  add(sum, left);\n  add(sum, left);",
+        "kernels/sorted/join.cuh", "  add(sum, left);", "  add(sum, left);\n  add(sum, left);",
         "sorted backward: chunks*", ORDER, WRONG),
     Bug("unstable_bin", "points of a chunk have the ranks in which their threads come, not their own order", "sorted",
         SORTED_BINS, BALLOTS, "    std::uint32_t const rank = is_there ? mine[tile]++ : 0u;\n",
@@ -264,7 +264,7 @@ BUGS = (
         "static_cast<std::int32_t>(of_warp) - lane_of());", "static_cast<std::int32_t>(of_warp) - 1 - lane_of());",
         "sorted backward: chunks*", ORDER, WRONG),
     Bug("segment_cut", "records of a segment are not found beyond a word of bits", "sorted",
-        "kernels/sorted/segments.cuh", "at = (at | (kWarp - 1)) + 1", "at = end", "sorted backward: chunks*", ORDER,
+        "kernels/sorted/sum_lists.cuh", "at = (at | (kWarp - 1)) + 1", "at = end", "sorted backward: chunks*", ORDER,
         f"{WRONG}|simulated device: |AddressSanitizer"),
     Bug("corners_unsynced", "`__syncwarp()` between storing and loading corners is missing", "sorted_f16", PAIRED,
         "    }\n    __syncwarp();\n  }\n", "    }\n  }\n", "sorted backward: a row that is no number*", ORDER,

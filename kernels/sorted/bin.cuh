@@ -1,0 +1,570 @@
+// Points to records, ordered by tile and, within a tile, as they come: a stable counting sort, so
+// that sums over a tile's list have the same order on every run.
+//
+// Two launches. bin_points() reads coordinates and weights, 12 bytes a point of F32, ranks a
+// chunk's points with ballots and counters of each warp, orders their records by tile in shared
+// memory and writes them, 16 bytes each, side by side; with them goes where the records of each
+// tile begin, 2 bytes a tile and chunk. Where chunks are small, records go straight to their
+// places. The records that a chunk has of a tile are a segment of the tile's list; list_segments()
+// finds the segments and writes 8 bytes for each.
+#pragma once
+
+#include "kernels/common/ptx_cluster.cuh"
+#include "kernels/common/sampling.cuh"
+#include "kernels/common/shared.cuh"
+#include "kernels/sorted/tiles.cuh"
+
+namespace msda::sorted {
+
+// ---- a chunk, and the counters that order it
+
+// A block's chunk, and the range of tiles that it looks for.
+struct Chunk {
+  std::int64_t head;  // of the pass
+  std::int64_t b, m;
+  std::int32_t chunk;
+  std::int32_t first_tile;
+  std::int32_t tiles;
+
+  __device__ Chunk(Params const& p, ValueParams const& s) {
+    auto const chunks = static_cast<std::uint32_t>(s.chunks);
+    auto const tile_ranges = static_cast<std::uint32_t>(s.tile_ranges);
+    std::uint32_t const rest = quotient(blockIdx.x, chunks, s.by_chunks);
+    chunk = static_cast<std::int32_t>(blockIdx.x - rest * chunks);
+    std::uint32_t const of_head = quotient(rest, tile_ranges, s.by_tile_ranges);
+    first_tile = static_cast<std::int32_t>(rest - of_head * tile_ranges) * s.range_tiles;
+    tiles = min(s.range_tiles, s.tiles - first_tile);
+    head = of_head;
+    HeadIndex const index(p, s, head);
+    b = index.b;
+    m = index.m;
+  }
+  // Among the blocks of its head.
+  __device__ bool is_first() const { return chunk == 0 && first_tile == 0; }
+  // Where the first records of the range's tiles are stored.
+  __device__ std::uint16_t* begins(ValueParams const& s) const {
+    return s.begins + (head * s.chunks + chunk) * s.begin_stride + first_tile;
+  }
+  // The begins that its block stores: that of the last range has one more than tiles, at least.
+  __device__ std::int32_t begin_count(ValueParams const& s) const {
+    return first_tile + tiles < s.tiles ? tiles : s.begin_stride - first_tile;
+  }
+};
+
+// The lanes among `lanes` that have the same lowest kBits bits of `tile`, by ballots: with
+// match.any, which sums rank by, bin_points() takes 13 us longer on bev-local.
+template <int kBits>
+__device__ __forceinline__ std::uint32_t lanes_in_same_tile(std::uint32_t lanes,
+                                                            std::uint32_t tile) {
+#pragma unroll
+  for (int i = 0; i < kBits; i += 2) {
+    // Three words are one instruction.
+    std::uint32_t const first = ptx::lanes_of_bit(tile, 1u << i);
+    std::uint32_t const second = i + 1 < kBits ? ptx::lanes_of_bit(tile, 2u << i) : kAllLanes;
+    lanes = lanes & first & second;
+  }
+  return lanes;
+}
+
+// The points of the warp before this one that have the same tile, in rounds of 32: `counters` are
+// the warp's own, one a tile, and `same` the lanes of this round with the tile. A point that is not
+// there has the tile of some counter.
+__device__ __forceinline__ std::uint32_t rank_in_tile(std::uint16_t* counters, std::uint32_t same,
+                                                      bool there, std::uint32_t tile) {
+  std::uint16_t& counter = counters[tile];
+  std::uint32_t const before = __popc(same & lanes_before());
+  std::uint32_t const earlier = counter;
+  __syncwarp();
+  if (there && before == 0) counter = static_cast<std::uint16_t>(earlier + __popc(same));
+  __syncwarp();
+  return earlier + before;
+}
+
+// The sum over all threads before this one. `sums` has kWarp + 1 numbers in shared memory, the last
+// of which becomes the total. All threads of the block call it, at most kWarp warps.
+__device__ __forceinline__ std::uint32_t sum_before(std::uint32_t x, std::uint32_t* sums) {
+  int const warps = static_cast<int>(blockDim.x / kWarp);
+  std::uint32_t const running = running_sum(x);
+  if (lane_of() == kWarp - 1) sums[warp_of()] = running;
+  __syncthreads();
+  if (warp_of() == 0) {
+    std::uint32_t const of_warp = lane_of() < warps ? sums[lane_of()] : 0;
+    std::uint32_t const until = running_sum(of_warp);
+    __syncwarp();
+    sums[lane_of()] = until - of_warp;
+    if (lane_of() == kWarp - 1) sums[kWarp] = until;
+  }
+  __syncthreads();
+  return sums[warp_of()] + running - x;
+}
+
+// The dynamic shared memory of a block that bins.
+struct Staged {
+  std::uint16_t* counters;  // [kBinWarps][stride] of the tiles of the range
+  TileRecord* records;      // [kChunkPoints]
+  std::uint32_t* sums;      // [kWarp + 1]
+  std::uint32_t* earlier;   // the chunk's points in tiles of earlier ranges
+  int stride;
+
+  __device__ Staged(char* shared, ValueParams const& s)
+      : counters(reinterpret_cast<std::uint16_t*>(shared)), stride(s.range_counters) {
+    records = reinterpret_cast<TileRecord*>(counters + kBinWarps * stride);
+    sums = reinterpret_cast<std::uint32_t*>(records + (s.stages_records ? kChunkPoints : 0));
+    earlier = sums + kWarp + 1;
+  }
+  __device__ std::uint16_t* of_warp() const { return counters + warp_of() * stride; }
+
+  __device__ __forceinline__ void clear() const {
+    auto* const quads = reinterpret_cast<uint4*>(counters);
+    int const count = kBinWarps * stride / 8;
+#pragma unroll 1
+    for (int i = static_cast<int>(threadIdx.x); i < count; i += kBinThreads) quads[i] = {};
+    if (threadIdx.x == 0) *earlier = 0;
+  }
+  // Turns counts of (warp, tile) into positions among the chunk's records, of which those of the
+  // first warp are the begins of tiles; returns the position behind the last record. A thread takes
+  // kTilesOfThread tiles, two a word: a chunk's points fit half of it.
+  __device__ __forceinline__ std::uint32_t order_tiles(ValueParams const& s,
+                                                       Chunk const& chunk) const {
+    constexpr int kWords = kTilesOfThread / 2;
+    auto* const words = reinterpret_cast<std::uint32_t*>(counters);
+    int const of_warp = stride / 2;
+    int const first = static_cast<int>(threadIdx.x) * kWords;
+    bool const is_there = first < of_warp;
+    std::uint32_t all[kWords] = {};
+    std::uint32_t n = 0;
+    if (is_there) {
+#pragma unroll
+      for (int i = 0; i < kWords; ++i) {
+#pragma unroll
+        for (int w = 0; w < kBinWarps; ++w) all[i] += words[w * of_warp + first + i];
+        n += (all[i] & 0xffffu) + (all[i] >> 16);
+      }
+    }
+    std::uint32_t const first_record = *earlier;
+    std::uint32_t at = first_record + sum_before(n, sums);
+    if (is_there) {
+      auto* const begins = reinterpret_cast<std::uint32_t*>(chunk.begins(s));
+      bool const has_begins = 2 * first < chunk.begin_count(s);
+#pragma unroll
+      for (int i = 0; i < kWords; ++i) {
+        std::uint32_t const second = at + (all[i] & 0xffffu);
+        std::uint32_t before = second << 16 | at;
+        if (has_begins) begins[first + i] = before;
+        at = second + (all[i] >> 16);
+#pragma unroll
+        for (int w = 0; w < kBinWarps; ++w) {
+          std::uint32_t& word = words[w * of_warp + first + i];
+          std::uint32_t const of_this = word;
+          word = before;
+          before += of_this;
+        }
+      }
+    }
+    return first_record + sums[kWarp];
+  }
+};
+
+// ---- where points lie
+
+struct BinnedPoint {
+  bool is_in_range;
+  bool is_earlier;     // in an earlier range
+  std::uint32_t tile;  // of the range
+  std::uint32_t x;     // as TileRecord has it
+  std::uint32_t y;
+};
+
+// Cell in the tile << 24 | fraction * 2^24.
+__device__ __forceinline__ std::uint32_t record_axis(std::uint32_t cell, float fraction) {
+  // Just below a pixel line the fraction may have been rounded to 1.
+  auto const units = static_cast<std::uint32_t>(fraction * 16777216.0f);
+  return cell << 24 | min(units, 0xffffffu);
+}
+
+// A position on an axis. One that is far away or no number has a cell beyond those of any map.
+struct AxisCell {
+  std::uint32_t cell;
+  float fraction;
+};
+
+// kPlain: the map's side is at most kLargestPlainSide.
+template <bool kPlain>
+__device__ __forceinline__ AxisCell axis_cell(float x) {
+  if constexpr (kPlain) {
+    // From 2^23 to 2^24 the numbers are the integers: rounded down, the sum is 2^23 and the cell.
+    float const sum = __fadd_rd(x, 0x1p23f + 1.0f);
+    return {__float_as_uint(sum) - __float_as_uint(0x1p23f), x - (sum - (0x1p23f + 1.0f))};
+  }
+  float const left = floorf(x);
+  bool const fits = left >= -1.0f && left <= 0x1p25f;
+  return {fits ? static_cast<std::uint32_t>(static_cast<std::int32_t>(left) + 1) : ~0u, x - left};
+}
+
+// Walks over a thread's points of a chunk, kWarp from one to the next, so that a warp's points are
+// neighbours. kPlain: K divides kWarp, so that all have the same k.
+template <bool kPlain>
+struct QueryWalk {
+  std::int32_t left;  // points of the warp's part of the chunk, from this one on
+  std::uint32_t q, k;
+
+  __device__ __forceinline__ QueryWalk(Params const& p, ValueParams const& s, Chunk const& chunk) {
+    auto const points = static_cast<std::uint32_t>(p.point_total);
+    auto const of_warp = static_cast<std::uint32_t>(s.points_of_thread) * kWarp;
+    std::uint32_t const begin =
+        (static_cast<std::uint32_t>(chunk.chunk) * kBinWarps + warp_of()) * of_warp;
+    std::uint32_t const point = begin + lane_of();
+    left = min(static_cast<std::int32_t>(static_cast<std::uint32_t>(s.points) - point),
+               static_cast<std::int32_t>(of_warp) - lane_of());
+    q = kPlain ? point >> (__ffs(static_cast<int>(points)) - 1) : point / points;
+    k = point - q * points;
+  }
+  __device__ __forceinline__ bool is_there() const { return left > 0; }
+  __device__ __forceinline__ void advance(Params const& p, ValueParams const& s) {
+    auto const points = static_cast<std::uint32_t>(p.point_total);
+    left -= kWarp;
+    q += s.query_stride;
+    if (kPlain || s.point_stride == 0) return;
+    k += s.point_stride;
+    if (k < points) return;
+    k -= points;
+    ++q;
+  }
+};
+
+// The coordinates of a thread's points. Where they are pairs of F32, as kPlain says, all loads are
+// under way before the first is waited for.
+template <bool kPlain>
+class PointCoords {
+ public:
+  __device__ __forceinline__ PointCoords(Params const& p, ValueParams const& s, Chunk const& chunk)
+      : in_pixels_(!kPlain &&
+                   (p.reference_dim != 0 || p.coord_dtype != MSDA_DTYPE_F32 || !s.coord_pairs)) {
+    float const nowhere = __uint_as_float(0x7fc00000u);  // NaN
+    std::int64_t const first = p.coord_strides.at(chunk.b, 0, chunk.m);
+    QueryWalk<kPlain> walk(p, s, chunk);
+    if (!in_pixels_) {
+      const float* const coord = static_cast<const float*>(p.coord) + first;
+      const float* at = coord + walk.q * p.coord_strides.row + 2 * std::int64_t{walk.k};
+#pragma unroll
+      for (int j = 0; j < kPointsOfThread; ++j) {
+        at_[j] = {nowhere, nowhere};
+        if (walk.is_there()) at_[j] = *reinterpret_cast<const float2*>(at);
+        walk.advance(p, s);
+        if constexpr (kPlain) {
+          at += s.query_stride * p.coord_strides.row;
+        } else {
+          at = coord + walk.q * p.coord_strides.row + 2 * std::int64_t{walk.k};
+        }
+      }
+      return;
+    }
+#pragma unroll
+    for (int j = 0; j < kPointsOfThread; ++j) {
+      at_[j] = {nowhere, nowhere};
+      if (walk.is_there()) {
+        std::int32_t const l = s.level_of_point[walk.k];
+        Point<float> const point =
+            point_at<float>(p, PointRow(p, chunk.b, walk.q, chunk.m), p.level(l), l, walk.k);
+        if (point.is_number) at_[j] = {point.x, point.y};
+      }
+      walk.advance(p, s);
+    }
+  }
+  // The position of point `j` on a level of this size, in pixels; NaN where it is no number.
+  __device__ __forceinline__ float2 pixel(int j, float width, float height) const {
+    if (in_pixels_) return at_[j];
+    return {to_pixel(at_[j].x, width), to_pixel(at_[j].y, height)};
+  }
+
+ private:
+  bool in_pixels_;
+  float2 at_[kPointsOfThread];
+};
+
+// Walks over the levels of a thread's points. A level is looked up once where K divides kWarp.
+template <bool kPlain>
+class LevelWalk : QueryWalk<kPlain> {
+ public:
+  __device__ __forceinline__ LevelWalk(Params const& p, ValueParams const& s, Chunk const& chunk)
+      : QueryWalk<kPlain>(p, s, chunk), p_(p), s_(s), chunk_(chunk) {
+    set_level();
+  }
+  __device__ __forceinline__ void advance() {
+    if constexpr (!kPlain) {
+      QueryWalk<kPlain>::advance(p_, s_);
+      if (s_.point_stride != 0) set_level();
+    }
+  }
+  // The lanes of the warp whose points can be in the same tile as the lane's.
+  __device__ __forceinline__ std::uint32_t lanes_of_level() const {
+    if constexpr (!kPlain) return kAllLanes;
+    return __match_any_sync(kAllLanes, first_tile_);
+  }
+
+  // The thread's point `j`, which is the one that the walk is at.
+  __device__ __forceinline__ BinnedPoint bin(PointCoords<kPlain> const& coords, int j) const {
+    float2 const at = coords.pixel(j, width_, height_);
+    AxisCell const across = axis_cell<kPlain>(at.x);
+    AxisCell const down = axis_cell<kPlain>(at.y);
+    std::uint32_t const tile_x = __umulhi(across.cell, by_width_);
+    std::uint32_t const tile_y = __umulhi(down.cell, by_height_);
+    std::uint32_t const tile = first_tile_ + tile_y * tiles_across_ + tile_x;
+    bool const is_on_map = across.cell < cells_across_ && down.cell < cells_down_;
+    return {is_on_map && tile < static_cast<std::uint32_t>(chunk_.tiles),
+            is_on_map && static_cast<std::int32_t>(tile) < 0, tile,
+            record_axis(across.cell - tile_x * (tile_size_ & 0xffffu), across.fraction),
+            record_axis(down.cell - tile_y * (tile_size_ >> 16), down.fraction)};
+  }
+
+ private:
+  __device__ __forceinline__ void set_level() {
+    TileLevel const& level = s_.levels[s_.level_of_point[this->k]];
+    width_ = static_cast<float>(level.width);
+    height_ = static_cast<float>(level.height);
+    // An empty map has no cells.
+    cells_across_ = level.tiles_across == 0 ? 0 : static_cast<std::uint32_t>(level.width) + 1;
+    cells_down_ = static_cast<std::uint32_t>(level.height) + 1;
+    tile_size_ = static_cast<std::uint32_t>(level.tile_height << 16 | level.tile_width);
+    by_width_ = level.by_width;
+    by_height_ = level.by_height;
+    tiles_across_ = static_cast<std::uint32_t>(level.tiles_across);
+    first_tile_ = static_cast<std::uint32_t>(level.first_tile - chunk_.first_tile);
+  }
+
+  Params const& p_;
+  ValueParams const& s_;
+  Chunk const& chunk_;
+  // The level of point k.
+  float width_, height_;
+  std::uint32_t cells_across_, cells_down_;
+  std::uint32_t tile_size_;  // height << 16 | width
+  std::uint32_t by_width_, by_height_;
+  std::uint32_t tiles_across_;
+  std::uint32_t first_tile_;  // less that of the range
+};
+
+// The weights of a thread's points that have a rank, as they are in memory: their loads are under
+// way until they are asked for.
+template <bool kPlain>
+class PointWeights {
+ public:
+  __device__ __forceinline__ PointWeights(Params const& p, ValueParams const& s, Chunk const& chunk,
+                                          std::uint32_t const (&ranks)[kPointsOfThread])
+      : dtype_(!kPlain && s.weights != nullptr ? MSDA_DTYPE_F32 : p.weight_dtype) {
+    bool const computed = !kPlain && s.weights != nullptr;
+    const void* const weights = computed ? s.weights : p.weight;
+    std::int64_t const row = computed ? p.point_total : p.weight_strides.row;
+    std::int64_t const first =
+        computed ? chunk.head * s.points : p.weight_strides.at(chunk.b, 0, chunk.m);
+    QueryWalk<kPlain> walk(p, s, chunk);
+    if (dtype_ == MSDA_DTYPE_F32) {
+      load(p, s, static_cast<const std::uint32_t*>(weights) + first, row, walk, ranks);
+    } else {
+      load(p, s, static_cast<const std::uint16_t*>(weights) + first, row, walk, ranks);
+    }
+  }
+  __device__ __forceinline__ float operator[](int j) const {
+    if (dtype_ == MSDA_DTYPE_F32) return __uint_as_float(bits_[j]);
+    if (dtype_ == MSDA_DTYPE_BF16) return __uint_as_float(bits_[j] << 16);
+    return __half2float(__ushort_as_half(static_cast<std::uint16_t>(bits_[j])));
+  }
+
+ private:
+  template <typename Word>
+  __device__ __forceinline__ void load(Params const& p, ValueParams const& s, const Word* weights,
+                                       std::int64_t row, QueryWalk<kPlain>& walk,
+                                       std::uint32_t const (&ranks)[kPointsOfThread]) {
+    const Word* at = weights + walk.q * row + walk.k;
+#pragma unroll
+    for (int j = 0; j < kPointsOfThread; ++j) {
+      bits_[j] = 0;
+      if (ranks[j] != ~0u) bits_[j] = *at;
+      if constexpr (kPlain) {
+        at += s.query_stride * row;
+      } else {
+        walk.advance(p, s);
+        at = weights + walk.q * row + walk.k;
+      }
+    }
+  }
+  msda_dtype dtype_;
+  std::uint32_t bits_[kPointsOfThread];
+};
+
+// ---- kernels
+
+template <bool kPlain>
+static __global__ void __launch_bounds__(kBinThreads, kBinBlocks)
+    bin_points(const __grid_constant__ Params p, const __grid_constant__ ValueParams s) {
+  MSDA_DYNAMIC_SHARED(shared);
+  Staged const staged(shared, s);
+  Chunk const chunk(p, s);
+  staged.clear();
+  ptx::wait_for_previous_grid();
+  if (chunk.is_first() && threadIdx.x == 0) s.part_counts[chunk.head] = 0;
+  PointCoords<kPlain> const coords(p, s, chunk);
+  __syncthreads();
+  std::uint16_t* const mine = staged.of_warp();
+  std::uint32_t x[kPointsOfThread], y[kPointsOfThread];  // as TileRecord has them
+  std::uint32_t ranks[kPointsOfThread];  // tile << 16 | rank in the warp; all ones: not here
+  LevelWalk<kPlain> walk(p, s, chunk);
+  std::uint32_t const lanes = walk.lanes_of_level();
+  // A warp's points are neighbours, so that the order of ranks is that of points.
+#pragma unroll
+  for (int j = 0; j < kPointsOfThread; ++j) {
+    ranks[j] = ~0u;
+    if (j >= s.points_of_thread) continue;
+    BinnedPoint const point = walk.bin(coords, j);
+    x[j] = point.x;
+    y[j] = point.y;
+    walk.advance();
+    if (chunk.first_tile > 0) {
+      std::uint32_t const earlier = __ballot_sync(kAllLanes, point.is_earlier);
+      if (lane_of() == 0) atomicAdd(staged.earlier, __popc(earlier));  // whatever the order
+    }
+    bool const is_there = point.is_in_range;
+    std::uint32_t const tile = is_there ? point.tile : 0;
+    std::uint32_t same = lanes & __ballot_sync(kAllLanes, is_there);
+    same = lanes_in_same_tile<kFewTileBits>(same, tile);
+    if (!kPlain || s.level_tile_bits > kFewTileBits) {
+      same = lanes_in_same_tile<kTileBits - kFewTileBits>(same, tile >> kFewTileBits);
+    }
+    std::uint32_t const rank = rank_in_tile(mine, same, is_there, tile);
+    if (is_there) ranks[j] = tile << 16 | rank;
+  }
+  PointWeights<kPlain> const weights(p, s, chunk, ranks);  // under way while the tiles are ordered
+  __syncthreads();
+  std::uint32_t const end = staged.order_tiles(s, chunk);
+  __syncthreads();
+  // The queries are computed once more: registers for them would be too many.
+  QueryWalk<kPlain> queries(p, s, chunk);
+  TileRecord* const list = s.records + chunk.head * s.points +
+                           std::int64_t{chunk.chunk} * s.points_of_thread * kBinThreads;
+#pragma unroll
+  for (int j = 0; j < kPointsOfThread; ++j) {
+    if (ranks[j] != ~0u) {
+      std::uint32_t const tile = ranks[j] >> 16;
+      std::uint32_t const at = mine[tile] + (ranks[j] & 0xffffu);
+      TileRecord const record = {x[j], y[j], weights[j], queries.q};
+      if (s.stages_records) {
+        staged.records[at] = record;
+      } else {
+        list[at] = record;
+      }
+    }
+    queries.advance(p, s);
+  }
+  if (!s.stages_records) return;
+  __syncthreads();
+  for (std::uint32_t i = *staged.earlier + threadIdx.x; i < end; i += kBinThreads) {
+    list[i] = staged.records[i];
+  }
+}
+
+// The begins and counts of one tile's records in up to kCountsOfThread chunks.
+struct ChunkCounts {
+  std::uint32_t words[kCountsOfThread];  // begin << 16 | count
+
+  __device__ __forceinline__ ChunkCounts(const std::uint16_t* begins, std::int32_t stride,
+                                         std::int32_t chunks) {
+#pragma unroll
+    for (int j = 0; j < kCountsOfThread; ++j) {
+      words[j] = 0;
+      if (j >= chunks) continue;
+      const std::uint16_t* const at = begins + static_cast<std::int64_t>(j) * stride;
+      std::uint32_t const begin = at[0];
+      words[j] = begin << 16 | (at[1] - begin);
+    }
+  }
+  __device__ __forceinline__ void add_to(TileList& list) const {
+#pragma unroll
+    for (int j = 0; j < kCountsOfThread; ++j) {
+      list.records += words[j] & 0xffffu;
+      list.segments += (words[j] & 0xffffu) != 0 ? 1 : 0;
+    }
+  }
+  // Stores the chunks that have records as segments behind `list`, which grows by them. The first
+  // chunk's records begin at `record` of the head's.
+  __device__ __forceinline__ void store(Segment* segments, std::uint32_t record,
+                                        std::uint32_t chunk_points, TileList& list) const {
+#pragma unroll
+    for (int j = 0; j < kCountsOfThread; ++j) {
+      std::uint32_t const count = words[j] & 0xffffu;
+      if (count != 0) {
+        segments[list.segments++] = {record + (words[j] >> 16) - list.records,
+                                     list.records + count};
+      }
+      list.records += count;
+      record += chunk_points;
+    }
+  }
+};
+
+// Whether a warp would sum the tile, if it had few records.
+__device__ __forceinline__ bool is_of_sparse_level(ValueParams const& s, std::int64_t tile) {
+  std::int32_t l = 0;
+  while (tile >= s.sum_levels[l].first_tile + s.sum_levels[l].tiles) ++l;
+  return s.sum_levels[l].is_sparse;
+}
+
+// The parts of a tile that is summed in parts, else 0. All but its last have `most` records.
+__device__ __forceinline__ std::uint32_t parts_of(ValueParams const& s, std::int64_t tile,
+                                                  std::uint32_t records, std::uint32_t most) {
+  bool const is_cut = records > most || (s.sum_blocks < s.tiles && records > kFewOfWarp &&
+                                         is_of_sparse_level(s, tile));
+  return is_cut ? (records - 1) / most + 1 : 0;
+}
+
+// A lane takes a tile, a warp the chunks of its range. It reads the counts of the first ones once.
+static __global__ void __launch_bounds__(kListWarps* kWarp, 5)
+    list_segments(const __grid_constant__ ValueParams s) {
+  MSDA_SHARED(uint2, sums, [kListWarps][kWarp]);
+  ptx::wait_for_previous_grid();
+  auto const groups = (static_cast<std::uint32_t>(s.tiles) + kWarp - 1) / kWarp;
+  std::int64_t const head = blockIdx.x / groups;
+  auto const tile = static_cast<std::int32_t>(blockIdx.x % groups * kWarp) + lane_of();
+  bool const is_there = tile < s.tiles;
+  std::int64_t const of_head = head * s.tiles + (is_there ? tile : 0);
+  std::int32_t const of_warp = (s.chunks + kListWarps - 1) / kListWarps;
+  std::int32_t const first = min(warp_of() * of_warp, s.chunks);
+  std::int32_t const chunks = is_there ? min(of_warp, s.chunks - first) : 0;
+  const std::uint16_t* const begins =
+      s.begins + (head * s.chunks + first) * s.begin_stride + (is_there ? tile : 0);
+  std::int64_t const stride = std::int64_t{kCountsOfThread} * s.begin_stride;
+  ChunkCounts const first_counts(begins, s.begin_stride, chunks);
+  TileList list{};
+  first_counts.add_to(list);
+  const std::uint16_t* at = begins;
+  for (std::int32_t left = chunks - kCountsOfThread; left > 0; left -= kCountsOfThread) {
+    at += stride;
+    ChunkCounts(at, s.begin_stride, left).add_to(list);
+  }
+  sums[warp_of()][lane_of()] = {list.records, list.segments};
+  __syncthreads();
+  TileList before{};
+  for (int warp = 0; warp < warp_of(); ++warp) {
+    before.records += sums[warp][lane_of()].x;
+    before.segments += sums[warp][lane_of()].y;
+  }
+  Segment* const segments = s.segments + of_head * s.chunks;
+  auto const chunk_points = static_cast<std::uint32_t>(s.points_of_thread * kBinThreads);
+  auto record = static_cast<std::uint32_t>(first) * chunk_points;
+  first_counts.store(segments, record, chunk_points, before);
+  at = begins;
+  for (std::int32_t left = chunks - kCountsOfThread; left > 0; left -= kCountsOfThread) {
+    at += stride;
+    record += kCountsOfThread * chunk_points;
+    ChunkCounts(at, s.begin_stride, left).store(segments, record, chunk_points, before);
+  }
+  if (!is_there || warp_of() != kListWarps - 1) return;
+  before.parts = parts_of(s, tile, before.records, static_cast<std::uint32_t>(s.part_records));
+  if (before.parts > 0) {
+    before.first_part = atomicAdd(&s.part_counts[head], before.parts);  // any numbers do
+    std::int32_t* const tiles = s.part_tiles + head * s.max_parts + before.first_part;
+    for (std::uint32_t i = 0; i < before.parts; ++i) tiles[i] = tile;
+  }
+  s.lists[of_head] = before;
+}
+
+}  // namespace msda::sorted

@@ -1,0 +1,368 @@
+#include "kernels/sorted/plan.h"
+
+#include "core/dtype.h"
+#include "kernels/common/divide_up.h"
+#include "kernels/common/work.h"
+#include "kernels/points/plan.h"
+
+#include <algorithm>
+#include <bit>
+#include <iterator>
+
+namespace msda::sorted {
+namespace {
+
+// ---- reject
+
+constexpr std::int64_t kMaxIndex = INT32_MAX;
+constexpr std::int64_t kMaxTiles = std::int64_t{1} << 26;  // of a head
+
+// Tokens, points and tiles of a head are counted in 32 bits.
+bool sizes_fit(Problem const& problem) {
+  if (problem.token_count > kMaxIndex || problem.query_count > kMaxIndex) return false;
+  if (problem.point_total > 0 && problem.query_count > kMaxIndex / problem.point_total) {
+    return false;
+  }
+  double cells = 0;
+  for (Level const& level : problem.levels) {
+    cells += static_cast<double>(level.width + 1) * static_cast<double>(level.height + 1);
+  }
+  return cells < static_cast<double>(kMaxTiles) && problem.batch * problem.head_count < kMaxIndex &&
+         problem.batch * problem.query_count < kMaxIndex;
+}
+
+// ---- cost
+
+// The bytes of every tensor once, and of the points' coordinates, weights and records as often as
+// they are read and written.
+double bytes_of(Problem const& problem) {
+  double const values =
+      number(problem.batch * problem.token_count) * number(problem.head_count * problem.head_dim);
+  std::int64_t const of_point =
+      4 * dtype_bytes(problem.coord_dtype) + 2 * dtype_bytes(problem.weight_dtype) + 32;
+  return forward_bytes(problem) + points_of(problem) * number(of_point) +
+         values * number(dtype_bytes(problem.grad_value_dtype));
+}
+
+double instructions_of(Costs const& costs, Problem const& problem) {
+  double const lanes = std::max(1.0, number(problem.head_dim) / kChannelsOfLane);
+  double const slices = number((problem.head_dim + kMaxSlice - 1) / kMaxSlice);
+  double tiles = 0;
+  for (SumLevel const& level : make_tiling(problem).sum_levels) {
+    tiles += number(level.tiles) *
+             (level.is_sparse ? costs.sparse_tile_instructions : costs.tile_instructions);
+  }
+  double const heads = number(problem.batch * problem.head_count);
+  double const of_point = costs.bin_instructions + costs.sum_instructions * slices +
+                          costs.point_instructions +
+                          lanes * (costs.sum_lane_instructions + costs.point_lane_instructions);
+  return points_of(problem) * of_point + heads * slices * tiles;
+}
+
+// ---- tiles and bins
+
+// ceil(2^32 / divisor), of 2 or more: the upper half of a small number's product is its quotient.
+std::uint32_t multiplier(std::int64_t divisor) {
+  return static_cast<std::uint32_t>(divide_up(std::int64_t{1} << 32, divisor));
+}
+
+struct TileSize {
+  std::int32_t width;
+  std::int32_t height;
+};
+
+// Largest first. Cells are a power of two, as the lists of each are, so that together they fill the
+// slots of a block.
+constexpr TileSize kTileSizes[] = {{8, 8}, {8, 4}, {4, 4}, {4, 2}, {2, 2}};
+static_assert(kTileSizes[0].width * kTileSizes[0].height == kMaxCells &&
+              (kTileSizes[0].width + 1) * (kTileSizes[0].height + 1) == kMaxTilePixels);
+
+// The records that a tile has at most where points are spread evenly: several rounds, with room for
+// what chance adds to each, so that the work once a tile weighs less; and fewer where tiles would
+// be too few for a large GPU, whatever GPU it is, since bits are the same on all.
+double wanted_records(Problem const& problem) {
+  constexpr double kMinRounds = 1.5;
+  constexpr double kMaxRounds = 3;
+  constexpr double kRoundsOfProblem = 2000;  // of each of a tile's
+  constexpr double kFilled = 0.85;
+  double const records = static_cast<double>(problem.batch * problem.head_count) *
+                         static_cast<double>(problem.query_count * problem.point_total);
+  double const rounds = records / (kRoundsOfProblem * kRound);
+  return std::clamp(rounds, kMinRounds, kMaxRounds) * kFilled * kRound;
+}
+
+TileSize tile_size(Level const& level, std::int64_t query_count, double wanted) {
+  double const cells = static_cast<double>(level.width + 1) * static_cast<double>(level.height + 1);
+  double const points = static_cast<double>(level.point_count) * static_cast<double>(query_count);
+  for (TileSize const size : kTileSizes) {
+    if (size.width * size.height * points <= wanted * cells) return size;
+  }
+  return kTileSizes[std::size(kTileSizes) - 1];
+}
+
+double records_of_tile(Level const& level, SumLevel const& tiles) {
+  return static_cast<double>(level.point_count) / static_cast<double>(std::max(tiles.tiles, 1));
+}
+
+SumLevel sum_level(std::int32_t first_tile, std::int64_t tiles, std::int64_t points) {
+  bool const is_sparse = points <= kSparseRecords * tiles;
+  return {first_tile, static_cast<std::int32_t>(tiles),
+          static_cast<std::int32_t>(divide_up(tiles, is_sparse ? kSumWarps : 1)), is_sparse};
+}
+
+// The parts of a level's tiles, at most.
+std::int64_t max_parts(std::int64_t points, SumLevel const& level, std::int64_t part_records) {
+  if (level.is_sparse) {
+    return std::min<std::int64_t>(level.tiles, points / (kFewOfWarp + 1)) + points / part_records;
+  }
+  return points <= part_records ? 0 : 2 * points / part_records;
+}
+
+// ---- passes
+
+std::size_t count_of(std::int64_t count) { return static_cast<std::size_t>(count); }
+
+std::size_t value_bytes(Problem const& problem, Tiling const& tiling, Bins const& bins,
+                        std::int64_t heads) {
+  ValueParams params = value_params(problem, tiling, bins);
+  params.heads = static_cast<std::int32_t>(heads);
+  Arena arena;
+  take_arrays(params, problem, bins, arena);
+  return arena.used_bytes();
+}
+
+std::size_t point_bytes(Problem const& problem, std::int64_t queries) {
+  PointParams params{};
+  params.queries = queries;
+  Arena arena;
+  take_arrays(params, problem, arena);
+  return arena.used_bytes();
+}
+
+constexpr std::int64_t kMaxBlocks = std::int64_t{1} << 30;  // of a launch
+
+// The multiplier that quotient() in tiles.cuh takes.
+std::uint32_t quotient_multiplier(std::int64_t divisor) {
+  return static_cast<std::uint32_t>(UINT32_MAX / std::max<std::int64_t>(divisor, 1));
+}
+
+// A thread's begins are whole words, and there is one behind those of all tiles.
+std::int64_t begin_stride(std::int64_t tiles) {
+  return (tiles / kTilesOfThread + 1) * kTilesOfThread;
+}
+
+// The bits that tell the tiles of a level apart, in a range of them, too.
+std::int32_t level_tile_bits(Tiling const& tiling) {
+  std::uint32_t most = 0;
+  std::int64_t end = tiling.tiles;
+  for (std::size_t l = tiling.levels.size(); l-- > 0;) {
+    std::int64_t const first = tiling.levels[l].first_tile;
+    most = std::max(most, static_cast<std::uint32_t>(std::max<std::int64_t>(end - first, 1) - 1));
+    end = first;
+  }
+  return std::min<std::int32_t>(std::bit_width(most), kTileBits);
+}
+
+}  // namespace
+
+// ---- reject and cost
+
+Reason reject(Variant const& variant, Problem const& problem, Device const& device) {
+  Reason const reason = points::reject(variant, problem, device, false);
+  if (reason != Reason::kNone) return reason;
+  if (!sizes_fit(problem)) return Reason::kTooLarge;
+  return device.shared_bytes_per_block < kMinSharedBytes ? Reason::kSharedMemory : Reason::kNone;
+}
+
+double predicted_us(Costs const& costs, Variant const&, Problem const& problem,
+                    Device const& device) {
+  bool const mixes_types = problem.output_dtype != problem.value_dtype;
+  double const factor = (mixes_types ? costs.element_factor : 1.0) *
+                        (dtype_bytes(problem.value_dtype) == 4 ? costs.f32_factor : 1.0);
+  double const work_us = 1e-3 * factor * instructions_of(costs, problem) /
+                         (costs.instructions_per_ns * device.sm_count);
+  double const launches = problem.fused() ? 8.0 : 5.0;
+  return costs.launch_us * launches + std::max(work_us, bytes_of(problem) / costs.bytes_per_us);
+}
+
+double cost(Variant const& variant, Problem const& problem, Device const& device) {
+  return predicted_us(Costs{}, variant, problem, device);
+}
+
+// ---- tiles and bins
+
+Tiling make_tiling(Problem const& problem) {
+  Tiling tiling;
+  double const wanted = wanted_records(problem);
+  for (Level const& level : problem.levels) {
+    TileSize const size = tile_size(level, problem.query_count, wanted);
+    TileLevel tile_level{};
+    tile_level.width = static_cast<std::int32_t>(level.width);
+    tile_level.height = static_cast<std::int32_t>(level.height);
+    tile_level.tile_width = size.width;
+    tile_level.tile_height = size.height;
+    tile_level.by_width = multiplier(size.width);
+    tile_level.by_height = multiplier(size.height);
+    tile_level.by_pixels = multiplier(size.width + 1);
+    tile_level.first_tile = static_cast<std::int32_t>(tiling.tiles);
+    tile_level.border_pixels = 2 * (size.width + size.height);
+    tile_level.first_border = tiling.border_pixels;
+    tile_level.origin = level.origin;
+    tile_level.row_tokens = level.row_tokens;
+    if (level.width > 0 && level.height > 0) {
+      std::int64_t const across = divide_up(level.width + 1, size.width);
+      std::int64_t const tiles = across * divide_up(level.height + 1, size.height);
+      tile_level.tiles_across = static_cast<std::int32_t>(across);
+      tiling.tiles += tiles;
+      tiling.border_pixels += tiles * tile_level.border_pixels;
+    }
+    tiling.levels.push_back(tile_level);
+    tiling.sum_levels.push_back(sum_level(tile_level.first_tile,
+                                          tiling.tiles - tile_level.first_tile,
+                                          level.point_count * problem.query_count));
+    tiling.sum_blocks += tiling.sum_levels.back().blocks;
+  }
+  tiling.last_tiles_first = tiling.levels.empty() ||
+                            records_of_tile(problem.levels.back(), tiling.sum_levels.back()) >=
+                                records_of_tile(problem.levels.front(), tiling.sum_levels.front());
+  return tiling;
+}
+
+Bins make_bins(Problem const& problem, Tiling const& tiling, Device const& device) {
+  Bins bins{};
+  bins.points = problem.query_count * problem.point_total;
+  // Smaller chunks where there are too few points for all SMs.
+  std::int64_t const of_thread = problem.batch * problem.head_count * bins.points /
+                                 (kBinThreads * kBinBlocks * device.sm_count);
+  bins.chunk_points = kBinThreads * std::clamp<std::int64_t>(of_thread, 1, kPointsOfThread);
+  bins.chunks = divide_up(bins.points, bins.chunk_points);
+  bins.tile_ranges = divide_up(tiling.tiles, kMaxRangeTiles);
+  bins.range_tiles =
+      bins.tile_ranges == 0
+          ? 0
+          : divide_up(tiling.tiles, bins.tile_ranges * kTilesOfThread) * kTilesOfThread;
+  bins.stages_records = bins.chunk_points > kBinThreads;
+  bins.range_counters = bins.range_tiles + kTilesOfThread;
+  bins.shared_bytes =
+      (bins.stages_records ? kStagedBytes : 0) + kWarpSumBytes + bins.range_counters * kTileBytes;
+  bins.part_records = kPartRecords * divide_up(problem.head_dim, kMaxSlice);
+  for (std::size_t l = 0; l < tiling.levels.size(); ++l) {
+    bins.max_parts += max_parts(problem.levels[l].point_count * problem.query_count,
+                                tiling.sum_levels[l], bins.part_records);
+  }
+  return bins;
+}
+
+// ---- passes and workspace
+
+ValueParams value_params(Problem const& problem, Tiling const& tiling, Bins const& bins) {
+  ValueParams params{};
+  params.border_pixels = tiling.border_pixels;
+  params.points = static_cast<std::int32_t>(bins.points);
+  params.level_count = static_cast<std::int32_t>(tiling.levels.size());
+  params.tiles = static_cast<std::int32_t>(tiling.tiles);
+  params.sum_blocks = static_cast<std::int32_t>(tiling.sum_blocks);
+  params.chunks = static_cast<std::int32_t>(bins.chunks);
+  params.points_of_thread = static_cast<std::int32_t>(bins.chunk_points / kBinThreads);
+  params.tile_ranges = static_cast<std::int32_t>(bins.tile_ranges);
+  params.range_tiles = static_cast<std::int32_t>(bins.range_tiles);
+  params.level_tile_bits = level_tile_bits(tiling);
+  params.range_counters = static_cast<std::int32_t>(bins.range_counters);
+  params.begin_stride = static_cast<std::int32_t>(begin_stride(tiling.tiles));
+  params.stages_records = bins.stages_records;
+  std::int64_t const row_points = std::max<std::int64_t>(problem.point_total, 1);
+  params.query_stride = static_cast<std::uint32_t>(kWarp / row_points);
+  params.point_stride = static_cast<std::uint32_t>(kWarp % row_points);
+  params.slices = static_cast<std::int32_t>((problem.head_dim + kMaxSlice - 1) / kMaxSlice);
+  params.by_quads = multiplier(problem.head_dim / 4);
+  params.by_chunks = quotient_multiplier(bins.chunks);
+  params.by_tile_ranges = quotient_multiplier(bins.tile_ranges);
+  params.by_heads = quotient_multiplier(problem.head_count);
+  params.part_records = static_cast<std::int32_t>(bins.part_records);
+  params.max_parts = static_cast<std::int32_t>(bins.max_parts);
+  params.last_tiles_first = tiling.last_tiles_first;
+  return params;
+}
+
+void take_arrays(ValueParams& params, Problem const& problem, Bins const& bins, Arena& arena) {
+  std::int64_t const heads = params.heads;
+  std::int64_t const D = problem.head_dim;
+  std::int64_t const tiles = params.tiles;
+  params.records = arena.take<TileRecord>(count_of(heads * bins.points));
+  if (problem.fused()) params.weights = arena.take<float>(count_of(heads * bins.points));
+  params.begins = arena.take<std::uint16_t>(count_of(heads * bins.chunks * params.begin_stride));
+  params.segments = arena.take<Segment>(count_of(heads * tiles * bins.chunks));
+  params.lists = arena.take<TileList>(count_of(heads * tiles));
+  params.part_counts = arena.take<std::uint32_t>(count_of(heads));
+  params.part_tiles = arena.take<std::int32_t>(count_of(heads * bins.max_parts));
+  params.borders = arena.take<float>(count_of(heads * params.border_pixels * D));
+  params.part_sums = arena.take<float>(count_of(heads * bins.max_parts * kMaxTilePixels * D));
+}
+
+void take_arrays(PointParams& params, Problem const& problem, Arena& arena) {
+  if (!problem.fused()) return;
+  std::int64_t const points = params.queries * problem.head_count * problem.point_total;
+  params.weights = arena.take<float>(count_of(points));
+  params.raw = arena.take<float>(count_of(3 * points));
+}
+
+Passes make_passes(Problem const& problem, Tiling const& tiling, Bins const& bins,
+                   Device const& device) {
+  std::size_t const limit = device.workspace_limit_bytes;
+  std::int64_t const blocks = std::max(
+      {std::int64_t{1}, bins.chunks * bins.tile_ranges,
+       (tiling.tiles + bins.max_parts) * ((problem.head_dim + kMaxSlice - 1) / kMaxSlice)});
+  std::int64_t const heads =
+      std::min(problem.batch * problem.head_count, std::max<std::int64_t>(kMaxBlocks / blocks, 1));
+  std::int64_t const rows = std::max<std::int64_t>(problem.head_count, 1);
+  std::int64_t const queries =
+      std::min(problem.batch * problem.query_count, std::max<std::int64_t>(kMaxBlocks / rows, 1));
+  return {most_that_fit(heads, limit,
+                        [&](std::int64_t n) { return value_bytes(problem, tiling, bins, n); }),
+          most_that_fit(queries, limit, [&](std::int64_t n) { return point_bytes(problem, n); })};
+}
+
+std::byte* take_workspace(Problem const& problem, Tiling const& tiling, Bins const& bins,
+                          Passes const& passes, Arena& arena) {
+  return arena.take<std::byte>(std::max(value_bytes(problem, tiling, bins, passes.heads),
+                                        point_bytes(problem, passes.queries)));
+}
+
+void workspace(Variant const&, Problem const& problem, Device const& device, Arena& arena) {
+  Tiling const tiling = make_tiling(problem);
+  Bins const bins = make_bins(problem, tiling, device);
+  take_workspace(problem, tiling, bins, make_passes(problem, tiling, bins, device), arena);
+}
+
+// ---- blocks of points
+
+std::int64_t iterations_of_block(std::int64_t blocks, std::int64_t most, std::int32_t sm_count) {
+  return std::clamp<std::int64_t>(blocks / (kBlocksOfSm * sm_count), 1, most);
+}
+
+PairedLaunch paired_launch(Params const& p, std::int64_t rows, std::int64_t points,
+                           std::int32_t sm_count) {
+  std::int64_t const heads = heads_together(p.head_count);
+  std::int64_t const queries = rows / heads;  // of an iteration
+  std::int64_t const groups = divide_up(p.point_total, points);
+  std::int64_t const of_range = p.batch * (p.head_count / heads) * groups;  // blocks
+  std::int64_t const iterations = divide_up(p.query_count, queries);        // of all ranges
+  std::int64_t const of_block =
+      iterations_of_block(of_range * iterations, kMaxPairedIterations, sm_count);
+  std::int64_t ranges = divide_up(iterations, of_block);
+  // Whole waves of blocks let the SMs end together.
+  std::int64_t const wave = points::kPointBlocks * std::int64_t{sm_count};
+  if (of_block > 1) ranges = std::max<std::int64_t>(of_range * ranges / wave * wave / of_range, 1);
+  PairedParams params{};
+  params.groups = static_cast<std::uint32_t>(groups);
+  params.query_ranges = static_cast<std::uint32_t>(ranges);
+  params.iterations = static_cast<std::uint32_t>(iterations / ranges);
+  params.longer_ranges = static_cast<std::uint32_t>(iterations % ranges);
+  params.coord_stride = queries * p.coord_strides.row * dtype_bytes(p.coord_dtype);
+  params.weight_stride = queries * p.weight_strides.row * dtype_bytes(p.weight_dtype);
+  params.grad_stride = queries * p.output_strides.row * dtype_bytes(p.output_dtype);
+  params.index_stride = queries * p.head_count * p.point_total;
+  return {params, of_range * ranges};
+}
+
+}  // namespace msda::sorted

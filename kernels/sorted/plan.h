@@ -1,0 +1,114 @@
+// The planning of this family: which problems it takes and what they cost, how the maps of a head
+// are cut into tiles, how chunks are binned, and what a call holds in its workspace.
+#pragma once
+
+#include "core/arena.h"
+#include "core/family.h"
+#include "kernels/sorted/sorted.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace msda::sorted {
+
+// The parts of a kernel's id beside its type: none.
+struct Entry {};
+inline constexpr VariantTable kTable({
+#define MSDA_VARIANT(type, revision, sm, architecture, ...)                                  \
+  VariantRow<Entry>{{.id = "sorted.sm" #sm "." #type "@" #revision,                          \
+                     .value_dtype = dtype_of(ValueType::type),                               \
+                     .sm_min = sm,                                                           \
+                     .sm_max = last_sm(#architecture, 0) __VA_OPT__(, .__VA_ARGS__ = true)}, \
+                    {}},
+#include "rows/sorted.inc"
+#undef MSDA_VARIANT
+});
+
+// The constants of the predictions.
+struct Costs {
+#define MSDA_COST(name, value) double name = value;
+#include "kernels/sorted/costs.inc"
+#undef MSDA_COST
+};
+
+// Predicted microseconds with these constants; the family's own are those of Costs{}.
+double predicted_us(Costs const& costs, Variant const& variant, Problem const& problem,
+                    Device const& device);
+
+// The functions of Family.
+Reason reject(Variant const& variant, Problem const& problem, Device const& device);
+double cost(Variant const& variant, Problem const& problem, Device const& device);
+void workspace(Variant const& variant, Problem const& problem, Device const& device, Arena& arena);
+
+// ---- tiles and bins
+
+struct Tiling {
+  std::vector<TileLevel> levels;     // [L]
+  std::vector<SumLevel> sum_levels;  // [L]
+  std::int64_t tiles = 0;            // of a head
+  std::int64_t sum_blocks = 0;       // of them, of one slice of channels
+  std::int64_t border_pixels = 0;    // of all tiles of a head
+  bool last_tiles_first = true;  // a tile of the last level has more records than one of the first
+};
+Tiling make_tiling(Problem const& problem);
+
+// The points of one head, for the kernels; `shared_bytes` of a block that bins.
+struct Bins {
+  std::int64_t points;  // Q K
+  std::int64_t chunk_points;
+  std::int64_t chunks;
+  std::int64_t tile_ranges;     // each is binned apart
+  std::int64_t range_tiles;     // a multiple of kTilesOfThread
+  std::int64_t range_counters;  // as many, and those of a thread behind them
+  bool stages_records;          // before they are written, in the order of their tiles
+  std::int64_t shared_bytes;
+  std::int64_t part_records;  // at most, summed by one block
+  std::int64_t max_parts;     // of tiles that are summed in parts
+};
+Bins make_bins(Problem const& problem, Tiling const& tiling, Device const& device);
+
+// ---- passes and workspace
+
+// How many heads and queries a call works on at a time, so that its arrays fit the workspace. A
+// head's sums and a query's gradients have the same bits in every pass.
+struct Passes {
+  std::int64_t heads;    // of B M at a time, for the gradient of the values
+  std::int64_t queries;  // of B Q at a time, for the gradients of the points
+};
+Passes make_passes(Problem const& problem, Tiling const& tiling, Bins const& bins,
+                   Device const& device);
+
+// Takes the arrays of ValueParams or of PointParams that lie in the workspace. Bytes of a point: 16
+// for its record, 4 for its weight (fused), at most 2.2 for sums of parts; and 10 a tile and chunk.
+void take_arrays(ValueParams& params, Problem const& problem, Bins const& bins, Arena& arena);
+void take_arrays(PointParams& params, Problem const& problem, Arena& arena);
+
+// The longer of the two: they follow each other and share the workspace.
+std::byte* take_workspace(Problem const& problem, Tiling const& tiling, Bins const& bins,
+                          Passes const& passes, Arena& arena);
+
+// ValueParams but for tables and arrays.
+ValueParams value_params(Problem const& problem, Tiling const& tiling, Bins const& bins);
+
+// ---- blocks of points
+
+// The heads of which a warp takes rows side by side.
+constexpr std::int64_t heads_together(std::int64_t head_count) {
+  return head_count % 2 == 0 ? 2 : 1;
+}
+
+// Iterations of a block, where `blocks` would have one each.
+std::int64_t iterations_of_block(std::int64_t blocks, std::int64_t most, std::int32_t sm_count);
+
+// All rows in one launch.
+struct PairedLaunch {
+  PairedParams params;  // but for point_levels and grad_coord_pairs
+  std::int64_t blocks;
+};
+
+// rows: of an iteration of a block; points: of a group.
+PairedLaunch paired_launch(Params const& p, std::int64_t rows, std::int64_t points,
+                           std::int32_t sm_count);
+
+}  // namespace msda::sorted
