@@ -1,4 +1,4 @@
-// From a bool known at run time to one known when compiled.
+// Turns a bool known at run time into one known when compiled.
 #pragma once
 
 #include <type_traits>

@@ -1,12 +1,13 @@
-// How many clusters of a kernel a device runs at a time; asked when a plan is made.
+// The number of clusters of a kernel that a device runs at a time; a plan asks for it.
 #pragma once
 
 #include "kernels/common/launch.h"
 
 namespace msda {
 
-// With the threads, shared memory and cluster_blocks of `options`, on the current device; 0 where
-// it runs none. Sizes that are not portable are allowed to the kernel from here on.
+// The clusters with the threads, shared memory and cluster_blocks of `options` that the current
+// device runs at a time; 0 where it runs none. The kernel may have sizes that are not portable from
+// here on.
 template <typename... Parameters>
 std::int32_t max_active_clusters(void (*kernel)(Parameters...), LaunchOptions const& options) {
   constexpr std::int32_t kPortableBlocks = 8;

@@ -1,4 +1,4 @@
-// How many parts of a size items make, the last of which may be smaller.
+// The number of parts of one size that items make, the last of which may be smaller.
 #pragma once
 
 #include <cstdint>

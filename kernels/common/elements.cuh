@@ -12,7 +12,7 @@
 
 namespace msda {
 
-// What a value is in memory, and the type that sums of values are formed in.
+// The type of a value in memory, and that of sums of values.
 template <typename T>
 struct TraitsOf {
   using Element = T;
@@ -68,7 +68,7 @@ __device__ __forceinline__ Real load_element(msda_dtype dtype, const void* array
   }
 }
 
-// The same of arrays that are F32, F16 or BF16.
+// Loads an element of an array of F32, F16 or BF16.
 __device__ __forceinline__ float load_narrow(msda_dtype dtype, const void* array,
                                              std::int64_t index) {
   if (dtype == MSDA_DTYPE_F32) return static_cast<const float*>(array)[index];
@@ -77,7 +77,7 @@ __device__ __forceinline__ float load_narrow(msda_dtype dtype, const void* array
   return __half2float(__ushort_as_half(bits));
 }
 
-// The same for storing.
+// Stores an element of an array of F32, F16 or BF16.
 __device__ __forceinline__ void store_narrow(msda_dtype dtype, void* array, std::int64_t index,
                                              float x) {
   if (dtype == MSDA_DTYPE_F32) {

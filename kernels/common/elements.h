@@ -1,4 +1,4 @@
-// What rows of variants.inc name: value types, and architectures to compile for.
+// Value types and architectures, as rows of variants.inc name them.
 #pragma once
 
 #include <msda.h>

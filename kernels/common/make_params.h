@@ -1,4 +1,4 @@
-// From the canonical problem and call to what kernels are handed.
+// Makes what kernels are handed from the canonical problem and call.
 #pragma once
 
 #include "core/call.h"

@@ -1,4 +1,4 @@
-// What every kernel is handed: a problem and one call's buffers as plain data, made by
+// Params is what every kernel is handed: a problem and one call's buffers as plain data, made by
 // make_params().
 #pragma once
 
@@ -73,7 +73,7 @@ struct Params {
   LevelParams near_levels[kInlineLevels];
 
 #ifdef __CUDACC__
-  // By value: the near ones are read from constant memory, which an address would hide.
+  // Returns a value: the near ones are read from constant memory, which an address would hide.
   __device__ LevelParams level(std::int32_t l) const {
     return far_levels == nullptr ? near_levels[l] : far_levels[l];
   }

@@ -22,7 +22,7 @@ __device__ __forceinline__ void copy_async_by_l1(std::uint32_t to, const void* f
 __device__ __forceinline__ void commit_copies() {
   asm volatile("cp.async.commit_group;" ::: "memory");
 }
-// Until at most kLeft groups of the thread are not done.
+// Waits until at most kLeft groups of the thread are not done.
 template <int kLeft>
 __device__ __forceinline__ void wait_for_copy_groups() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kLeft) : "memory");

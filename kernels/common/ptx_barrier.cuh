@@ -45,8 +45,8 @@ __device__ __forceinline__ void wait_parity(std::uint32_t at, std::uint32_t pari
       "r"(parity)
       : "memory");
 }
-// The same, acquired by the block alone: what another block of a cluster stored need not be there.
-// The hit rate of L1 fell from 12 to 1 % where wait_parity() stood instead.
+// As wait_parity(), acquired by the block alone: stores of another block of a cluster need not be
+// there. The hit rate of L1 fell from 12 to 1 % where wait_parity() stood instead.
 __device__ __forceinline__ void wait_parity_in_block(std::uint32_t at, std::uint32_t parity) {
   asm volatile(
       "{\n.reg .pred done;\nagain_%=:\n"
@@ -62,7 +62,7 @@ __device__ __forceinline__ void wait_parity_in_block(std::uint32_t at, std::uint
 __device__ __forceinline__ void fence_mbarrier_init() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
-// What was stored to shared memory may be read by asynchronous copies from here on.
+// Asynchronous copies see earlier stores to shared memory from here on.
 __device__ __forceinline__ void fence_async_proxy() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }

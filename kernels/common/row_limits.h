@@ -21,7 +21,7 @@ bool levels_are_near(Problem const& problem);
 bool every_level_has(Problem const& problem, std::int64_t points);
 // The largest head of a variant, `most`, serves those down to half of it.
 bool head_dim_fits(std::int64_t head_dim, std::int64_t most, std::int64_t multiple);
-// In bytes.
+// Strides in bytes are multiples of `alignment`.
 bool strides_are_multiples(Strides const& strides, msda_dtype dtype, std::int64_t alignment);
 // Bytes from a row to the next fit 31 bits.
 bool row_stride_fits(Strides const& strides, msda_dtype dtype);

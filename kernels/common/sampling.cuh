@@ -1,4 +1,4 @@
-// Where a point lies and what it weighs: the same few lines for every kernel that reads one point
+// The position of a point and its weight: the same few lines for every kernel that reads one point
 // at a time. Formulas: include/msda.h, "WHAT IT COMPUTES".
 #pragma once
 

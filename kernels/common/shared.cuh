@@ -1,5 +1,5 @@
-// How kernels declare shared memory: nvcc's words, which the simulated device (tests/simt) has its
-// own for.
+// Declarations of shared memory: nvcc's words, for which the simulated device (tests/simt) has its
+// own.
 #pragma once
 
 #ifndef MSDA_SIMULATED

@@ -98,7 +98,7 @@ __device__ __forceinline__ void multiply_add(float (&sum)[Config::kChannels], fl
   }
 }
 
-// The same in float16, of F16 or F8_E4M3; the pair is the weight twice.
+// As multiply_add(), in float16, of F16 or F8_E4M3; the pair is the weight twice.
 template <class Config>
 __device__ __forceinline__ void multiply_add_fp16(__half2 (&sum)[Config::kChannels / 2],
                                                   __half2 weight,

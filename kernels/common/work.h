@@ -1,4 +1,4 @@
-// How much there is to do, for predictions of time.
+// The work of a problem, for predictions of time.
 #pragma once
 
 #include "core/counts.h"

@@ -33,8 +33,8 @@ void with_lanes(std::int32_t head_dim, Fn fn) {
   fn(std::integral_constant<int, kLanes>());
 }
 
-// How rows are loaded: at multiples of 16 bytes, in vectors; at any address, element by element, to
-// the same words; or of any type, whatever kType is, element by element as float32.
+// The ways to load rows: at multiples of 16 bytes, in vectors; at any address, element by element,
+// to the same words; or of any type, whatever kType is, element by element as float32.
 enum class Loads { vectors, elements, any };
 
 template <ValueType kType, Loads kLoads>

@@ -41,7 +41,7 @@ struct Chunk {
   }
   // Among the blocks of its head.
   __device__ bool is_first() const { return chunk == 0 && first_tile == 0; }
-  // Where the first records of the range's tiles are stored.
+  // The begins of the range's tiles, which the block stores.
   __device__ std::uint16_t* begins(ValueParams const& s) const {
     return s.begins + (head * s.chunks + chunk) * s.begin_stride + first_tile;
   }

@@ -70,7 +70,7 @@ Bins make_bins(Problem const& problem, Tiling const& tiling, Device const& devic
 
 // ---- passes and workspace
 
-// How many heads and queries a call works on at a time, so that its arrays fit the workspace. A
+// The heads and queries that a call works on at a time, so that its arrays fit the workspace. A
 // head's sums and a query's gradients have the same bits in every pass.
 struct Passes {
   std::int64_t heads;    // of B M at a time, for the gradient of the values
@@ -101,7 +101,7 @@ constexpr std::int64_t heads_together(std::int64_t head_count) {
 // Iterations of a block, where `blocks` would have one each.
 std::int64_t iterations_of_block(std::int64_t blocks, std::int64_t most, std::int32_t sm_count);
 
-// All rows in one launch.
+// The launch of paired_point_gradients(), for all rows.
 struct PairedLaunch {
   PairedParams params;  // but for point_levels and grad_coord_pairs
   std::int64_t blocks;

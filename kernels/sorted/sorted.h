@@ -210,9 +210,9 @@ struct KernelOptions {
   bool same_types = false;  // grad_output has the type of the values
 };
 
-// How point_gradients() loads rows: element by element; in vectors; in vectors where every lane has
-// channels, the input is sampled with coordinates that are pairs of F32, and the bytes from a
-// head's first token to its last fit 32 bits.
+// The ways in which point_gradients() loads rows: element by element; in vectors; in vectors where
+// every lane has channels, the input is sampled with coordinates that are pairs of F32, and the
+// bytes from a head's first token to its last fit 32 bits.
 enum PointInput { kElementRows, kVectorRows, kPlainRows, kPointInputs };
 
 struct Kernels {

@@ -132,7 +132,7 @@ __device__ __forceinline__ float4 sum_of_pixel(SumStorage<Config> const& shared,
 
 // ---- where the records of a tile are
 
-// To be called before the first round, and once the records of a round have been found.
+// Clears the map, before the first round and once the records of a round have been found.
 template <class Config>
 __device__ __forceinline__ void clear_segments(SumStorage<Config>& shared) {
   if (threadIdx.x < kRoundWords) shared.segment_starts[threadIdx.x] = 0;
