@@ -138,8 +138,8 @@ class Plan(Unpicklable):
         return f"<libmsda.Plan {self._info.kernel_id} of {self._problem}>"
 
     def run(self, words: Sequence[int], stream: int = 0) -> None:
-        """Runs on addresses and the workspace's bytes, one word for each of slots_of(), 0 for none, on a CUDA
-        `stream` given as a number; 0 is the default stream. Raises InvalidArgumentError,
+        """Runs on `words`: addresses and the workspace's bytes, one for each of slots_of(), 0 for none; on a CUDA
+        `stream` given as a number, 0 for the default stream. Raises InvalidArgumentError,
         BufferTooSmallError and CudaError."""
         tensors = _from_buffer(_tensors_type, self._pack(_TENSORS_BYTES, *words))
         on_stream = _cast(_stream_type, stream) if stream else _NO_STREAM
