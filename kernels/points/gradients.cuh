@@ -68,7 +68,8 @@ struct PointConfig {
   static constexpr int kGroupPoints = kLaneGroups * kPoints;  // that a slot locates at once
   // Corners of a point that are loaded before the first is multiplied.
   static constexpr int kCorners = Row::kNarrow ? 4 : 2;
-  static_assert(kLanes <= kWarp && (kLanes & (kLanes - 1)) == 0);
+  static_assert(kLanes <= kWarp && (kLanes & (kLanes - 1)) == 0,
+                "the lanes of a row are a power of two of one warp");
   using Products = std::conditional_t<
       kPaired, PairProducts<PointConfig>,
       std::conditional_t<Row::kNarrow && kPoints == 4, MatrixProducts<PointConfig>,

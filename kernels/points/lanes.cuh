@@ -60,10 +60,10 @@ struct Channels {
                                                            std::int64_t index) {
     Channels channels;
     if constexpr (kNarrow) {
-      auto const* const halves = static_cast<const std::uint16_t*>(array) + index;
+      auto const* const words16 = static_cast<const std::uint16_t*>(array) + index;
 #pragma unroll
       for (int i = 0; i < kWords; ++i) {
-        channels.word[i] = halves[2 * i] | static_cast<std::uint32_t>(halves[2 * i + 1]) << 16;
+        channels.word[i] = words16[2 * i] | static_cast<std::uint32_t>(words16[2 * i + 1]) << 16;
       }
     } else {
 #pragma unroll

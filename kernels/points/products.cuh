@@ -113,8 +113,8 @@ class MatrixProducts {
 template <int kRows, bool kSides>
 struct PairLane {
   static constexpr int kLaneGroups = kWarp / 4 / kRows;
-  static_assert(kRows <= 4 && kRows * kLaneGroups == kWarp / 4);
-  static_assert(kSides || kRows >= 2);
+  static_assert(kRows <= 4 && kRows * kLaneGroups == kWarp / 4, "rows divide a warp's groups");
+  static_assert(kSides || kRows >= 2, "without sides a warp has rows of two heads");
   int of_warp;  // the group's number
   int row, group;
 

@@ -75,7 +75,8 @@ struct TileSize {
 // slots of a block.
 constexpr TileSize kTileSizes[] = {{8, 8}, {8, 4}, {4, 4}, {4, 2}, {2, 2}};
 static_assert(kTileSizes[0].width * kTileSizes[0].height == kMaxCells &&
-              (kTileSizes[0].width + 1) * (kTileSizes[0].height + 1) == kMaxTilePixels);
+                  (kTileSizes[0].width + 1) * (kTileSizes[0].height + 1) == kMaxTilePixels,
+              "the largest tile is what kernels have room for");
 
 // The records that a tile has at most where points are spread evenly: several rounds, with room for
 // what chance adds to each, so that the work once a tile weighs less; and fewer where tiles would

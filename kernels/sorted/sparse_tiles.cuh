@@ -54,7 +54,7 @@ class WarpLane {
   using Sums = WarpSums<Config>;
   static constexpr int kCorners = kWarp / Sums::kChannels;  // that lanes side by side have
   static constexpr int kCornersOfLane = 4 / kCorners;       // corners of a lane
-  static_assert(kCorners == 1 || kCorners == 2 || kCorners == 4);
+  static_assert(kCorners == 1 || kCorners == 2 || kCorners == 4, "lanes divide the corners");
 
  public:
   int channel;

@@ -6,8 +6,7 @@
 //
 //   map, rank, order, store   sum_lists.cuh
 //   add                       a slot of lanes a list: rows of grad_output times the four corner
-//   weights,
-//                             in float32 registers; then the lists of a cell to shared memory
+//                             weights, in float32 registers; then lists to shared memory
 //
 // where the sums of pixels are in shared memory, corner after corner. A record costs a slot LDS.128
 // and LDS for weights and query, 16 bytes of grad_output a lane, 8 conversions and 32
@@ -36,7 +35,8 @@ struct SumConfig {
   static constexpr int kQuads = kLanes * kChannelsOfLane / 4;
   using Row = Channels<kType, kVectors ? Loads::vectors : Loads::any>;
   static constexpr int kInFlight = Row::kNarrow ? 4 : 2;  // rows of grad_output, of a slot
-  static_assert(kLanes <= kMaxSliceLanes && (kLanes & (kLanes - 1)) == 0);
+  static_assert(kLanes <= kMaxSliceLanes && (kLanes & (kLanes - 1)) == 0,
+                "a slot is 1, 2 or 4 lanes");
 };
 
 static_assert(sizeof(SumStorage<SumConfig<ValueType::f32, true, kMaxSliceLanes>>) <=
@@ -193,7 +193,7 @@ __device__ __forceinline__ void add_lists(SumStorage<Config>& shared,
 // Adds extra_sums to the pixels of their cells. One warp, a lane a quad of a corner.
 template <class Config>
 __device__ __forceinline__ void add_extra_sums(SumStorage<Config>& shared) {
-  static_assert(4 * Config::kQuads <= kWarp);
+  static_assert(4 * Config::kQuads <= kWarp, "a warp has a lane for each quad of four corners");
   int const corner = lane_of() / Config::kQuads;
   int const quad = lane_of() % Config::kQuads;
   for (int extra = 0; extra < kExtraSums; ++extra) {
@@ -227,8 +227,9 @@ template <class Config>
 __device__ __forceinline__ void add_few_records(Params const& p, ValueParams const& s,
                                                 SumStorage<Config>& shared, TilePart const& part) {
   constexpr int kInFlight = 16;
-  static_assert(kFewRecords <= kMaxCells && kSumWarps >= kMaxSliceLanes);
-  static_assert(kMaxTilePixels * Config::kQuads * 4 <= 0x10000);
+  static_assert(kFewRecords <= kMaxCells, "`first` has room for the records");
+  static_assert(kSumWarps >= kMaxSliceLanes, "there is a warp for each lane of a slot");
+  static_assert(kMaxTilePixels * Config::kQuads * 4 <= 0x10000, "quads times four fit 16 bits");
   auto const count = static_cast<int>(part.end - part.begin);
   auto const i = static_cast<int>(threadIdx.x);
   map_segments(s, shared, part, part.begin, count);

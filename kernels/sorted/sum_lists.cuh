@@ -216,9 +216,11 @@ template <class Config, class RecordOf>
 __device__ __forceinline__ void rank_records(SumStorage<Config>& shared, const TileRecord* records,
                                              RecordOf record_of, int count,
                                              TileRecord (&ranked)[kRoundOfThread]) {
-  static_assert(kMaxCells == kCellsAcross * kCellsAcross &&
-                kMaxTilePixels == kPixelsAcross * kPixelsAcross);
-  static_assert(kMaxCells == 2 * kWarp && kRoundOfThread * kWarp <= 256);
+  static_assert(
+      kMaxCells == kCellsAcross * kCellsAcross && kMaxTilePixels == kPixelsAcross * kPixelsAcross,
+      "the largest tile is a square");
+  static_assert(kMaxCells == 2 * kWarp, "a lane orders two cells");
+  static_assert(kRoundOfThread * kWarp <= 256, "a rank in a warp fits 8 bits");
   std::uint16_t* const counters = shared.counters[warp_of()];
   reinterpret_cast<std::uint32_t*>(counters)[lane_of()] = 0;
   __syncwarp();
@@ -309,7 +311,8 @@ __device__ __forceinline__ std::uint32_t key_of(std::uint32_t records, int log_l
 // Makes the lists, by the list warp.
 template <class Config>
 __device__ __forceinline__ void make_lists(SumStorage<Config>& shared) {
-  static_assert(kMaxLogLists * 3 <= 16 && kListRecords == 32 && kMaxCells <= 256);
+  static_assert(kMaxLogLists * 3 <= 16 && kListRecords == 32, "a warp has a lane for each key");
+  static_assert(kMaxCells <= 256, "a cell fits the 8 bits below log_lists");
   std::uint32_t records[2], keys[2], ranks[2];
   int logs[2];
   shared.of_key[lane_of()] = 0;
