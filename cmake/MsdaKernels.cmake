@@ -7,7 +7,7 @@
 #                           in which <name>.cuh is included and MSDA_INSTANTIATE(arguments..., sm)
 #                           expanded. sm: the least compute capability, 90 for 9.0. Architecture:
 #                           what is compiled for it; 75: 75 and everything newer; 90a: that alone.
-#                           <name>.cpp includes rows/<name>.inc: those of the rows that are built
+#                           plan.h includes rows/<name>.inc: those of the rows that are built
 #
 # A family's <name>_limits_test.cpp belongs to the tests (tests/support/kernel_limits.h), not to the library.
 #
