@@ -394,6 +394,9 @@ class PointWeights {
 
 // ---- kernels
 
+// A block bins a chunk for a range of tiles: it ranks its points within each warp and tile, turns
+// the counts of warps and tiles into positions, and writes records there. kPlain: coordinates are
+// pairs of F32 on maps of usual sides, and K divides kWarp.
 template <bool kPlain>
 static __global__ void __launch_bounds__(kBinThreads, kBinBlocks)
     bin_points(const __grid_constant__ Params p, const __grid_constant__ ValueParams s) {
@@ -516,14 +519,15 @@ __device__ __forceinline__ std::uint32_t parts_of(ValueParams const& s, std::int
   return is_cut ? (records - 1) / most + 1 : 0;
 }
 
-// A lane takes a tile, a warp the chunks of its range. It reads the counts of the first ones once.
+// A lane takes a tile, each of the kListWarps warps as many chunks. Counts of a warp's first chunks
+// stay in registers between the two walks over them: one sums up, the other stores.
 static __global__ void __launch_bounds__(kListWarps* kWarp, 5)
     list_segments(const __grid_constant__ ValueParams s) {
   MSDA_SHARED(uint2, sums, [kListWarps][kWarp]);
   ptx::wait_for_previous_grid();
-  auto const groups = (static_cast<std::uint32_t>(s.tiles) + kWarp - 1) / kWarp;
-  std::int64_t const head = blockIdx.x / groups;
-  auto const tile = static_cast<std::int32_t>(blockIdx.x % groups * kWarp) + lane_of();
+  auto const head_blocks = (static_cast<std::uint32_t>(s.tiles) + kWarp - 1) / kWarp;
+  std::int64_t const head = blockIdx.x / head_blocks;
+  auto const tile = static_cast<std::int32_t>(blockIdx.x % head_blocks * kWarp) + lane_of();
   bool const is_there = tile < s.tiles;
   std::int64_t const of_head = head * s.tiles + (is_there ? tile : 0);
   std::int32_t const of_warp = (s.chunks + kListWarps - 1) / kListWarps;

@@ -175,6 +175,7 @@ struct CallOfPlan {
   }
 };
 
+// The launches of a pass over heads: softmax where input is fused, bin, list, sum, join.
 void sum_pass(CallOfPlan const& call, ValueParams const& value) {
   Kernels const& kernels = call.plan.kernels;
   Bins const& bins = call.plan.planned.bins;
@@ -247,6 +248,8 @@ void launch_paired_points(CallOfPlan const& call) {
       call.stream, p, launch.params);
 }
 
+// The launches of a pass over queries: softmax and finish where input is fused, points between
+// them.
 void launch_point_pass(CallOfPlan const& call, PointParams& points) {
   Kernels const& kernels = call.plan.kernels;
   std::int64_t const rows = points.queries * call.params.head_count;
