@@ -46,13 +46,16 @@ class Call:
         return libmsda.torch.forward(*self._inputs(), **self._settings()).flatten(2)
 
     def backward(self, grad_output: torch.Tensor) -> libmsda.Gradients:
-        return libmsda.backward(
-            *self._inputs(),
-            grad_output=grad_output.reshape(*grad_output.shape[:2], *self.value.shape[2:]),
-            deterministic=torch.are_deterministic_algorithms_enabled(),
-            threads=torch.get_num_threads(),
+        gradients = torch.ops.msda.backward(
+            grad_output.reshape(*grad_output.shape[:2], *self.value.shape[2:]),
+            self.value,
+            self.coord,
+            self.weight,
+            [size for pair in self.level_hw for size in pair],
+            [True] * 3,
             **self._settings(),
         )
+        return libmsda.Gradients(*gradients)
 
     def _inputs(self) -> tuple[Any, ...]:
         return self.value, self.level_hw, self.coord, self.weight

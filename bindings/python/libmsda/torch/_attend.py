@@ -36,6 +36,7 @@ attend = torch.ops.msda.attend.default
 attend_backward = torch.ops.msda.attend_backward.default
 attend_backward_ = torch.ops.msda.attend_backward_.default
 
+_SETTINGS = Settings()
 _sizes_of_pixels = Cache(64)  # as each would be a copy from the host, which a graph cannot capture
 
 
@@ -53,7 +54,6 @@ class _Inputs(NamedTuple):
     reference: torch.Tensor
     offset: torch.Tensor  # [B,Q,M,L,P,2]
     logit: torch.Tensor  # [B,Q,M,L,P]
-    settings: Settings
 
     @staticmethod
     def of(
@@ -68,14 +68,12 @@ class _Inputs(NamedTuple):
         heads_of_level = head_count, len(levels), points.shape[1] // (3 * head_count * len(levels))
         offset, logit = parts(points)
         dtype = torch.promote_types(torch.promote_types(points.dtype, reference.dtype), torch.float32)
-        threads = torch.get_num_threads() if value.device.type == "cpu" else None
         return _Inputs(
             levels,
             value.view(batch, -1, head_count, value.shape[1] // head_count),
             reference.to(dtype),
             offset.to(dtype).view(batch, queries, *heads_of_level, 2),
             logit.view(batch, queries, *heads_of_level),
-            Settings(threads=threads),
         )
 
 
@@ -93,7 +91,7 @@ def _attend(
 ) -> torch.Tensor:
     given = _Inputs.of(value, reference, points, level_hw, head_count)
     tensors = given.value, given.reference, given.offset, given.logit
-    output = _calls.forward(FUSED, tensors, given.levels, given.settings, None, None)
+    output = _calls.forward(FUSED, tensors, given.levels, _SETTINGS, None, None)
     return output.view(points.shape[0], value.shape[1])
 
 
@@ -162,7 +160,7 @@ def _fused_backward(
     tensors = given.value, given.reference, given.offset, given.logit
     wanted = True, reference_wanted, True, True
     return _calls.backward(
-        FUSED, grad_output, tensors, given.levels, given.settings, None, wanted, grad_value
+        FUSED, grad_output, tensors, given.levels, _SETTINGS, None, wanted, grad_value
     )[1:]
 
 
@@ -170,7 +168,7 @@ def _sampled_backward(
     given: _Inputs, grad_output: torch.Tensor, grad_value: torch.Tensor, reference_wanted: bool
 ) -> list[torch.Tensor]:
     """_fused_backward() with locations and softmax made and differentiated here."""
-    levels, value, reference, offset, logit, settings = given
+    levels, value, reference, offset, logit = given
     expanded = reference.expand(-1, -1, len(levels), -1)[:, :, None, :, None]
     if reference.shape[-1] == 2:
         unit = _pixel_sizes(levels, offset.dtype, offset.device)
@@ -180,7 +178,7 @@ def _sampled_backward(
     weight = logit.flatten(3).softmax(-1, dtype=offset.dtype)
     tensors = value, coord, weight
     _, grad_coord, grad_weight = _calls.backward(
-        SAMPLED, grad_output, tensors, levels, settings, None, (True,) * 3, grad_value
+        SAMPLED, grad_output, tensors, levels, _SETTINGS, None, (True,) * 3, grad_value
     )
     grad_reference = reference.new_empty(0)
     if reference_wanted:
