@@ -171,6 +171,15 @@ def test_checkpointing_gives_the_same_bits():
     assert all(torch.equal(one, other) for one, other in zip(*gradients))
 
 
+@pytest.mark.parametrize("batch, queries", [(0, 5), (2, 0)])
+def test_nothing_asked_gives_gradients_of_zero(batch, queries):
+    _, ours = pair()
+    query, value = torch.randn(batch, queries, 16), torch.randn(batch, TOKENS, 16, requires_grad=True)
+    output = ours(query, torch.rand(batch, queries, 2, 2), LEVELS, value)
+    output.sum().backward()
+    assert output.shape == query.shape and not value.grad.any() and not ours.value_proj.weight.grad.any()
+
+
 @pytest.mark.parametrize("trained", ["query", "value", "parameters"])
 def test_gradients_of_what_is_wanted_alone(trained):
     _, ours = pair(torch.float64)

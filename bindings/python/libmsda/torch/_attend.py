@@ -6,7 +6,7 @@
 
 attend() returns [B*Q, M*D] of value's type; attend_backward() the gradients of value, points and
 reference, and attend_backward_() those of value and reference: it writes that of points over points.
-Locations are computed in float32, or float64 where an input has it.
+Locations and softmax are computed in float32, or float64 where an input has it.
 """
 
 from collections.abc import Sequence
@@ -47,7 +47,8 @@ def _is_fused_backward(device: torch.device) -> bool:
 
 
 class _Inputs(NamedTuple):
-    """The operator's inputs as views of a module's tensors, offset in the type of locations."""
+    """The operator's inputs as views of a module's tensors; points in float32 or float64, which
+    kernels read fastest and locations need."""
 
     levels: Levels
     value: torch.Tensor  # [B,S,M,D]
@@ -65,14 +66,15 @@ class _Inputs(NamedTuple):
     ) -> "_Inputs":
         batch, queries = reference.shape[:2]
         levels = tuple(zip(level_hw[::2], level_hw[1::2]))
+        tokens = sum(height * width for height, width in levels)
         heads_of_level = head_count, len(levels), points.shape[1] // (3 * head_count * len(levels))
-        offset, logit = parts(points)
         dtype = torch.promote_types(torch.promote_types(points.dtype, reference.dtype), torch.float32)
+        offset, logit = parts(points.to(dtype))
         return _Inputs(
             levels,
-            value.view(batch, -1, head_count, value.shape[1] // head_count),
+            value.view(batch, tokens, head_count, value.shape[1] // head_count),
             reference.to(dtype),
-            offset.to(dtype).view(batch, queries, *heads_of_level, 2),
+            offset.view(batch, queries, *heads_of_level, 2),
             logit.view(batch, queries, *heads_of_level),
         )
 
@@ -133,7 +135,7 @@ def _differentiate(
     results is of one item: float32 copies, packed gradients, the kernel's workspace."""
     backward = _fused_backward if _is_fused_backward(value.device) else _sampled_backward
     grad_value = torch.empty_like(value)
-    items = 1 if value.device.type == "cuda" else len(reference)
+    items = 1 if value.device.type == "cuda" else max(len(reference), 1)
     tensors = grad_points, grad_value, grad_output, value, reference, points
     grad_references = []
     for item in zip(*[tensor.tensor_split(items) for tensor in tensors]):
@@ -175,7 +177,7 @@ def _sampled_backward(
     else:
         unit = expanded[..., 2:] * (0.5 / offset.shape[4])
     coord = torch.addcmul(expanded[..., :2], offset, unit)
-    weight = logit.flatten(3).softmax(-1, dtype=offset.dtype)
+    weight = logit.flatten(3).softmax(-1)
     tensors = value, coord, weight
     _, grad_coord, grad_weight = _calls.backward(
         SAMPLED, grad_output, tensors, levels, _SETTINGS, None, (True,) * 3, grad_value
