@@ -36,19 +36,19 @@ def photograph(given, width):
 
 
 def show(axes, photo, title):
-    """The photograph, pale, so that what is drawn over it can be seen."""
-    axes.imshow(photo, alpha=0.5)
+    """The photograph, pale and grey, so that what is drawn over it can be seen."""
+    axes.imshow(photo.mean(-1), cmap="gray", alpha=0.4)
     axes.set_xticks([])
     axes.set_yticks([])
     axes.set_title(title, fontsize=10)
 
 
 def save(figure, given, name):
-    """Writes the picture with at most 128 colours, for a small file."""
+    """Writes the picture with at most 96 colours, for a small file."""
     file = given.out / name
     figure.savefig(file, dpi=100)
     plt.close(figure)
-    PIL.Image.open(file).convert("RGB").quantize(128, dither=PIL.Image.Dither.NONE).save(file, optimize=True)
+    PIL.Image.open(file).convert("RGB").quantize(96, dither=PIL.Image.Dither.NONE).save(file, optimize=True)
     print(f"  {file}: {file.stat().st_size // 1024} KiB")
 
 
