@@ -216,4 +216,4 @@ def test_level_shapes_are_read_again_when_the_tensor_changes():
     assert level_shapes(shapes) == ((9, 5), (3, 4))
     key = id(shapes)
     del shapes
-    assert key not in libmsda.compat._operator._read_back
+    assert key not in libmsda.torch._levels._read_back

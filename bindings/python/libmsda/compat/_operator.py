@@ -2,7 +2,6 @@
 
 import functools
 import math
-import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -11,6 +10,7 @@ import torch
 
 import libmsda
 import libmsda.torch
+from libmsda.torch._levels import elements, level_shapes
 
 _DTYPES = {
     torch.float64: "float64",
@@ -119,7 +119,7 @@ def call_of(
             value = value.permute(0, 3, 1, 2)
     if points is None:
         points = [math.prod(coord.shape[3:-1]) // len(levels)] * len(levels)
-    starts = None if level_start is None else tuple(_elements(level_start))
+    starts = None if level_start is None else tuple(elements(level_start))
     return Call(value, levels, coord, weight.reshape(coord.shape[:-1]), tuple(map(int, points)), starts)
 
 
@@ -147,32 +147,3 @@ def _joined(levels: Sequence[torch.Tensor]) -> torch.Tensor:
     tokens = sum(level.shape[-1] for level in levels)
     whole = first if whole is None else whole
     return whole.as_strided((*first.shape[:-1], tokens), first.stride(), first.storage_offset())
-
-
-def level_shapes(shapes: Any) -> tuple[tuple[int, int], ...]:
-    """(H, W) of each level, of a sequence of pairs or of a tensor [L,2]."""
-    return tuple((int(height), int(width)) for height, width in _elements(shapes))
-
-
-def _elements(given: Any) -> Sequence[Any]:
-    """A sequence as it is, or what is in a tensor.
-
-    A tensor on a GPU has to be read back, which waits for the GPU: once for each tensor, not once for each layer.
-    """
-    if not isinstance(given, torch.Tensor):
-        return given
-    known = _read_back.get(id(given))
-    if known is None or known[0]() is not given or known[1] != given._version:
-        key = id(given)
-        known = weakref.ref(given, lambda reference: _forget(key, reference)), given._version, given.tolist()
-        _read_back[key] = known
-    return known[2]
-
-
-_read_back: dict[int, tuple[weakref.ref, int, list[Any]]] = {}
-
-
-def _forget(key: int, reference: weakref.ref) -> None:
-    known = _read_back.get(key)
-    if known is not None and known[0] is reference:
-        del _read_back[key]

@@ -7,12 +7,12 @@ MSDeformAttn, with the call of the module's project, and from the module's own c
 import copy
 import functools
 import inspect
-import weakref
 from typing import Any
 
 import torch
 from torch import nn
 
+from ._levels import level_shapes
 from ._module import LAYERS, MSDeformAttn, Sizes
 
 _DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
@@ -411,28 +411,3 @@ def _shapes(
     given = torch.tensor(levels, device=device)
     sizes = given.prod(1)
     return {shapes: given, starts: sizes.cumsum(0) - sizes}
-
-
-def level_shapes(shapes: Any) -> Any:
-    """(H, W) of each level, of a sequence of pairs or of a tensor [L,2].
-
-    A tensor on a GPU is read back, which waits for the GPU: once for each tensor, not for each layer.
-    """
-    if not isinstance(shapes, torch.Tensor):
-        return shapes
-    known = _read_back.get(id(shapes))
-    if known is None or known[0]() is not shapes or known[1] != shapes._version:
-        key = id(shapes)
-        forget = lambda reference: _forget(key, reference)
-        known = weakref.ref(shapes, forget), shapes._version, shapes.tolist()
-        _read_back[key] = known
-    return known[2]
-
-
-_read_back: dict[int, tuple[weakref.ref, int, list[list[int]]]] = {}
-
-
-def _forget(key: int, reference: weakref.ref) -> None:
-    known = _read_back.get(key)
-    if known is not None and known[0] is reference:
-        del _read_back[key]
