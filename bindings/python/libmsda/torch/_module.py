@@ -321,8 +321,8 @@ class _Node(torch.autograd.Function):
 
 def _release_saved(ctx: Any) -> bool:
     """Drops what the node saved, and says whether it did: not where the graph is kept for another
-    backward, nor in PyTorch before 2.10, which drops it later."""
-    if torch.compiler.is_compiling() or not hasattr(ctx, "maybe_clear_saved_tensors"):
+    backward, nor while it is compiled."""
+    if torch.compiler.is_compiling():
         return False
     ctx.maybe_clear_saved_tensors()
     return not torch._C._autograd._get_current_graph_task_keep_graph()
