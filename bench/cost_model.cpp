@@ -18,9 +18,9 @@
 #if MSDA_HAS_CUDA
 #include "kernels/atomic/plan.h"
 #include "kernels/cluster/cluster_costs.h"
-#include "kernels/direct/direct_costs.h"
+#include "kernels/direct/plan.h"
 #include "kernels/persistent/persistent_costs.h"
-#include "kernels/pipeline/pipeline_costs.h"
+#include "kernels/pipeline/plan.h"
 #include "kernels/sorted/plan.h"
 #include "kernels/tma/tma_costs.h"
 #endif
@@ -83,7 +83,7 @@ Models all_models() {
 #if MSDA_HAS_CUDA
   all.add<direct::Costs>("direct",
                          {
-#include "kernels/direct/direct_costs.inc"
+#include "kernels/direct/costs.inc"
                          },
                          direct::predicted_us);
   all.add<persistent::Costs>("persistent",
@@ -113,7 +113,7 @@ Models all_models() {
                          atomic::predicted_us);
   all.add<pipeline::Costs>("pipeline",
                            {
-#include "kernels/pipeline/pipeline_costs.inc"
+#include "kernels/pipeline/costs.inc"
                            },
                            pipeline::predicted_us);
 #endif

@@ -1,14 +1,15 @@
-// What the CUDA run-time library knows a kernel by; without that library's headers.
+// What the CUDA run-time library knows a kernel by, and the handle of a kernel that a plan has
+// loaded. It needs none of CUDA's headers, so that a family's own header needs none.
 #pragma once
 
 #include <cstdint>
 
-struct CUkern_st;
+struct CUkern_st;  // cudaKernel_t points to one
 
 namespace msda {
 
-// A kernel of these parameters that a plan has loaded. The handle, a cudaKernel_t, is looked up
-// then, not at every launch.
+// A kernel of these parameters that a plan has loaded. The handle is looked up then, not at every
+// launch.
 template <typename... Parameters>
 struct Kernel {
   CUkern_st* handle = nullptr;

@@ -3,10 +3,10 @@
 #pragma once
 
 #include "kernels/common/choose.h"
-#include "kernels/direct/direct.h"
-#include "kernels/direct/generic_backward.cuh"
-#include "kernels/direct/generic_sums.cuh"
-#include "kernels/direct/row.cuh"
+#include "kernels/common/launch.h"
+#include "kernels/direct/direct_rows.cuh"
+#include "kernels/direct/generic_points.cuh"
+#include "kernels/direct/generic_values.cuh"
 
 namespace msda::direct {
 

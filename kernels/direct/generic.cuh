@@ -3,10 +3,14 @@
 #pragma once
 
 #include "kernels/common/ptx_cluster.cuh"
-#include "kernels/common/sampling.cuh"
-#include "kernels/direct/config.h"
+#include "kernels/common/shared.cuh"
+#include "kernels/direct/direct.h"
+#include "kernels/rows/row_element.cuh"
 
 namespace msda::direct {
+
+using rows::forward_element;
+using rows::Row;
 
 __device__ inline std::int64_t thread_index() {
   return static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -28,87 +32,7 @@ __device__ Sum warp_sum(Sum x) {
   return x;
 }
 
-// The points of one (batch, query, head), with their attention weights.
-template <typename Real>
-struct Row {
-  std::int64_t b, q, m;
-  PointRow at;
-  Softmax<Real> softmax;
-
-  __device__ Row(Params const& p, std::int64_t batch, std::int64_t query, std::int64_t head)
-      : b(batch), q(query), m(head), at(p, batch, query, head) {
-    if (p.reference_dim != 0) softmax = softmax_of<Real>(p, at);
-  }
-  __device__ Row(std::int64_t batch, std::int64_t query, std::int64_t head, PointRow const& row,
-                 Softmax<Real> const& of_logits)
-      : b(batch), q(query), m(head), at(row), softmax(of_logits) {}
-  __device__ Real weight(Params const& p, std::int64_t k) const {
-    auto const w = load_element<Real>(p.weight_dtype, p.weight, at.weight + k);
-    return p.reference_dim != 0 ? softmax.weight(w) : w;
-  }
-};
-
 // ---- forward
-
-// One channel of one row.
-template <ValueType kType, typename Real>
-__device__ auto forward_element(Params const& p, Row<Real> const& row, std::int64_t d) {
-  using Sum = typename ValueTraits<kType>::Sum;
-  auto const* const value = static_cast<const typename ValueTraits<kType>::Element*>(p.value) +
-                            row.b * p.value_strides.batch + row.m * p.value_strides.head + d;
-  Sum sum = 0;
-  for (std::int32_t l = 0; l < p.level_count; ++l) {
-    LevelParams const level = p.level(l);
-    for (std::int64_t k = level.point_start; k < level.point_start + level.point_count; ++k) {
-      Point<Real> const point = point_at<Real>(p, row.at, level, l, k);
-      if (!point.is_number) continue;
-      Corners<Real> const corners = corners_of(level, point);
-      // Distances, so that there is one product a point and not one a corner.
-      auto const* const first = value + corners.first * p.value_strides.row;
-      std::int64_t const down = level.row_tokens * p.value_strides.row;
-      Sum sample = 0;
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        // Outside corners are zero, not zero times what lies there.
-        if (!corners.inside[i]) continue;
-        sample += static_cast<Sum>(corners.weight(i)) *
-                  convert<Sum>(first[(i & 1) * p.value_strides.row + (i >> 1) * down]);
-      }
-      sum += static_cast<Sum>(row.weight(p, k)) * sample;
-    }
-  }
-  return kIsScaled<kType> ? sum * p.scale_of(row.m) : sum;
-}
-
-// Stores anew those channels of a row of sampled input, from channel `first` on, whose bits in
-// `channels` are set: sums over corners that are not finite, if a weight of the row is infinite.
-template <ValueType kType>
-__device__ void store_infinite(Params const& p, std::int64_t b, std::int64_t q, std::int64_t m,
-                               std::int64_t first, unsigned channels) {
-  if (channels == 0) return;
-  Row<float> const row(p, b, q, m);
-  bool any_infinite = false;
-  for (std::int64_t k = 0; k < p.point_total; ++k) {
-    any_infinite = any_infinite || is_infinite(row.weight(p, k));
-  }
-  if (!any_infinite) return;
-  std::int64_t const output = p.output_strides.at(b, q, m);
-#pragma unroll 1
-  for (std::int64_t d = first; channels != 0; ++d, channels >>= 1) {
-    if ((channels & 1) == 0) continue;
-    store_element(p.output_dtype, p.output, output + d, forward_element<kType>(p, row, d));
-  }
-}
-
-// A bit for each that is not finite.
-template <int kCount>
-__device__ __forceinline__ unsigned not_finite(float const (&numbers)[kCount]) {
-  static_assert(kCount <= 32);
-  unsigned bits = 0;
-#pragma unroll
-  for (int i = 0; i < kCount; ++i) bits |= fabsf(numbers[i]) < INFINITY ? 0u : 1u << i;
-  return bits;
-}
 
 template <ValueType kType, typename Real>
 __global__ void __launch_bounds__(kThreads, 2) forward_any(const __grid_constant__ Params p) {
@@ -123,6 +47,110 @@ __global__ void __launch_bounds__(kThreads, 2) forward_any(const __grid_constant
     store_element(p.output_dtype, p.output, p.output_strides.at(row.b, row.q, m) + d,
                   forward_element<kType>(p, row, d));
   }
+}
+
+// ---- what the kernels of the backward share: a lane locates a point, then all lanes of its warp
+// work on the point's channels
+
+inline constexpr unsigned kAllLanes = 0xffffffffu;
+
+__device__ inline int warp_of_block() { return static_cast<int>(threadIdx.x) / kWarp; }
+
+// Calls fn with an element of the type.
+template <class Fn>
+__device__ void with_element(msda_dtype dtype, Fn fn) {
+  switch (dtype) {
+    case MSDA_DTYPE_F64:
+      return fn(double{});
+    case MSDA_DTYPE_F16:
+      return fn(__half{});
+    case MSDA_DTYPE_BF16:
+      return fn(__nv_bfloat16{});
+    default:
+      return fn(float{});
+  }
+}
+
+// Divisions of 64 bits take a hundred instructions.
+__device__ inline std::int64_t quotient(std::int64_t a, std::int64_t b) {
+  if (((a | b) >> 32) == 0) return static_cast<std::uint32_t>(a) / static_cast<std::uint32_t>(b);
+  return a / b;
+}
+
+__device__ inline std::int32_t level_of_point(Params const& p, std::int64_t k) {
+  std::int32_t l = 0;
+  while (k >= p.level(l).point_start + p.level(l).point_count) ++l;
+  return l;
+}
+
+// Point k of a row, if it has as many.
+struct RowPoint {
+  std::int64_t k;
+  bool is_there;
+  std::int32_t l = 0;
+  LevelParams level{};
+
+  __device__ RowPoint(Params const& p, std::int64_t point)
+      : k(point), is_there(point < p.point_total) {
+    if (!is_there) return;
+    l = level_of_point(p, k);
+    level = p.level(l);
+  }
+};
+
+// Sum over this lane and those before it.
+template <typename T>
+__device__ T sum_to_lane(T x) {
+#pragma unroll
+  for (unsigned distance = 1; distance < kWarp; distance *= 2) {
+    T const other = __shfl_up_sync(kAllLanes, x, distance);
+    if (lane_index() >= distance) x += other;
+  }
+  return x;
+}
+
+// Sums over the lanes of kCount numbers each, so that lane i ends with that of number
+// i * kCount / kWarp. Half of the numbers go to another lane, then half of the rest.
+template <int kCount, int kDistance = kWarp / 2, typename Sum>
+__device__ __forceinline__ Sum sum_of_each(Sum (&numbers)[kCount]) {
+  if constexpr (kDistance == 0) {
+    return numbers[0];
+  } else if constexpr (kCount == 1) {
+    Sum sum[1] = {numbers[0] + __shfl_xor_sync(kAllLanes, numbers[0], kDistance)};
+    return sum_of_each<1, kDistance / 2>(sum);
+  } else {
+    constexpr int kHalf = kCount / 2;
+    bool const is_upper = (lane_index() & kDistance) != 0;
+    Sum sums[kHalf];
+#pragma unroll
+    for (int i = 0; i < kHalf; ++i) {
+      Sum const kept = is_upper ? numbers[i + kHalf] : numbers[i];
+      Sum const given = is_upper ? numbers[i] : numbers[i + kHalf];
+      sums[i] = kept + __shfl_xor_sync(kAllLanes, given, kDistance);
+    }
+    return sum_of_each<kHalf, kDistance / 2>(sums);
+  }
+}
+
+// The softmax of a row by a warp: what softmax_of() does by a thread.
+template <typename Real>
+__device__ Softmax<Real> warp_softmax(Params const& p, PointRow const& row) {
+  Softmax<Real> result{-INFINITY, 0};
+  for (std::int64_t k = lane_index(); k < p.point_total; k += kWarp) {
+    auto const logit = load_element<Real>(p.weight_dtype, p.weight, row.weight + k);
+    result.largest = logit > result.largest ? logit : result.largest;
+  }
+#pragma unroll
+  for (int distance = kWarp / 2; distance > 0; distance /= 2) {
+    Real const other = __shfl_xor_sync(kAllLanes, result.largest, distance);
+    result.largest = other > result.largest ? other : result.largest;
+  }
+  for (std::int64_t k = lane_index(); k < p.point_total; k += kWarp) {
+    auto const logit = load_element<Real>(p.weight_dtype, p.weight, row.weight + k);
+    result.sum += exp(logit - result.largest);
+  }
+  result.sum = warp_sum(result.sum);
+  return result;
 }
 
 }  // namespace msda::direct

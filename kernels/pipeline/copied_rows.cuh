@@ -18,18 +18,18 @@
 
 #include "kernels/common/ptx_async.cuh"
 #include "kernels/common/ptx_cluster.cuh"
-#include "kernels/common/sampling.cuh"
 #include "kernels/common/shared.cuh"
 #include "kernels/common/vecs.cuh"
-#include "kernels/direct/row.cuh"
 #include "kernels/pipeline/pipeline.h"
+#include "kernels/rows/row_element.cuh"
+#include "kernels/rows/slots.cuh"
 
 namespace msda::pipeline {
 
-using direct::PlaceParams;
-using direct::RawPoint;
-using direct::Record;
-using direct::Slot;
+using rows::InsidePoint;
+using rows::RawPoint;
+using rows::Slot;
+using rows::SlotLevel;
 
 template <ValueType kTypeOfRow, Channels kMaxChannels, Stages kStagesOfWarp>
 struct PipelineConfig {
@@ -51,22 +51,23 @@ struct PipelineConfig {
   // Rows of records are set off against each other, so that lanes of a slot store to different
   // banks.
   static constexpr int kOffset =
-      kLanes == 1 || kWarpSlots == 1 ? 0 : std::max(16, 128 / kLanes) / int{sizeof(Record)};
+      kLanes == 1 || kWarpSlots == 1 ? 0 : std::max(16, 128 / kLanes) / int{sizeof(InsidePoint)};
   static constexpr int kBlocksPerSm = kVecs > 1 ? 3 : 6;
 };
 
 template <class Config>
-struct PipelineStorage {
+struct Storage {
   uint4 values[Config::kStages][Config::kVecs][4][Config::kThreads];  // of corners
-  Record records[Config::kThreads / kWarp][Config::kRing][Config::kWarpSlots + Config::kOffset];
-  PlaceParams places[kInlineLevels];
+  InsidePoint records[Config::kThreads / kWarp][Config::kRing]
+                     [Config::kWarpSlots + Config::kOffset];
+  SlotLevel places[kInlineLevels];
   std::uint8_t level_of[kMaxPoints];
 };
 
 template <class Config>
 class CopiedRow {
  public:
-  __device__ CopiedRow(Params const& p, Alignment const& alignment, PipelineStorage<Config>& shared)
+  __device__ CopiedRow(Params const& p, Alignment const& alignment, Storage<Config>& shared)
       : p_(p),
         alignment_(alignment),
         shared_(shared),
@@ -84,7 +85,7 @@ class CopiedRow {
 
   __device__ void run() {
     if (p_.reference_dim != 0) {
-      softmax_ = direct::shared_softmax<Config>(p_, slot_.row * K_, lane_);
+      softmax_ = rows::slot_softmax<Config>(p_, slot_.row * K_, lane_);
     }
     RawPoint next = read(lane_);
     constexpr int kAhead = Config::kStages - 1;
@@ -112,12 +113,12 @@ class CopiedRow {
   __device__ RawPoint read(int k) const {
     if (k >= K_) return {0.0f, 0.0f, 0.0f};
     std::int64_t const at = slot_.row * K_ + k;
-    float2 const xy = alignment_.inputs ? direct::load_pair<true>(p_.coord_dtype, p_.coord, at)
-                                        : direct::load_pair<false>(p_.coord_dtype, p_.coord, at);
+    float2 const xy = alignment_.inputs ? rows::load_pair<true>(p_.coord_dtype, p_.coord, at)
+                                        : rows::load_pair<false>(p_.coord_dtype, p_.coord, at);
     return {xy.x, xy.y, load_narrow(p_.weight_dtype, p_.weight, at)};
   }
 
-  __device__ Point<float> to_pixels(PlaceParams const& place, RawPoint const& raw, int l) const {
+  __device__ Point<float> to_pixels(SlotLevel const& place, RawPoint const& raw, int l) const {
     float check = zero_if_number(raw.x) + zero_if_number(raw.y);
     int const R = p_.reference_dim;
     if (R == 0) {
@@ -137,7 +138,7 @@ class CopiedRow {
     return {fmaf(x, place.width, -0.5f), fmaf(y, place.height, -0.5f), check == check};
   }
 
-  __device__ Record& record(int k) const {
+  __device__ InsidePoint& record(int k) const {
     return shared_
         .records[threadIdx.x / kWarp][k % Config::kRing][threadIdx.x % kWarp / Config::kLanes];
   }
@@ -145,9 +146,9 @@ class CopiedRow {
   // Every lane locates one of the points k0 ... k0 + kLanes - 1.
   __device__ void put(int k0, RawPoint const& raw) {
     int const l = shared_.level_of[min(k0 + lane_, K_ - 1)];
-    PlaceParams const place = shared_.places[l];
+    SlotLevel const place = shared_.places[l];
     float const weight = p_.reference_dim != 0 ? softmax_.weight(raw.weight) : raw.weight;
-    Record const located = direct::locate(place, to_pixels(place, raw, l), weight);
+    InsidePoint const located = rows::locate(place, to_pixels(place, raw, l), weight);
     __syncwarp();  // the records before have been read
     record(k0 + lane_) = located;
     __syncwarp();
@@ -172,7 +173,7 @@ class CopiedRow {
       down_bytes_ = static_cast<std::uint32_t>(level.row_tokens) * pixel_bytes_;
     }
     std::int32_t const first = record(k).first;
-    bool const nothing = first == direct::kNothing;
+    bool const nothing = first == rows::kNothing;
     std::uint32_t const token = nothing ? 0 : static_cast<std::uint32_t>(first) >> 2;
     std::uint32_t const right = (first & 1) != 0 ? pixel_bytes_ : 0;
     std::uint32_t const down = (first & 2) != 0 ? down_bytes_ : 0;
@@ -200,10 +201,10 @@ class CopiedRow {
   }
 
   __device__ void add(int k) {
-    Record const located = record(k);
-    float const fx = located.fx;
-    float const weight[4] = {located.upper * (1.0f - fx), located.upper * fx,
-                             located.lower * (1.0f - fx), located.lower * fx};
+    InsidePoint const located = record(k);
+    float const fraction = located.fraction;
+    float const weight[4] = {located.upper * (1.0f - fraction), located.upper * fraction,
+                             located.lower * (1.0f - fraction), located.lower * fraction};
 #pragma unroll
     for (int n = 0; n < Config::kVecs; ++n) {
 #pragma unroll
@@ -225,15 +226,15 @@ class CopiedRow {
       if (channel >= p_.head_dim) continue;
       store_vec<Config>(p_.output_dtype, p_.output, first + channel, sum_[n], alignment_.output);
       if (p_.reference_dim == 0) {
-        direct::store_infinite<Config::kType>(p_, slot_.b, slot_.q, slot_.m, channel,
-                                              direct::not_finite(sum_[n]));
+        rows::store_infinite<Config::kType>(p_, slot_.b, slot_.q, slot_.m, channel,
+                                            rows::not_finite(sum_[n]));
       }
     }
   }
 
   Params const& p_;
   Alignment const& alignment_;
-  PipelineStorage<Config>& shared_;
+  Storage<Config>& shared_;
   Slot<Config> slot_;
   int lane_;
   int K_;
@@ -247,7 +248,7 @@ class CopiedRow {
 };
 
 template <class Config>
-__device__ void fill_tables(Params const& p, PipelineStorage<Config>& shared) {
+__device__ void fill_tables(Params const& p, Storage<Config>& shared) {
   for (int l = static_cast<int>(threadIdx.x); l < p.level_count; l += Config::kThreads) {
     LevelParams const& level = p.near_levels[l];
     shared.places[l] = {static_cast<float>(level.width), static_cast<float>(level.height),
@@ -263,7 +264,7 @@ template <class Config>
 __global__ void __launch_bounds__(Config::kThreads, Config::kBlocksPerSm)
     copied_rows(const __grid_constant__ Params p, const __grid_constant__ Alignment alignment) {
   MSDA_DYNAMIC_SHARED(storage);
-  auto& shared = *reinterpret_cast<PipelineStorage<Config>*>(storage);
+  auto& shared = *reinterpret_cast<Storage<Config>*>(storage);
   fill_tables<Config>(p, shared);
   ptx::wait_for_previous_grid();
   __syncthreads();

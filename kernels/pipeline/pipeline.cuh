@@ -2,6 +2,7 @@
 // MSDA_INSTANTIATE(type, channels, stages, revision, sm) for each of their rows.
 #pragma once
 
+#include "kernels/common/launch.h"
 #include "kernels/pipeline/copied_rows.cuh"
 #include "kernels/pipeline/pipeline.h"
 
@@ -10,9 +11,8 @@ namespace msda::pipeline {
 template <ValueType kType, Channels kMax, Stages kStages>
 Loaded load_kernels() {
   using Config = PipelineConfig<kType, kMax, kStages>;
-  static_assert(sizeof(PipelineStorage<Config>) ==
-                shared_bytes_of(kMax, kStages, Config::kElementBytes));
-  constexpr std::int32_t kSharedBytes = sizeof(PipelineStorage<Config>);
+  static_assert(sizeof(Storage<Config>) == shared_bytes_of(kMax, kStages, Config::kElementBytes));
+  constexpr std::int32_t kSharedBytes = sizeof(Storage<Config>);
   return {load_kernel(copied_rows<Config>, kSharedBytes), Config::kSlots, kSharedBytes};
 }
 

@@ -25,7 +25,7 @@ def cover(tmp_path):
     build.mkdir()
 
     def run(lines, *arguments, counted=True):
-        report = {"files": [{"file": "kernels/direct/row.cuh", "lines": lines},
+        report = {"files": [{"file": "kernels/direct/direct_rows.cuh", "lines": lines},
                             {"file": "host.h", "lines": [line(1, 0)]}]}
         (tmp_path / "report").write_text(json.dumps(report) + "\n")
         gcov = tmp_path / "gcov"

@@ -4,11 +4,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 # From the lowest. A folder of a family may use its own files, those of lower layers, and those of the family it builds on.
-LAYERS = [r"src/core/", r"src/cpu/[^/]+$|kernels/common/", r"kernels/points/", r"(?P<family>src/cpu/[^/]+|kernels/[^/]+)/",
+LAYERS = [r"src/core/", r"src/cpu/[^/]+$|kernels/common/", r"kernels/(rows|points)/", r"(?P<family>src/cpu/[^/]+|kernels/[^/]+)/",
           r"src/registry\.", r"src/plan/", r"src/api/"]
 
-BUILDS_ON = {"kernels/cluster": "kernels/persistent", "kernels/pipeline": "kernels/direct",
-             "kernels/tma": "kernels/persistent"}
+BUILDS_ON = {"kernels/cluster": "kernels/persistent"}
 
 
 def layer_of(path):

@@ -3,7 +3,7 @@
 #include "core/build_config.h"
 
 #if MSDA_HAS_CUDA
-#include "kernels/direct/generic_bins.h"
+#include "kernels/direct/plan.h"
 
 #include "api/objects.h"
 

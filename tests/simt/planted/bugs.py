@@ -99,8 +99,9 @@ BALLOTS = """    std::uint32_t same = lanes & __ballot_sync(kAllLanes, is_there)
     }
     std::uint32_t const rank = rank_in_tile(mine, same, is_there, tile);
 """
-BINS, SUMS = "kernels/direct/generic_bins.cuh", "kernels/direct/generic_sums.cuh"
-ROW, GENERIC = "kernels/direct/row.cuh", "kernels/direct/generic.cuh"
+BINS, SUMS = "kernels/direct/generic_values.cuh", "kernels/direct/generic_values.cuh"
+ROW, GENERIC = "kernels/direct/direct_rows.cuh", "kernels/direct/generic.cuh"
+SLOTS, ELEMENT = "kernels/rows/slots.cuh", "kernels/rows/row_element.cuh"
 ROWS, INPUTS = "kernels/persistent/rows.cuh", "kernels/persistent/inputs.cuh"
 COPIED = "kernels/pipeline/copied_rows.cuh"
 SCHEDULE, LEVELS = "kernels/persistent/schedule.cuh", "kernels/persistent/cached_levels.cuh"
@@ -213,13 +214,13 @@ BUGS = (
     Bug("write_beyond", "the output is stored one element too far", "generic", GENERIC,
         "p.output_strides.at(row.b, row.q, m) + d,", "p.output_strides.at(row.b, row.q, m) + d + 1,", "encoder",
         ORDER, BESIDE, quick=True),
-    Bug("rows_beyond", "slots behind the last row store, too", "direct", ROW,
+    Bug("rows_beyond", "slots behind the last row store, too", "direct", SLOTS,
         "is_there = slot < p.batch * p.query_count * p.head_count;", "is_there = true;", "encoder_grid", ORDER, BESIDE),
     Bug("misaligned_vector", "coordinates are loaded in vectors 4 bytes too far", "persistent", INPUTS,
         "ptx::stream_global<8 * kBatch>(coord + std::uint64_t{first} * 8, inputs.coord);",
         "ptx::stream_global<8 * kBatch>(coord + std::uint64_t{first} * 8 + 4, inputs.coord);", "encoder", ORDER,
         "simulated device: .*is not a multiple of 16", quick=True),
-    Bug("narrow_offset", "the offset of a value is cut to 16 bits, as one of 2^31 would be to 32", "generic", GENERIC,
+    Bug("narrow_offset", "the offset of a value is cut to 16 bits, as one of 2^31 would be to 32", "generic", ELEMENT,
         "value + corners.first * p.value_strides.row;",
         "value + static_cast<std::int16_t>(corners.first * p.value_strides.row);", "encoder", ORDER,
         f"{BESIDE}|compare"),
@@ -234,7 +235,7 @@ BUGS = (
     Bug("last_query_dropped", "the last row is not computed", "generic", GENERIC,
         "p.batch * p.query_count * M * p.head_dim;", "p.batch * p.query_count * M * p.head_dim - p.head_dim;",
         "encoder", ORDER, WRONG),
-    Bug("level_skipped", "the last level is left out", "generic", GENERIC,
+    Bug("level_skipped", "the last level is left out", "generic", ELEMENT,
         "l < p.level_count;", "l < p.level_count - 1;", "encoder", ORDER, WRONG),
     Bug("no_renormalisation", "sums are not divided by the sum of powers", "fused", ROWS,
         "    if constexpr (Config::kFused) state_.sums.multiply(state_.softmax.inverse_of_powers());\n", "",

@@ -1,20 +1,87 @@
-// What a forward of a variant of the direct family asks of a GPU. README.md has the count of its
-// usual case, docs/roofline.md what hardware counters say of it.
+// The time that a variant of the direct family is predicted to take, and what its forward asks of
+// a GPU. README.md has the count of its usual case, docs/roofline.md what hardware counters say of
+// it.
 
 #include "core/dtype.h"
 #include "kernels/common/row_limits.h"
 #include "kernels/common/work.h"
-#include "kernels/direct/direct_model.h"
+#include "kernels/direct/plan.h"
 
 #include <algorithm>
 
 namespace msda::direct {
 namespace {
 
+double number(std::int64_t n) { return static_cast<double>(n); }
+
+double generic_work_ns(Costs const& costs, Problem const& problem) {
+  return points_of(problem) * number(problem.head_dim) * costs.generic_ns *
+         (problem.backward() ? costs.generic_backward_factor : 1.0);
+}
+
+double row_work_ns(Costs const& costs, Entry const& entry, Problem const& problem,
+                   RowWork const& row) {
+  double const vec_ns =
+      costs.point_vec_ns * (dtype_bytes(problem.value_dtype) == 4 ? costs.f32_factor : 1.0);
+  double const gather_ns = std::max(costs.point_ns, vec_ns * number(row.all_vecs)) *
+                           (entry.points == pany ? costs.any_points_factor : 1.0);
+  double const locate_ns = costs.locate_ns + (problem.fused() ? costs.fused_ns : 0.0);
+  return rows_of(problem) *
+         (gather_ns * number(row.points) + locate_ns * number(row.chunks * row.lanes) +
+          costs.row_vec_ns * number(row.all_vecs));
+}
+
+// The time that a row waits for its loads, one after the other.
+double row_waits_us(Costs const& costs, Problem const& problem, RowWork const& row) {
+  return costs.wait_us * number(row.points / row.in_flight) +
+         costs.chunk_wait_us * number(row.chunks) + (problem.fused() ? costs.fused_wait_us : 0.0);
+}
+
+}  // namespace
+
+RowWork work_of_row(Entry const& entry, Problem const& problem) {
+  auto const bytes = static_cast<std::int32_t>(dtype_bytes(problem.value_dtype));
+  RowWork row;
+  row.all_vecs = entry.channels / channels_of_vec(bytes);
+  std::int64_t const group = std::min<std::int64_t>(row.all_vecs, kWarp);
+  row.split = problem.head_count % 2 == 1 && is_half_line(entry.channels, bytes);
+  row.lanes = row.split ? 2 * group : group;
+  row.vecs = row.all_vecs / group;
+  row.in_flight = row.lanes < 2 || row.vecs > 1 ? 1 : 2;
+  for (std::int64_t k = 0; k < problem.point_total; k += row.lanes, ++row.chunks) {
+    std::int64_t const of_chunk = std::min(row.lanes, problem.point_total - k);
+    row.points += (of_chunk + row.in_flight - 1) / row.in_flight * row.in_flight;
+  }
+  return row;
+}
+
+double predicted_us(Costs const& costs, Variant const& variant, Problem const& problem,
+                    Device const& device) {
+  Entry const& entry = kTable[variant];
+  double work_ns = 0, waits_us = 0;
+  if (entry.channels == dany) {
+    work_ns = generic_work_ns(costs, problem);
+    waits_us = costs.generic_wait_us * number(problem.point_total) +
+               (problem.backward() ? costs.generic_backward_us : 0.0);
+  } else {
+    RowWork const row = work_of_row(entry, problem);
+    work_ns = row_work_ns(costs, entry, problem, row);
+    waits_us = row_waits_us(costs, problem, row);
+  }
+  return costs.launch_us + waits_us +
+         std::max(1e-3 * work_ns / device.sm_count, forward_bytes(problem) / costs.bytes_per_us);
+}
+
+double cost(Variant const& variant, Problem const& problem, Device const& device) {
+  return predicted_us(Costs{}, variant, problem, device);
+}
+
+// ---- counts
+
+namespace {
+
 constexpr double kWavefrontBytes = 128;
 constexpr double kWarpLanes = 32;
-
-double number(std::int64_t n) { return static_cast<double>(n); }
 
 double divide_up(std::int64_t items, std::int64_t of_one) {
   return number((items + of_one - 1) / of_one);

@@ -1,42 +1,21 @@
-// The pipeline family: forward, values through shared memory by cp.async.
+// Which problems a variant of the pipeline family takes, and in which time.
 
-#include "kernels/pipeline/pipeline.h"
+#include "kernels/pipeline/plan.h"
 
 #include "core/dtype.h"
-#include "core/family.h"
-#include "kernels/common/make_params.h"
 #include "kernels/common/row_limits.h"
 #include "kernels/common/work.h"
-#include "kernels/pipeline/pipeline_costs.h"
 
 #include <algorithm>
 
 namespace msda::pipeline {
-
 namespace {
 
-// What the id says.
-struct Entry {
-  Channels channels;
-  Stages stages;
-  Loaded (*load)();
-};
-constexpr VariantTable kTable({
-#define MSDA_VARIANT(type, channels, stages, revision, sm, architecture, ...)                   \
-  VariantRow<Entry>{{.id = "pipeline.sm" #sm "." #type "." #channels "." #stages "@" #revision, \
-                     .value_dtype = dtype_of(ValueType::type),                                  \
-                     .sm_min = sm,                                                              \
-                     .sm_max = last_sm(#architecture, 0) __VA_OPT__(, .__VA_ARGS__ = true)},    \
-                    {channels, stages, load_kernels<ValueType::type, channels, stages>}},
-#include "rows/pipeline.inc"
-#undef MSDA_VARIANT
-});
+double number(std::int64_t n) { return static_cast<double>(n); }
 
 std::int32_t element_bytes(Problem const& problem) {
   return static_cast<std::int32_t>(dtype_bytes(problem.value_dtype));
 }
-
-// ---- reject
 
 std::int64_t rows_of_block(Entry const& entry, Problem const& problem) {
   return kThreads / layout_of(entry.channels, element_bytes(problem)).lanes;
@@ -52,6 +31,8 @@ bool sizes_fit(Entry const& entry, Problem const& problem) {
     return bytes == 0 || level.row_tokens <= kMaxBytes / bytes;
   });
 }
+
+}  // namespace
 
 Reason reject(Variant const& variant, Problem const& problem, Device const& device) {
   Entry const& entry = kTable[variant];
@@ -72,14 +53,6 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
   return shared_bytes > device.shared_bytes_per_block ? Reason::kSharedMemory : Reason::kNone;
 }
 
-double cost(Variant const& variant, Problem const& problem, Device const& device) {
-  return predicted_us(Costs{}, variant, problem, device);
-}
-
-double number(std::int64_t n) { return static_cast<double>(n); }
-
-}  // namespace
-
 double predicted_us(Costs const& costs, Variant const& variant, Problem const& problem,
                     Device const& device) {
   Entry const& entry = kTable[variant];
@@ -99,55 +72,8 @@ double predicted_us(Costs const& costs, Variant const& variant, Problem const& p
                   forward_bytes(problem) / costs.bytes_per_us);
 }
 
-namespace {
-
-// ---- workspace, prepare, launch
-
-void workspace(Variant const&, Problem const&, Device const&, Arena&) {}
-
-struct PipelinePlan final : Prepared {
-  explicit PipelinePlan(Problem const& problem) : params(make_params(problem, nullptr)) {}
-  Params params;  // all but the buffers
-  Loaded loaded{};
-  std::int64_t blocks = 0;
-  bool has_aligned_strides = false;
-};
-
-PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const&,
-                    std::pmr::memory_resource* memory) {
-  PreparedPtr prepared = make_prepared<PipelinePlan>(memory, problem);
-  auto& plan = static_cast<PipelinePlan&>(*prepared);
-  plan.loaded = kTable[variant].load();
-  plan.has_aligned_strides = value_strides_are_multiples(problem, kVecBytes);
-  std::int64_t const rows = problem.batch * problem.query_count * problem.head_count;
-  plan.blocks = (rows + plan.loaded.block_rows - 1) / plan.loaded.block_rows;
-  return prepared;
+double cost(Variant const& variant, Problem const& problem, Device const& device) {
+  return predicted_us(Costs{}, variant, problem, device);
 }
-
-bool is_aligned(const void* pointer) {
-  return reinterpret_cast<std::uintptr_t>(pointer) % kVecBytes == 0;
-}
-
-void launch(Variant const&, Launch const& launch) {
-  auto const& plan = static_cast<PipelinePlan const&>(*launch.prepared);
-  Params params = plan.params;
-  set_buffers(params, launch.call);
-  Alignment const alignment = {
-      .values = plan.has_aligned_strides && is_aligned(params.value),
-      .inputs = is_aligned(params.coord) && is_aligned(params.weight),
-      .output = is_aligned(params.output),
-  };
-  launch_kernel(plan.loaded.rows,
-                {.blocks = plan.blocks,
-                 .threads = kThreads,
-                 .shared_bytes = static_cast<std::size_t>(plan.loaded.shared_bytes),
-                 .overlaps_previous = true},
-                static_cast<cudaStream_t>(launch.call.stream), params, alignment);
-}
-
-}  // namespace
-
-extern const Family kFamily;
-const Family kFamily = {"pipeline", kTable.variants(), reject, cost, workspace, prepare, launch};
 
 }  // namespace msda::pipeline

@@ -1,10 +1,54 @@
-#include "kernels/direct/generic_bins.h"
+// Which problems a variant of the direct family takes, and how its generic backward orders points.
 
+#include "kernels/direct/plan.h"
+
+#include "core/dtype.h"
 #include "kernels/common/divide_up.h"
+#include "kernels/common/row_limits.h"
 
 #include <algorithm>
 
 namespace msda::direct {
+namespace {
+
+bool sizes_fit(Problem const& problem) {
+  std::int64_t const bytes = problem.value.row * dtype_bytes(problem.value_dtype);
+  if (problem.token_count >= kMaxTokens || bytes > kMaxBytes) return false;
+  if (problem.head_count > INT32_MAX) return false;
+  return std::all_of(problem.levels.begin(), problem.levels.end(), [&](Level const& level) {
+    return bytes == 0 || level.row_tokens <= kMaxBytes / bytes;
+  });
+}
+
+bool points_fit(Entry const& entry, Problem const& problem) {
+  if (entry.points == pany) return problem.point_total <= kMaxPoints;
+  return every_level_has(problem, entry.points);
+}
+
+}  // namespace
+
+Reason reject(Variant const& variant, Problem const& problem, Device const& device) {
+  Entry const& entry = kTable[variant];
+  if (device.is_cpu()) return Reason::kDeviceIsCpu;
+  if (!variant.runs_on(device)) return Reason::kComputeCapability;
+  if (problem.value_dtype != variant.value_dtype) return Reason::kValueDtype;
+  if (entry.channels == dany) return Reason::kNone;
+  if (problem.backward()) return Reason::kOperation;
+  if (problem.coord_dtype == MSDA_DTYPE_F64) return Reason::kCoordDtype;
+  if (problem.weight_dtype == MSDA_DTYPE_F64) return Reason::kWeightDtype;
+  if (device.sm_count_limit != 0) return Reason::kSmLimit;
+  if (!head_dim_fits(problem.head_dim, entry.channels, 8)) return Reason::kHeadDim;
+  if (!levels_are_near(problem)) return Reason::kLevels;
+  if (!points_fit(entry, problem)) return Reason::kPoints;
+  if (!rows_are_packed(problem)) return Reason::kStrides;
+  return sizes_fit(problem) ? Reason::kNone : Reason::kTooLarge;
+}
+
+extern const FamilyModel kModel;
+const FamilyModel kModel = {"direct", kTable.variants(), reject, cost, counts};
+
+// ---- the generic backward
+
 namespace {
 
 // Records that a tile should have at most where points are spread evenly. A warp adds them one
@@ -108,6 +152,41 @@ std::int64_t heads_within(Problem const& problem, BinParams const& bins, std::in
     (bytes_of(bins, middle, other_bytes) <= limit ? fits : too_many) = middle;
   }
   return fits;
+}
+
+namespace {
+
+msda_dtype sum_dtype(Problem const& problem) {
+  return problem.value_dtype == MSDA_DTYPE_F64 ? MSDA_DTYPE_F64 : MSDA_DTYPE_F32;
+}
+
+}  // namespace
+
+bool needs_sums(Problem const& problem) {
+  return problem.backward() && problem.grad_value_dtype != sum_dtype(problem);
+}
+
+std::int64_t sum_bytes(Problem const& problem) {
+  return problem.batch * problem.token_count * problem.head_count * problem.head_dim *
+         dtype_bytes(sum_dtype(problem));
+}
+
+std::byte* take_sums(Problem const& problem, Arena& arena) {
+  if (!needs_sums(problem)) return nullptr;
+  return arena.take<std::byte>(static_cast<std::size_t>(sum_bytes(problem)));
+}
+
+Order::Order(Problem const& problem, Device const& device)
+    : tiles(make_tiles(problem)),
+      bins(bin_params(problem, tiles)),
+      run_heads(heads_within(problem, bins, needs_sums(problem) ? sum_bytes(problem) : 0,
+                             device.workspace_limit_bytes)) {}
+
+void workspace(Variant const&, Problem const& problem, Device const& device, Arena& arena) {
+  if (!problem.backward()) return;
+  Order order(problem, device);
+  take_sums(problem, arena);
+  take_arrays(order.bins, order.run_heads, arena);
 }
 
 }  // namespace msda::direct

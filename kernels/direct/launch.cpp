@@ -1,23 +1,18 @@
-// The direct family: the generic kernel, which takes every problem, and the row kernel, which takes
-// most.
+// The direct family on a device: what a plan prepares, and the launches of its calls.
 
-#include "kernels/direct/direct.h"
-
+#include "kernels/common/launch.h"
 #include "core/cuda.h"
 #include "core/dtype.h"
 #include "core/family.h"
 #include "kernels/common/divide_up.h"
-#include "kernels/common/elements.h"
 #include "kernels/common/make_params.h"
 #include "kernels/common/row_limits.h"
-#include "kernels/direct/direct_model.h"
-#include "kernels/direct/generic_bins.h"
+#include "kernels/direct/plan.h"
 
 #include <algorithm>
 #include <vector>
 
 namespace msda::direct {
-
 namespace {
 
 // Loads the kernels of each row of variants.inc.
@@ -29,49 +24,6 @@ constexpr Kernels (*kLoad[])(KernelOptions) = {
 
 bool is_wide(Problem const& problem) {
   return problem.coord_dtype == MSDA_DTYPE_F64 || problem.weight_dtype == MSDA_DTYPE_F64;
-}
-
-// ---- workspace, prepare, launch
-
-msda_dtype sum_dtype(Problem const& problem) {
-  return problem.value_dtype == MSDA_DTYPE_F64 ? MSDA_DTYPE_F64 : MSDA_DTYPE_F32;
-}
-
-bool needs_sums(Problem const& problem) {
-  return problem.backward() && problem.grad_value_dtype != sum_dtype(problem);
-}
-
-std::int64_t sum_bytes(Problem const& problem) {
-  return problem.batch * problem.token_count * problem.head_count * problem.head_dim *
-         dtype_bytes(sum_dtype(problem));
-}
-
-std::byte* take_sums(Problem const& problem, Arena& arena) {
-  if (!needs_sums(problem)) return nullptr;
-  return arena.take<std::byte>(static_cast<std::size_t>(sum_bytes(problem)));
-}
-
-// Backward: how a head's points are ordered, and how many heads at a time.
-struct Order {
-  Tiles tiles;
-  BinParams bins;  // but for the arrays
-  std::int64_t run_heads;
-
-  Order(Problem const& problem, Device const& device)
-      : tiles(make_tiles(problem)),
-        bins(bin_params(problem, tiles)),
-        run_heads(heads_within(problem, bins, needs_sums(problem) ? sum_bytes(problem) : 0,
-                               device.workspace_limit_bytes)) {}
-  std::int64_t runs(Problem const& problem) const {
-    return (problem.batch * problem.head_count + run_heads - 1) / run_heads;
-  }
-};
-
-void workspace(Variant const&, Problem const& problem, Device const& device, Arena& arena) {
-  if (!problem.backward()) return;
-  Order order(problem, device);
-  take_sums(problem, arena);
-  take_arrays(order.bins, order.run_heads, arena);
 }
 
 // Blocks of one launch; the generic kernels walk over what is more in strides of the grid.
@@ -109,7 +61,7 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
       value_strides_are_multiples(problem, dtype_bytes(problem.value_dtype) == 1 ? 8 : 16);
   if (device.sm_count_limit != 0) plan.max_blocks = device.sm_count;
   if (problem.backward()) {
-    // Of the points, of the values for each run of heads, and the rounding of sums.
+    // Kernels of the points, of the values for each run of heads, and the rounding of sums.
     auto const rounds = static_cast<std::int64_t>(plan.order.tiles.rounds.size());
     std::int64_t const of_values = (3 + kTurns * rounds) * plan.order.runs(problem);
     plan.launch_count =

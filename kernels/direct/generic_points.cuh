@@ -6,11 +6,12 @@
 // of grad_output; the products are summed so that each lane ends with those of its own point.
 #pragma once
 
-#include "kernels/direct/generic_warps.cuh"
+#include "kernels/direct/generic.cuh"
 
 namespace msda::direct {
 
-// By one point's pixel position and weight, the attention weight not yet applied to x and y.
+// The gradients by one point's pixel position and weight, the attention weight not yet applied to
+// x and y.
 template <typename Sum>
 struct PointGrad {
   Sum x, y, weight;
@@ -56,7 +57,7 @@ __device__ void sum_products(Params const& p, const CornerRows* points, int coun
   }
 }
 
-// Of the lane's point, zero where it has none; `points` are the warp's.
+// The gradients of the lane's point, zero where it has none; `points` are the warp's.
 template <ValueType kType, typename Real>
 __device__ auto point_grad(Params const& p, Row<Real> const& row, RowPoint const& at,
                            CornerRows* points) {
@@ -99,7 +100,7 @@ __device__ auto point_grad(Params const& p, Row<Real> const& row, RowPoint const
   return PointGrad<Sum>{grad.x * scale, grad.y * scale, grad.weight * scale, true};
 }
 
-// By the normalised coordinate that a pixel position comes from.
+// The gradient by the normalised coordinate that a pixel position comes from.
 template <typename Sum>
 __device__ void to_coord_grad(LevelParams const& level, Sum weight, PointGrad<Sum>& grad) {
   if (!grad.any_inside) return;
@@ -152,7 +153,7 @@ __device__ void logit_grads(Params const& p, Row<Real> const& row, std::int64_t 
   }
 }
 
-// What one point adds to the gradients of its reference, and by its offset.
+// The part of one point in the gradients of its reference, and the gradient by its offset.
 template <typename Sum>
 struct FusedGrad {
   Sum reference[4];

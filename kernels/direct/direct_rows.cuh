@@ -2,13 +2,19 @@
 #pragma once
 
 #include "kernels/common/ptx_cluster.cuh"
-#include "kernels/common/sampling.cuh"
 #include "kernels/common/shared.cuh"
 #include "kernels/common/vecs.cuh"
-#include "kernels/direct/config.h"
+#include "kernels/direct/direct.h"
 #include "kernels/direct/generic.cuh"
+#include "kernels/rows/slots.cuh"
 
 namespace msda::direct {
+
+using rows::InsidePoint;
+using rows::kNothing;
+using rows::RawPoint;
+using rows::Slot;
+using rows::SlotLevel;
 
 template <ValueType kTypeOfRow, Channels kMaxChannels, Points kPointsOfLevel, bool kIsFused,
           bool kIsSplit, bool kIsAligned>
@@ -35,117 +41,14 @@ struct RowConfig {
   static constexpr int kRecords = kThreads;  // of one buffer
 };
 
-// What corners that are not there are read from.
+// Corners that are not there are read from these zeros.
 static __device__ const uint4 kZeros[64] = {};
-
-// Of the level of a point, or of P points: what locating needs. In shared memory.
-struct alignas(16) PlaceParams {
-  float width;
-  float height;
-  std::int32_t origin;  // token of pixel (0, 0)
-  std::int32_t row_tokens;
-};
-
-// One located point. All four pixels that it names are inside the map, or are the row of zeros: an
-// outside corner is replaced by its inside neighbour, which then counts half twice. So what is not
-// part of the result, NaN or infinite as it may be, is never multiplied.
-struct alignas(16) Record {
-  std::int32_t first;  // token of the upper left pixel << 2 | 1: there is a right one | 2: a lower
-                       // one; kNothing
-  float fx;            // fraction of the right pixel
-  float upper;         // attention weight times the fraction of the upper row
-  float lower;
-};
-inline constexpr std::int32_t kNothing = -1;
-
-__device__ __forceinline__ Record locate(PlaceParams const& place, Point<float> const& point,
-                                         float weight) {
-  if (!point.is_number) return {kNothing, 0.0f, 0.0f, 0.0f};
-  // An empty level has no inside, though its first and last pixel line would be half a pixel off.
-  bool const inside = place.width > 0.0f && place.height > 0.0f && point.x >= -1.0f &&
-                      point.x < place.width && point.y >= -1.0f && point.y < place.height;
-  // A weight that is NaN makes the result NaN, whatever it weighs.
-  if (!inside) return {kNothing, 0.0f, weight * 0.0f, 0.0f};
-  Axis const x = axis_at(point.x, place.width);
-  Axis const y = axis_at(point.y, place.height);
-  std::int32_t const token = place.origin + y.first * place.row_tokens + x.first;
-  float const total = weight * x.inside * y.inside;
-  return {token << 2 | (x.has_second ? 1 : 0) | (y.has_second ? 2 : 0), x.fraction,
-          total * (1.0f - y.fraction), total * y.fraction};
-}
-
-// What a lane knows of the row that it works on with the others of its slot.
-template <class Config>
-struct Slot {
-  std::int64_t b, q, m;
-  std::int64_t row;  // (b Q + q) M + m
-  bool is_there;
-
-  __device__ Slot(Params const& p) {
-    std::int64_t const slot =
-        static_cast<std::int64_t>(blockIdx.x) * Config::kSlots + threadIdx.x / Config::kLanes;
-    is_there = slot < p.batch * p.query_count * p.head_count;
-    row = is_there ? slot : 0;
-    auto const M = static_cast<std::uint32_t>(p.head_count);
-    std::int64_t const bq = row / M;
-    m = row - bq * M;
-    b = bq / p.query_count;
-    q = bq - b * p.query_count;
-  }
-};
-
-// A point as it lies in memory.
-struct RawPoint {
-  float x, y, weight;
-};
-
-template <bool kAligned>
-__device__ __forceinline__ float2 load_pair(msda_dtype dtype, const void* array,
-                                            std::int64_t pair) {
-  if constexpr (kAligned) {
-    switch (dtype) {
-      case MSDA_DTYPE_F16:
-        return __half22float2(static_cast<const __half2*>(array)[pair]);
-      case MSDA_DTYPE_BF16:
-        return __bfloat1622float2(static_cast<const __nv_bfloat162*>(array)[pair]);
-      default:
-        return static_cast<const float2*>(array)[pair];
-    }
-  } else {
-    return {load_element<float>(dtype, array, 2 * pair),
-            load_element<float>(dtype, array, 2 * pair + 1)};
-  }
-}
-
-// The softmax of a row, its logits dealt to the lanes of a slot.
-template <class Config>
-__device__ Softmax<float> shared_softmax(Params const& p, std::int64_t first, int lane) {
-  auto const K = static_cast<int>(p.point_total);
-  Softmax<float> result{-INFINITY, 0.0f};
-  for (int k = lane; k < K; k += Config::kLanes) {
-    float const logit = load_element<float>(p.weight_dtype, p.weight, first + k);
-    result.largest = logit > result.largest ? logit : result.largest;
-  }
-#pragma unroll
-  for (int distance = Config::kLanes / 2; distance > 0; distance /= 2) {
-    float const other = __shfl_xor_sync(0xffffffffu, result.largest, distance);
-    result.largest = other > result.largest ? other : result.largest;
-  }
-  for (int k = lane; k < K; k += Config::kLanes) {
-    result.sum += expf(load_element<float>(p.weight_dtype, p.weight, first + k) - result.largest);
-  }
-#pragma unroll
-  for (int distance = Config::kLanes / 2; distance > 0; distance /= 2) {
-    result.sum += __shfl_xor_sync(0xffffffffu, result.sum, distance);
-  }
-  return result;
-}
 
 template <class Config>
 class RowGather {
  public:
-  __device__ RowGather(Params const& p, PlaceParams const* places, const std::uint8_t* level_of,
-                       Record* records)
+  __device__ RowGather(Params const& p, SlotLevel const* places, const std::uint8_t* level_of,
+                       InsidePoint* records)
       : p_(p),
         places_(places),
         level_of_(level_of),
@@ -157,7 +60,7 @@ class RowGather {
 
   __device__ void run() {
     if constexpr (Config::kFused) {
-      softmax_ = shared_softmax<Config>(p_, slot_.row * K_, lane_);
+      softmax_ = rows::slot_softmax<Config>(p_, slot_.row * K_, lane_);
     }
     const char* const values =
         static_cast<const char*>(p_.value) +
@@ -195,11 +98,11 @@ class RowGather {
   __device__ RawPoint read(int k) const {
     if (k >= K_) return {0.0f, 0.0f, 0.0f};
     std::int64_t const at = slot_.row * K_ + k;
-    float2 const xy = load_pair<Config::kAligned>(p_.coord_dtype, p_.coord, at);
+    float2 const xy = rows::load_pair<Config::kAligned>(p_.coord_dtype, p_.coord, at);
     return {xy.x, xy.y, load_element<float>(p_.weight_dtype, p_.weight, at)};
   }
 
-  __device__ Point<float> to_pixels(PlaceParams const& place, RawPoint const& raw, int k) const {
+  __device__ Point<float> to_pixels(SlotLevel const& place, RawPoint const& raw, int k) const {
     float check = zero_if_number(raw.x) + zero_if_number(raw.y);
     if constexpr (!Config::kFused) {
       return {raw.x * place.width - 0.5f, raw.y * place.height - 0.5f, check == check};
@@ -224,13 +127,13 @@ class RowGather {
   // Every lane locates one of the points k0 ... k0 + kLanes - 1.
   __device__ void put(int buffer, int k0, RawPoint const& raw) {
     int const k = min(k0 + lane_, K_ - 1);
-    PlaceParams const place = places_[place_of(k)];
+    SlotLevel const place = places_[place_of(k)];
     float const weight = Config::kFused ? softmax_.weight(raw.weight) : raw.weight;
-    records_[buffer + threadIdx.x % 32] = locate(place, to_pixels(place, raw, k), weight);
+    records_[buffer + threadIdx.x % 32] = rows::locate(place, to_pixels(place, raw, k), weight);
   }
 
   __device__ void gather_chunk(int buffer, int k0) {
-    Record const* const records =
+    InsidePoint const* const records =
         records_ + buffer + (threadIdx.x % 32) / Config::kLanes * Config::kLanes;
 #pragma unroll
     for (int i = 0; i < Config::kLanes; i += Config::kInFlight) {
@@ -240,9 +143,9 @@ class RowGather {
   }
 
   // kInFlight points: all loads first, then the sums.
-  __device__ __forceinline__ void gather(Record const* records, int k0, int i) {
+  __device__ __forceinline__ void gather(InsidePoint const* records, int k0, int i) {
     constexpr int U = Config::kInFlight;
-    Record record[U];
+    InsidePoint record[U];
     Vec<Config::kVecBytes> value[U][Config::kCorners][Config::kVecs];
 #pragma unroll
     for (int u = 0; u < U; ++u) {
@@ -271,7 +174,7 @@ class RowGather {
     }
 #pragma unroll
     for (int u = 0; u < U; ++u) {
-      float const fx = record[u].fx;
+      float const fx = record[u].fraction;
       float const upper = record[u].upper;
       float const lower = record[u].lower;
 #pragma unroll
@@ -326,15 +229,16 @@ class RowGather {
       }
       store_vec<Config>(p_.output_dtype, p_.output, first + channel, scaled, Config::kAligned);
       if constexpr (!Config::kFused) {
-        store_infinite<Config::kType>(p_, slot_.b, slot_.q, slot_.m, channel, not_finite(sum_[n]));
+        rows::store_infinite<Config::kType>(p_, slot_.b, slot_.q, slot_.m, channel,
+                                            rows::not_finite(sum_[n]));
       }
     }
   }
 
   Params const& p_;
-  PlaceParams const* places_;
+  SlotLevel const* places_;
   const std::uint8_t* level_of_;  // fused: level of each place
-  Record* records_;
+  InsidePoint* records_;
   Slot<Config> slot_;
   int lane_;
   int K_;
@@ -347,7 +251,7 @@ class RowGather {
 
 // The block's table of places: a level each where all have kPoints points, else a point each.
 template <class Config>
-__device__ void fill_places(Params const& p, PlaceParams* places, std::uint8_t* level_of) {
+__device__ void fill_places(Params const& p, SlotLevel* places, std::uint8_t* level_of) {
   int const count = Config::kPoints > 0 ? p.level_count : static_cast<int>(p.point_total);
   for (int i = static_cast<int>(threadIdx.x); i < count; i += Config::kThreads) {
     int const l = level_of_place<Config>(p, i);
@@ -363,9 +267,9 @@ template <class Config>
 __global__ void __launch_bounds__(Config::kThreads, Config::kBlocksPerSm)
     forward_rows(const __grid_constant__ Params p) {
   constexpr int kPlaces = Config::kPoints > 0 ? kInlineLevels : kMaxPoints;
-  MSDA_SHARED(PlaceParams, places, [kPlaces]);
+  MSDA_SHARED(SlotLevel, places, [kPlaces]);
   MSDA_SHARED(std::uint8_t, level_of, [kPlaces]);
-  MSDA_SHARED(Record, records, [2 * Config::kThreads]);
+  MSDA_SHARED(InsidePoint, records, [2 * Config::kThreads]);
   fill_places<Config>(p, places, level_of);
   ptx::wait_for_previous_grid();
   __syncthreads();

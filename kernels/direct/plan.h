@@ -1,0 +1,104 @@
+// The rows of variants.inc, and what is known of them without device code.
+#pragma once
+
+#include "core/family.h"
+#include "kernels/direct/direct.h"
+
+#include <optional>
+#include <vector>
+
+namespace msda::direct {
+
+// The parts of a kernel's id.
+struct Entry {
+  ValueType type;
+  Channels channels;
+  Points points;
+};
+
+// The work of a slot's lanes for a row of the row kernel, as RowConfig in direct_rows.cuh deals
+// them.
+struct RowWork {
+  std::int64_t all_vecs = 0;   // of the row
+  std::int64_t vecs = 0;       // that a lane loads
+  std::int64_t lanes = 0;      // of the slot
+  bool split = false;          // a lane loads left or right pixels
+  std::int64_t in_flight = 0;  // points whose loads are in flight
+  std::int64_t chunks = 0;     // of points: each lane locates one
+  std::int64_t points = 0;     // that are gathered, those that fill the last pair too
+};
+RowWork work_of_row(Entry const& entry, Problem const& problem);
+
+inline constexpr VariantTable kTable({
+#define MSDA_VARIANT(type, channels, points, revision, sm, architecture, ...)                 \
+  VariantRow<Entry>{{.id = "direct.sm" #sm "." #type "." #channels "." #points "@" #revision, \
+                     .value_dtype = dtype_of(ValueType::type),                                \
+                     .sm_min = sm,                                                            \
+                     .sm_max = last_sm(#architecture, 0) __VA_OPT__(, .__VA_ARGS__ = true)},  \
+                    {ValueType::type, channels, points}},
+#include "rows/direct.inc"
+#undef MSDA_VARIANT
+});
+
+// The constants of the predictions.
+struct Costs {
+#define MSDA_COST(name, value) double name = value;
+#include "kernels/direct/costs.inc"
+#undef MSDA_COST
+};
+
+// Predicted microseconds with these constants; the family's own are those of Costs{}.
+double predicted_us(Costs const& costs, Variant const& variant, Problem const& problem,
+                    Device const& device);
+
+// The functions of FamilyModel and Family.
+Reason reject(Variant const& variant, Problem const& problem, Device const& device);
+double cost(Variant const& variant, Problem const& problem, Device const& device);
+std::optional<Counts> counts(Variant const& variant, Problem const& problem, Device const& device);
+void workspace(Variant const& variant, Problem const& problem, Device const& device, Arena& arena);
+
+// ---- how the generic backward orders a head's points. A head is a (batch item, head) pair.
+
+// Tiles that may be added at a time.
+struct TileRange {
+  std::int64_t begin;
+  std::int64_t end;
+};
+
+struct Tiles {
+  std::vector<LevelTiles> levels;  // [L]
+  std::int64_t count = 0;          // of a head
+  // All of them, or each level's where levels share tokens: two warps must not add to one pixel.
+  std::vector<TileRange> rounds;
+};
+Tiles make_tiles(Problem const& problem);
+
+// But for the arrays and the run of heads.
+BinParams bin_params(Problem const& problem, Tiles const& tiles);
+
+// The arrays of a run of `heads` heads: at most 13 bytes a point, and 64 a level.
+void take_arrays(BinParams& bins, std::int64_t heads, Arena& arena);
+
+// As many heads at a time as fit `limit` bytes beside `other_bytes`, at least one; 0: no limit.
+std::int64_t heads_within(Problem const& problem, BinParams const& bins, std::int64_t other_bytes,
+                          std::size_t limit);
+
+// Backward: how a head's points are ordered, and how many heads at a time.
+struct Order {
+  Tiles tiles;
+  BinParams bins;  // but for the arrays
+  std::int64_t run_heads;
+
+  Order(Problem const& problem, Device const& device);
+  std::int64_t runs(Problem const& problem) const {
+    return (problem.batch * problem.head_count + run_heads - 1) / run_heads;
+  }
+};
+
+// Backward, where grad_value cannot hold the sums of the values: they take sum_bytes() of the
+// workspace.
+bool needs_sums(Problem const& problem);
+std::int64_t sum_bytes(Problem const& problem);
+std::byte* take_sums(Problem const& problem, Arena& arena);
+
+}  // namespace msda::direct

@@ -1,0 +1,67 @@
+// The pipeline family on a device: what a plan prepares, and its launch.
+
+#include "kernels/common/launch.h"
+#include "core/family.h"
+#include "kernels/common/divide_up.h"
+#include "kernels/common/make_params.h"
+#include "kernels/common/row_limits.h"
+#include "kernels/pipeline/plan.h"
+
+namespace msda::pipeline {
+namespace {
+
+// Loads the kernel of each row of variants.inc.
+constexpr Loaded (*kLoad[])() = {
+#define MSDA_VARIANT(type, channels, stages, ...) load_kernels<ValueType::type, channels, stages>,
+#include "rows/pipeline.inc"
+#undef MSDA_VARIANT
+};
+
+void workspace(Variant const&, Problem const&, Device const&, Arena&) {}
+
+struct PipelinePlan final : Prepared {
+  explicit PipelinePlan(Problem const& problem) : params(make_params(problem, nullptr)) {}
+  Params params;  // all but the buffers
+  Loaded loaded{};
+  std::int64_t blocks = 0;
+  bool has_aligned_strides = false;
+};
+
+PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const&,
+                    std::pmr::memory_resource* memory) {
+  PreparedPtr prepared = make_prepared<PipelinePlan>(memory, problem);
+  auto& plan = static_cast<PipelinePlan&>(*prepared);
+  plan.loaded = kLoad[kTable.index_of(variant)]();
+  plan.has_aligned_strides = value_strides_are_multiples(problem, kVecBytes);
+  std::int64_t const rows = problem.batch * problem.query_count * problem.head_count;
+  plan.blocks = divide_up(rows, plan.loaded.block_rows);
+  return prepared;
+}
+
+bool is_aligned(const void* pointer) {
+  return reinterpret_cast<std::uintptr_t>(pointer) % kVecBytes == 0;
+}
+
+void launch(Variant const&, Launch const& launch) {
+  auto const& plan = static_cast<PipelinePlan const&>(*launch.prepared);
+  Params params = plan.params;
+  set_buffers(params, launch.call);
+  Alignment const alignment = {
+      .values = plan.has_aligned_strides && is_aligned(params.value),
+      .inputs = is_aligned(params.coord) && is_aligned(params.weight),
+      .output = is_aligned(params.output),
+  };
+  launch_kernel(plan.loaded.rows,
+                {.blocks = plan.blocks,
+                 .threads = kThreads,
+                 .shared_bytes = static_cast<std::size_t>(plan.loaded.shared_bytes),
+                 .overlaps_previous = true},
+                static_cast<cudaStream_t>(launch.call.stream), params, alignment);
+}
+
+}  // namespace
+
+extern const Family kFamily;
+const Family kFamily = {"pipeline", kTable.variants(), reject, cost, workspace, prepare, launch};
+
+}  // namespace msda::pipeline

@@ -1,0 +1,115 @@
+// Rows dealt to slots: a slot of lanes works on one row, its lanes share the row's channels and
+// locate a point each. For packed inputs; `direct` and `pipeline` gather what is located here.
+//
+// Config of the templates here says
+//   kLanes   lanes of a slot, kSlots of which a block has
+#pragma once
+
+#include "kernels/common/sampling.cuh"
+
+namespace msda::rows {
+
+// A level as locating a point needs it. A block has a table of them in shared memory.
+struct alignas(16) SlotLevel {
+  float width;
+  float height;
+  std::int32_t origin;  // token of pixel (0, 0)
+  std::int32_t row_tokens;
+};
+
+// A located point, all of whose four pixels are inside the map: an outside corner is replaced by
+// its inside neighbour, which then counts half twice. So what is not part of the result, NaN or
+// infinite as it may be, is never multiplied. A point that is no number has no pixels (kNothing).
+struct alignas(16) InsidePoint {
+  std::int32_t first;  // token of the upper left pixel << 2 | 1: there is a right one | 2: a lower
+                       // one; kNothing
+  float fraction;      // of the right pixel
+  float upper;         // attention weight times the fraction of the upper row
+  float lower;
+};
+inline constexpr std::int32_t kNothing = -1;
+
+__device__ __forceinline__ InsidePoint locate(SlotLevel const& place, Point<float> const& point,
+                                              float weight) {
+  if (!point.is_number) return {kNothing, 0.0f, 0.0f, 0.0f};
+  // An empty level has no inside, though its first and last pixel line would be half a pixel off.
+  bool const inside = place.width > 0.0f && place.height > 0.0f && point.x >= -1.0f &&
+                      point.x < place.width && point.y >= -1.0f && point.y < place.height;
+  // A weight that is NaN makes the result NaN, whatever it weighs.
+  if (!inside) return {kNothing, 0.0f, weight * 0.0f, 0.0f};
+  Axis const x = axis_at(point.x, place.width);
+  Axis const y = axis_at(point.y, place.height);
+  std::int32_t const token = place.origin + y.first * place.row_tokens + x.first;
+  float const total = weight * x.inside * y.inside;
+  return {token << 2 | (x.has_second ? 1 : 0) | (y.has_second ? 2 : 0), x.fraction,
+          total * (1.0f - y.fraction), total * y.fraction};
+}
+
+// The row that a slot's lanes work on together.
+template <class Config>
+struct Slot {
+  std::int64_t b, q, m;
+  std::int64_t row;  // (b Q + q) M + m
+  bool is_there;
+
+  __device__ Slot(Params const& p) {
+    std::int64_t const slot =
+        static_cast<std::int64_t>(blockIdx.x) * Config::kSlots + threadIdx.x / Config::kLanes;
+    is_there = slot < p.batch * p.query_count * p.head_count;
+    row = is_there ? slot : 0;
+    auto const M = static_cast<std::uint32_t>(p.head_count);
+    std::int64_t const bq = row / M;
+    m = row - bq * M;
+    b = bq / p.query_count;
+    q = bq - b * p.query_count;
+  }
+};
+
+// A point as it lies in memory.
+struct RawPoint {
+  float x, y, weight;
+};
+
+template <bool kAligned>
+__device__ __forceinline__ float2 load_pair(msda_dtype dtype, const void* array,
+                                            std::int64_t pair) {
+  if constexpr (kAligned) {
+    switch (dtype) {
+      case MSDA_DTYPE_F16:
+        return __half22float2(static_cast<const __half2*>(array)[pair]);
+      case MSDA_DTYPE_BF16:
+        return __bfloat1622float2(static_cast<const __nv_bfloat162*>(array)[pair]);
+      default:
+        return static_cast<const float2*>(array)[pair];
+    }
+  } else {
+    return {load_element<float>(dtype, array, 2 * pair),
+            load_element<float>(dtype, array, 2 * pair + 1)};
+  }
+}
+
+// The softmax of a row, its logits dealt to the lanes of a slot.
+template <class Config>
+__device__ Softmax<float> slot_softmax(Params const& p, std::int64_t first, int lane) {
+  auto const K = static_cast<int>(p.point_total);
+  Softmax<float> result{-INFINITY, 0.0f};
+  for (int k = lane; k < K; k += Config::kLanes) {
+    float const logit = load_element<float>(p.weight_dtype, p.weight, first + k);
+    result.largest = logit > result.largest ? logit : result.largest;
+  }
+#pragma unroll
+  for (int distance = Config::kLanes / 2; distance > 0; distance /= 2) {
+    float const other = __shfl_xor_sync(0xffffffffu, result.largest, distance);
+    result.largest = other > result.largest ? other : result.largest;
+  }
+  for (int k = lane; k < K; k += Config::kLanes) {
+    result.sum += expf(load_element<float>(p.weight_dtype, p.weight, first + k) - result.largest);
+  }
+#pragma unroll
+  for (int distance = Config::kLanes / 2; distance > 0; distance /= 2) {
+    result.sum += __shfl_xor_sync(0xffffffffu, result.sum, distance);
+  }
+  return result;
+}
+
+}  // namespace msda::rows
