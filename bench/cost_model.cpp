@@ -17,9 +17,9 @@
 #include "registry.h"
 #if MSDA_HAS_CUDA
 #include "kernels/atomic/plan.h"
-#include "kernels/cluster/cluster_costs.h"
+#include "kernels/cluster/plan.h"
 #include "kernels/direct/plan.h"
-#include "kernels/persistent/persistent_costs.h"
+#include "kernels/persistent/plan.h"
 #include "kernels/pipeline/plan.h"
 #include "kernels/sorted/plan.h"
 #include "kernels/tma/tma_costs.h"
@@ -88,7 +88,7 @@ Models all_models() {
                          direct::predicted_us);
   all.add<persistent::Costs>("persistent",
                              {
-#include "kernels/persistent/persistent_costs.inc"
+#include "kernels/persistent/costs.inc"
                              },
                              persistent::predicted_us);
   all.add<sorted::Costs>("sorted",
@@ -103,7 +103,7 @@ Models all_models() {
                       tma::predicted_us);
   all.add<cluster::Costs>("cluster",
                           {
-#include "kernels/cluster/cluster_costs.inc"
+#include "kernels/cluster/costs.inc"
                           },
                           cluster::predicted_us);
   all.add<atomic::Costs>("atomic",

@@ -5,29 +5,29 @@
 #include "kernels/cluster/cluster_rows.cuh"
 #include "kernels/common/choose.h"
 #include "kernels/common/clusters.h"
+#include "kernels/common/launch.h"
 
 namespace msda::cluster {
 
 // Calls fn with the ClusterConfig for what is known at run time.
 template <ValueType kType, Channels kMax, Points kPoints, Spread kSpread, class Fn>
-void with_config(KernelOptions const& how, bool is_aligned, Fn fn) {
-  using persistent::RowsKind;
+void with_config(KernelOptions const& options, bool is_aligned, Fn fn) {
+  using rows::RowsKind;
   // One head of fp16 sums and clusters of two: what pays. All else is told at run time.
-  if constexpr (kMax == persistent::d32 && kPoints > 0) {
-    if (how.is_one && how.is_pair && how.f32_inputs && is_aligned) {
-      return fn(
-          ClusterConfig<ClusterKind{RowsKind{kType, kMax, kPoints, kSpread, false, false, true,
-                                             persistent::heads_1, persistent::inputs_f32},
-                                    true}>());
+  if constexpr (kMax == rows::d32 && kPoints > 0) {
+    if (options.is_one && options.is_pair && options.f32_inputs && is_aligned) {
+      return fn(ClusterConfig<ClusterKind{RowsKind{kType, kMax, kPoints, kSpread, false, false,
+                                                   true, rows::heads_1, rows::inputs_f32},
+                                          true}>());
     }
   }
   constexpr bool kCanGroup =
-      persistent::heads_of_line(kMax, sizeof(typename ValueTraits<kType>::Element)) > 1;
+      rows::heads_of_line(kMax, sizeof(typename ValueTraits<kType>::Element)) > 1;
   with_bool(is_aligned, [&](auto aligned) {
-    with_bool(how.grouped, [&](auto grouped) {
+    with_bool(options.grouped, [&](auto grouped) {
       fn(ClusterConfig<ClusterKind{
              RowsKind{kType, kMax, kPoints, kSpread, false, grouped && kCanGroup, aligned,
-                      persistent::heads_any, persistent::inputs_any},
+                      rows::heads_any, rows::inputs_any},
              false}>());
     });
   });
@@ -36,8 +36,8 @@ void with_config(KernelOptions const& how, bool is_aligned, Fn fn) {
 template <ValueType kType, Channels kMax, Points kPoints, Spread kSpread>
 Kernels load_kernels(KernelOptions options) {
   Kernels kernels;
-  // Of any plan: what a kernel may ask for is a property of the process.
-  std::int64_t const max_shared_bytes = max_kept_bytes(kPoints) + persistent::kLineBytes;
+  // The most that any plan asks for: what a kernel may ask for is a property of the process.
+  std::int64_t const max_shared_bytes = max_cached_bytes(kPoints) + rows::kLineBytes;
   for (bool const aligned : {false, true}) {
     for (bool const f32_inputs : {false, true}) {
       options.f32_inputs = f32_inputs;
@@ -56,8 +56,7 @@ Kernels load_kernels(KernelOptions options) {
 
 }  // namespace msda::cluster
 
-#define MSDA_INSTANTIATE(type, channels, points, spread, sizes, revision, sm)          \
-  template msda::cluster::Kernels                                                      \
-      msda::cluster::load_kernels<msda::ValueType::type, msda::persistent::channels,   \
-                                  msda::persistent::points, msda::persistent::spread>( \
-          msda::cluster::KernelOptions);
+#define MSDA_INSTANTIATE(type, channels, points, spread, sizes, revision, sm)               \
+  template msda::cluster::Kernels msda::cluster::load_kernels<                              \
+      msda::ValueType::type, msda::rows::channels, msda::rows::points, msda::rows::spread>( \
+      msda::cluster::KernelOptions);

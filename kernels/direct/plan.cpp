@@ -29,9 +29,9 @@ bool points_fit(Entry const& entry, Problem const& problem) {
 
 Reason reject(Variant const& variant, Problem const& problem, Device const& device) {
   Entry const& entry = kTable[variant];
-  if (device.is_cpu()) return Reason::kDeviceIsCpu;
-  if (!variant.runs_on(device)) return Reason::kComputeCapability;
-  if (problem.value_dtype != variant.value_dtype) return Reason::kValueDtype;
+  if (Reason const reason = reject_basics(variant, problem, device); reason != Reason::kNone) {
+    return reason;
+  }
   if (entry.channels == dany) return Reason::kNone;
   if (problem.backward()) return Reason::kOperation;
   if (problem.coord_dtype == MSDA_DTYPE_F64) return Reason::kCoordDtype;

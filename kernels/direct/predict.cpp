@@ -12,8 +12,6 @@
 namespace msda::direct {
 namespace {
 
-double number(std::int64_t n) { return static_cast<double>(n); }
-
 double generic_work_ns(Costs const& costs, Problem const& problem) {
   return points_of(problem) * number(problem.head_dim) * costs.generic_ns *
          (problem.backward() ? costs.generic_backward_factor : 1.0);

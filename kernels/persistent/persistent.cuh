@@ -1,31 +1,32 @@
-// One row of variants.inc as an Instance. Included in a CUDA file a row, which ends in
-// MSDA_INSTANTIATE(type, channels, points, spread, revision).
+// A row of variants.inc as its kernels. Included in CUDA files, which go on with
+// MSDA_INSTANTIATE(type, channels, points, spread, revision, sm) for each of their rows.
 #pragma once
 
 #include "kernels/common/choose.h"
-#include "kernels/persistent/persistent.h"
-#include "kernels/persistent/rows.cuh"
+#include "kernels/common/launch.h"
+#include "kernels/persistent/persistent_rows.cuh"
 
 namespace msda::persistent {
 
-// Calls fn with the RowsConfig for what is known at run time.
+// Calls fn with the PersistentConfig for what is known at run time.
 template <ValueType kType, Channels kMax, Points kPoints, Spread kSpread, bool kFused,
           bool kGrouped, bool kAligned, class Fn>
-void with_heads(KernelOptions how, Fn fn) {
-#define MSDA_CONFIG(heads, inputs) \
-  RowsConfig<RowsKind{kType, kMax, kPoints, kSpread, kFused, kGrouped, kAligned, heads, inputs}>()
+void with_heads(KernelOptions options, Fn fn) {
+#define MSDA_CONFIG(heads, inputs)                                                            \
+  PersistentConfig<RowsKind{kType, kMax, kPoints, kSpread, kFused, kGrouped, kAligned, heads, \
+                            inputs}>()
   if constexpr (kAligned && kMax == d32) {
     constexpr bool kOnePerLine =
         heads_of_line(kMax, sizeof(typename ValueTraits<kType>::Element)) == 1;
     if constexpr (kGrouped || kOnePerLine) {
-      if (how.heads == heads_8 && how.inputs == inputs_f32)
+      if (options.heads == heads_8 && options.inputs == inputs_f32)
         return fn(MSDA_CONFIG(heads_8, inputs_f32));
-      if (how.heads == heads_8) return fn(MSDA_CONFIG(heads_8, inputs_any));
+      if (options.heads == heads_8) return fn(MSDA_CONFIG(heads_8, inputs_any));
     }
     if constexpr (!kGrouped) {
-      if (how.heads == heads_1 && how.inputs == inputs_f32)
+      if (options.heads == heads_1 && options.inputs == inputs_f32)
         return fn(MSDA_CONFIG(heads_1, inputs_f32));
-      if (how.heads == heads_1) return fn(MSDA_CONFIG(heads_1, inputs_any));
+      if (options.heads == heads_1) return fn(MSDA_CONFIG(heads_1, inputs_any));
     }
   }
   // Kernels that cache levels know the heads.
@@ -34,7 +35,7 @@ void with_heads(KernelOptions how, Fn fn) {
 }
 
 template <ValueType kType, Channels kMax, Points kPoints, Spread kSpread, class Fn>
-void with_config(KernelOptions how, Fn fn) {
+void with_config(KernelOptions options, Fn fn) {
   constexpr bool kCanGroup = heads_of_line(kMax, sizeof(typename ValueTraits<kType>::Element)) > 1;
   auto const with_fused = [](bool fused, auto then) {
     if constexpr (caches_levels(kSpread)) {
@@ -43,16 +44,18 @@ void with_config(KernelOptions how, Fn fn) {
       with_bool(fused, then);
     }
   };
-  with_fused(how.fused, [&](auto fused) {
-    with_bool(how.aligned, [&](auto aligned) {
-      with_bool(how.grouped, [&](auto grouped) {
-        with_heads<kType, kMax, kPoints, kSpread, fused, grouped && kCanGroup, aligned>(how, fn);
+  with_fused(options.fused, [&](auto fused) {
+    with_bool(options.aligned, [&](auto aligned) {
+      with_bool(options.grouped, [&](auto grouped) {
+        with_heads<kType, kMax, kPoints, kSpread, fused, grouped && kCanGroup, aligned>(options,
+                                                                                        fn);
       });
     });
   });
 }
 
-// Of a block, in the code that was loaded, which is not what the host sees of the kernel.
+// The threads of a block in the code that was loaded, which is not what the host sees of the
+// kernel.
 template <class Config>
 std::int32_t threads_of_code(std::int32_t code_sm) {
 #ifdef MSDA_SIMULATED

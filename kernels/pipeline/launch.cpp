@@ -38,18 +38,14 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
   return prepared;
 }
 
-bool is_aligned(const void* pointer) {
-  return reinterpret_cast<std::uintptr_t>(pointer) % kVecBytes == 0;
-}
-
 void launch(Variant const&, Launch const& launch) {
   auto const& plan = static_cast<PipelinePlan const&>(*launch.prepared);
   Params params = plan.params;
   set_buffers(params, launch.call);
   Alignment const alignment = {
-      .values = plan.has_aligned_strides && is_aligned(params.value),
-      .inputs = is_aligned(params.coord) && is_aligned(params.weight),
-      .output = is_aligned(params.output),
+      .values = plan.has_aligned_strides && is_aligned(params.value, kVecBytes),
+      .inputs = is_aligned(params.coord, kVecBytes) && is_aligned(params.weight, kVecBytes),
+      .output = is_aligned(params.output, kVecBytes),
   };
   launch_kernel(plan.loaded.rows,
                 {.blocks = plan.blocks,

@@ -11,8 +11,6 @@
 namespace msda::pipeline {
 namespace {
 
-double number(std::int64_t n) { return static_cast<double>(n); }
-
 std::int32_t element_bytes(Problem const& problem) {
   return static_cast<std::int32_t>(dtype_bytes(problem.value_dtype));
 }
@@ -36,9 +34,9 @@ bool sizes_fit(Entry const& entry, Problem const& problem) {
 
 Reason reject(Variant const& variant, Problem const& problem, Device const& device) {
   Entry const& entry = kTable[variant];
-  if (device.is_cpu()) return Reason::kDeviceIsCpu;
-  if (!variant.runs_on(device)) return Reason::kComputeCapability;
-  if (problem.value_dtype != variant.value_dtype) return Reason::kValueDtype;
+  if (Reason const reason = reject_basics(variant, problem, device); reason != Reason::kNone) {
+    return reason;
+  }
   if (problem.backward()) return Reason::kOperation;
   if (problem.coord_dtype == MSDA_DTYPE_F64) return Reason::kCoordDtype;
   if (problem.weight_dtype == MSDA_DTYPE_F64) return Reason::kWeightDtype;

@@ -17,7 +17,7 @@ def line(number, count, instance="f<1>"):
 @pytest.fixture
 def cover(tmp_path):
     """Runs the script on a folder with one kernel; `lines` are what gcov says of it."""
-    kernel = tmp_path / "kernels" / "direct" / "row.cuh"
+    kernel = tmp_path / "kernels" / "direct" / "direct_rows.cuh"
     kernel.parent.mkdir(parents=True)
     kernel.write_text("\n" * 20)
     (tmp_path / "host.h").write_text("\n")

@@ -3,11 +3,9 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-# From the lowest. A folder of a family may use its own files, those of lower layers, and those of the family it builds on.
+# From the lowest. A folder of a family may use its own files and those of lower layers.
 LAYERS = [r"src/core/", r"src/cpu/[^/]+$|kernels/common/", r"kernels/(rows|points)/", r"(?P<family>src/cpu/[^/]+|kernels/[^/]+)/",
           r"src/registry\.", r"src/plan/", r"src/api/"]
-
-BUILDS_ON = {"kernels/cluster": "kernels/persistent"}
 
 
 def layer_of(path):
@@ -36,7 +34,7 @@ def test_imports_go_down():
     against = []
     for file, included in edges:
         (high, family), low = layer_of(file), layer_of(included)
-        if low is None or low[0] > high or (low[0] == high and low[1] not in (family, BUILDS_ON.get(family))):
+        if low is None or low[0] > high or (low[0] == high and low[1] != family):
             against.append((file, included))
     assert against == []
 

@@ -4,7 +4,7 @@
 
 #if MSDA_HAS_CUDA
 
-#include "kernels/persistent/cached_levels.h"
+#include "kernels/persistent/plan.h"
 
 #include <doctest/doctest.h>
 
@@ -12,6 +12,7 @@
 
 using namespace msda;
 using namespace msda::persistent;
+using namespace msda::rows;
 
 namespace {
 

@@ -1,6 +1,6 @@
 // Which GPUs the persistent family serves, and with how many threads.
 
-#include "kernels/persistent/layout.h"
+#include "kernels/persistent/persistent.h"
 #include "support/counted_kernel.h"
 
 #include <doctest/doctest.h>

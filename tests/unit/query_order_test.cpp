@@ -4,7 +4,7 @@
 
 #if MSDA_HAS_CUDA
 
-#include "kernels/persistent/query_order.h"
+#include "kernels/rows/query_tiles.h"
 
 #include <doctest/doctest.h>
 
@@ -14,7 +14,7 @@
 #include <vector>
 
 using namespace msda;
-using namespace msda::persistent;
+using namespace msda::rows;
 
 namespace {
 

@@ -6,7 +6,7 @@
 #if MSDA_HAS_CUDA
 
 #include "api/objects.h"
-#include "kernels/persistent/schedule.h"
+#include "kernels/persistent/plan.h"
 #include "registry.h"
 #include "support/case_file.h"
 #include "support/expected_reason.h"
@@ -20,7 +20,7 @@
 
 using namespace msda;
 using namespace msda::test;
-using persistent::ScheduleParams;
+using rows::ScheduleParams;
 
 namespace {
 
@@ -36,7 +36,7 @@ struct Turns {
   int rounds = 0;
 };
 
-// As fill_tiles() in schedule.cuh deals them.
+// As fill_tiles() in persistent_rows.cuh deals them.
 Turns turns_of(ScheduleParams const& schedule, std::uint32_t block) {
   Turns turns;
   for (std::uint32_t round = 0; round < schedule.rounds; ++round) {
@@ -48,18 +48,18 @@ Turns turns_of(ScheduleParams const& schedule, std::uint32_t block) {
   return turns;
 }
 
-// As run_tiles() in rows.cuh goes through them: a tile ends where its group of heads does.
+// As run_tiles() in persistent_rows.cuh goes through them: a tile ends where its group of heads does.
 Turns turns_with_cached_levels(ScheduleParams const& schedule, std::uint32_t block) {
   Turns turns;
-  std::uint32_t const copying = schedule.group_indices.divisor - schedule.group_jobs.divisor;
+  std::uint32_t const copying = schedule.head_group_indices.divisor - schedule.head_group_jobs.divisor;
   for (std::uint32_t begin = block * schedule.grid_range; begin < schedule.index_count;
        begin += schedule.blocks * schedule.grid_range) {
     std::uint32_t const end = std::min(begin + schedule.grid_range, schedule.index_count);
     ++turns.rounds;
     for (std::uint32_t index = begin; index < end;) {
       std::uint32_t const group_begin =
-          index / schedule.group_indices.divisor * schedule.group_indices.divisor;
-      std::uint32_t const next = std::min(group_begin + schedule.group_indices.divisor, end);
+          index / schedule.head_group_indices.divisor * schedule.head_group_indices.divisor;
+      std::uint32_t const next = std::min(group_begin + schedule.head_group_indices.divisor, end);
       turns.tiles += next - group_begin > copying ? 1 : 0;
       index = next;
     }
@@ -80,7 +80,7 @@ Least min_turns(Variant const& variant, ProblemShape const& shape, std::int32_t 
   Least least;
   if (persistent_family().reject(variant, problem, device) != Reason::kNone) return least;
   ScheduleParams const schedule =
-      persistent::schedule_of(variant, problem, persistent::query_order(problem), device);
+      persistent::schedule_of(variant, problem, rows::query_order(problem), device);
   least.blocks = schedule.blocks;
   for (std::uint32_t block = 0; block < schedule.blocks; ++block) {
     Turns const turns = caches_levels(variant.id) ? turns_with_cached_levels(schedule, block)

@@ -40,7 +40,7 @@ def whole_row(family: str, arguments: str) -> str:
 
 
 def rows(kind: str) -> str:
-    return f"persistent_rows<RowsConfig<RowsKind{{ValueType::{kind}}}>>(Params, ScheduleParams)"
+    return f"persistent_rows<PersistentConfig<RowsKind{{ValueType::{kind}}}>>(Params, ScheduleParams)"
 
 
 def tma(kernel: str, kind: str, params: str) -> str:
@@ -68,21 +68,21 @@ UNITS = {
                   text=kernels("tma", tma("sum_boxes", "f32, d32, box, s", "BoxParams"))),
     "windows": Unit(CASES, KERNELS, kernel="tma.sm90.f32.d32.win.s.p1n4@1",
                     text=kernels("tma", tma("sum_windows", "f32, d32, win, s", "WindowParams")), sm_count=2),
-    "cached_launch": Unit(CASES, r"/persistent\.cpp\.o$", source="kernels/persistent/persistent.cpp", kernel=CACHED),
+    "cached_launch": Unit(CASES, r"/persistent/launch\.cpp\.o$", source="kernels/persistent/launch.cpp", kernel=CACHED),
 } | {
     name: Unit("msda_test_ptx", rf"ptx/{name}_test\.cu\.o$", source=f"tests/ptx/{name}_test.cu")
     for name in ("barrier", "bulk", "cluster", "memory")
 }
 
-SPREAD = "msda::ValueType::f16, persistent::d32, persistent::p4, persistent::h1, false, false, true"
+SPREAD = "msda::ValueType::f16, rows::d32, rows::p4, rows::h1, false, false, true"
 UNITS["spread"] = Unit(
     CASES, KERNELS, kernel="cluster.sm90.f16.d32.p4.h1.c2@1", sm_count=2,
-    text=kernels("cluster", f"cluster_rows<ClusterConfig<ClusterKind{{persistent::RowsKind{{{SPREAD}, persistent::heads_1,"
-                 " persistent::inputs_f32}, true}>>(Params, ScheduleParams, KeptParams)"))
+    text=kernels("cluster", f"cluster_rows<ClusterConfig<ClusterKind{{rows::RowsKind{{{SPREAD}, rows::heads_1,"
+                 " rows::inputs_f32}, true}>>(Params, ScheduleParams, CacheParams)"))
 UNITS["spread_four"] = Unit(
     CASES, KERNELS, kernel="cluster.sm90.f16.d32.p4.h1.c4@1", sm_count=4,
-    text=kernels("cluster", f"cluster_rows<ClusterConfig<ClusterKind{{persistent::RowsKind{{{SPREAD}, persistent::heads_any,"
-                 " persistent::inputs_any}, false}>>(Params, ScheduleParams, KeptParams)"))
+    text=kernels("cluster", f"cluster_rows<ClusterConfig<ClusterKind{{rows::RowsKind{{{SPREAD}, rows::heads_any,"
+                 " rows::inputs_any}, false}>>(Params, ScheduleParams, CacheParams)"))
 UNITS |= {f"{name}_few": dataclasses.replace(UNITS[name], sm_count=2)
           for name in ("cached", "direct", "persistent", "pipeline")}
 
@@ -99,14 +99,13 @@ BALLOTS = """    std::uint32_t same = lanes & __ballot_sync(kAllLanes, is_there)
     }
     std::uint32_t const rank = rank_in_tile(mine, same, is_there, tile);
 """
-BINS, SUMS = "kernels/direct/generic_values.cuh", "kernels/direct/generic_values.cuh"
+VALUES = "kernels/direct/generic_values.cuh"
 ROW, GENERIC = "kernels/direct/direct_rows.cuh", "kernels/direct/generic.cuh"
 SLOTS, ELEMENT = "kernels/rows/slots.cuh", "kernels/rows/row_element.cuh"
-ROWS, INPUTS = "kernels/persistent/rows.cuh", "kernels/persistent/inputs.cuh"
+ROWS, INPUTS = "kernels/persistent/persistent_rows.cuh", "kernels/rows/row_points.cuh"
 COPIED = "kernels/pipeline/copied_rows.cuh"
-SCHEDULE, LEVELS = "kernels/persistent/schedule.cuh", "kernels/persistent/cached_levels.cuh"
 STAGES, BOXES, WINDOWS = "kernels/tma/stages.cuh", "kernels/tma/boxes.cuh", "kernels/tma/windows.cuh"
-SPREAD_ROWS, SPREAD_LEVELS = "kernels/cluster/cluster_rows.cuh", "kernels/cluster/kept_levels.cuh"
+CLUSTER_ROWS = "kernels/cluster/cluster_rows.cuh"
 BARRIER, BULK = "tests/ptx/barrier_test.cu", "tests/ptx/bulk_test.cu"
 CLUSTER, MEMORY = "tests/ptx/cluster_test.cu", "tests/ptx/memory_test.cu"
 
@@ -138,10 +137,10 @@ BUGS = (
     Bug("stale_records", "records of the chunk before are read", "direct", ROW,
         "      gather_chunk(buffer, k0);", "      gather_chunk(k0 > 0 ? buffer ^ Config::kRecords : buffer, k0);",
         "encoder", ORDER, WRONG),
-    Bug("absent_lane", "a shuffle reads a lane that takes no part", "persistent", SCHEDULE,
+    Bug("absent_lane", "a shuffle reads a lane that takes no part", "persistent", ROWS,
         "    n = __shfl_sync(0xffffffffu, n, 0);", "    if (lane.index != 0) n = __shfl_sync(0xfffffffeu, n, 0);",
         "encoder", ORDER, "simulated device: .*reads lane 0", quick=True),
-    Bug("lane_skips_shuffle", "lane 5 leaves out a shuffle that its warp waits in", "persistent", SCHEDULE,
+    Bug("lane_skips_shuffle", "lane 5 leaves out a shuffle that its warp waits in", "persistent", ROWS,
         "    n = __shfl_sync(0xffffffffu, n, 0);", "    if (lane.index != 5) n = __shfl_sync(0xffffffffu, n, 0);",
         "encoder", ORDER, "simulated device: "),
     Bug("no_barrier_for_count", "the count of jobs is used before it is cleared", "persistent", ROWS,
@@ -149,20 +148,20 @@ BUGS = (
         "  ptx::wait_for_previous_grid();\n  __syncthreads();\n  if (threadIdx.x < 2) shared.fetched[threadIdx.x] = 0;\n",
         "encoder", THREADS, RACE),
     # ---- levels in shared memory
-    Bug("no_copy_wait", "`cp.async` is not waited for", "cached", LEVELS,
+    Bug("no_copy_wait", "`cp.async` is not waited for", "cached", ROWS,
         "  ptx::wait_for_copies();\n", "", "fast", ORDER, "simulated device: |compare", quick=True),
     Bug("no_barrier_behind_copy", "the barrier behind copied levels is missing", "cached", ROWS,
         "clear_next_count(lane.shared);\n        __syncthreads();\n", "clear_next_count(lane.shared);\n",
         "fast", THREADS, RACE),
     Bug("no_barrier_before_copy", "the barrier before levels are copied anew is missing", "cached_few", ROWS,
         "        __syncthreads();  // the levels before have been read\n", "", "fast", THREADS, RACE),
-    Bug("wrong_level_base", "all levels are copied to where the first one belongs", "cached", LEVELS,
+    Bug("wrong_level_base", "all levels are copied to where the first one belongs", "cached", ROWS,
         "cache_begin() + schedule.places[l].origin * kVecBytes;", "cache_begin();", "fast", ORDER, WRONG),
-    Bug("copy_beyond_level", "a level is copied one vec too far", "cached", LEVELS,
+    Bug("copy_beyond_level", "a level is copied one vec too far", "cached", ROWS,
         "at < schedule.cached_bytes[l];", "at <= schedule.cached_bytes[l];", "fast", ORDER,
         NOWHERE),
     Bug("little_shared_memory", "a launch asks for too little shared memory, by 256 bytes", "cached_launch",
-        "kernels/persistent/persistent.cpp", "rows.caches_levels ? schedule.shared_bytes : 0",
+        "kernels/persistent/launch.cpp", "rows.caches_levels ? schedule.shared_bytes : 0",
         "rows.caches_levels ? schedule.shared_bytes - 256 : 0", "fast", ORDER,
         "simulated device: .*shared"),
     # ---- stages of copies
@@ -179,30 +178,30 @@ BUGS = (
         "    record(k0 + lane_) = located;\n    __syncwarp();\n", "    record(k0 + lane_) = located;\n", "encoder", ORDER,
         f"{BESIDE}|compare|simulated device"),
     # ---- levels spread over the blocks of a cluster
-    Bug("no_levels_arrival", "nobody arrives at the mbarrier of a tile's levels", "spread", SPREAD_LEVELS,
+    Bug("no_levels_arrival", "nobody arrives at the mbarrier of a tile's levels", "spread", CLUSTER_ROWS,
         "  if (lane.index == 0) ptx::arrive_and_expect(barrier, bytes);\n", "", "spread_even", ORDER,
         "simulated device: ", quick=True),
-    Bug("no_phase_flip", "the mbarrier of the levels is waited for without its phase", "spread", SPREAD_ROWS,
+    Bug("no_phase_flip", "the mbarrier of the levels is waited for without its phase", "spread", CLUSTER_ROWS,
         "        fills_before % 2);", "        0);", "spread_even", ORDER, f"simulated device: |{WRONG}"),
-    Bug("short_levels", "the mbarrier expects a line less than is copied", "spread", SPREAD_LEVELS,
+    Bug("short_levels", "the mbarrier expects a line less than is copied", "spread", CLUSTER_ROWS,
         "ptx::arrive_and_expect(barrier, bytes);", "ptx::arrive_and_expect(barrier, bytes - 128);", "spread_even", ORDER,
         f"simulated device: |{WRONG}"),
-    Bug("early_remote_read", "levels of other blocks are read before they are there", "spread", SPREAD_ROWS,
+    Bug("early_remote_read", "levels of other blocks are read before they are there", "spread", CLUSTER_ROWS,
         "      ptx::sync_cluster();  // the levels are there in all blocks\n", "      __syncthreads();\n", "spread_even", RANDOM,
         f"simulated device: |{WRONG}"),
-    Bug("early_refill", "levels are copied to where other blocks still read", "spread", SPREAD_ROWS,
+    Bug("early_refill", "levels are copied to where other blocks still read", "spread", CLUSTER_ROWS,
         "        ptx::wait_cluster();  // the levels before have been read\n        copy(tile, 0);\n      }\n",
         "        copy(tile, 0);\n        ptx::wait_cluster();\n      }\n", "spread_alone", THREADS, RACE),
-    Bug("early_end", "a block ends while other blocks read its levels", "spread", SPREAD_ROWS,
+    Bug("early_end", "a block ends while other blocks read its levels", "spread", CLUSTER_ROWS,
         "    ptx::sync_cluster();  // no block ends while its levels are read\n", "", "spread_alone", RANDOM,
         "simulated device: .*has ended"),
     Bug("wrong_block", "with clusters of four the odd row is looked for in the block behind the even one's", "spread_four",
-        SPREAD_LEVELS, "(is_lower ? rank - 1 : rank + 1) & lane.size_mask()", "(rank + 1) & lane.size_mask()", "spread_odd",
+        CLUSTER_ROWS, "(is_lower ? rank - 1 : rank + 1) & lane.size_mask()", "(rank + 1) & lane.size_mask()", "spread_odd",
         ORDER, WRONG),
     Bug("rows_not_swapped", "the weights of a split level's rows are not swapped with the rows", "spread",
-        "kernels/cluster/kept_record.cuh", "bool const swaps_rows = is_split && rows.is_lower;",
+        "kernels/cluster/cluster_points.cuh", "bool const swaps_rows = is_split && rows.is_lower;",
         "bool const swaps_rows = false;", "spread_odd", ORDER, WRONG),
-    Bug("job_of_all_blocks", "the blocks of a cluster have the same jobs", "spread", "kernels/cluster/tile_walk.cuh",
+    Bug("job_of_all_blocks", "the blocks of a cluster have the same jobs", "spread", CLUSTER_ROWS,
         "(n << lane.size_shift()) + lane.rank;", "n;", "spread_even", THREADS, RACE),
     # ---- addresses
     Bug("shared_overflow", "records of each second chunk are stored one place too far", "direct", ROW,
@@ -217,8 +216,8 @@ BUGS = (
     Bug("rows_beyond", "slots behind the last row store, too", "direct", SLOTS,
         "is_there = slot < p.batch * p.query_count * p.head_count;", "is_there = true;", "encoder_grid", ORDER, BESIDE),
     Bug("misaligned_vector", "coordinates are loaded in vectors 4 bytes too far", "persistent", INPUTS,
-        "ptx::stream_global<8 * kBatch>(coord + std::uint64_t{first} * 8, inputs.coord);",
-        "ptx::stream_global<8 * kBatch>(coord + std::uint64_t{first} * 8 + 4, inputs.coord);", "encoder", ORDER,
+        "ptx::stream_global<8 * kGroup>(coord + std::uint64_t{first} * 8, inputs.coord);",
+        "ptx::stream_global<8 * kGroup>(coord + std::uint64_t{first} * 8 + 4, inputs.coord);", "encoder", ORDER,
         "simulated device: .*is not a multiple of 16", quick=True),
     Bug("narrow_offset", "the offset of a value is cut to 16 bits, as one of 2^31 would be to 32", "generic", ELEMENT,
         "value + corners.first * p.value_strides.row;",
@@ -241,19 +240,19 @@ BUGS = (
         "    if constexpr (Config::kFused) state_.sums.multiply(state_.softmax.inverse_of_powers());\n", "",
         "decoder", ORDER, WRONG),
     # ---- schedule
-    Bug("tile_twice", "each second tile is worked on twice, the others never", "persistent", SCHEDULE,
+    Bug("tile_twice", "each second tile is worked on twice, the others never", "persistent", ROWS,
         "(round * schedule.blocks + block)", "(round * schedule.blocks + block / 2 * 2)", "encoder", ORDER, WRONG),
-    Bug("job_twice", "a block's first job is done by two warps, with the same result", "persistent", SCHEDULE,
+    Bug("job_twice", "a block's first job is done by two warps, with the same result", "persistent", ROWS,
         "    n = __shfl_sync(0xffffffffu, n, 0);", "    n = max(__shfl_sync(0xffffffffu, n, 0), 1u) - 1;",
         "encoder", THREADS, RACE),
     # ---- backward
-    Bug("tile_added_twice", "a tile is added in two of the four launches", "direct_backward", SUMS,
+    Bug("tile_added_twice", "a tile is added in two of the four launches", "direct_backward", VALUES,
         "if (turn_of_tile(p, s, tile) != turn) continue;",
         "if ((turn_of_tile(p, s, tile) & 1) != (turn & 1)) continue;", "direct backward: chunks*", ORDER, WRONG),
-    Bug("chunk_end_lost", "the last point of a chunk is lost", "direct_backward", BINS,
+    Bug("chunk_end_lost", "the last point of a chunk is lost", "direct_backward", VALUES,
         "? first + s.chunk_points : s.points;", "? first + s.chunk_points - 1 : s.points;",
         "direct backward: chunks*", ORDER, WRONG),
-    Bug("cell_lost", "the pixels of a cell are not stored before those of the next", "direct_backward", SUMS,
+    Bug("cell_lost", "the pixels of a cell are not stored before those of the next", "direct_backward", VALUES,
         "          store();\n", "", "direct backward: chunks*", ORDER, WRONG),
     Bug("border_added_twice", "the border of the tile on the left is added twice", "sorted",
         "kernels/sorted/join.cuh", "  add(sum, left);", "  add(sum, left);\n  add(sum, left);",

@@ -1,13 +1,12 @@
-// Which levels the blocks of a cluster keep in shared memory.
+// Which levels the blocks of a cluster cache in shared memory.
 
 #include "core/build_config.h"
 
 #if MSDA_HAS_CUDA
 
-#include "kernels/cluster/kept_levels.h"
+#include "kernels/cluster/plan.h"
 
 #include "api/objects.h"
-#include "kernels/cluster/cluster_model.h"
 #include "support/case_file.h"
 #include "support/h200.h"
 
@@ -38,60 +37,60 @@ Problem problem_of(std::vector<Size> const& sizes) {
   return problem;
 }
 
-constexpr std::int64_t kRoom = max_kept_bytes(persistent::p8);
+constexpr std::int64_t kRoom = max_cached_bytes(rows::p8);
 const std::vector<Size> kBev = {{92, 160}, {46, 80}, {23, 40}, {12, 20}};
 
 }  // namespace
 
-TEST_CASE("a block and the levels that it keeps have 195 KB of shared memory") {
+TEST_CASE("a block and the levels that it caches have 195 KB of shared memory") {
   CHECK(kRoom == 192000);
-  CHECK(declared_bytes(persistent::p8) + kRoom + persistent::kLineBytes == 195 << 10);
-  CHECK(max_kept_bytes(persistent::pany) == kRoom - 256);
+  CHECK(declared_bytes(rows::p8) + kRoom + rows::kLineBytes == 195 << 10);
+  CHECK(max_cached_bytes(rows::pany) == kRoom - 256);
 }
 
 TEST_CASE("bird's-eye views: a cluster of two has half of level 1 in each block") {
   // 23 rows of 80 pixels, 23 x 40 and 12 x 20 pixels of 64 bytes: 192,000 bytes.
-  KeptLevels const kept = choose_kept_levels(problem_of(kBev), 64, 2, kRoom);
-  CHECK(kept.levels == 0b1110);
-  CHECK(kept.split == 0b0010);
-  CHECK(kept.bytes == (23 * 80 + 23 * 40 + 12 * 20) * 64);
-  CHECK(kept.begin[3] == 0);
-  CHECK(kept.begin[2] == 12 * 20 * 64);
-  CHECK(kept.begin[1] == (12 * 20 + 23 * 40) * 64);
-  CHECK(kept.buffers == 1);
+  CachedLevels const cached = choose_cached_levels(problem_of(kBev), 64, 2, kRoom);
+  CHECK(cached.levels == 0b1110);
+  CHECK(cached.split == 0b0010);
+  CHECK(cached.bytes == (23 * 80 + 23 * 40 + 12 * 20) * 64);
+  CHECK(cached.begin[3] == 0);
+  CHECK(cached.begin[2] == 12 * 20 * 64);
+  CHECK(cached.begin[1] == (12 * 20 + 23 * 40) * 64);
+  CHECK(cached.buffers == 1);
   // 128 bytes less: level 2 is spread, too.
-  CHECK(choose_kept_levels(problem_of(kBev), 64, 2, kRoom - 128).split == 0b0110);
+  CHECK(choose_cached_levels(problem_of(kBev), 64, 2, kRoom - 128).split == 0b0110);
 }
 
 TEST_CASE("one block keeps whole levels, sixteen the whole pyramid") {
-  KeptLevels const one = choose_kept_levels(problem_of(kBev), 64, 1, kRoom);
+  CachedLevels const one = choose_cached_levels(problem_of(kBev), 64, 1, kRoom);
   CHECK(one.levels == 0b1100);
   CHECK(one.split == 0);
   CHECK(one.buffers == 2);
-  KeptLevels const sixteen = choose_kept_levels(problem_of(kBev), 64, 16, kRoom);
+  CachedLevels const sixteen = choose_cached_levels(problem_of(kBev), 64, 16, kRoom);
   CHECK(sixteen.levels == 0b1111);
   CHECK(sixteen.split == 0b0011);
 }
 
 TEST_CASE("rows have an even number of pixels and levels begin at whole lines") {
-  KeptLevels const kept = choose_kept_levels(problem_of({{3, 5}, {7, 9}}), 48, 2, 1 << 12);
-  CHECK(kept.levels == 0b11);
-  CHECK(kept.row_pixels[0] == 6);
-  CHECK(kept.row_pixels[1] == 10);
-  CHECK(kept.begin[1] == 896);  // 3 * 6 * 48 = 864
+  CachedLevels const cached = choose_cached_levels(problem_of({{3, 5}, {7, 9}}), 48, 2, 1 << 12);
+  CHECK(cached.levels == 0b11);
+  CHECK(cached.row_pixels[0] == 6);
+  CHECK(cached.row_pixels[1] == 10);
+  CHECK(cached.begin[1] == 896);  // 3 * 6 * 48 = 864
 }
 
-TEST_CASE("a level of one row is kept whole") {
-  KeptLevels const kept = choose_kept_levels(problem_of({{1, 40}}), 64, 4, 40 * 64);
-  CHECK(kept.levels == 1);
-  CHECK(kept.split == 0);
-  CHECK(choose_kept_levels(problem_of({{1, 40}}), 64, 4, 40 * 64 - 1).levels == 0);
+TEST_CASE("a level of one row is cached whole") {
+  CachedLevels const cached = choose_cached_levels(problem_of({{1, 40}}), 64, 4, 40 * 64);
+  CHECK(cached.levels == 1);
+  CHECK(cached.split == 0);
+  CHECK(choose_cached_levels(problem_of({{1, 40}}), 64, 4, 40 * 64 - 1).levels == 0);
 }
 
 TEST_CASE("a record counts 4096 pixels of a level in one block") {
-  CHECK(choose_kept_levels(problem_of({{64, 64}}), 16, 1, 1 << 20).levels == 1);
-  CHECK(choose_kept_levels(problem_of({{64, 66}}), 16, 1, 1 << 20).levels == 0);
-  CHECK(choose_kept_levels(problem_of({{128, 64}}), 16, 2, 1 << 20).split == 1);
+  CHECK(choose_cached_levels(problem_of({{64, 64}}), 16, 1, 1 << 20).levels == 1);
+  CHECK(choose_cached_levels(problem_of({{64, 66}}), 16, 1, 1 << 20).levels == 0);
+  CHECK(choose_cached_levels(problem_of({{128, 64}}), 16, 2, 1 << 20).split == 1);
 }
 
 TEST_CASE("where no level fits, the reason has the bytes") {

@@ -4,7 +4,7 @@
 // with it. After Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018.
 #pragma once
 
-#include "kernels/persistent/lane.cuh"
+#include "kernels/rows/warp_rows.cuh"
 
 #include <cfloat>
 
@@ -14,7 +14,7 @@ template <class Config>
 class RowSoftmax {
  public:
   // Before a row's first chunk, whose logits these are.
-  __device__ __forceinline__ void start(float const (&logits)[Config::kBatch]) {
+  __device__ __forceinline__ void start(float const (&logits)[Config::kGroup]) {
     reference_ = reference_for(largest_of_row(logits));
     sum_ = 0.0f;
   }
@@ -22,26 +22,27 @@ class RowSoftmax {
   // The logits of a chunk become powers. Where the reference moves, `multiply` is called with what
   // everything that has been added up has to be multiplied by.
   template <class Fn>
-  __device__ __forceinline__ void to_powers(float (&logits)[Config::kBatch], Fn multiply) {
-    float exponents[Config::kBatch];
+  __device__ __forceinline__ void to_powers(float (&logits)[Config::kGroup], Fn multiply) {
+    float exponents[Config::kGroup];
     float largest = -INFINITY;
 #pragma unroll
-    for (int t = 0; t < Config::kBatch; ++t) {
+    for (int t = 0; t < Config::kGroup; ++t) {
       exponents[t] = exponent(logits[t]);
       largest = fmaxf(largest, exponents[t]);
     }
     if (__any_sync(0xffffffffu, largest > kMaxExponent)) {
-      // Of the rows that have one; the others' factor is the power of 0, which is 1.
+      // The reference moves in the rows that have such an exponent; the others' factor is the
+      // power of 0, which is 1.
       float const top = largest_of_row(logits), before = reference_;
       if (exponent(top) > kMaxExponent) reference_ = reference_for(top);
       float const factor = power(__fsub_rn(before, reference_));
       sum_ = __fmul_rn(sum_, factor);
       multiply(factor);
 #pragma unroll
-      for (int t = 0; t < Config::kBatch; ++t) exponents[t] = exponent(logits[t]);
+      for (int t = 0; t < Config::kGroup; ++t) exponents[t] = exponent(logits[t]);
     }
 #pragma unroll
-    for (int t = 0; t < Config::kBatch; ++t) {
+    for (int t = 0; t < Config::kGroup; ++t) {
       logits[t] = power(exponents[t]);
       sum_ = __fadd_rn(sum_, logits[t]);
     }
@@ -49,23 +50,23 @@ class RowSoftmax {
 
   __device__ __forceinline__ float power_of(float logit) const { return power(exponent(logit)); }
 
-  // What a row's sums have to be multiplied by, behind the last chunk. The sum of powers is 1 to K
-  // times the largest one, or 0, infinite, or no number: then so is the result.
+  // The factor of a row's sums behind the last chunk. The sum of powers is 1 to K times the
+  // largest one, or 0, infinite, or no number: then so is the result.
   __device__ __forceinline__ float inverse_of_powers() const {
     float sum = sum_;
-    for_lanes_of_row<Config>(
+    rows::for_lanes_of_row<Config>(
         [&](int distance) { sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, distance)); });
     float const guess = ptx::reciprocal_approximate(sum);
     return fmaf(guess, fmaf(-sum, guess, 1.0f), guess);
   }
 
  private:
-  // Of what all lanes of a row have.
-  __device__ __forceinline__ static float largest_of_row(float const (&logits)[Config::kBatch]) {
+  // The largest logit of all lanes of a row.
+  __device__ __forceinline__ static float largest_of_row(float const (&logits)[Config::kGroup]) {
     float largest = logits[0];
 #pragma unroll
-    for (int t = 1; t < Config::kBatch; ++t) largest = fmaxf(largest, logits[t]);
-    for_lanes_of_row<Config>([&](int distance) {
+    for (int t = 1; t < Config::kGroup; ++t) largest = fmaxf(largest, logits[t]);
+    rows::for_lanes_of_row<Config>([&](int distance) {
       largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, distance));
     });
     return largest;

@@ -2,10 +2,22 @@
 // not part of the result. Any level, any alignment. A slot's lanes all locate every point.
 #pragma once
 
-#include "kernels/persistent/locate.cuh"
-#include "kernels/persistent/warp_state.cuh"
+#include "kernels/rows/row_points.cuh"
 
 namespace msda::persistent {
+
+using rows::Between;
+using rows::between;
+using rows::Fp16Weights;
+using rows::Frame;
+using rows::in_fp16_units;
+using rows::kPixel;
+using rows::Lane;
+using rows::Row;
+using rows::RowSums;
+
+template <class Config>
+struct WarpState;
 
 template <bool kFp16Sums, class Config>
 __device__ void add_inside(WarpState<Config> const& state, LevelParams const& level,
@@ -87,19 +99,20 @@ __device__ void add_point(WarpState<Config>& state, Row const& row, int k, float
   state.sums.add_outside(weight);
 }
 
-// Of a row's point k; a logit where input is fused.
+// The weight of a row's point k; a logit where input is fused.
 template <class Config>
 __device__ float weight_in_memory(Lane<Config> const& lane, Row const& row, int k) {
   return load_narrow(lane.p.weight_dtype, lane.p.weight,
                      std::int64_t{lane.first_of(row)} + static_cast<std::uint32_t>(k));
 }
 
-// The row's points, of which `weigh` makes weights from what is in memory.
+// Adds the row's points, whose weights `weigh` makes from what is in memory.
 template <bool kFp16Sums, class Config, class BeforeChunk, class Weigh>
 __device__ void add_points(WarpState<Config>& state, Row const& row, BeforeChunk before_chunk,
                            Weigh weigh) {
-  // Of every lane's points first those that it prepares first.
-  constexpr int kTurns = Config::kInOrder ? 1 : Config::kBatch;
+  // Every lane's points are added in the order of the fast path: first those that each prepares
+  // first.
+  constexpr int kTurns = Config::kInOrder ? 1 : Config::kGroup;
 #pragma unroll 1
   for (int k0 = 0; k0 < state.lane.K; k0 += Config::kChunk) {
     before_chunk(k0);
@@ -120,12 +133,12 @@ __device__ void add_points(WarpState<Config>& state, Row const& row, BeforeChunk
   }
 }
 
-// What happens to powers before a chunk's points are added.
+// Moves the reference of the powers, before a chunk's points are added, as the fast path does.
 template <class Config>
 __device__ void start_chunk(WarpState<Config>& state, Row const& row, int k0) {
-  float logits[Config::kBatch];
+  float logits[Config::kGroup];
 #pragma unroll
-  for (int t = 0; t < Config::kBatch; ++t) {
+  for (int t = 0; t < Config::kGroup; ++t) {
     int const k = state.lane.first_point(k0) + t;
     logits[t] = k < state.lane.K ? weight_in_memory(state.lane, row, k) : -INFINITY;
   }
@@ -133,7 +146,7 @@ __device__ void start_chunk(WarpState<Config>& state, Row const& row, int k0) {
   state.softmax.to_powers(logits, [&](float factor) { state.sums.multiply(factor); });
 }
 
-// From logits to weights, whatever they are.
+// Makes weights from logits, whatever they are.
 template <class Config>
 __device__ auto weights_of_row(Lane<Config> const& lane, Row const& row) {
   float largest = -INFINITY, sum = 0.0f;
@@ -144,8 +157,8 @@ __device__ auto weights_of_row(Lane<Config> const& lane, Row const& row) {
   return [largest, sum](float logit) { return expf(logit - largest) / sum; };
 }
 
-// Where float16, or powers, take the sums beyond what holds them, they are formed of weights and
-// in float32.
+// Sums a row exactly. Sums that float16, or powers, take beyond what holds them are formed of
+// weights and in float32.
 template <class Config>
 __device__ void sum_exact(WarpState<Config>& state, Row const& row) {
   auto const nothing = [](int) {};

@@ -1,21 +1,17 @@
-// The persistent family: as many blocks as the device has SMs, each with tiles of neighbouring
+// The persistent family on a device: as many blocks as it has SMs, each with tiles of neighbouring
 // rows.
 
-#include "kernels/persistent/persistent.h"
-
+#include "kernels/common/launch.h"
 #include "core/cuda.h"
 #include "core/family.h"
 #include "kernels/common/device_array.h"
 #include "kernels/common/make_params.h"
 #include "kernels/common/row_limits.h"
-#include "kernels/persistent/persistent_model.h"
-#include "kernels/persistent/query_order.h"
-#include "kernels/persistent/schedule.h"
-
-#include <algorithm>
+#include "kernels/persistent/plan.h"
 
 namespace msda::persistent {
 
+using namespace rows;
 namespace {
 
 // Loads the kernels of each row of variants.inc.
@@ -26,21 +22,7 @@ constexpr Kernels (*kLoad[])(KernelOptions) = {
 #undef MSDA_VARIANT
 };
 
-// ---- workspace, prepare, launch
-
 void workspace(Variant const&, Problem const&, Device const&, Arena&) {}
-
-}  // namespace
-
-ScheduleParams schedule_of(Variant const& variant, Problem const& problem, QueryOrder const& order,
-                           Device const& device) {
-  Entry const& entry = kTable[variant];
-  ScheduleParams schedule = make_schedule(entry, problem, order, device);
-  if (caches_levels(entry.spread)) cache_levels_in(schedule, entry, problem);
-  return schedule;
-}
-
-namespace {
 
 struct PersistentPlan final : Prepared {
   PersistentPlan(Problem const& problem, QueryOrder const& query_order, Device const& device)
@@ -52,7 +34,7 @@ struct PersistentPlan final : Prepared {
       exact_schedule{};  // of calls with values at odd addresses: no levels are cached then
   Kernels kernels{};
   bool has_aligned_strides = false;
-  bool has_whole_batches = false;
+  bool has_whole_groups = false;
   bool has_f32_inputs = false;
 };
 
@@ -69,24 +51,23 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
                                                   .grouped = is_grouped(entry, problem),
                                                   .heads = known_heads(entry, problem)});
   plan.has_aligned_strides = value_strides_are_multiples(problem, kVecBytes);
-  plan.has_whole_batches = batches_are_whole(entry, problem);
+  plan.has_whole_groups = groups_are_whole(entry, problem);
   plan.has_f32_inputs =
       problem.coord_dtype == MSDA_DTYPE_F32 && problem.weight_dtype == MSDA_DTYPE_F32;
   return prepared;
 }
-
-bool is_aligned(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer) % 16 == 0; }
 
 void launch(Variant const&, Launch const& launch) {
   auto const& plan = static_cast<PersistentPlan const&>(*launch.prepared);
   if (plan.schedule.jobs == 0) return;
   Params params = plan.params;
   set_buffers(params, launch.call);
-  bool const aligned = plan.has_aligned_strides && is_aligned(params.value);
+  bool const aligned = plan.has_aligned_strides && is_aligned(params.value, kVecBytes);
   ScheduleParams schedule = aligned ? plan.schedule : plan.exact_schedule;
-  schedule.wide_inputs = plan.has_whole_batches && is_aligned(params.coord) &&
-                         is_aligned(params.weight) && is_aligned(params.reference);
-  schedule.aligned_output = is_aligned(params.output);
+  schedule.wide_inputs = plan.has_whole_groups && is_aligned(params.coord, kVecBytes) &&
+                         is_aligned(params.weight, kVecBytes) &&
+                         is_aligned(params.reference, kVecBytes);
+  schedule.aligned_output = is_aligned(params.output, kVecBytes);
   bool const f32_inputs = plan.has_f32_inputs && schedule.wide_inputs;
   RowsKernel const& rows = plan.kernels[aligned][f32_inputs ? inputs_f32 : inputs_any];
   launch_kernel(rows.kernel,

@@ -1,0 +1,108 @@
+// The cluster family on a device: levels spread over the shared memory of a cluster's blocks.
+
+#include "kernels/common/launch.h"
+#include "core/cuda.h"
+#include "core/family.h"
+#include "core/status.h"
+#include "kernels/cluster/plan.h"
+#include "kernels/common/device_array.h"
+#include "kernels/common/make_params.h"
+
+#include <algorithm>
+
+namespace msda::cluster {
+
+using namespace rows;
+
+namespace {
+
+// Loads the kernels of each id.
+constexpr Kernels (*kLoad[])(KernelOptions) = {
+#define MSDA_VARIANT(type, channels, points, spread, sizes, ...) \
+  MSDA_ROWS_##sizes(MSDA_ROW, type, channels, points, spread)
+#define MSDA_ROW(size, type, channels, points, spread) \
+  load_kernels<ValueType::type, channels, points, spread>,
+#include "rows/cluster.inc"
+#undef MSDA_ROW
+#undef MSDA_VARIANT
+};
+
+void workspace(Variant const&, Problem const&, Device const&, Arena&) {}
+
+struct ClusterPlan final : Prepared {
+  ClusterPlan(Problem const& problem, QueryOrder const& query_order, Device const& device)
+      : order(query_order.queries, device), params(make_params(problem, nullptr)) {}
+  DeviceArray<std::int32_t> order;  // [Q] queries, or none
+  Params params;                    // all but the buffers
+  ScheduleParams schedule{};        // the same
+  CacheParams cached{};
+  Kernels kernels{};
+  std::int64_t shared_bytes = 0;
+  std::int32_t size = 1;
+  bool has_whole_groups = false;
+  bool has_f32_inputs = false;
+};
+
+bool is_one(Entry const& entry, Problem const& problem) {
+  return problem.head_count == 1 && problem.head_dim == entry.rows.channels &&
+         problem.value.row == problem.head_dim && levels_are_wide(problem);
+}
+
+PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const& device,
+                    std::pmr::memory_resource* memory) {
+  QueryOrder const order = query_order(problem);
+  PreparedPtr prepared = make_prepared<ClusterPlan>(memory, problem, order, device);
+  auto& plan = static_cast<ClusterPlan&>(*prepared);
+  Entry const& entry = kTable[variant];
+  CachedLevels const cached = cached_levels_of(entry, problem);
+  plan.size = entry.size;
+  plan.shared_bytes = cached.buffers * cached.bytes + kLineBytes;
+  plan.kernels = kLoad[kTable.index_of(variant)]({.grouped = is_grouped(entry.rows, problem),
+                                                  .is_one = is_one(entry, problem),
+                                                  .is_pair = entry.size == 2,
+                                                  .size = entry.size,
+                                                  .shared_bytes = plan.shared_bytes});
+  if (plan.kernels.max_clusters == 0) {
+    fail(MSDA_ERROR_UNSUPPORTED,
+         "{} runs in clusters of {} blocks with {} bytes of shared memory each, of which the "
+         "device, {}, runs none at a time",
+         variant.id, entry.size, declared_bytes(entry.rows.points) + plan.shared_bytes,
+         device.name);
+  }
+  std::int64_t const clusters =
+      std::min<std::int64_t>(plan.kernels.max_clusters, device.sm_count / entry.size);
+  plan.cached = cache_params(entry, problem, cached);
+  plan.schedule = cluster_schedule(entry, problem, order, device, cached, clusters);
+  plan.schedule.order = plan.order.data();
+  plan.has_whole_groups = groups_are_whole(entry.rows, problem);
+  plan.has_f32_inputs =
+      problem.coord_dtype == MSDA_DTYPE_F32 && problem.weight_dtype == MSDA_DTYPE_F32;
+  return prepared;
+}
+
+void launch(Variant const&, Launch const& launch) {
+  auto const& plan = static_cast<ClusterPlan const&>(*launch.prepared);
+  if (plan.schedule.jobs == 0) return;
+  Params params = plan.params;
+  set_buffers(params, launch.call);
+  bool const aligned = is_aligned(params.value, kVecBytes);
+  ScheduleParams schedule = plan.schedule;
+  schedule.wide_inputs = plan.has_whole_groups && is_aligned(params.coord, kVecBytes) &&
+                         is_aligned(params.weight, kVecBytes);
+  schedule.aligned_output = is_aligned(params.output, kVecBytes);
+  launch_kernel(plan.kernels.rows[aligned][plan.has_f32_inputs && schedule.wide_inputs],
+                {.blocks = std::int64_t{schedule.blocks} * plan.size,
+                 .threads = kThreads,
+                 .shared_bytes = static_cast<std::size_t>(plan.shared_bytes),
+                 .cluster_blocks = plan.size,
+                 .overlaps_previous = true},
+                static_cast<cudaStream_t>(launch.call.stream), params, schedule, plan.cached);
+}
+
+}  // namespace
+
+extern const Family kFamily;
+const Family kFamily = {"cluster", kTable.variants(), reject, cost,
+                        workspace, prepare,           launch, numbers_of};
+
+}  // namespace msda::cluster

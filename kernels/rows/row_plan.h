@@ -1,0 +1,101 @@
+// Planning that families of packed rows share: the jobs of a problem, the limits of the engine,
+// and the schedule. It needs no device code.
+#pragma once
+
+#include "core/device.h"
+#include "core/dtype.h"
+#include "core/problem.h"
+#include "kernels/rows/layout.h"
+#include "kernels/rows/query_tiles.h"
+
+#include <algorithm>
+
+namespace msda::rows {
+
+// The part of a kernel's id that the engine reads.
+struct Entry {
+  ValueType type;
+  Channels channels;
+  Points points;
+  Spread spread;
+};
+
+inline std::int64_t item_bytes(Problem const& problem) {
+  return problem.token_count * problem.value.row * dtype_bytes(problem.value_dtype);
+}
+
+inline double value_bytes(Problem const& problem) {
+  return static_cast<double>(item_bytes(problem)) * static_cast<double>(problem.batch);
+}
+
+inline std::int32_t element_bytes(Problem const& problem) {
+  return static_cast<std::int32_t>(dtype_bytes(problem.value_dtype));
+}
+
+inline bool is_grouped(Entry const& entry, Problem const& problem) {
+  return problem.head_count % heads_of_line(entry.channels, element_bytes(problem)) == 0;
+}
+
+inline Layout layout_for(Entry const& entry, Problem const& problem) {
+  return layout_of(entry.channels, element_bytes(problem), entry.spread,
+                   is_grouped(entry, problem));
+}
+
+struct Jobs {
+  std::int64_t of_group;
+  std::int64_t of_item;
+};
+
+inline Jobs jobs_of(Entry const& entry, Problem const& problem) {
+  Layout const layout = layout_for(entry, problem);
+  std::int64_t const of_group = (problem.query_count + layout.queries - 1) / layout.queries;
+  return {of_group, of_group * (problem.head_count / layout.heads)};
+}
+
+inline constexpr std::int64_t kExactTokens = 1 << 24;  // that float32 counts
+
+// True where a level is one that the fast path cannot sum: an empty one, or one of 2^24 tokens.
+inline bool needs_exact_path(Problem const& problem) {
+  return std::ranges::any_of(problem.levels, [](Level const& level) {
+    return level.width < 1 || level.height < 1 ||
+           level.row_tokens * (level.height + 2) >= kExactTokens;
+  });
+}
+
+// The bytes that a pixel has in the channels of a head group.
+inline std::int64_t head_group_bytes(Entry const& entry, Problem const& problem) {
+  return layout_for(entry, problem).heads * problem.head_dim * element_bytes(problem);
+}
+
+// True if tokens, the bytes of a batch item's values and from one head to the next fit 32 bits,
+// and so do jobs and points of all items.
+bool sizes_fit(Entry const& entry, Problem const& problem);
+// True if a record of fp16 sums can count the pixels of every level.
+bool pixels_fit_fp16_points(Entry const& entry, Problem const& problem);
+// True if rows come in whole groups of a lane, so that inputs can be loaded in vectors.
+bool groups_are_whole(Entry const& entry, Problem const& problem);
+bool levels_are_wide(Problem const& problem);  // two columns and two rows at least
+
+// make_schedule() fills ScheduleParams but for what a call's buffers say, the order itself and
+// cached levels.
+ScheduleParams make_schedule(Entry const& entry, Problem const& problem, QueryOrder const& order,
+                             Device const& device);
+
+// The rounds that blocks with cached levels have where there are enough jobs.
+std::int64_t cached_rounds(double value_bytes);
+
+// Tile indices are dealt in grid ranges where levels are cached. They count the jobs of all head
+// groups and, before those of each, as many as copying its levels is worth.
+struct GridRanges {
+  std::int64_t jobs;                // of a group
+  std::int64_t head_group_indices;  // of a group
+  std::int64_t grid_range;          // that a block has at a time
+
+  // The number of tiles of all head groups: parts of a range in one group that have jobs. For each
+  // a block copies the group's levels.
+  std::int64_t tile_count(std::int64_t groups) const;
+};
+GridRanges grid_ranges_of(std::int64_t jobs, std::int64_t groups, std::int64_t blocks,
+                          double value_bytes);
+
+}  // namespace msda::rows
