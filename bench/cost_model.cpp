@@ -22,7 +22,7 @@
 #include "kernels/persistent/plan.h"
 #include "kernels/pipeline/plan.h"
 #include "kernels/sorted/plan.h"
-#include "kernels/tma/tma_costs.h"
+#include "kernels/tma/plan.h"
 #endif
 
 #include <fmt/core.h>
@@ -98,7 +98,7 @@ Models all_models() {
                          sorted::predicted_us);
   all.add<tma::Costs>("tma",
                       {
-#include "kernels/tma/tma_costs.inc"
+#include "kernels/tma/costs.inc"
                       },
                       tma::predicted_us);
   all.add<cluster::Costs>("cluster",

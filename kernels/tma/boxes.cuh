@@ -5,8 +5,8 @@
 #pragma once
 
 #include "kernels/common/ptx_async.cuh"
-#include "kernels/tma/exact_rows.cuh"
-#include "kernels/tma/stages.cuh"
+#include "kernels/tma/tensor_maps.h"
+#include "kernels/tma/tma_rows.cuh"
 
 namespace msda::tma {
 
@@ -30,7 +30,7 @@ struct JobRound {
   }
 };
 
-// Of a producer's stages in shared memory.
+// A producer's stages in shared memory.
 struct BoxStages {
   std::uint32_t boxes;    // 32 of each stage
   std::uint32_t records;  // the same
@@ -70,7 +70,7 @@ __device__ __forceinline__ void fill_boxes(Maps const& maps, Params const& p,
   PointRow const points(p, row.b, row.q, row.m);
   RowWeights<Config> const weights(p, points, j);
   std::int64_t const k = k0 + j;
-  Located at{};
+  Location at{};
   std::int32_t l = 0;
   if (k < p.point_total) {
     l = level_of_point(p, k);
@@ -78,7 +78,7 @@ __device__ __forceinline__ void fill_boxes(Maps const& maps, Params const& p,
     RawPoint const raw = load_point(p, points, k);
     at = locate<Config>(position_of(p, points, level, l, raw), weights(raw.weight), level);
   }
-  put_record(stages.record(stage, lane), record_of<Config>(at, 0, false));
+  put_point(stages.record(stage, lane), point_of<Config>(at, 0, false));
   unsigned const boxes = __ballot_sync(0xffffffffu, at.is_inside);
   // Behind the ballot the records of all lanes are stored, but not yet seen by others.
   __syncwarp();
@@ -118,7 +118,7 @@ __device__ __forceinline__ void produce_boxes(Maps const& maps, Params const& p,
   }
 }
 
-// Those of a stage.
+// Adds the boxes of a stage.
 template <class Config>
 __device__ __forceinline__ void add_boxes(BoxParams const& schedule, BoxStages const& stages,
                                           std::uint32_t stage, unsigned vec,
@@ -130,12 +130,12 @@ __device__ __forceinline__ void add_boxes(BoxParams const& schedule, BoxStages c
   std::uint32_t const first = vec * kVecBytes + (turned ? pixel_bytes : 0);
 #pragma unroll
   for (int i = 0; i < Config::kLanes; i += 2) {
-    Record record[2];
+    LocatedPoint record[2];
     msda::Vec<Config::kVecBytes> value[2][4];
 #pragma unroll
     for (int u = 0; u < 2; ++u) {
       unsigned const n = slot * Config::kLanes + static_cast<unsigned>(i + u);
-      record[u] = get_record(stages.record(stage, n));
+      record[u] = get_point(stages.record(stage, n));
       std::uint32_t const at = stages.box(stage, n) + first;
 #pragma unroll
       for (int corner = 0; corner < 4; ++corner) {

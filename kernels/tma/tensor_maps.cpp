@@ -3,6 +3,7 @@
 #include "core/cuda.h"
 #include "core/dtype.h"
 #include "core/status.h"
+#include "kernels/tma/plan.h"
 
 #include <algorithm>
 
@@ -10,7 +11,7 @@ namespace msda::tma {
 namespace {
 
 constexpr std::int32_t kRank = 5;
-constexpr int kLeastVersion = 12000;  // of the driver, that has tensor maps
+constexpr int kMinVersion = 12000;  // of the driver, that has tensor maps
 // Any address that a map may have; a plan's maps are not used as they are.
 constexpr std::uintptr_t kAnyAddress = 4096;
 
@@ -19,7 +20,7 @@ Function driver_function(const char* name) {
   void* found = nullptr;
   cudaDriverEntryPointQueryResult result{};
   cuda::check(
-      cudaGetDriverEntryPointByVersion(name, &found, kLeastVersion, cudaEnableDefault, &result),
+      cudaGetDriverEntryPointByVersion(name, &found, kMinVersion, cudaEnableDefault, &result),
       "looking for the driver's tensor maps");
   if (result != cudaDriverEntryPointSuccess || found == nullptr) {
     fail(MSDA_ERROR_CUDA, "the CUDA driver has no {}()", name);
@@ -27,8 +28,8 @@ Function driver_function(const char* name) {
   return reinterpret_cast<Function>(found);
 }
 
-// What a function of the driver returns. It needs a context, which a thread whose first CUDA call
-// this is does not have before it sets its device.
+// Calls a function of the driver. It needs a context, which a thread whose first CUDA call this is
+// does not have before it sets its device.
 template <typename Call>
 CUresult with_context(Call const& call) {
   CUresult const result = call();
@@ -54,7 +55,7 @@ struct Shape5 {
     auto const u64 = [](std::int64_t n) { return static_cast<cuuint64_t>(n); };
     std::int64_t const element = dtype_bytes(problem.value_dtype);
     std::int64_t const pixel = problem.value.row * element;
-    // What is never stepped over may have any stride.
+    // A dimension that is never stepped over may have any stride.
     auto const stride = [&](std::int64_t count, std::int64_t bytes) {
       return u64(count > 1 ? bytes : pixel);
     };
@@ -71,26 +72,6 @@ struct Shape5 {
 };
 
 }  // namespace
-
-Reason reject_maps(Problem const& problem) {
-  std::int64_t const element = dtype_bytes(problem.value_dtype);
-  for (Level const& level : problem.levels) {
-    if (level.height > kMaxSide || level.width > kMaxSide) return Reason::kMapLevels;
-    if (level.point_count > 0 && (level.height < 1 || level.width < 1)) return Reason::kMapLevels;
-  }
-  auto const is_fit = [&](std::int64_t count, std::int64_t stride) {
-    std::int64_t const bytes = stride * element;
-    return count <= 1 ||
-           (bytes % kMapAlignment == 0 && bytes >= kMapAlignment && bytes < kMaxMapStride);
-  };
-  bool fits = problem.value.row >= problem.head_dim && is_fit(2, problem.value.row) &&
-              is_fit(problem.head_count, problem.value.head) &&
-              is_fit(problem.batch, problem.value.batch);
-  for (Level const& level : problem.levels) {
-    fits = fits && is_fit(level.height, level.row_tokens * problem.value.row);
-  }
-  return fits ? Reason::kNone : Reason::kMapStrides;
-}
 
 PlannedMaps::PlannedMaps(Problem const& problem, const Box (&boxes)[kInlineLevels])
     : replace_(driver_function<decltype(replace_)>("cuTensorMapReplaceAddress")) {

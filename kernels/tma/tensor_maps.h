@@ -1,21 +1,22 @@
-// Tensor maps of the values: which problems they can describe, and how a plan's become a call's.
+// Tensor maps of the values: what the kernels are handed, and how a plan's maps become a call's.
+// Host and device read it; cuda.h, which it needs, is not there in builds without CUDA.
 #pragma once
 
-#include "core/family.h"
-#include "core/problem.h"
-#include "kernels/tma/tma.h"
+#include "kernels/common/params.h"
 
-#include <cstdint>
+#include <cuda.h>
+
+namespace msda {
+struct Problem;
+}
 
 namespace msda::tma {
 
-// kNone, or the rule of tensor maps that the values break.
-Reason reject_maps(Problem const& problem);
+struct Box;  // plan.h
 
-// Columns and rows of a level that a copy brings.
-struct Box {
-  std::int32_t columns = 0;
-  std::int32_t rows = 0;
+// A map a level, of channels, x, y, head and batch item, without the border.
+struct Maps {
+  CUtensorMap level[kInlineLevels];
 };
 
 // The maps of a plan, which does not know where values will lie, and of its calls, which do.

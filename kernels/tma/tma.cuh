@@ -3,9 +3,8 @@
 // rows.
 #pragma once
 
+#include "kernels/common/launch.h"
 #include "kernels/tma/boxes.cuh"
-#include "kernels/tma/exact_rows.cuh"
-#include "kernels/tma/tma.h"
 #include "kernels/tma/windows.cuh"
 
 namespace msda::tma {

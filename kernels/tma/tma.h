@@ -1,22 +1,71 @@
-// What tma.cpp asks of an instantiation, a row of variants.inc, and what its kernels are handed
-// beside the problem.
+// The tma family: what variants.inc names, how shared memory is dealt, what its kernels are handed
+// beside the problem, and what a plan loads. Host and device read it.
 #pragma once
 
 #include "kernels/common/elements.h"
-#include "kernels/common/launch.h"
+#include "kernels/common/kernel_entry.h"
 #include "kernels/common/params.h"
-#include "kernels/tma/tma_config.h"
-
-#include <cuda.h>
 
 #include <cstdint>
 
 namespace msda::tma {
 
-// A map a level, of channels, x, y, head and batch item, without the border.
-struct Maps {
-  CUtensorMap level[kInlineLevels];
-};
+// Names of variants.inc: most channels of a head; what tensor maps bring, a box for each point or
+// windows for tiles of queries; float32 sums, or fp16 sums of two points.
+enum Channels : std::int32_t { d32 = 32, d64 = 64 };
+enum Shape : std::int32_t { box, win };
+enum Sums : std::int32_t { s, h };
+// Producer warps of a block, and stages of shared memory that they keep ahead.
+enum Producers : std::int32_t { p1 = 1, p2 = 2, p3 = 3, p4 = 4 };
+enum Stages : std::int32_t { n2 = 2, n3 = 3, n4 = 4, n6 = 6, n8 = 8 };
+inline constexpr std::int32_t kMaxProducers = 4;
+inline constexpr std::int32_t kMaxStages = 8;
+
+inline constexpr std::int32_t kWarp = 32;
+inline constexpr std::int32_t kVecBytes = 16;    // of a pixel's channels, what a lane loads at once
+inline constexpr std::int32_t kLineBytes = 128;  // tiles of tensors begin at whole lines
+
+// Limits that reject() keeps to. A record has a pixel's column and row in 16 bits each.
+inline constexpr std::int64_t kMaxSide = 65534;
+inline constexpr std::int32_t kMaxPoints = 512;  // K
+inline constexpr std::int64_t kMaxRows = std::int64_t{1} << 31;
+
+// Rules of cuTensorMapEncodeTiled() (CUDA Driver API).
+inline constexpr std::int64_t kMapAlignment = 16;  // of addresses and strides
+inline constexpr std::int64_t kMaxMapStride = std::int64_t{1} << 40;
+inline constexpr std::int32_t kMaxBoxSide = 256;
+
+// Lanes of a slot: they share the channels of a row.
+constexpr std::int32_t lanes_of(Channels channels, std::int32_t element_bytes) {
+  return channels * element_bytes / kVecBytes;
+}
+
+// ---- boxes: a fill of a stage is a point of each lane of a producer
+inline constexpr std::int32_t kBoxWarps = 8;  // of a block, producers among them
+inline constexpr std::int32_t kRecordBytes = 16;
+constexpr std::int32_t box_bytes(std::int32_t pixel_bytes) {
+  return (4 * pixel_bytes + kLineBytes - 1) / kLineBytes * kLineBytes;
+}
+constexpr std::int64_t box_stage_bytes(std::int32_t pixel_bytes) {
+  return std::int64_t{kWarp} * (box_bytes(pixel_bytes) + kRecordBytes);
+}
+
+// ---- windows: a stage holds one level's window
+inline constexpr std::int32_t kWindowWarps = 16;  // of a block, producers among them
+inline constexpr std::int32_t kMaxChunk = 16;
+// Points of a row that its lanes locate before they are gathered.
+constexpr std::int32_t chunk_of(std::int32_t lanes) { return lanes < 8 ? 8 : lanes; }
+static_assert(chunk_of(lanes_of(d64, 4)) <= kMaxChunk);
+// A warp's records, in rows of the slots' same point.
+constexpr std::int32_t warp_record_bytes(std::int32_t lanes) {
+  return chunk_of(lanes) * (kWarp / lanes) * kRecordBytes;
+}
+
+// Shared memory that the kernels declare. A kernel may ask for the rest, whatever its plan needs:
+// what it may ask for is a property of the process.
+inline constexpr std::int64_t kStaticSharedBytes = 1024;
+// Bytes that aligning dynamic shared memory may take.
+inline constexpr std::int64_t kAlignmentSlack = kLineBytes;
 
 // How rows, (b Q + q) M + m, are dealt: consumer warps have jobs of neighbouring rows.
 struct BoxParams {
@@ -29,7 +78,7 @@ struct BoxParams {
   bool aligned_output;
 };
 
-// Of a level that has points: its window. Columns are even, so that the parity of a column in the
+// The window of a level that has points. Columns are even, so that the parity of a column in the
 // window is that in the level.
 struct WindowLevel {
   std::int32_t level;
@@ -57,6 +106,8 @@ struct RowParams {
   std::int64_t rows;
   bool aligned_output;
 };
+
+struct Maps;  // tensor_maps.h
 
 // One of the first two is loaded.
 struct Kernels {

@@ -5,8 +5,8 @@
 #pragma once
 
 #include "kernels/common/ptx_async.cuh"
-#include "kernels/tma/exact_rows.cuh"
-#include "kernels/tma/stages.cuh"
+#include "kernels/tma/tensor_maps.h"
+#include "kernels/tma/tma_rows.cuh"
 
 namespace msda::tma {
 
@@ -68,8 +68,8 @@ __device__ __forceinline__ float2 sample_point(Params const& p, WindowParams con
           fminf(fmaxf(at.y, -1.0f), static_cast<float>(level.height))};
 }
 
-// Where the window begins whose middle is the mean of the lanes' points: no further out than
-// the points' pixels are, at an even column.
+// The origin of the window whose middle is the mean of the lanes' points: no further out than the
+// points' pixels are, at an even column.
 __device__ __forceinline__ WindowOrigin origin_around(float2 at, WindowLevel const& window,
                                                       LevelParams const& level) {
 #pragma unroll
@@ -124,7 +124,7 @@ __device__ __forceinline__ void produce_windows(Maps const& maps, Params const& 
   }
 }
 
-// What a slot reads its row's points from, on one level.
+// The source of a row's points on one level: the window, or device memory outside it.
 template <class Config>
 struct LevelSource {
   LevelParams const& level;
@@ -137,19 +137,19 @@ struct LevelSource {
 
   // In the window: the number of the even pixel of the upper row, below it whether the odd one lies
   // left of it. Outside: row and column, both from 1 on.
-  __device__ __forceinline__ Record record_at(Located const& at) const {
+  __device__ __forceinline__ LocatedPoint record_at(Location const& at) const {
     std::int32_t const x = at.x - origin.x, y = at.y - origin.y;
     bool const is_in = x >= 0 && x + 1 < columns && y >= 0 && y + 1 < rows;
     std::uint32_t const odd_is_left = static_cast<std::uint32_t>(at.x) & 1u;
     auto const place = static_cast<std::uint32_t>(y * columns + x) + odd_is_left;
-    if (!at.is_inside) return record_of<Config>(at, 0, false);
-    if (is_in) return record_of<Config>(at, place << 1 | odd_is_left, false);
-    return record_of<Config>(
+    if (!at.is_inside) return point_of<Config>(at, 0, false);
+    if (is_in) return point_of<Config>(at, place << 1 | odd_is_left, false);
+    return point_of<Config>(
         at, static_cast<std::uint32_t>(at.y + 1) << 16 | static_cast<std::uint32_t>(at.x + 1),
         true);
   }
 
-  __device__ __forceinline__ void load_near(Record const& record,
+  __device__ __forceinline__ void load_near(LocatedPoint const& record,
                                             msda::Vec<Config::kVecBytes> (&value)[4]) const {
     std::uint32_t const even = window + (record.place >> 1) * pixel_bytes;
     std::uint32_t const odd = (record.place & 1) != 0 ? even - pixel_bytes : even + pixel_bytes;
@@ -160,7 +160,7 @@ struct LevelSource {
     ptx::load_shared(first + below, value[2].word);
     ptx::load_shared(other + below, value[3].word);
   }
-  __device__ __forceinline__ void load_far(Record const& record,
+  __device__ __forceinline__ void load_far(LocatedPoint const& record,
                                            msda::Vec<Config::kVecBytes> (&value)[4]) const {
     std::int32_t const x = static_cast<std::int32_t>(record.place & 0xffffu) - 1;
     std::int32_t const y = static_cast<std::int32_t>(record.place >> 16) - 1;
@@ -174,12 +174,12 @@ struct LevelSource {
   // Points of each slot's row whose records begin at `records`.
   template <int kCount>
   __device__ __forceinline__ void add(std::uint32_t records, RowSums<Config>& sums) const {
-    Record record[kCount / 2][2];
+    LocatedPoint record[kCount / 2][2];
     msda::Vec<Config::kVecBytes> value[kCount / 2][2][4];
     bool is_far = false;
 #pragma unroll
     for (int u = 0; u < kCount; ++u) {
-      record[u / 2][u % 2] = get_record(records + u * Config::kSlots * kRecordBytes);
+      record[u / 2][u % 2] = get_point(records + u * Config::kSlots * kRecordBytes);
       is_far = is_far || record[u / 2][u % 2].is_far();
     }
     if (__any_sync(0xffffffffu, is_far)) {
@@ -331,12 +331,12 @@ class WindowConsumer {
     for (int i = 0; i < kOfLane; ++i) {
       if (i > 0 && k0 + i * Config::kLanes >= source.level.point_count) break;
       unsigned const n = static_cast<unsigned>(i) * Config::kLanes + j_;
-      Located at{};
+      Location at{};
       if (k0 + n < source.level.point_count) {
         at = locate<Config>(position_of(p_, points, source.level, l, raw[i]),
                             weights(raw[i].weight), source.level);
       }
-      put_record(records_ + (n * Config::kSlots + slot_) * kRecordBytes, source.record_at(at));
+      put_point(records_ + (n * Config::kSlots + slot_) * kRecordBytes, source.record_at(at));
     }
   }
 

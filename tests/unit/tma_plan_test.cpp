@@ -7,7 +7,7 @@
 #include "support/h200.h"
 
 #include "core/family.h"
-#include "kernels/tma/window_plan.h"
+#include "kernels/tma/plan.h"
 
 #include <doctest/doctest.h>
 
@@ -15,6 +15,7 @@
 #include <set>
 
 using namespace msda;
+using namespace msda::rows;
 using namespace msda::tma;
 
 namespace {

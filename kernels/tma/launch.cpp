@@ -1,116 +1,30 @@
-// The tma family: values that tensor maps bring to shared memory, a box a point or a window a tile
-// of queries.
+// The tma family on a device: values that tensor maps bring to shared memory, a box a point or a
+// window a tile of queries.
 
-#include "kernels/tma/tma.h"
-
+#include "kernels/common/launch.h"
 #include "core/cuda.h"
 #include "core/dtype.h"
 #include "core/family.h"
 #include "kernels/common/device_array.h"
 #include "kernels/common/make_params.h"
-#include "kernels/common/row_limits.h"
-#include "kernels/common/work.h"
+#include "kernels/tma/plan.h"
 #include "kernels/tma/tensor_maps.h"
-#include "kernels/tma/tma_costs.h"
-#include "kernels/tma/window_plan.h"
 
 #include <algorithm>
 
 namespace msda::tma {
-
 namespace {
 
-// What the id says.
-struct Entry {
-  Channels channels;
-  Shape shape;
-  Sums sums;
-  Producers producers;
-  Stages stages;
-  Kernels (*load)(std::int64_t);
-};
-constexpr VariantTable kTable({
-#define MSDA_VARIANT(type, channels, shape, sums, producers, stages, revision, sm, architecture, \
-                     ...)                                                                        \
-  VariantRow<Entry>{{.id = "tma.sm" #sm "." #type "." #channels "." #shape "." #sums             \
-                           "." #producers #stages "@" #revision,                                 \
-                     .value_dtype = dtype_of(ValueType::type),                                   \
-                     .sm_min = sm,                                                               \
-                     .sm_max = last_sm(#architecture, 0) __VA_OPT__(, .__VA_ARGS__ = true)},     \
-                    {channels, shape, sums, producers, stages,                                   \
-                     load_kernels<ValueType::type, channels, shape, sums, producers, stages>}},
+// Loads the kernels of each row of variants.inc.
+constexpr Kernels (*kLoad[])(std::int64_t) = {
+#define MSDA_VARIANT(type, channels, shape, sums, producers, stages, ...) \
+  load_kernels<ValueType::type, channels, shape, sums, producers, stages>,
 #include "rows/tma.inc"
 #undef MSDA_VARIANT
-});
-
-std::int32_t element_bytes(Problem const& problem) {
-  return static_cast<std::int32_t>(dtype_bytes(problem.value_dtype));
-}
-
-std::int32_t pixel_bytes(Problem const& problem) {
-  return static_cast<std::int32_t>(problem.head_dim) * element_bytes(problem);
-}
-
-std::int32_t lanes_for(Entry const& entry, Problem const& problem) {
-  return lanes_of(entry.channels, element_bytes(problem));
-}
+};
 
 std::int64_t rows_in(Problem const& problem) {
   return problem.batch * problem.query_count * problem.head_count;
-}
-
-// Rows of a unit of windows: one a slot of the consumer warps.
-std::int64_t rows_of_unit(Entry const& entry, Problem const& problem) {
-  return std::int64_t{kWindowWarps - entry.producers} * (kWarp / lanes_for(entry, problem));
-}
-
-std::int64_t box_shared_bytes(Entry const& entry, Problem const& problem) {
-  return std::int64_t{entry.producers} * entry.stages * box_stage_bytes(pixel_bytes(problem)) +
-         kAlignmentSlack;
-}
-
-WindowMemory memory_of(Entry const& entry, Problem const& problem, Device const& device) {
-  return window_memory(lanes_for(entry, problem), entry.producers, entry.stages, device);
-}
-
-// ---- reject
-
-bool has_shared_memory(Entry const& entry, Problem const& problem, Device const& device) {
-  if (entry.shape == box) {
-    return box_shared_bytes(entry, problem) + kStaticSharedBytes <= device.shared_bytes_per_block;
-  }
-  return memory_of(entry, problem, device).stage_bytes >= least_stage_bytes(problem);
-}
-
-// Rows are counted in 31 bits, B and M are coordinates of a tensor map.
-bool sizes_fit(Problem const& problem) {
-  double const rows = static_cast<double>(problem.batch) *
-                      static_cast<double>(problem.query_count) *
-                      static_cast<double>(problem.head_count);
-  double const heads = static_cast<double>(problem.batch) * static_cast<double>(problem.head_count);
-  return rows < static_cast<double>(kMaxRows) && heads < static_cast<double>(kMaxRows) &&
-         problem.query_count < kMaxRows;
-}
-
-Reason reject(Variant const& variant, Problem const& problem, Device const& device) {
-  Entry const& entry = kTable[variant];
-  if (device.is_cpu()) return Reason::kDeviceIsCpu;
-  if (!variant.runs_on(device) || !device.has_bulk_copy) return Reason::kComputeCapability;
-  if (problem.value_dtype != variant.value_dtype) return Reason::kValueDtype;
-  if (problem.backward()) return Reason::kOperation;
-  if (problem.coord_dtype == MSDA_DTYPE_F64) return Reason::kCoordDtype;
-  if (problem.weight_dtype == MSDA_DTYPE_F64) return Reason::kWeightDtype;
-  if (!head_dim_fits(problem.head_dim, entry.channels, 8)) return Reason::kHeadDim;
-  if (!levels_are_near(problem)) return Reason::kLevels;
-  if (problem.point_total == 0 || problem.point_total > kMaxPoints) return Reason::kPoints;
-  if (entry.sums == h && problem.math_mode != MSDA_MATH_FAST) return Reason::kMathMode;
-  if (Reason const reason = reject_maps(problem); reason != Reason::kNone) return reason;
-  if (!sizes_fit(problem)) return Reason::kTooLarge;
-  return has_shared_memory(entry, problem, device) ? Reason::kNone : Reason::kSharedMemory;
-}
-
-double cost(Variant const& variant, Problem const& problem, Device const& device) {
-  return predicted_us(Costs{}, variant, problem, device);
 }
 
 void workspace(Variant const&, Problem const&, Device const&, Arena&) {}
@@ -119,7 +33,7 @@ void workspace(Variant const&, Problem const&, Device const&, Arena&) {}
 
 // Tensor maps have no empty dimension: of a problem without rows there is none, and no launch.
 struct TmaPlan final : Prepared {
-  TmaPlan(Problem const& problem, QueryTiles const& tiles, const Box (&sizes)[kInlineLevels],
+  TmaPlan(Problem const& problem, rows::QueryTiles const& tiles, const Box (&sizes)[kInlineLevels],
           Device const& device)
       : maps(problem, sizes),
         order(tiles.order, device),
@@ -173,7 +87,7 @@ void plan_boxes(TmaPlan& plan, Entry const& entry, Problem const& problem, Devic
 }
 
 void plan_windows(TmaPlan& plan, Entry const& entry, Problem const& problem,
-                  QueryTiles const& tiles, const Box (&boxes)[kInlineLevels],
+                  rows::QueryTiles const& tiles, const Box (&boxes)[kInlineLevels],
                   Device const& device) {
   WindowParams& windows = plan.windows;
   WindowMemory const memory = memory_of(entry, problem, device);
@@ -197,10 +111,10 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
                     std::pmr::memory_resource* memory) {
   Entry const& entry = kTable[variant];
   bool const is_empty = rows_in(problem) == 0;
-  QueryTiles tiles;
+  rows::QueryTiles tiles;
   Box boxes[kInlineLevels] = {};
   if (entry.shape == win && !is_empty) {
-    tiles = make_query_tiles(problem, rows_of_unit(entry, problem));
+    tiles = rows::make_query_tiles(problem, rows_of_unit(entry, problem));
     choose_windows(problem, tiles, memory_of(entry, problem, device).stage_bytes, boxes);
   } else if (!is_empty) {
     for (std::size_t l = 0; l < problem.levels.size(); ++l) {
@@ -219,24 +133,21 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
   }
   std::int64_t const block_rows = std::int64_t{kBoxWarps} * (kWarp / lanes_for(entry, problem));
   plan.row_blocks = blocks_for((plan.rows.rows + block_rows - 1) / block_rows, 0, device);
-  plan.kernels = entry.load(device.shared_bytes_per_block - kStaticSharedBytes);
+  plan.kernels =
+      kLoad[kTable.index_of(variant)](device.shared_bytes_per_block - kStaticSharedBytes);
   return prepared;
 }
 
 // ---- launch
-
-bool is_aligned(const void* pointer) {
-  return reinterpret_cast<std::uintptr_t>(pointer) % kMapAlignment == 0;
-}
 
 void launch(Variant const& variant, Launch const& launch) {
   auto const& plan = static_cast<TmaPlan const&>(*launch.prepared);
   if (plan.rows.rows == 0) return;
   Params params = plan.params;
   set_buffers(params, launch.call);
-  bool const aligned_output = plan.has_output_vectors && is_aligned(params.output);
+  bool const aligned_output = plan.has_output_vectors && is_aligned(params.output, kMapAlignment);
   auto* const stream = static_cast<cudaStream_t>(launch.call.stream);
-  if (!is_aligned(params.value)) {
+  if (!is_aligned(params.value, kMapAlignment)) {
     RowParams rows = plan.rows;
     rows.aligned_output = aligned_output;
     launch_kernel(
@@ -263,18 +174,6 @@ void launch(Variant const& variant, Launch const& launch) {
 }
 
 }  // namespace
-
-double predicted_us(Costs const& costs, Variant const& variant, Problem const& problem,
-                    Device const& device) {
-  Entry const& entry = kTable[variant];
-  double const of_point = entry.shape == box ? costs.box_ps / static_cast<int>(entry.producers)
-                          : entry.sums == h  ? costs.window_fp16_ps
-                                             : costs.window_ps;
-  double const factor = (pixel_bytes(problem) >= kLineBytes ? costs.wide_factor : 1.0) *
-                        (problem.fused() ? costs.fused_factor : 1.0);
-  return costs.launch_us +
-         1e-6 * points_of(problem) * of_point * factor / std::max(device.sm_count, 1);
-}
 
 extern const Family kFamily;
 const Family kFamily = {"tma", kTable.variants(), reject, cost, workspace, prepare, launch};
