@@ -4,6 +4,7 @@
 
 #include <msda.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory_resource>
 #include <vector>
@@ -19,6 +20,8 @@ struct Level {
   std::int64_t origin = 0;  // stored token of pixel (0, 0): token_start + border * (row_tokens + 1)
   std::int64_t point_start = 0;  // first of the level's points among the K of a query and head
   std::int64_t point_count = 0;
+
+  bool has_pixels() const { return height > 0 && width > 0; }
 };
 
 struct Grid {
@@ -67,6 +70,16 @@ struct Problem {
 
   bool fused() const { return input_mode == MSDA_INPUT_FUSED; }
   bool backward() const { return operation == MSDA_BACKWARD; }
+  // Without points all results are 0, as far as they have elements.
+  bool has_points() const {
+    return batch > 0 && query_count > 0 && head_count > 0 && point_total > 0;
+  }
+  // Without pixels to sample all gradients are 0, too, but those of logits whose softmax is NaN.
+  bool has_samples() const {
+    return has_points() && std::ranges::any_of(levels, [](Level const& level) {
+             return level.point_count > 0 && level.has_pixels();
+           });
+  }
   bool scattered() const { return point_locality == MSDA_POINTS_SCATTERED; }
 };
 

@@ -1,7 +1,9 @@
 #include "cpu/ref/ref_kernel.h"
 
 #include "core/dtype.h"
+#include "core/tensor_sizes.h"
 #include "cpu/ref/ref_points.h"
+#include "cpu/zero_results.h"
 
 #include <algorithm>
 #include <cmath>
@@ -232,6 +234,7 @@ void for_items(std::int64_t count, Scratch const& scratch, ThreadPool& pool, Ite
 
 void backward_value(Problem const& problem, Call const& call, Scratch const& scratch,
                     ThreadPool& pool) {
+  if (tensor_is_empty(problem, Tensor::kGradValue)) return;
   std::int64_t const S = problem.token_count, M = problem.head_count, D = problem.head_dim;
   // A head of a batch item is summed by one thread in the order of the queries: the same bits every
   // run.
@@ -262,9 +265,12 @@ bool wants_point_grads(Call const& call) {
 
 Scratch take_scratch(Problem const& problem, Arena& arena) {
   Scratch scratch;
+  bool const has_rows =
+      problem.backward() ? problem.has_points() : !tensor_is_empty(problem, Tensor::kOutput);
+  if (!has_rows) return scratch;
   std::int64_t const rows = problem.batch * problem.query_count * problem.head_count;
   std::int64_t const heads = problem.batch * problem.head_count;
-  scratch.chunk_count = std::clamp<std::int64_t>(std::max(rows, heads), 1, kLargestChunkCount);
+  scratch.chunk_count = std::min(rows, kLargestChunkCount);
   scratch.row_size = 4 * problem.point_total + problem.head_dim +
                      static_cast<std::int64_t>(problem.levels.size()) * problem.reference_dim;
   scratch.rows =
@@ -279,7 +285,7 @@ Scratch take_scratch(Problem const& problem, Arena& arena) {
 void run_forward(Problem const& problem, Call const& call, Scratch const& scratch,
                  ThreadPool& pool) {
   std::int64_t const Q = problem.query_count, M = problem.head_count;
-  if (problem.head_dim == 0) return;
+  if (tensor_is_empty(problem, Tensor::kOutput)) return;
   for_items(problem.batch * Q * M, scratch, pool, [&](std::int64_t item, double* row) {
     Worker(problem, call, row).forward(item / M / Q, item / M % Q, item % M);
   });
@@ -287,6 +293,7 @@ void run_forward(Problem const& problem, Call const& call, Scratch const& scratc
 
 void run_backward(Problem const& problem, Call const& call, Scratch const& scratch,
                   ThreadPool& pool) {
+  if (!problem.has_points()) return zero_gradients(problem, call);
   std::int64_t const Q = problem.query_count;
   if (call[Tensor::kGradValue] != nullptr) backward_value(problem, call, scratch, pool);
   if (!wants_point_grads(call)) return;

@@ -6,6 +6,7 @@
 #include "cpu/simd/simd_kernel.h"
 #include "cpu/simd/simd_tables.h"
 #include "cpu/thread_pool.h"
+#include "cpu/zero_results.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -41,6 +42,7 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
   if (!device.is_cpu()) return Reason::kDeviceIsCuda;
   if (!has_vectors()) return Reason::kVectorUnit;
   if (problem.value_dtype != variant.value_dtype) return Reason::kValueDtype;
+  if (problem.backward() && problem.head_dim == 0) return Reason::kHeadDim;  // nothing to sum
   if (problem.backward() && problem.levels_overlap) return Reason::kOverlap;
   for (Level const& level : problem.levels) {
     if (level.height > kLargestSide || level.width > kLargestSide) return Reason::kLevels;
@@ -74,7 +76,8 @@ void run_forward(Launch const& launch) {
   Problem const& problem = launch.problem;
   std::int64_t const Q = problem.query_count;
   std::int64_t const M = problem.head_count;
-  if (problem.batch == 0 || Q == 0 || M == 0 || problem.head_dim == 0) return;
+  if (problem.head_dim == 0) return;
+  if (!problem.has_points()) return zero_output(problem, launch.call);
   auto const& tables = static_cast<Tables const&>(*launch.prepared);
   std::int64_t const run = run_length(problem, launch.device.thread_count);
   std::int64_t const runs = (Q + run - 1) / run;

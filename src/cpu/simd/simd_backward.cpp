@@ -1,8 +1,8 @@
 #include "cpu/simd/simd_backward.h"
 
 #include "core/dtype.h"
-#include "core/tensor_sizes.h"
 #include "cpu/thread_pool.h"
+#include "cpu/zero_results.h"
 
 #include <hwy/cache_control.h>
 
@@ -168,7 +168,8 @@ class Heads {
     // lines, two heads share one.
     each(count_ * windows_.chunk_count, [this](std::int64_t i) {
       std::int64_t const head = i % count_;
-      tables_.bin(source(head), windows_, i / count_, scratch_.head(head));
+      tables_.bin(source(head), windows_, tables_.windows_of_points, i / count_,
+                  scratch_.head(head));
     });
     if (scratch_.row_floats > 0) pack_rows();
     sum_bands();
@@ -276,13 +277,21 @@ class Heads {
   std::int64_t count_;
 };
 
-// Without points, or heads: all gradients there are.
-void zero_gradients(Problem const& problem, Call const& call) {
-  for (Tensor const tensor : {Tensor::kGradValue, Tensor::kGradCoord, Tensor::kGradWeight,
-                              Tensor::kGradReference, Tensor::kGradOffset, Tensor::kGradLogit}) {
-    auto const bytes = static_cast<std::size_t>(tensor_span_bytes(tensor_shape(problem, tensor)));
-    if (call[tensor] != nullptr && bytes > 0) std::memset(call[tensor], 0, bytes);
-  }
+// See Problem::has_samples().
+void run_without_samples(Launch const& launch) {
+  Problem const& problem = launch.problem;
+  zero_gradients(problem, launch.call);
+  if (!problem.has_points() || launch.call[Tensor::kGradLogit] == nullptr) return;
+  auto const& tables = static_cast<BackwardTables const&>(*launch.prepared);
+  std::int64_t const M = problem.head_count;
+  auto store_head = [&](std::int64_t i) {
+    HeadSource const source(problem, launch.call, tables.points, i / M, i % M);
+    for (std::int64_t q = 0; q < problem.query_count; ++q) {
+      tables.point_grads.store(source, q, nullptr);
+    }
+    hwy::FlushStream();
+  };
+  launch.device.pool->run(problem.batch * M, store_head);
 }
 
 // The gradients of one batch item's tokens that are no pixels of a window: gaps between levels,
@@ -324,9 +333,11 @@ BackwardTables::BackwardTables(Problem const& problem, std::pmr::memory_resource
       bin(choose_bin()),
       band(choose_band(problem)),
       point_grads(choose_point_grads(problem)),
-      windows(problem, band.lanes, memory) {}
+      windows(problem, band.lanes, memory),
+      windows_of_points(point_windows(problem, windows, memory)) {}
 
 void take_backward(Problem const& problem, Device const& device, Arena& arena) {
+  if (!problem.has_samples()) return;
   Windows const windows(problem, choose_band(problem).lanes, std::pmr::get_default_resource());
   Scratch const scratch(problem, windows, choose_in_flight(problem, windows, device), arena);
 }
@@ -335,7 +346,7 @@ void run_backward(Launch const& launch) {
   Problem const& problem = launch.problem;
   auto const& windows = static_cast<BackwardTables const&>(*launch.prepared).windows;
   std::int64_t const heads = problem.batch * problem.head_count;
-  if (heads == 0 || windows.records == 0) return zero_gradients(problem, launch.call);
+  if (!problem.has_samples()) return run_without_samples(launch);
   if (launch.call[Tensor::kGradValue] == nullptr && !wants_points(launch.call)) return;
   if (auto* const grad_value = static_cast<std::byte*>(launch.call[Tensor::kGradValue])) {
     std::int64_t const item = problem.token_count * problem.head_count * problem.head_dim *

@@ -22,8 +22,8 @@ struct HeadScratch {
 };
 
 // Puts the points of a chunk into the order of their windows.
-using BinChunk = void (*)(HeadSource const&, Windows const&, std::int64_t chunk,
-                          HeadScratch const&);
+using BinChunk = void (*)(HeadSource const&, Windows const&, PointBlocks<PointWindows> const&,
+                          std::int64_t chunk, HeadScratch const&);
 // Copies a head's rows [first, last) of grad_output to where the sums find them near each other.
 using PackRows = void (*)(HeadSource const&, std::int64_t first, std::int64_t last, Windows const&,
                           HeadScratch const&);
@@ -40,7 +40,7 @@ using SumBand = void (*)(HeadSource const&, Windows const&, std::int64_t band, H
                          WindowScratch const&);
 // Adds what two bands have for the first row of pixels of the lower one.
 using JoinEdge = void (*)(HeadSource const&, Windows const&, std::int64_t band, HeadScratch const&);
-// Stores the gradients of the points of a row.
+// Stores the gradients of the points of a row; null: all sums are 0.
 using StorePoints = void (*)(HeadSource const&, std::int64_t q, const Record* row);
 // The heads of one query that are in flight.
 struct QueryHeads {
@@ -84,6 +84,7 @@ struct BackwardTables final : Prepared {
   BandKernels band;
   PointKernels point_grads;
   Windows windows;
+  PointBlocks<PointWindows> windows_of_points;
 };
 
 void take_backward(Problem const& problem, Device const& device, Arena& arena);

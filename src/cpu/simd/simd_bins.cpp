@@ -64,7 +64,8 @@ HWY_INLINE void place_block(Windows const& windows, PointWindows const& levels,
   }
 }
 
-void bin_chunk(HeadSource const& source, Windows const& windows, std::int64_t index,
+void bin_chunk(HeadSource const& source, Windows const& windows,
+               PointBlocks<PointWindows> const& windows_of_points, std::int64_t index,
                HeadScratch const& scratch) {
   Chunk const chunk = windows.chunk(source.problem, index);
   Unsorted unsorted;
@@ -78,8 +79,7 @@ void bin_chunk(HeadSource const& source, Windows const& windows, std::int64_t in
       std::int64_t const block = std::min(chunk.point_count - k, kPointBlock);
       Points points;
       source.tables.read_points(source, q, first, block, softmax, points);
-      place_block(windows, windows.points[static_cast<std::size_t>(first / kPointBlock)], points,
-                  block, count, unsorted);
+      place_block(windows, windows_of_points[first], points, block, count, unsorted);
       count += block;
     }
   }

@@ -35,8 +35,15 @@ struct BlockGrads {
   HWY_ALIGN float weight[kPointBlock];
 };
 
-HWY_INLINE void read_block(const Record* from, std::int64_t count, BlockGrads& to) {
+// Of points [first, first + count) of a row, see StorePoints.
+HWY_INLINE void read_block(const Record* row, std::int64_t first, std::int64_t count,
+                           BlockGrads& to) {
   const Floats d;
+  if (HWY_UNLIKELY(row == nullptr)) {
+    to = {};
+    return;
+  }
+  const Record* const from = row + first;
   for (std::int64_t i = 0; i < count; i += kLanes) {
     HWY_ALIGN Record copy[kLanes] = {};
     const Record* at = from + i;
@@ -120,7 +127,7 @@ float mean_of_row(HeadSource const& source, std::int64_t q, const Record* row,
     Points points;
     BlockGrads grads;
     source.tables.read_softmax(source, q, k, count, softmax, points);
-    read_block(row + k, count, grads);
+    read_block(row, k, count, grads);
     for (std::int64_t i = 0; i < count; i += kLanes) {
       auto const present = hn::FirstN(d, static_cast<std::size_t>(std::min(count - i, kLanes)));
       auto const product = hn::Mul(hn::Load(d, points.weight + i), hn::Load(d, grads.weight + i));
@@ -144,7 +151,7 @@ void store_points(HeadSource const& source, std::int64_t q, const Record* row) {
   for (std::int64_t k = 0; k < K; k += kPointBlock) {
     std::int64_t const count = std::min(K - k, kPointBlock);
     BlockGrads grads;
-    read_block(row + k, count, grads);
+    read_block(row, k, count, grads);
     if (by_coord) store_coords(source, q, k, count, packed + k, grads);
     if (by_weight) {
       store_row(grads.weight, count, problem.weight_dtype, call[Tensor::kGradWeight], packed + k,

@@ -33,7 +33,7 @@ constexpr std::int64_t kLanes = hn::MaxLanes(Floats());
 constexpr float kOutside = -2.0f;
 
 HWY_INLINE PointLevels const& levels_at(HeadSource const& source, std::int64_t first) {
-  return source.tables.levels[static_cast<std::size_t>(first / kPointBlock)];
+  return source.tables.levels[first];
 }
 
 // Elements as float32 behind a pointer that may be read `count` times: the array itself, or a copy.

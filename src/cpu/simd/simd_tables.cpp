@@ -30,28 +30,29 @@ Tables::Tables(Problem const& problem, Gather gather_rows, std::pmr::memory_reso
       read_softmax(choose_read_softmax(problem)),
       locate(choose_locate(problem)),
       gather(gather_rows) {
-  // Never empty: the first block is looked up even where there are no points.
-  levels.resize(static_cast<std::size_t>(problem.point_total / kPointBlock + 1));
-  zeros.resize(static_cast<std::size_t>(problem.head_dim * dtype_bytes(problem.value_dtype)));
-
-  prefetch = problem.token_count * static_cast<std::int64_t>(zeros.size()) > kNearBytes;
+  // Else no point is looked up, and sizes may be huge.
+  bool const has_look_ups = problem.backward() ? problem.has_samples() : problem.has_points();
+  if (!has_look_ups) return;
+  auto const row_bytes =
+      static_cast<std::size_t>(problem.head_dim * dtype_bytes(problem.value_dtype));
+  zeros.resize(row_bytes);
+  prefetch = problem.token_count * static_cast<std::int64_t>(row_bytes) > kNearBytes;
   constexpr std::int64_t kNarrow = std::numeric_limits<std::int32_t>::max();
   pixel_bytes = problem.value.row * dtype_bytes(problem.value_dtype);
   wide_strides = pixel_bytes > kNarrow;
   for (Level const& level : problem.levels) {
-    for (std::int64_t k = level.point_start; k < level.point_start + level.point_count; ++k) {
-      PointLevels& block = levels[static_cast<std::size_t>(k / kPointBlock)];
-      std::int64_t const i = k % kPointBlock;
-      block.width[i] = size_of(level.width, problem);
-      block.height[i] = size_of(level.height, problem);
-      block.half_step[i] = 0.5f / static_cast<float>(level.point_count);
-      block.columns[i] = static_cast<std::int32_t>(level.width);
-      block.rows[i] = static_cast<std::int32_t>(level.height);
-      block.row_bytes[i] = level.row_tokens * pixel_bytes;
-      block.origin[i] = level.origin * pixel_bytes;
-      wide_strides = wide_strides || block.row_bytes[i] > kNarrow;
-    }
+    wide_strides = wide_strides || (level.has_pixels() && level.row_tokens * pixel_bytes > kNarrow);
   }
+  levels.fill(problem, [this, &problem](PointLevels& block, std::int64_t i, Level const& level) {
+    block.width[i] = size_of(level.width, problem);
+    block.height[i] = size_of(level.height, problem);
+    block.half_step[i] = 0.5f / static_cast<float>(level.point_count);
+    if (!level.has_pixels()) return;  // there are no places, and the products could overflow
+    block.columns[i] = static_cast<std::int32_t>(level.width);
+    block.rows[i] = static_cast<std::int32_t>(level.height);
+    block.row_bytes[i] = level.row_tokens * pixel_bytes;
+    block.origin[i] = level.origin * pixel_bytes;
+  });
 }
 
 }  // namespace msda::simd

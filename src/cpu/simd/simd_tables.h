@@ -5,6 +5,7 @@
 #include "core/family.h"
 #include "core/problem.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory_resource>
@@ -25,7 +26,50 @@ using Locate = void (*)(HeadSource const&, std::int64_t q, std::int64_t first, s
                         Corners&);
 using Gather = void (*)(HeadSource const&, std::int64_t first, std::int64_t last);
 
-// Of the level of each point of a block, as arrays that vectors can load.
+// A table of the levels of a row's points, which vectors load a block of kPointBlock at a time. It
+// stores the equal blocks of a level once: its size follows from the number of levels, however many
+// points these have.
+template <class Block>
+class PointBlocks {
+ public:
+  explicit PointBlocks(std::pmr::memory_resource* memory) : runs_(memory) {}
+
+  // Calls set(block, place in it, level) for the points of a row in order.
+  template <class Set>
+  void fill(Problem const& problem, Set set) {
+    for (Level const& level : problem.levels) {
+      std::int64_t const end = level.point_start + level.point_count;
+      for (std::int64_t k = level.point_start; k < end; ++k) {
+        std::int64_t const i = k % kPointBlock;
+        set(block_at(k / kPointBlock), i, level);
+        bool const has_filled_block = i == kPointBlock - 1 && k - level.point_start >= i;
+        if (has_filled_block) k += (end - 1 - k) / kPointBlock * kPointBlock;  // equal blocks
+      }
+    }
+  }
+
+  // The block of point k, which is a multiple of kPointBlock.
+  Block const& operator[](std::int64_t k) const {
+    if (runs_.size() == 1) return runs_.front().block;
+    auto const next = std::ranges::upper_bound(runs_, k / kPointBlock, {}, &Run::first);
+    return (next - 1)->block;
+  }
+
+ private:
+  struct Run {
+    std::int64_t first;  // of equal blocks
+    Block block;
+  };
+
+  Block& block_at(std::int64_t number) {
+    if (runs_.empty() || runs_.back().first < number) runs_.push_back({number, {}});
+    return runs_.back().block;
+  }
+
+  std::pmr::vector<Run> runs_;
+};
+
+// Of the level of each point of a block.
 struct alignas(64) PointLevels {
   float width[kPointBlock] = {};  // pixels; rounded up where float32 does not have the number
   float height[kPointBlock] = {};
@@ -39,7 +83,7 @@ struct alignas(64) PointLevels {
 struct Tables final : Prepared {
   Tables(Problem const& problem, Gather gather_rows, std::pmr::memory_resource* memory);
 
-  std::pmr::vector<PointLevels> levels;  // a block of points each
+  PointBlocks<PointLevels> levels;
 
   bool prefetch = false;         // of values: more of them than a cache that is near holds
   std::int64_t pixel_bytes = 0;  // from a pixel to the one on its right

@@ -1,7 +1,5 @@
 #include "cpu/simd/simd_windows.h"
 
-#include "cpu/simd/simd_tables.h"
-
 #include <algorithm>
 
 namespace msda::simd {
@@ -16,9 +14,7 @@ constexpr std::int64_t kFewPoints = 1;  // a pixel
 
 std::int64_t parts(std::int64_t count, std::int64_t size) { return (count + size - 1) / size; }
 
-bool has_windows(Level const& level) {
-  return level.point_count > 0 && level.height > 0 && level.width > 0;
-}
+bool has_windows(Level const& level) { return level.point_count > 0 && level.has_pixels(); }
 
 std::int64_t bytes_of_window(std::int64_t side, std::int64_t padded_dim) {
   return (side + 1) * (side + 1) * 2 * padded_dim * static_cast<std::int64_t>(sizeof(float));
@@ -58,27 +54,14 @@ void add_gaps(Problem const& problem, std::pmr::vector<TokenRange>& gaps) {
 }  // namespace
 
 Windows::Windows(Problem const& problem, std::int64_t lanes, std::pmr::memory_resource* memory)
-    : levels(memory),
-      points(memory),
-      gaps(memory),
-      padded_dim(parts(problem.head_dim, lanes) * lanes) {
+    : levels(memory), gaps(memory), padded_dim(parts(problem.head_dim, lanes) * lanes) {
   std::int64_t const K = problem.point_total;
   shift = choose_shift(problem, padded_dim);
   side = std::int64_t{1} << shift;
-  points.resize(static_cast<std::size_t>(K / kPointBlock + 1));
   for (std::size_t l = 0; l < problem.levels.size(); ++l) {
     Level const& level = problem.levels[l];
-    std::int64_t const across = parts(level.width + 1, side);
-    for (std::int64_t k = level.point_start; k < level.point_start + level.point_count; ++k) {
-      PointWindows& block = points[static_cast<std::size_t>(k / kPointBlock)];
-      std::int64_t const i = k % kPointBlock;
-      bool const any = has_windows(level);
-      block.columns[i] = any ? static_cast<std::int32_t>(level.width + 1) : 0;
-      block.rows[i] = any ? static_cast<std::int32_t>(level.height + 1) : 0;
-      block.first_window[i] = static_cast<std::int32_t>(window_count);
-      block.across[i] = static_cast<std::int32_t>(across);
-    }
     if (!has_windows(level)) continue;
+    std::int64_t const across = parts(level.width + 1, side);
     std::int64_t const bands = parts(level.height + 1, side);
     bool const has_few_points =
         problem.query_count * level.point_count < kFewPoints * level.height * level.width;
@@ -107,6 +90,23 @@ Chunk Windows::chunk(Problem const& problem, std::int64_t index) const {
   chunk.point_count = std::min(kChunkPoints, K - chunk.first_point);
   chunk.first_record = chunk.first_row * K + chunk.first_point;
   return chunk;
+}
+
+PointBlocks<PointWindows> point_windows(Problem const& problem, Windows const& windows,
+                                        std::pmr::memory_resource* memory) {
+  PointBlocks<PointWindows> points(memory);
+  if (!problem.has_samples()) return points;
+  auto next = windows.levels.begin();
+  points.fill(problem, [&](PointWindows& block, std::int64_t i, Level const& level) {
+    if (!has_windows(level)) return;
+    Level const* const levels = problem.levels.data();
+    while (levels + next->level != &level) ++next;
+    block.columns[i] = static_cast<std::int32_t>(level.width + 1);
+    block.rows[i] = static_cast<std::int32_t>(level.height + 1);
+    block.first_window[i] = static_cast<std::int32_t>(next->first_window);
+    block.across[i] = static_cast<std::int32_t>(next->across);
+  });
+  return points;
 }
 
 }  // namespace msda::simd

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "core/problem.h"
+#include "cpu/simd/simd_tables.h"
 
 #include <cstdint>
 #include <memory_resource>
@@ -27,14 +28,6 @@ struct LevelWindows {
   std::int64_t band_count = 0;
   std::int64_t first_edge = 0;  // pixel of a head's edges, see Windows::edge_pixels
   bool has_few_points = false;  // fewer than pixels: copies of their values would not pay
-};
-
-// Of the level of each point of a block of kPointBlock, as arrays that vectors can load.
-struct alignas(64) PointWindows {
-  std::int32_t columns[64] = {};  // of cells; 0 where the level has no pixels
-  std::int32_t rows[64] = {};
-  std::int32_t first_window[64] = {};
-  std::int32_t across[64] = {};
 };
 
 // One sampling point. Before the sums: where it lies in pixels, its attention weight, and its place
@@ -69,7 +62,6 @@ struct Windows {
   Chunk chunk(Problem const& problem, std::int64_t index) const;
 
   std::pmr::vector<LevelWindows> levels;
-  std::pmr::vector<PointWindows> points;
   std::pmr::vector<TokenRange> gaps;  // tokens of a batch item that are of no level
   int shift = 0;                      // side = 2^shift
   std::int64_t side = 1;
@@ -84,5 +76,15 @@ struct Windows {
   std::int64_t padded_dim = 0;     // D, up to a whole vector
   std::int64_t window_pixels = 0;  // of the largest window
 };
+
+// Of the level of each point of a block.
+struct alignas(64) PointWindows {
+  std::int32_t columns[kPointBlock] = {};  // of cells; 0 where the level has no windows
+  std::int32_t rows[kPointBlock] = {};
+  std::int32_t first_window[kPointBlock] = {};
+  std::int32_t across[kPointBlock] = {};
+};
+PointBlocks<PointWindows> point_windows(Problem const& problem, Windows const& windows,
+                                        std::pmr::memory_resource* memory);
 
 }  // namespace msda::simd
