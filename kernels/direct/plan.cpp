@@ -3,6 +3,7 @@
 #include "kernels/direct/plan.h"
 
 #include "core/dtype.h"
+#include "core/tensor_sizes.h"
 #include "kernels/common/divide_up.h"
 #include "kernels/common/row_limits.h"
 
@@ -129,6 +130,7 @@ Tiles make_tiles(Problem const& problem) {
 
 BinParams bin_params(Problem const& problem, Tiles const& tiles) {
   BinParams bins{};
+  if (tensor_is_empty(problem, Tensor::kGradValue)) return bins;  // nothing is added
   bins.points = problem.query_count * problem.point_total;
   bins.tiles = tiles.count;
   bins.chunk_points = std::max(kMinChunkPoints, kPointsOfPlace * tiles.count);

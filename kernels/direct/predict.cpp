@@ -3,6 +3,7 @@
 // it.
 
 #include "core/dtype.h"
+#include "kernels/common/divide_up.h"
 #include "kernels/common/row_limits.h"
 #include "kernels/common/work.h"
 #include "kernels/direct/plan.h"
@@ -46,10 +47,13 @@ RowWork work_of_row(Entry const& entry, Problem const& problem) {
   row.lanes = row.split ? 2 * group : group;
   row.vecs = row.all_vecs / group;
   row.in_flight = row.lanes < 2 || row.vecs > 1 ? 1 : 2;
-  for (std::int64_t k = 0; k < problem.point_total; k += row.lanes, ++row.chunks) {
-    std::int64_t const of_chunk = std::min(row.lanes, problem.point_total - k);
-    row.points += (of_chunk + row.in_flight - 1) / row.in_flight * row.in_flight;
-  }
+  auto const add_chunks = [&row](std::int64_t count, std::int64_t points) {
+    row.chunks += count;
+    row.points += count * (divide_up(points, row.in_flight) * row.in_flight);
+  };
+  std::int64_t const left = problem.point_total % row.lanes;
+  add_chunks(problem.point_total / row.lanes, row.lanes);
+  if (left > 0) add_chunks(1, left);
   return row;
 }
 

@@ -19,17 +19,19 @@ JobWork work_of_job(Entry const& entry, Problem const& problem) {
   job.group = group_of(layout, entry.points);
   std::int64_t const in_flight = in_flight_of(layout, entry.spread, job.vecs);
   std::int64_t const chunk = job.group * layout.lanes * layout.spread;
-  for (std::int64_t k = 0; k < problem.point_total; k += chunk) {
-    std::int64_t const left = problem.point_total - k;
+  auto const add_chunks = [&](std::int64_t count, std::int64_t left) {
     std::int64_t const of_chunk = std::min(job.group, left);
     std::int64_t const lanes =
         std::min<std::int64_t>(layout.lanes, (left + job.group - 1) / job.group);
     std::int64_t const loads = (lanes + in_flight - 1) / in_flight;
-    ++job.chunks;
-    job.turns += of_chunk;
-    job.records += of_chunk * (entry.points == pfew ? lanes : loads * in_flight);
-    job.waits += of_chunk * loads;
-  }
+    job.chunks += count;
+    job.turns += count * of_chunk;
+    job.records += count * of_chunk * (entry.points == pfew ? lanes : loads * in_flight);
+    job.waits += count * of_chunk * loads;
+  };
+  std::int64_t const left = problem.point_total % chunk;
+  add_chunks(problem.point_total / chunk, chunk);
+  if (left > 0) add_chunks(1, left);
   return job;
 }
 

@@ -5,10 +5,11 @@
 namespace msda::points {
 namespace {
 
-// A vector of one element a point, its level's.
+// A vector of one element a point, its level's; none where the problem has no points.
 template <typename OfLevel>
 auto of_points(Problem const& problem, OfLevel of_level) {
   std::vector<decltype(of_level(std::size_t{0}))> points;
+  if (!problem.has_points()) return points;
   for (std::size_t l = 0; l < problem.levels.size(); ++l) {
     points.insert(points.end(), static_cast<std::size_t>(problem.levels[l].point_count),
                   of_level(l));
@@ -17,7 +18,7 @@ auto of_points(Problem const& problem, OfLevel of_level) {
 }
 
 PointLevel point_level(Level const& level) {
-  if (level.width == 0 || level.height == 0) return {};
+  if (!level.has_pixels()) return {};
   return {static_cast<std::int32_t>(level.width), static_cast<std::int32_t>(level.height),
           static_cast<std::int32_t>(level.origin),
           level.height == 1 ? 0 : static_cast<std::int32_t>(level.row_tokens)};

@@ -104,7 +104,8 @@ std::vector<std::int32_t> split(std::span<std::int32_t const> counts, std::int64
 }  // namespace
 
 QueryOrder query_order(Problem const& problem) {
-  std::vector<Part> parts = parts_of(problem);
+  bool const has_rows = problem.batch > 0 && problem.head_count > 0;
+  std::vector<Part> parts = has_rows ? parts_of(problem) : std::vector<Part>();
   if (parts.empty()) return {};
   QueryOrder order;
   Tiles tiles;
