@@ -30,9 +30,6 @@ using Wide = __int128;
 constexpr std::int64_t kMaxTensorBytes = 1 << 18;
 constexpr std::int64_t kMaxProducts = 1 << 18;
 constexpr std::size_t kMaxWorkspaceBytes = 1 << 24;
-// The CPU's ranking of kernels makes tables of all points in memory that is not the caller's, 34 GB
-// for 2^31 points.
-constexpr std::int32_t kMaxPoints = 1 << 16;
 
 void require(bool condition, const char* what) {
   if (condition) return;
@@ -157,10 +154,9 @@ struct DrawnProblem {
   Block level_hw, point_counts, query_hw;
 };
 
-Block numbers(Choices& choices, std::int64_t count, std::int32_t usual,
-              std::int32_t most = std::numeric_limits<std::int32_t>::max()) {
+Block numbers(Choices& choices, std::int64_t count, std::int32_t usual) {
   std::vector<std::int32_t> values(static_cast<std::size_t>(count));
-  for (std::int32_t& value : values) value = std::min(number<std::int32_t>(choices, usual), most);
+  for (std::int32_t& value : values) value = number<std::int32_t>(choices, usual);
   return {values.data(), values.size() * sizeof(std::int32_t)};
 }
 
@@ -173,12 +169,12 @@ const std::int32_t* pointer(Block const& block) {
 void draw_levels(Choices& choices, DrawnProblem& drawn) {
   msda_problem& p = drawn.fields;
   p.level_count = number<std::int32_t>(choices, seldom(choices) ? 20 : 4);
-  p.point_count = std::min(number<std::int32_t>(choices, 5), kMaxPoints);
+  p.point_count = number<std::int32_t>(choices, 5);
   if (p.level_count < 0 || p.level_count > 64) return;
   drawn.level_hw = numbers(choices, 2 * std::int64_t{p.level_count}, 7);
   if (!seldom(choices)) p.level_hw = pointer(drawn.level_hw);
   if (choices.ConsumeBool()) return;
-  drawn.point_counts = numbers(choices, p.level_count, 5, kMaxPoints);
+  drawn.point_counts = numbers(choices, p.level_count, 5);
   p.point_counts = pointer(drawn.point_counts);
 }
 
@@ -322,11 +318,6 @@ std::vector<Tensor> tensors_of(msda_problem const& p) {
 bool is_small(msda_problem const& p, std::vector<Tensor> const& tensors) {
   for (Tensor const& tensor : tensors) {
     if (tensor.elements * element_bytes(tensor.dtype) > kMaxTensorBytes) return false;
-  }
-  // Loops over one dimension run where another one is empty.
-  for (std::int64_t const dim :
-       {p.batch, p.query_count, p.head_count, p.head_dim, sizes_of(p).tokens}) {
-    if (dim > kMaxProducts) return false;
   }
   Wide const products = Wide{p.batch} * p.query_count * p.head_count;
   return products <= kMaxProducts &&

@@ -14,6 +14,7 @@ class AllocationWatch {
   ~AllocationWatch();
   AllocationWatch(AllocationWatch const&) = delete;
   std::int64_t count() const;
+  std::int64_t bytes() const;  // of all of them, freed or not
 };
 
 bool can_fail_allocations();

@@ -31,6 +31,7 @@ std::byte* HostTensor::at(std::int64_t element) const {
 
 template <typename Visit>
 void HostTensor::for_each(Visit visit) const {
+  if (layout_.element_count() == 0) return;  // other dimensions may be huge
   auto const& [batch, rows, heads, inner] = layout_.dims;
   std::size_t index = 0;
   for (std::int64_t b = 0; b < batch; ++b) {
