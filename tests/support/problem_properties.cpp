@@ -54,6 +54,31 @@ void add_empty(ProblemShape const& shape, std::vector<Property>& to) {
          "W=0 under points");
 }
 
+// Where the levels that have tokens lie.
+void add_places(ProblemShape const& shape, std::vector<Property>& to) {
+  struct Range {
+    std::int64_t begin, end;
+  };
+  std::vector<Range> ranges;
+  std::vector<std::int64_t> const starts = shape.level_starts();
+  for (std::size_t l = 0; l < starts.size(); ++l) {
+    std::int64_t const tokens = shape.level_tokens(shape.levels[l]);
+    if (tokens > 0) ranges.push_back({starts[l], starts[l] + tokens});
+  }
+  if (!std::ranges::is_sorted(ranges, {}, &Range::begin)) to.push_back({"levels out of order", ""});
+  std::ranges::sort(ranges, {}, &Range::begin);
+  bool overlap = false, are_apart = false;
+  std::int64_t end = 0;
+  for (Range const& range : ranges) {
+    overlap = overlap || range.begin < end;
+    are_apart = are_apart || range.begin > end;
+    end = std::max(end, range.end);
+  }
+  if (overlap) to.push_back({"levels that overlap", ""});
+  if (are_apart) to.push_back({"levels apart", ""});
+  if (shape.token_count() > end) to.push_back({"tokens behind levels", ""});
+}
+
 std::size_t element_count(ProblemShape const& shape, TensorId id) {
   return static_cast<std::size_t>(layout_of(shape, id).element_count());
 }
@@ -71,7 +96,9 @@ void add_specials(RandomDraw const& draw, std::vector<Property>& to) {
   add_if(kind.odd_weights, weight, "NaN weights");
   add_if(kind.infinite_weights, weight, "infinite weights");
   add_if(kind.steep_logits, weight, "steep logits");
-  add_if(kind.odd_values, TensorId::kValue, "odd values");
+  bool const has_pixels = std::ranges::any_of(
+      shape.levels, [](LevelShape const& level) { return level.height > 0 && level.width > 0; });
+  add_if(kind.odd_values && has_pixels, TensorId::kValue, "odd values");
   if (shape.backward()) add_if(kind.odd_grads, TensorId::kGradOutput, "odd grad_output");
 }
 
@@ -82,6 +109,7 @@ constexpr Pair kExcluded[] = {
     {"operation forward", "grad_value_dtype"},
     {"operation forward", "odd grad_output"},
     // One is part of the other, or leaves it nothing.
+    {"L=0", "levels"},
     {"L=0", "P=0"},
     {"L=0", "P=0 of a level"},
     {"L=0", "H=0"},
@@ -139,6 +167,8 @@ constexpr Pair kExcluded[] = {
     // Coordinates that repeat cannot keep off lines one by one.
     {"coord_strides repeating", "odd values"},
     {"coord_strides repeating", "infinite weights"},
+    // Borders are 0 and pixels are not.
+    {"levels that overlap", "value_border 1"},
     // Rows of output must not overlap.
     {"output_strides repeating", ""},
 };
@@ -165,6 +195,7 @@ std::vector<Property> properties_of(RandomDraw const& draw) {
     result.push_back({row.name, stride_kind(shape.*row.strides, may_repeat)});
   }
   add_empty(shape, result);
+  add_places(shape, result);
   add_specials(draw, result);
   return result;
 }
@@ -187,10 +218,26 @@ std::vector<Property> all_properties() {
   add("math_mode", {"accurate", "fast"});
   add("query_hw", {"none", "given"});
   add("point_locality", {"0", "1", "2"});
-  for (const char* const name :
-       {"B=0", "Q=0", "M=0", "D=0", "L=0", "P=0", "P=0 of a level", "H=0 under points",
-        "W=0 under points", "odd coordinates", "pixel lines", "NaN weights", "infinite weights",
-        "steep logits", "odd values", "odd grad_output"}) {
+  for (const char* const name : {"B=0",
+                                 "Q=0",
+                                 "M=0",
+                                 "D=0",
+                                 "L=0",
+                                 "P=0",
+                                 "P=0 of a level",
+                                 "H=0 under points",
+                                 "W=0 under points",
+                                 "levels out of order",
+                                 "levels that overlap",
+                                 "levels apart",
+                                 "tokens behind levels",
+                                 "odd coordinates",
+                                 "pixel lines",
+                                 "NaN weights",
+                                 "infinite weights",
+                                 "steep logits",
+                                 "odd values",
+                                 "odd grad_output"}) {
     result.push_back({name, ""});
   }
   return result;

@@ -437,10 +437,10 @@ DataKind random_data_kind(Rng& rng, ProblemShape const& shape) {
   auto const chance = [&](double part) { return special && rng.chance(part); };
   kind.odd_coords = chance(0.4);
   kind.odd_weights = chance(0.35);
-  kind.infinite_weights = chance(0.55) && !shape.fused();
+  kind.infinite_weights = chance(0.7) && !shape.fused();
   // Repeating coordinates would bring points back to where they must not be.
   bool const repeats = std::ranges::count(shape.coord_strides, 0) % 3 != 0;
-  kind.odd_values = chance(0.4) && !repeats;
+  kind.odd_values = chance(0.6) && !repeats;
   if (repeats) kind.infinite_weights = false;
   kind.odd_grads = chance(0.5) && shape.backward();
   // A box below float32's numbers is 0 there, and 0 times an infinite gradient is none.
@@ -487,26 +487,43 @@ TestProblem fill_problem(ProblemShape const& shape, DataKind const& kind, Rng& r
 
 namespace {
 
-// Moves the levels of one problem in five: to another order, and where no stride says how far apart
-// batch items are, apart from each other or, without borders, over each other. From random numbers
-// of its own, so that it changes nothing else of a seed's problem.
+// Moves value strides apart as far as a problem with more tokens needs.
+void fit_value_strides(ProblemShape& shape) {
+  Strides3& strides = shape.value_strides;
+  if (strides == Strides3{0, 0, 0}) return;
+  std::array<std::int64_t, 4> const dims = layout_of(shape, TensorId::kValue).dims;
+  std::array<std::size_t, 3> order = {2, 1, 0};
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return strides[i]; });
+  std::int64_t extent = dims[3];
+  for (std::size_t const i : order) {
+    if (strides[i] == 0) continue;  // repeats
+    strides[i] = std::max(strides[i], extent);
+    extent += strides[i] * (std::max<std::int64_t>(dims[i], 1) - 1);
+  }
+}
+
+// Moves the levels of every second problem to another order, apart from each other or, without
+// borders, over each other, and puts tokens of no level behind them. From random numbers of its
+// own, so that it changes nothing else of a seed's problem but value strides that become too small.
 void move_levels(std::uint64_t seed, ProblemShape& shape) {
   Rng rng(seed ^ 0x5EED0F1E7E15u);
-  if (!rng.chance(0.2)) return;
-  bool const is_packed = shape.value_strides == Strides3{0, 0, 0};
-  bool const may_overlap = is_packed && shape.value_border == 0 && rng.chance(0.9);
+  if (!rng.chance(0.5)) return;
+  // Tokens of no level are NaN, so they cannot be the same elements as others.
+  bool const may_part = shape.value_strides == Strides3{0, 0, 0} || shape.value_strides[1] != 0;
+  bool const may_overlap = shape.value_border == 0 && rng.chance(0.9);
   std::vector<std::size_t> order(shape.levels.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[rng.next() % i]);
   shape.level_start.resize(shape.levels.size());
   std::int64_t end = 0;
   for (std::size_t const l : order) {
-    std::int64_t start = end + (is_packed && rng.chance(0.5) ? rng.integer(1, 9) : 0);
-    if (may_overlap && rng.chance(0.5)) start = rng.integer(0, end);
+    std::int64_t start = end + (may_part && rng.chance(0.5) ? rng.integer(1, 9) : 0);
+    if (may_overlap && rng.chance(0.7)) start = rng.integer(0, end);
     shape.level_start[l] = start;
     end = std::max(end, start + shape.level_tokens(shape.levels[l]));
   }
-  if (is_packed && rng.chance(0.5)) shape.tokens = end + rng.integer(1, 9);
+  if (may_part && rng.chance(0.5)) shape.tokens = end + rng.integer(1, 9);
+  fit_value_strides(shape);
 }
 
 RandomDraw draw(std::uint64_t seed, msda_operation operation, Rng& rng) {

@@ -98,7 +98,7 @@ TEST_CASE("random problems of a run have every pair of properties at least 10 ti
   }
 }
 
-TEST_CASE("shorter runs of random problems have most pairs of properties") {
+TEST_CASE("the CPU's random problems have every pair of properties, shorter runs most") {
   for (RandomCounts const& problems : {kCpuProblems, RandomCounts{60, 60}}) {
     int pairs = 0, missing = 0, rare = 0;
     for_pairs(count_pairs(kDefaultSeed, problems), [&](std::string const&, int count) {
@@ -108,7 +108,8 @@ TEST_CASE("shorter runs of random problems have most pairs of properties") {
     });
     fmt::print("[random ] {} + {} problems: of {} pairs {} do not come, {} fewer than 10 times\n",
                problems.forward, problems.backward, pairs, missing, rare);
-    CHECK(missing < pairs / 2);
+    bool const is_cpu_run = problems.forward == kCpuProblems.forward;
+    CHECK(missing < (is_cpu_run ? 1 : pairs / 2));
   }
 }
 
