@@ -682,10 +682,9 @@ std::vector<ParameterCase> made_plan_cases(Stage& stage) {
 std::vector<ParameterCase> blob_cases(Stage& stage) {
   constexpr msda_status bad = MSDA_ERROR_INVALID_ARGUMENT;
   msda_handle* const handle = stage.handle.get();
-  std::size_t bytes = 0;
-  REQUIRE(msda_plan_serialize(stage.forward.plan.get(), nullptr, &bytes) == MSDA_SUCCESS);
-  std::string blob(bytes, '\0');
-  REQUIRE(msda_plan_serialize(stage.forward.plan.get(), blob.data(), &bytes) == MSDA_SUCCESS);
+  std::vector<std::uint8_t> const content = serialize(stage.forward.plan.get());
+  std::string const blob(content.begin(), content.end());
+  std::size_t const bytes = blob.size();
   auto const restore = [](msda_handle* with, const void* content, std::size_t size) {
     msda_plan* plan = untouched<msda_plan>();
     msda_status const status = msda_plan_deserialize(with, content, size, &plan);

@@ -15,15 +15,6 @@ namespace {
 
 using Blob = std::vector<std::uint8_t>;
 
-Blob serialize(msda_plan const* plan) {
-  std::size_t bytes = 0;
-  REQUIRE(msda_plan_serialize(plan, nullptr, &bytes) == MSDA_SUCCESS);
-  Blob blob(bytes);
-  REQUIRE(msda_plan_serialize(plan, blob.data(), &bytes) == MSDA_SUCCESS);
-  REQUIRE(bytes == blob.size());
-  return blob;
-}
-
 struct Restored {
   msda_status status;
   std::string message;

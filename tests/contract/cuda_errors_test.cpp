@@ -182,14 +182,11 @@ Names fail_calls_of_plan(TestHandle const& handle, Scene& scene, std::string con
 }
 
 Names fail_calls_of_restoring(TestHandle const& handle, Scene& scene) {
-  std::size_t bytes = 0;
-  REQUIRE(msda_plan_serialize(scene.plan.plan.get(), nullptr, &bytes) == MSDA_SUCCESS);
-  std::vector<std::uint8_t> blob(bytes);
-  REQUIRE(msda_plan_serialize(scene.plan.plan.get(), blob.data(), &bytes) == MSDA_SUCCESS);
+  std::vector<std::uint8_t> const blob = serialize(scene.plan.plan.get());
   msda_plan* plan = nullptr;
   return fail_each_cuda_call(
       "msda_plan_deserialize",
-      [&] { return msda_plan_deserialize(handle.get(), blob.data(), bytes, &plan); },
+      [&] { return msda_plan_deserialize(handle.get(), blob.data(), blob.size(), &plan); },
       [&] { msda_plan_destroy(plan); }, [&] { scene.check_right(); });
 }
 

@@ -42,14 +42,6 @@ std::vector<TestProblem> sample_problems() {
   return problems;
 }
 
-std::vector<std::uint8_t> serialize(msda_plan const* plan) {
-  std::size_t bytes = 0;
-  REQUIRE(msda_plan_serialize(plan, nullptr, &bytes) == MSDA_SUCCESS);
-  std::vector<std::uint8_t> blob(bytes);
-  REQUIRE(msda_plan_serialize(plan, blob.data(), &bytes) == MSDA_SUCCESS);
-  return blob;
-}
-
 std::string memory_of(std::int32_t device) {
   return device < 0 ? "host memory" : fmt::format("memory of CUDA device {}", device);
 }

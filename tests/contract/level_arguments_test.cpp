@@ -50,11 +50,7 @@ Answer plan(TestHandle const& handle, msda_problem const& problem) {
   msda_status const status = msda_plan_create(handle.get(), &problem, nullptr, &made);
   if (status != MSDA_SUCCESS) return {status, msda_last_error(), {}};
   PlanPtr const owned(made);
-  std::size_t bytes = 0;
-  REQUIRE(msda_plan_serialize(made, nullptr, &bytes) == MSDA_SUCCESS);
-  std::vector<std::uint8_t> blob(bytes);
-  REQUIRE(msda_plan_serialize(made, blob.data(), &bytes) == MSDA_SUCCESS);
-  return {status, "", blob};
+  return {status, "", serialize(made)};
 }
 
 std::string explained(TestHandle const& handle, msda_problem const& problem) {

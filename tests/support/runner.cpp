@@ -89,6 +89,15 @@ msda_plan_info plan_info(msda_plan const* plan) {
   return info;
 }
 
+std::vector<std::uint8_t> serialize(msda_plan const* plan) {
+  std::size_t bytes = 0;
+  require(msda_plan_serialize(plan, nullptr, &bytes), "msda_plan_serialize");
+  std::vector<std::uint8_t> blob(bytes);
+  require(msda_plan_serialize(plan, blob.data(), &bytes), "msda_plan_serialize");
+  if (bytes != blob.size()) throw std::runtime_error("msda_plan_serialize: two sizes of one blob");
+  return blob;
+}
+
 std::vector<std::string> kernel_ids(TestHandle const& handle) {
   std::size_t count = 0;
   require(msda_kernel_count(handle.get(), &count), "msda_kernel_count");

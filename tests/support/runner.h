@@ -49,6 +49,7 @@ PlanResult make_plan(TestHandle const& handle, ProblemShape const& shape,
                      std::string const& kernel_id, std::int32_t sm_count_limit = 0,
                      std::size_t workspace_limit_bytes = 0);
 msda_plan_info plan_info(msda_plan const* plan);
+std::vector<std::uint8_t> serialize(msda_plan const* plan);
 
 std::vector<std::string> kernel_ids(TestHandle const& handle);
 // The kernels that take the problem.
