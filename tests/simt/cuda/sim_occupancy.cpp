@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kSmsPerGpc = 16;
 
-int volume(dim3 d) { return static_cast<int>(d.x * d.y * d.z); }
+int product(dim3 d) { return static_cast<int>(d.x * d.y * d.z); }
 
 cudaError_t max_active_blocks(int* count, const void* function, int threads,
                               std::size_t dynamic_shared) {
@@ -32,7 +32,7 @@ cudaError_t max_active_blocks(int* count, const void* function, int threads,
 int resident_blocks(const KernelInfo& kernel, Shape const& shape) {
   int const capability = state().settings.capability;
   Capability const& row = capability_row(capability);
-  int const warps = (volume(shape.block) + 31) / 32;
+  int const warps = (product(shape.block) + 31) / 32;
   int const registers = (registers_per_thread(kernel) + 7) / 8 * 8 * 32 * warps;
   std::size_t const reserved = capability >= 80 ? kReservedShared : 0;
   std::size_t const shared = declared_shared_bytes(kernel) + shape.dynamic_shared;
@@ -45,7 +45,7 @@ int resident_blocks(const KernelInfo& kernel, Shape const& shape) {
 
 int active_clusters(const KernelInfo& kernel, Shape const& shape) {
   int const blocks = resident_blocks(kernel, shape);
-  int const cluster = volume(shape.cluster);
+  int const cluster = product(shape.cluster);
   int clusters = 0;
   for (int left = state().settings.sm_count; left > 0; left -= kSmsPerGpc) {
     clusters += std::min(left, kSmsPerGpc) * blocks / cluster;
