@@ -9,6 +9,8 @@ import pytest
 
 import libmsda
 from hang import HANG_SECONDS
+from libmsda._arrays.dlpack import cuda_interface
+from libmsda._arrays.view import View
 from libmsda._core.cache import Cache
 
 
@@ -194,6 +196,44 @@ def test_arrays_through_dlpack(small):
         libmsda.forward(**arrays, level_hw=small["level_hw"])
     with pytest.raises(libmsda.InvalidArgumentError, match="coord is test_calls.Declared: must be"):
         libmsda.forward(**small | {"coord": arrays["coord"]})
+
+
+class OfCuda:
+    """An array with `__cuda_array_interface__` alone; no device has its memory."""
+
+    def __init__(self, array, **changes):
+        self.__cuda_array_interface__ = {
+            "shape": array.shape,
+            "typestr": array.dtype.str,
+            "data": (array.ctypes.data, False),
+            "version": 3,
+        } | changes
+
+
+def test_interfaces_of_cuda_are_read():
+    array = np.zeros((2, 3, 4), np.float32)
+    for dtype, name in [("<f8", "float64"), ("<f2", "float16"), ("|u1", "uint8"), (">f4", ">f4")]:
+        interface = OfCuda(np.zeros((2, 3, 4), dtype), data=(0, False)).__cuda_array_interface__
+        assert cuda_interface("value", interface) == View(0, (2, 3, 4), (12, 4, 1), name, 0)
+    interface = OfCuda(array, strides=(96, 32, 8), data=(None, False)).__cuda_array_interface__
+    assert cuda_interface("value", interface) == View(0, (2, 3, 4), (24, 8, 2), "float32", 0)
+    uneven = interface | {"strides": (96, 32, 7)}
+    assert cuda_interface("value", uneven).strides is None
+    with pytest.raises(libmsda.InvalidArgumentError, match="value is masked"):
+        cuda_interface("value", interface | {"mask": object()})
+
+
+def test_interfaces_without_their_device_are_refused(small):
+    """There is no driver here, or it does not know the address."""
+    given = small | {name: OfCuda(small[name]) for name in ("value", "coord", "weight")}
+    out = OfCuda(np.zeros((2, 7, 3, 8), np.float32))
+    with pytest.raises(libmsda.InvalidArgumentError, match="value has .*__cuda_array_interface__.* driver"):
+        libmsda.forward(**given, out=out)
+    read_only = OfCuda(np.zeros((2, 7, 3, 8), np.float32), data=(0, True))
+    with pytest.raises(libmsda.InvalidArgumentError, match="out is read-only"):
+        libmsda.forward(**{n: OfCuda(small[n], data=(0, False)) if n != "level_hw" else small[n] for n in small}, out=read_only)
+    with pytest.raises(libmsda.InvalidArgumentError, match="coord is test_calls.OfCuda: must be a numpy"):
+        libmsda.forward(**small | {"coord": given["coord"]})
 
 
 def test_what_is_installed():

@@ -85,7 +85,13 @@ class Plan(core_plan.Plan):
         return tuned_plan(cls, problem, handle, words, stream, budget_ms, workspace_limit_bytes)
 
     def workspace(self) -> Any:
-        """A new numpy uint8 array for execute(), as large and aligned as the plan needs."""
+        """A new numpy uint8 array for execute(), as large and aligned as the plan needs. A plan of a
+        CUDA device takes one of the caller's package, of info.workspace_bytes, there."""
+        if self.device != core_handle.CPU:
+            raise InvalidArgumentError(
+                f"the plan runs on {device_name(self.device)}: give execute() a uint8 array there of "
+                f"{self._info.workspace_bytes} bytes at a multiple of {self._info.workspace_alignment}"
+            )
         import numpy
 
         size, alignment = self._info.workspace_bytes, max(self._info.workspace_alignment, 1)
@@ -209,7 +215,7 @@ class Tensors:
         if self._device == core_handle.CPU and (found := kind.memory_given(given)):
             return found
         kind.check_output("workspace", given)
-        view = kind.view(given)
+        view = kind.view(kind.prepare("workspace", given))
         if view.dtype != "uint8":
             raise InvalidArgumentError(f"workspace.dtype is {view.dtype}: must be uint8")
         if len(view.shape) != 1 or (view.shape[0] > 1 and view.strides != (1,)):

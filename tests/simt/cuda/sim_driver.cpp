@@ -108,6 +108,10 @@ CUresult cuDeviceGetCount(int* count) {
   return CUDA_SUCCESS;
 }
 
+CUresult cuStreamSynchronize(CUstream stream) {
+  return static_cast<CUresult>(cudaStreamSynchronize(stream));  // errors have the same numbers
+}
+
 // Takes no lock of streams, allocates nothing, answers in any thread at any time.
 CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUdeviceptr pointer) {
   if (data == nullptr) return CUDA_ERROR_INVALID_VALUE;

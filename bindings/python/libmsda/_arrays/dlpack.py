@@ -15,7 +15,10 @@ _NAMES = {  # (type code, bits)
     (2, 16): "float16",
     (4, 16): "bfloat16",
     (10, 8): "float8_e4m3fn",
+    (1, 8): "uint8",  # of workspaces
 }
+_TYPE_STRINGS = {"<f8": "float64", "<f4": "float32", "<f2": "float16", "|u1": "uint8"}
+_DEVICE_ORDINAL = 9  # CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL of cuda.h
 
 
 class _Tensor(ctypes.Structure):
@@ -74,13 +77,39 @@ def export(field: str, array: Any, stream: int) -> tuple[View, Any]:
     return View(address, shape, strides, dtype, device), capsule
 
 
-def cuda_interface(field: str, interface: Any, device: int) -> View:
-    """The view of a `__cuda_array_interface__`; it does not say the device."""
+def cuda_interface(field: str, interface: Any) -> View:
+    """The view of a `__cuda_array_interface__`, when what still writes to the array has ended."""
     shape, dtype = tuple(interface["shape"]), interface["typestr"]
-    item_bytes = int(dtype[2:])
-    steps = interface.get("strides")
-    name = {"<f8": "float64", "<f4": "float32", "<f2": "float16"}.get(dtype, dtype)
-    strides = _packed(shape) if steps is None else element_strides(tuple(steps), item_bytes)
+    steps, stream = interface.get("strides"), interface.get("stream")
+    strides = _packed(shape) if steps is None else element_strides(tuple(steps), int(dtype[2:]))
     if interface.get("mask") is not None:
         raise InvalidArgumentError(f"{field} is masked: must be an array without a mask")
-    return View(interface["data"][0] or 0, shape, strides, name, device)
+    if stream not in (None, 1):  # calls are enqueued on 1, the legacy default stream
+        _ask_driver(field, "cuStreamSynchronize", ctypes.c_void_p(stream))
+    address = interface["data"][0] or 0
+    return View(address, shape, strides, _TYPE_STRINGS.get(dtype, dtype), _owner(field, address))
+
+
+def _owner(field: str, address: int) -> int:
+    """The device of an address, which an interface does not say; 0 for an array without memory."""
+    device = ctypes.c_int(0)
+    if address:
+        pointer = ctypes.c_uint64(address)
+        _ask_driver(
+            field, "cuPointerGetAttribute", ctypes.byref(device), _DEVICE_ORDINAL, pointer
+        )
+    return device.value
+
+
+def _ask_driver(field: str, function: str, *arguments: Any) -> None:
+    try:
+        status = getattr(ctypes.CDLL("libcuda.so.1"), function)(*arguments)
+    except OSError as error:
+        raise InvalidArgumentError(
+            f"{field} has __cuda_array_interface__, and no CUDA driver is there: {error}"
+        ) from None
+    if status:
+        raise InvalidArgumentError(
+            f"{field} has a __cuda_array_interface__ that the CUDA driver does not know: "
+            f"{function}() returned {status}"
+        )

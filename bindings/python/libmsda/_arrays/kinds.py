@@ -403,8 +403,12 @@ class ForeignKind(Kind):
         interface = getattr(given, "__cuda_array_interface__", None)
         if interface is None:
             raise self.wrong(field, given)
-        device = getattr(getattr(given, "device", None), "id", 0)
-        return _Foreign(dlpack.cuda_interface(field, interface, device), given)
+        return _Foreign(dlpack.cuda_interface(field, interface), given)
+
+    def check_output(self, field: str, array: Any) -> None:
+        interface = getattr(array, "__cuda_array_interface__", None)
+        if interface is not None and interface["data"][1]:
+            raise InvalidArgumentError(f"{field} is read-only: must be writable")
 
     def signature(self, array: Any) -> Any:
         return array.view[1:]
