@@ -11,7 +11,8 @@ check_cxx_compiler_flag(-mfma MSDA_HAS_MFMA)
 
 set(MSDA_SIMULATED_OPTIONS -x c++ -include "${PROJECT_SOURCE_DIR}/tests/simt/device/simulated.h"
   -fno-strict-aliasing -Wno-unknown-pragmas -Wno-class-memaccess -Wno-unused-variable
-  -Wno-unused-parameter -Wno-psabi $<$<BOOL:${MSDA_HAS_MFMA}>:-mfma>)
+  -Wno-unused-parameter -Wno-psabi $<$<BOOL:${MSDA_HAS_MFMA}>:-mfma>
+  $<$<CONFIG:Release>:-O0>) # host code as in the preset release, whose objects the compiler cache has; kernels soon made
 set(MSDA_SIMULATED_SM 90 CACHE STRING
   "The compute capability, times ten, whose register budgets kernels have on the simulated device")
 if(NOT MSDA_SIMULATED_SM EQUAL 90)
