@@ -137,6 +137,24 @@ def test_explain_of_a_call(small):
     assert text.startswith(f"1  {kernel}") and "rejected: " in text
     forced = libmsda.explain(libmsda.backward, **small, grad_output=libmsda.forward(**small))
     assert len(forced.splitlines()) == len(libmsda.kernels())
+    asked = libmsda.explain(libmsda.forward, **small, kernel="ref.cpu@1")
+    assert asked == f"ref.cpu@1 is asked for; without that:\n{text}"
+    with pytest.raises(libmsda.UnsupportedError, match="value_dtype"):
+        libmsda.explain(libmsda.forward, **small, kernel="simd.cpu.f16@1")
+    reference = np.full((2, 7, 1, 2), 0.4, np.float32)
+    fused = [small["value"], small["level_hw"], reference, small["coord"], small["weight"]]
+    assert libmsda.explain(libmsda.forward_fused, *fused).startswith("1  simd")
+    grad_output = libmsda.forward(**small)
+    assert libmsda.explain(libmsda.backward_fused, *fused, grad_output).startswith("1  simd")
+    arrays = {name: Declared(small[name]) for name in ("value", "coord", "weight")}
+    assert libmsda.explain(libmsda.forward, **small | arrays) == text
+    for call, words in [
+        (dict(wanted="output"), "wanted has 'output'"),
+        (dict(value_scale=np.ones(3, np.float32)), "value_scale is given: must be None"),
+        (dict(coord=small["coord"][:1]), "coord has shape"),
+    ]:
+        with pytest.raises(libmsda.InvalidArgumentError, match=words):
+            libmsda.explain(libmsda.backward, **small | dict(grad_output=grad_output) | call)
     with pytest.raises(libmsda.InvalidArgumentError, match="missing a required argument"):
         libmsda.explain(libmsda.forward, small["value"])
     with pytest.raises(libmsda.InvalidArgumentError, match="what is"):

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import libmsda
+import libmsda.torch
 
 LEVELS = ((10, 10), (5, 5))
 KINDS = {"torch": (torch.from_numpy, torch.Tensor), "jax": (jnp.asarray, jax.Array)}
@@ -44,6 +45,22 @@ def test_strided_tensors_are_read_where_they_lie(arrays):
     assert torch.equal(libmsda.forward(turned, LEVELS, coord, weight), expected)
     spread = value.repeat_interleave(2, -1)[..., ::2]
     assert torch.equal(libmsda.forward(spread, LEVELS, coord, weight), expected)
+
+
+@pytest.mark.parametrize("function", [libmsda.forward, libmsda.torch.forward])
+def test_explain_of_tensors(arrays, function):
+    value, coord, weight = [torch.from_numpy(a).requires_grad_() for a in arrays]
+    text = libmsda.explain(function, value, LEVELS, coord, weight, math_mode="fast")
+    threads = None if function is libmsda.forward else torch.get_num_threads()
+    numpys = libmsda.explain(
+        libmsda.forward, arrays[0], LEVELS, *arrays[1:], math_mode="fast", threads=threads
+    )
+    assert text == numpys and text.startswith("1  simd.cpu.f32@1")
+    grad_output = torch.ones(2, 9, 4, 8)
+    arguments = value, LEVELS, coord, weight, grad_output
+    assert libmsda.explain(libmsda.backward, *arguments, deterministic=False).startswith("1  simd")
+    with pytest.raises(libmsda.InvalidArgumentError, match="value is a torch.strided tensor on meta"):
+        libmsda.explain(function, value.to("meta"), LEVELS, coord, weight)
 
 
 def test_refused(arrays):

@@ -1,5 +1,6 @@
 """forward and backward in one call: the problem is read off the arrays, planned once and executed."""
 
+import dataclasses
 import inspect
 import itertools
 import math
@@ -229,36 +230,60 @@ def backward_fused(
 def explain(what: Problem | Callable[..., Any], *arguments: Any, **keywords: Any) -> str:
     """Which kernel a problem or a call would take, and why not the others.
 
-    what    a Problem, with handle= a Handle where it is not to run on the CPU; or one of the four
-            functions, followed by the arguments of the call that is asked about:
+    what    a Problem, with handle= a Handle where it is not to run on the CPU; or forward,
+            forward_fused, backward or backward_fused, or the first two of libmsda.torch, followed
+            by the arguments of the call that is asked about:
 
         libmsda.explain(libmsda.forward, value, level_hw, coord, weight)
 
     Returns text: one line a kernel, with its rank and predicted time, the kernel chosen first, or
-    with the reason for which it is rejected. The call is not made. Raises what the call would raise
-    before it computes.
+    with the reason for which it is rejected. A line before says so where the call asks for a kernel.
+    The call is not made, so tensors may require gradients, and no array is needed to write into.
+    Raises what the call would raise before it computes.
     """
     if isinstance(what, Problem):
         handle = checked_handle(keywords.pop("handle", None))
         if arguments or keywords:
             raise InvalidArgumentError("explain() of a Problem takes no other argument but handle")
         return handle.explain(what)
-    if what not in (forward, forward_fused, backward, backward_fused):
+    function, of_torch = _function_of(what)
+    try:
+        call = inspect.signature(function).bind(*arguments, **keywords).arguments
+    except TypeError as error:
+        raise InvalidArgumentError(f"{function.__name__}(): {error}") from None
+    given = {name: call.pop(name) for name in [*call] if name in TENSORS}
+    options = options_of(function.__name__, call.pop("options", None), call.pop("keywords", {}))
+    levels, out = level_pairs(call.pop("level_hw")), call.pop("out", None)
+    if "wanted" in call:
+        _checked_wanted(call.pop("wanted"), (Gradients, FusedGradients)["logit" in given]._fields)
+    kind = kind_of(given["value"])
+    with kind.unrecorded():
+        _, arrays = _prepared(given)
+        if of_torch and options.threads is None and kind.view(arrays["value"]).device == CPU:
+            options = dataclasses.replace(options, threads=kind.threads())
+        described = describe(kind, arrays, levels, options, out=out, **call)
+        problem, handle = described.problem, described.handle
+        if options.value_scale is not None:
+            sizes = problem.value_dtype, problem.head_count, handle.device
+            checked_scale(kind, options.value_scale, *sizes)
+    text = handle.explain(problem)
+    if options.kernel is None:
+        return text
+    cached_plan(Plan, problem, options.kernel, handle)  # refuses one that does not take the problem
+    return f"{options.kernel} is asked for; without that:\n{text}"
+
+
+def _function_of(what: Any) -> tuple[Callable[..., Any], bool]:
+    """The function that explain() is asked about, and whether it is libmsda.torch's of that name."""
+    names = {one.__name__: one for one in (forward, forward_fused, backward, backward_fused)}
+    function = names.get(getattr(what, "__name__", ""))
+    of_torch = getattr(what, "__module__", "") == "libmsda.torch"
+    if function is None or not (of_torch or what is function):
         raise InvalidArgumentError(
             f"what is {what!r}: must be a libmsda.Problem, or libmsda.forward, forward_fused, "
             "backward or backward_fused with the arguments of a call"
         )
-    try:
-        call = inspect.signature(what).bind(*arguments, **keywords).arguments
-    except TypeError as error:
-        raise InvalidArgumentError(f"{what.__name__}(): {error}") from None
-    given = {name: call.pop(name) for name in [*call] if name in TENSORS}
-    options = options_of(what.__name__, call.pop("options", None), call.pop("keywords", {}))
-    kind, arrays = _prepared(given)
-    levels, out = level_pairs(call.pop("level_hw")), call.pop("out", None)
-    call.pop("wanted", None)
-    described = describe(kind, arrays, levels, options, out=out, **call)
-    return described.handle.explain(described.problem)
+    return function, of_torch
 
 
 class Call(NamedTuple):
@@ -359,12 +384,7 @@ def _backward(
 ) -> Any:
     """The gradients that are wanted as a `result`, in the shapes of `given`."""
     names = result._fields
-    wanted = (wanted,) if isinstance(wanted, str) else wanted
-    if not isinstance(wanted, tuple | list | set | frozenset):
-        raise InvalidArgumentError(f"wanted is {wanted!r}: must be of {', '.join(names)}")
-    for name in wanted:
-        if name not in names:
-            raise InvalidArgumentError(f"wanted has {name!r}: must be of {', '.join(names)}")
+    wanted = _checked_wanted(wanted, names)
     kind, arrays = _prepared(given)
     key = ("backward", level_pairs(level_hw), len(given), bool(deterministic), grad_value_dtype)
     call = _call_of(
@@ -386,6 +406,16 @@ def _backward(
     if call.repeated and "reference" in wanted:
         gradients[1] = kind.summed(gradients[1])
     return result(*[None if new is None else kind.result(new) for new in gradients])
+
+
+def _checked_wanted(wanted: Any, names: tuple[str, ...]) -> Any:
+    wanted = (wanted,) if isinstance(wanted, str) else wanted
+    if not isinstance(wanted, tuple | list | set | frozenset):
+        raise InvalidArgumentError(f"wanted is {wanted!r}: must be of {', '.join(names)}")
+    for name in wanted:
+        if name not in names:
+            raise InvalidArgumentError(f"wanted has {name!r}: must be of {', '.join(names)}")
+    return wanted
 
 
 def describe(

@@ -1,5 +1,6 @@
 """Adapters: what the functions need to know of the arrays of each package."""
 
+import contextlib
 import math
 import sys
 from collections.abc import Sequence
@@ -83,6 +84,14 @@ class Kind:
     def stream(self, device: int) -> int:
         """The CUDA stream that the package works on now."""
         return 0
+
+    def threads(self) -> int | None:
+        """How many threads the package works with on the CPU; None: it does not say."""
+        return None
+
+    def unrecorded(self) -> contextlib.AbstractContextManager[Any]:
+        """A block in which no gradients are recorded."""
+        return contextlib.nullcontext()
 
     def wrong(self, field: str, given: Any) -> InvalidArgumentError:
         return InvalidArgumentError(
@@ -321,6 +330,12 @@ class TorchKind(Kind):
 
     def check_output(self, field: str, array: Any) -> None:
         self.prepare(field, array)
+
+    def threads(self) -> int | None:
+        return self._torch.get_num_threads()
+
+    def unrecorded(self) -> contextlib.AbstractContextManager[Any]:
+        return self._torch.no_grad()
 
     def stream(self, device: int) -> int:
         if self._raw_stream is not None:
