@@ -49,7 +49,7 @@ def scale_weights(model, inputs):
             torch.nn.init.zeros_(layer.bias)
     handles = {layer: layer.register_forward_hook(rescale) for layer in layers}
     with torch.no_grad():
-        model.eval()(**inputs)
+        model(**inputs)
     for handle in handles.values():
         handle.remove()
 

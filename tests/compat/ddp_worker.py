@@ -11,7 +11,6 @@ import sys
 import families
 import libmsda.compat
 import torch
-import transformers
 
 STEPS = 3
 rank, meeting_place = int(sys.argv[1]), sys.argv[2]
@@ -20,7 +19,7 @@ torch.use_deterministic_algorithms(True)
 torch.distributed.init_process_group("gloo", init_method=f"file://{meeting_place}", rank=rank, world_size=2)
 for _run in range(2):
     torch.manual_seed(7)
-    model, inputs = families.detr(transformers)
+    model, inputs = families.FAMILIES["deformable_detr"].tiny()
     parallel = torch.nn.parallel.DistributedDataParallel(model, find_unused_parameters=True)
     optimizer = torch.optim.SGD(parallel.parameters(), lr=0.01, momentum=0.9)
     torch.manual_seed(rank)  # each has images of its own

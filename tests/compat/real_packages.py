@@ -53,7 +53,7 @@ def main():
     print("| model | calls | float64: outputs | gradients | float32: outputs | gradients |\n|---|---|---|---|---|---|")
     for (package, name), (make, calls) in MODELS.items():
         torch.manual_seed(7)
-        model, image = make(name), torch.rand(IMAGE)
+        model, image = make(name).eval(), torch.rand(IMAGE)
         scale_weights(model, dict(samples=image))
         differences = []
         for dtype, allowed in ((torch.float64, (1e-8, 1e-8)), (torch.float32, (ALLOWED, 1e-2))):

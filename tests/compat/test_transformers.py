@@ -6,23 +6,20 @@ import pathlib
 import libmsda.compat
 import pytest
 import torch
-import transformers
 from comparison import compare, run, scale_weights
 from families import FAMILIES
 
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_family(name):
-    importlib.import_module(f"transformers.models.{name}.modeling_{name}")
-    make, calls = FAMILIES[name]
-    model, inputs = make(transformers)
+    family = FAMILIES[name]
+    model, inputs = family.tiny()
     scale_weights(model, inputs)
-    compare(model, inputs, libmsda.compat.transformers, calls)
+    compare(model, inputs, libmsda.compat.transformers, family.calls)
 
 
 def test_a_model_with_nearest_sampling_runs_stock_code():
-    model, inputs = FAMILIES["rt_detr_v2"][0](transformers, decoder_method="discrete")
-    model.eval()
+    model, inputs = FAMILIES["rt_detr_v2"].tiny(decoder_method="discrete")
     stock = run(model, inputs)
     with libmsda.compat.transformers() as patch:
         ours = run(model, inputs)
