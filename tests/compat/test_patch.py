@@ -210,7 +210,7 @@ def test_a_layer_with_other_parameters_is_left_alone_and_named(monkeypatch):
 
 def test_level_shapes_are_read_again_when_the_tensor_changes():
     shapes = torch.tensor(LEVELS)
-    level_shapes = libmsda.compat._operator.level_shapes
+    level_shapes = libmsda.torch._levels.level_shapes
     assert level_shapes(shapes) == level_shapes(shapes) == ((6, 5), (3, 4))
     shapes[0, 0] = 9
     assert level_shapes(shapes) == ((9, 5), (3, 4))
