@@ -32,6 +32,14 @@ def run(*command, **options):
     return subprocess.run([str(c) for c in command], capture_output=True, text=True, **options)
 
 
+# At the end of an installed libmsda/__init__.py: results that are wrong by a thousandth.
+FAULT = """
+_right = forward
+def forward(*arrays, **options):
+    return _right(*arrays, **options) * 1.001
+"""
+
+
 def passed(*command, **options):
     """Standard output of a program that has to succeed."""
     result = run(*command, **options)

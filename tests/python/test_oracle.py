@@ -119,7 +119,7 @@ def test_a_changed_number_is_found():
     _, inputs, computed = next(generate.make("golden"))
     stored = {n: a.copy() for n, a in (inputs | computed).items()}
     assert list(generate.differences(inputs, computed, stored)) == []
-    stored["value"].view(np.uint64)[0, 0, 0, 0] ^= 1
+    stored["value"].view(np.uint64)[0, 0, 0, 0] ^= np.uint64(1)
     stored["grad_weight"][0, 0, 0, 0] += 1e-10
     stored["grad_value"][0, 0, 0, 0] = np.nan
     del stored["output"]

@@ -24,7 +24,7 @@ from rattler.index import index_fs
 from rattler.package import BuildString
 from rattler.package_streaming import extract
 
-from conftest import ROOT, RUN_TIME, TEST_TOOLS, golden_vectors, passed, python_suite, run
+from conftest import FAULT, ROOT, RUN_TIME, TEST_TOOLS, golden_vectors, passed, python_suite, run
 
 PLATFORM = str(rattler.Subdir.current())
 PYTHON_VERSION = sysconfig.get_python_version()
@@ -220,10 +220,10 @@ def test_python_suite(python, tmp_path):
 def test_golden_vectors_find_a_fault(channel, stand_ins, tmp_path):
     target = tmp_path / "prefix"
     install(target, ["libmsda-python", *TEST_TOOLS], channel, stand_ins)
-    (functions,) = target.rglob("libmsda/_functions.py")
-    text = functions.read_text()
-    functions.unlink()  # a link to the cache
-    functions.write_text(text.replace('["output"]', '["output"] * 1.001'))
+    (package,) = target.rglob("libmsda/__init__.py")
+    text = package.read_text()
+    package.unlink()  # a link to the cache
+    package.write_text(text + FAULT)
     result = golden_vectors(target / "bin" / "python", tmp_path, "-k", "ddetr_test")
     assert result.returncode == 1 and "off by" in result.stdout
 
