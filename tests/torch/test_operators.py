@@ -209,6 +209,19 @@ def test_vmap(fused):
         assert torch.equal(gradients, expected(fused, alone, ones)[0])
 
 
+@pytest.mark.parametrize("fused", FUSED)
+def test_jacobians_and_vmap_in_vmap(fused):
+    given = tensors(fused, torch.float64, batch=1, queries=2)
+    function = lambda *t: call(fused, t)
+    jacobians = torch.func.jacrev(function, argnums=(*range(len(given)),))(*given)
+    for found, wanted in zip(jacobians, torch.autograd.functional.jacobian(function, (*given,))):
+        assert torch.equal(found, wanted)
+    sets = [torch.stack([torch.stack([t, 0.9 * t])] * 3) for t in given]
+    found = torch.vmap(torch.vmap(function))(*sets)
+    for which in (0, 1):
+        assert torch.equal(found[2, which], function(*[s[2, which] for s in sets]))
+
+
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("fused", FUSED)
 @pytest.mark.parametrize("compiled", [False, True])
