@@ -48,10 +48,12 @@ Turns turns_of(ScheduleParams const& schedule, std::uint32_t block) {
   return turns;
 }
 
-// As run_tiles() in persistent_rows.cuh goes through them: a tile ends where its group of heads does.
+// As run_tiles() in persistent_rows.cuh goes through them: a tile ends where its group of heads
+// does.
 Turns turns_with_cached_levels(ScheduleParams const& schedule, std::uint32_t block) {
   Turns turns;
-  std::uint32_t const copying = schedule.head_group_indices.divisor - schedule.head_group_jobs.divisor;
+  std::uint32_t const copying =
+      schedule.head_group_indices.divisor - schedule.head_group_jobs.divisor;
   for (std::uint32_t begin = block * schedule.grid_range; begin < schedule.index_count;
        begin += schedule.blocks * schedule.grid_range) {
     std::uint32_t const end = std::min(begin + schedule.grid_range, schedule.index_count);
@@ -84,7 +86,7 @@ Least min_turns(Variant const& variant, ProblemShape const& shape, std::int32_t 
   least.blocks = schedule.blocks;
   for (std::uint32_t block = 0; block < schedule.blocks; ++block) {
     Turns const turns = caches_levels(variant.id) ? turns_with_cached_levels(schedule, block)
-                                                 : turns_of(schedule, block);
+                                                  : turns_of(schedule, block);
     least.turns.tiles = std::min(least.turns.tiles, turns.tiles);
     least.turns.rounds = std::min(least.turns.rounds, turns.rounds);
   }

@@ -1,4 +1,5 @@
-// simd takes every problem of its value_dtype but gradients of levels that overlap or of no channels.
+// simd takes every problem of its value_dtype but gradients of levels that overlap or of no
+// channels.
 #include "support/kernel_limits.h"
 
 namespace msda::test::simd {
