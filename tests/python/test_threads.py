@@ -12,6 +12,7 @@ import pytest
 
 import libmsda
 from hang import HANG_SECONDS
+from libmsda._core.cache import Cache
 
 
 @pytest.fixture
@@ -75,6 +76,22 @@ def test_one_plan_on_many_threads(larger):
 
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(work, range(8)))
+
+
+def test_threads_that_make_an_entry_at_once_share_it():
+    cache, threads = Cache(8), 8
+    together = threading.Barrier(threads)
+
+    def make():
+        together.wait()  # nobody has added its own before all are here
+        return object()
+
+    def work(_):
+        return [cache.find(key, make) for key in range(20)]
+
+    with ThreadPoolExecutor(threads) as pool:
+        every = list(pool.map(work, range(threads)))
+    assert all(found == every[0] for found in every) and len(cache) <= 8
 
 
 def test_errors_belong_to_their_thread(small):
