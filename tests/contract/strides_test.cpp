@@ -42,6 +42,13 @@ void check_same_results(TestHandle const& handle, ProblemShape const& shape,
   }
 }
 
+void check_plans(TestHandle const& handle, ProblemShape const& shape) {
+  for (std::string const& id : kernel_ids(handle)) {
+    PlanResult const plan = make_plan(handle, shape, id);
+    CHECK((plan.status == MSDA_SUCCESS || plan.status == MSDA_ERROR_UNSUPPORTED));
+  }
+}
+
 template <typename Check>
 void for_shapes(Check check) {
   for (msda_operation const operation : {MSDA_FORWARD, MSDA_BACKWARD}) {
@@ -107,9 +114,19 @@ TEST_CASE("wide levels without pixels may stand beside large strides") {
     }
     // No address is this far, but a plan can be made.
     shape.value_strides[1] = std::int64_t{1} << 55;
-    for (std::string const& id : kernel_ids(handle)) {
-      PlanResult const plan = make_plan(handle, shape, id);
-      CHECK((plan.status == MSDA_SUCCESS || plan.status == MSDA_ERROR_UNSUPPORTED));
+    check_plans(handle, shape);
+  });
+}
+
+// The products of such strides would overflow, which the undefined-behaviour sanitizer sees.
+TEST_CASE("wide levels of a tensor without elements may stand beside large strides") {
+  TestHandle const handle(1);
+  for_shapes([&](ProblemShape shape) {
+    shape.levels = {{4, 1 << 24, 2}};
+    shape.head_dim = 0;
+    for (std::int64_t const stride : {std::int64_t{1} << 40, std::int64_t{1} << 30, kLargest}) {
+      shape.value_strides = {stride, stride, stride};
+      check_plans(handle, shape);
     }
   });
 }
