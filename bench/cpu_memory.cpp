@@ -1,12 +1,14 @@
 // How much longer a call on the CPU takes on memory that malloc and numpy give (16 bytes behind a
 // multiple of 64) than on memory at multiples of 64.
 //
-//   msda_cpu_memory [--threads N] [--rounds N] [--only TENSOR] [WORKLOAD ...]
+//   msda_cpu_memory [--threads N] [--rounds N] [--only TENSOR] [--count KIND] [WORKLOAD ...]
 //
 // One image of each workload, forward and backward, of f32, f16 and bf16. Both kinds of memory hold
 // the same numbers and are used in turns; results are compared bit by bit before any time is taken.
 // A line has the least and the median time of either kind in milliseconds, and the ratios. With
-// --only a single tensor, or the word "inputs" or "results", lies off the lines.
+// --only a single tensor, or the word "inputs" or "results", lies off the lines. --count is for a
+// program that counts: one call with f32 values for each workload, forward (KIND lines or malloc)
+// or backward (lines-backward or malloc-backward), on one kind of memory.
 #include "lab/plan_runner.h"
 #include "lab/tensor_table.h"
 #include "lab/workloads.h"
@@ -56,6 +58,7 @@ struct Options {
   std::int32_t threads = 1;
   int rounds = 15;
   std::string only;
+  std::string count;
   std::vector<std::string> workloads;
 };
 
@@ -149,6 +152,17 @@ void measure(Engine const& engine, Options const& options, Workload const& workl
   std::fflush(stdout);
 }
 
+void call_once(Engine const& engine, Options const& options, Workload const& workload) {
+  ProblemShape spec = workload.shape;
+  spec.batch = 1;
+  spec.set_dtypes(MSDA_DTYPE_F32);
+  if (options.count.ends_with("-backward")) spec.operation = MSDA_BACKWARD;
+  msda::Plan const plan(engine.handle, ProblemView(spec).c);
+  msda::Workspace workspace(plan);
+  bool const off_line = options.count.starts_with("malloc");
+  plan.execute(Buffers(random_case(workload, spec, 1), options, off_line, workspace).tensors);
+}
+
 Options read_options(int argc, char** argv) {
   Options options;
   for (int i = 1; i < argc; ++i) {
@@ -163,6 +177,8 @@ Options read_options(int argc, char** argv) {
       options.rounds = std::max(std::atoi(value()), 1);
     } else if (word == "--only") {
       options.only = value();
+    } else if (word == "--count") {
+      options.count = value();
     } else {
       options.workloads.emplace_back(word);
     }
@@ -171,16 +187,25 @@ Options read_options(int argc, char** argv) {
   return options;
 }
 
+bool is_chosen(Options const& options, Workload const& workload) {
+  return std::ranges::find(options.workloads, workload.name) != options.workloads.end();
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   try {
     Options const options = read_options(argc, argv);
     Engine const engine(MSDA_DEVICE_CPU, options.threads);
+    for (Workload const& workload : all_workloads()) {
+      if (options.count.empty() || !is_chosen(options, workload)) continue;
+      call_once(engine, options, workload);
+    }
+    if (!options.count.empty()) return 0;
     std::printf("%-12s %-8s %-5s %8s %8s %6s   %8s %8s %6s\n", "workload", "", "value", "least ms",
                 "off line", "ratio", "median", "off line", "ratio");
     for (Workload const& workload : all_workloads()) {
-      if (std::ranges::find(options.workloads, workload.name) == options.workloads.end()) continue;
+      if (!is_chosen(options, workload)) continue;
       for (msda_operation const operation : {MSDA_FORWARD, MSDA_BACKWARD}) {
         for (msda_dtype const dtype : {MSDA_DTYPE_F32, MSDA_DTYPE_F16, MSDA_DTYPE_BF16}) {
           measure(engine, options, workload, operation, dtype);

@@ -192,6 +192,14 @@ def tuned_plan(problem, handle, tensors, budget_ms, on_gpu):
     return libmsda.Plan(problem, handle=handle, tuned=True)
 
 
+def placed(tensor, behind):
+    """A copy of a CPU tensor that begins `behind` bytes behind a multiple of 64: 0 as torch allocates, 16 as numpy and
+    malloc do."""
+    memory = torch.empty(tensor.numel() + 128, dtype=tensor.dtype)
+    first = (behind - memory.data_ptr()) % 64 // tensor.element_size()
+    return memory[first : first + tensor.numel()].view(tensor.shape).copy_(tensor)
+
+
 def expected_gradients(value, level_hw, coord, weight, grad_output):
     """Gradients by value, coord and weight in float64, from autograd, a batch item at a time."""
     parts = []
@@ -204,12 +212,12 @@ def expected_gradients(value, level_hw, coord, weight, grad_output):
 
 
 def msda_call(value, level_hw, coord, weight, handle, kernel=None, tuning_ms=0, reference=None, points=None,
-              grad_output=None, **problem_options):
+              grad_output=None, behind=None, **problem_options):
     """(call that returns the output, or with grad_output the gradients by value, coord and weight, plan): the C function
     itself on a struct filled once, as a C program would. kernel is the id of one, or None for the library's choice, or
     with tuning_ms for the one that is found to be the fastest on these very tensors in that time; with reference the input
-    is fused, coord are offsets and weight logits; points of each level, where not all have P; problem_options are further
-    fields of libmsda.Problem."""
+    is fused, coord are offsets and weight logits; points of each level, where not all have P; the results are placed()
+    `behind` a multiple of 64; problem_options are further fields of libmsda.Problem."""
     import libmsda
     from libmsda._core.library import ffi, lib
 
@@ -222,9 +230,11 @@ def msda_call(value, level_hw, coord, weight, handle, kernel=None, tuning_ms=0, 
     options = {"dtype": output_dtype, "device": value.device}
     if grad_output is None:
         output = torch.full((B, Q, M, D), float("nan"), **options)
+        output = output if behind is None else placed(output, behind)
         results = {"output": output}
     else:
         output = torch.empty(value.shape, **options), torch.empty_like(coord), torch.empty_like(weight)
+        output = output if behind is None else tuple(placed(gradient, behind) for gradient in output)
         results = {"grad_output": grad_output} | dict(zip(("grad_value", "grad_coord", "grad_weight"), output))
         problem_options |= {"operation": "backward"}
     given = {"coord": coord, "weight": weight}
