@@ -32,7 +32,7 @@ TestProblem sample(std::string const& name, msda_operation operation = MSDA_FORW
 // Buffers with room for any kernel's workspace.
 std::unique_ptr<CallBuffers> roomy_buffers(TestHandle const& handle, TestProblem const& problem) {
   PlanPtr roomiest = make_plan(handle, problem.shape, "ref.cpu@1").plan;
-  REQUIRE(plan_info(roomiest.get()).workspace_bytes > 0);
+  REQUIRE(roomiest != nullptr);  // without queries it needs no workspace
   for (std::string const& id : accepting_kernels(handle, problem.shape)) {
     PlanPtr plan = make_plan(handle, problem.shape, id).plan;
     if (plan_info(plan.get()).workspace_bytes > plan_info(roomiest.get()).workspace_bytes) {
