@@ -197,18 +197,22 @@ void read_grids(msda_problem const& in, Problem& out) {
 }
 
 // Replaces an all-zero group by the packed strides. A stride that leads to no second element may be
-// any number: those of an empty tensor become the packed ones, and a large one of a dimension of 1
-// becomes 0, since products with it would overflow.
+// any number, and products with a large one would overflow: of a dimension of 1 it becomes 0, and
+// the strides of an empty tensor become the packed ones.
 Strides read_strides(std::string_view field, const std::int64_t (&given)[3], std::int64_t batch,
                      std::int64_t rows, std::int64_t heads, std::int64_t inner) {
   constexpr std::int64_t kLarge = std::int64_t{1} << 40;
   for (int i = 0; i < 3; ++i) check_not_negative(fmt::format("{}[{}]", field, i), given[i]);
+  if (given[0] == 0 && given[1] == 0 && given[2] == 0) return packed_strides(rows, heads, inner);
   bool const is_empty = batch == 0 || rows == 0 || heads == 0 || inner == 0;
-  if (is_empty || (given[0] == 0 && given[1] == 0 && given[2] == 0)) {
+  auto const overflows = [&](int i, std::int64_t count) {
+    return given[i] > kLargestByteCount / 8 / std::max(count, std::int64_t{1});
+  };
+  if (is_empty && (overflows(0, batch) || overflows(1, rows) || overflows(2, heads))) {
     return packed_strides(rows, heads, inner);
   }
   auto const stride = [&](int i, std::int64_t count) {
-    return count == 1 && given[i] > kLarge ? 0 : given[i];
+    return (is_empty || count == 1) && given[i] > kLarge ? 0 : given[i];
   };
   return {stride(0, batch), stride(1, rows), stride(2, heads)};
 }
