@@ -7,7 +7,8 @@
     transformers_cpu.py families       every family that has the operator, as its default configuration has it, on an
                                        image of 320 x 320 (rf_detr: 336 x 336): what libmsda saves
 
-Options: --layers 2 of Deformable-DETR's encoder and decoder each, --rounds 4, --threads 1 2, --only FAMILY...
+Options: --rounds 4; of Deformable-DETR --layers 2 of the encoder and of the decoder, --threads 1 2 and --work forward
+training_step; of the families --only FAMILY..., with one thread.
 
 Weights are random, everything is float32. The sides take turns in one process, and their results are compared. Seconds
 are the fewest of all rounds. A ratio is the median of the rounds' own ratios, since neighbours in time share the state
@@ -111,6 +112,9 @@ def training_step(model, inputs):
     return [*outputs, *(parameter.grad for parameter in model.parameters() if parameter.grad is not None)]
 
 
+WORKS = {work.__name__: work for work in (forward, training_step)}
+
+
 def measure(work, model, inputs, threads):
     """Seconds of a call, its results as one vector, and the bytes by which the process's memory grew at most."""
     clock = time.process_time if threads == 1 else time.perf_counter
@@ -185,7 +189,7 @@ def compare_deformable_detr(arguments):
         "work", "threads", *[f"{name}, s" for name in names], *[f"{name}, times faster" for name in names[1:]], "differ by"
     )
     for threads in arguments.threads:
-        for work in (forward, training_step):
+        for work in map(WORKS.get, arguments.work):
             figures, differences = compare(work, model, inputs, threads, arguments.rounds, names)
             seconds = [min(figures[name])[0] for name in names]
             ratios = [ratio(figures, name, 0) for name in names[1:]]
@@ -219,7 +223,7 @@ def compare_families(arguments):
         with libmsda.compat.transformers() as patch:
             forward(model, inputs)
         cells = [patch.report().calls]
-        for work in (forward, training_step):
+        for work in WORKS.values():
             figures, _ = compare(work, model, inputs, 1, arguments.rounds, ["stock", "compat"])
             cells += [ratio(figures, "compat", 0), ratio(figures, "compat", 1)]
         print_row(name, *cells)
@@ -231,6 +235,7 @@ def main():
     parser.add_argument("--layers", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--work", choices=WORKS, nargs="+", default=list(WORKS))
     parser.add_argument("--only", nargs="+", metavar="FAMILY")
     arguments = parser.parse_args()
     torch.manual_seed(0)
