@@ -193,7 +193,7 @@ struct PointTable {
   static constexpr int kRowBytes = kSlots * kRecordBytes;
   static constexpr int kRowsOfLine = std::max(rows::kLineBytes / kRowBytes, 1);
   static constexpr int kRenumbering = kSlots * kRowsOfLine / Config::kLanes;
-  static constexpr int kStep = std::max(kRenumbering, 1);
+  static constexpr int kSlotStride = std::max(kRenumbering, 1);
   static_assert(Config::kRecords * kRowBytes <= cluster::kRecordBytes,
                 "a warp's records fit what it has");
 
@@ -204,7 +204,7 @@ struct PointTable {
   // The record of a slot in a row of lane j. Rows lie at multiples of their size.
   __device__ __forceinline__ static std::uint32_t at(std::uint32_t place, int row, int j) {
     constexpr auto kSlotsOfRow = static_cast<unsigned>(kSlots);
-    unsigned const by = static_cast<unsigned>(j / kRowsOfLine * kStep) % kSlotsOfRow;
+    unsigned const by = static_cast<unsigned>(j / kRowsOfLine * kSlotStride) % kSlotsOfRow;
     return (place ^ by * kRecordBytes) + static_cast<std::uint32_t>(row * kRowBytes);
   }
 };

@@ -124,9 +124,9 @@ __device__ __forceinline__ Sum sum_of_each(Sum (&numbers)[kCount]) {
     Sum sums[kHalf];
 #pragma unroll
     for (int i = 0; i < kHalf; ++i) {
-      Sum const kept = is_upper ? numbers[i + kHalf] : numbers[i];
+      Sum const own = is_upper ? numbers[i + kHalf] : numbers[i];
       Sum const given = is_upper ? numbers[i] : numbers[i + kHalf];
-      sums[i] = kept + __shfl_xor_sync(kAllLanes, given, kDistance);
+      sums[i] = own + __shfl_xor_sync(kAllLanes, given, kDistance);
     }
     return sum_of_each<kHalf, kDistance / 2>(sums);
   }

@@ -82,11 +82,11 @@ PlannedMaps::PlannedMaps(Problem const& problem, const Box (&boxes)[kInlineLevel
     cuuint32_t const box[kRank] = {static_cast<cuuint32_t>(problem.head_dim),
                                    static_cast<cuuint32_t>(boxes[l].columns),
                                    static_cast<cuuint32_t>(boxes[l].rows), 1, 1};
-    cuuint32_t const steps[kRank] = {1, 1, 1, 1, 1};
+    cuuint32_t const element_strides[kRank] = {1, 1, 1, 1, 1};
     CUresult const error = with_context([&] {
       return encode(&maps_.level[l], map_type(problem.value_dtype), kRank,
-                    reinterpret_cast<void*>(kAnyAddress), shape.sizes, shape.strides, box, steps,
-                    CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
+                    reinterpret_cast<void*>(kAnyAddress), shape.sizes, shape.strides, box,
+                    element_strides, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
                     CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     });
     if (error != CUDA_SUCCESS) {

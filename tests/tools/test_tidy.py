@@ -154,6 +154,48 @@ def test_the_command_fails_for_a_name_twice_and_a_dead_link(tmp_path):
                                                "page.md:2: the link's target docs/gone.md is not there"]
 
 
+def kernel_faults(tmp_path, files):
+    """What the command finds in a project with these files under kernels/ and no others."""
+    tidy_of(tmp_path, "")
+    copy = tmp_path / "copy"
+    for name, text in files.items():
+        (copy / "kernels" / name).parent.mkdir(parents=True, exist_ok=True)
+        (copy / "kernels" / name).write_text(text)
+    subprocess.run(["git", "add", "kernels"], cwd=copy, check=True)
+    return subprocess.run([sys.executable, copy / "tools/tidy"], capture_output=True, text=True).stdout.splitlines()[:-1]
+
+
+@pytest.mark.parametrize(
+    ("headers", "lines", "engine_lines", "found"),
+    [
+        (7, 100, 10, None),
+        (8, 100, 10, "9 files of its family, 803 lines; at most 8 and 1500"),
+        (7, 300, 10, "8 files of its family, 2103 lines; at most 8 and 1500"),
+        (7, 100, 2000, "9 files of its family and the engines, 2703 lines; at most 12 and 2300"),
+    ],
+)
+def test_the_command_fails_for_a_kernel_that_needs_much_reading(tmp_path, headers, lines, engine_lines, found):
+    """A header that includes the next one, the last an engine's, and that one a file of common/, which is not counted."""
+    files = {f"new/part{i}.cuh": f'#include "kernels/new/part{i + 1}.cuh"\n' + "int x;\n" * (lines - 1) for i in range(headers)}
+    last = f"new/part{headers - 1}.cuh"
+    files[last] = files[last].replace(f"kernels/new/part{headers}.cuh", "kernels/rows/rows.cuh")
+    files["rows/rows.cuh"] = '#include "kernels/common/long.cuh"\n' + "int x;\n" * (engine_lines - 1)
+    files["common/long.cuh"] = "int x;\n" * 5000
+    kernel = '#include "kernels/new/part0.cuh"\n\n__global__ void rows();\n'
+    faults = kernel_faults(tmp_path, files | {"new/kernel.cuh": kernel, "new/new.cuh": kernel + "int x;\n" * 3000})
+    assert faults == ([f"kernels/new/kernel.cuh: a reader opens {found}"] if found else [])
+
+
+def test_the_command_fails_for_words_of_several_meanings(tmp_path):
+    text = '// kept pieces\nint kept_rows = 1; const char* s = "share";\nint kMostPieces, stepped, keptUp;\n'
+    assert kernel_faults(tmp_path, {"new/new.h": text}) == [
+        "kernels/new/new.h:2: kept_rows has the word kept: say cached",
+        "kernels/new/new.h:3: kMostPieces has the word kMost: say kMax",
+        "kernels/new/new.h:3: kMostPieces has the word piece: say part or vec",
+        "kernels/new/new.h:3: keptUp has the word kept: say cached",
+    ]
+
+
 @pytest.mark.parametrize(
     ("place", "line"),
     [
