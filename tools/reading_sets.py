@@ -1,4 +1,4 @@
-"""How much one has to read for a kernel, and words of kernels/ that mean several things."""
+"""How much one has to read for a kernel, and words of kernels/ that hide what they speak of."""
 
 import pathlib
 import re
@@ -70,4 +70,17 @@ def word_faults(root: pathlib.Path, files: list[pathlib.Path]) -> list[str]:
                 instead |= {word: other for word, other in WORDS.items() if word in parts}
                 place = f"{file.relative_to(root)}:{number}"
                 faults += [f"{place}: {name} has the word {word}: say {other}" for word, other in instead.items()]
+    return faults
+
+
+def subject_faults(root: pathlib.Path, files: list[pathlib.Path]) -> list[str]:
+    """Blocks of comments that begin without their subject."""
+    faults = []
+    for file in files:
+        inside = False
+        for number, line in enumerate(file.read_text().splitlines(), 1):
+            comment = re.match(r"\s*//\s?(.*)", line)
+            if comment and not inside and (word := re.match(r"(Of|What|Where|Those|The same|By)\b", comment[1])):
+                faults.append(f"{file.relative_to(root)}:{number}: a comment begins with {word[0]}: begin with its subject")
+            inside = comment is not None
     return faults

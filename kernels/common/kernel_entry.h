@@ -1,5 +1,5 @@
-// What the CUDA run-time library knows a kernel by, and the handle of a kernel that a plan has
-// loaded. It needs none of CUDA's headers, so that a family's own header needs none.
+// A kernel's entry in the CUDA run-time library, and the handle of a kernel that a plan has loaded.
+// It needs none of CUDA's headers, so that a family's own header needs none.
 #pragma once
 
 #include <cstdint>

@@ -196,6 +196,13 @@ def test_the_command_fails_for_words_of_several_meanings(tmp_path):
     ]
 
 
+def test_the_command_fails_for_a_comment_without_its_subject(tmp_path):
+    text = "// A row.\n// Of 8 lanes.\nint x;\n  // Where it lies.\nint y;  // Of a row\n// Offsets.\nint z;\n"
+    assert kernel_faults(tmp_path, {"new/new.h": text}) == [
+        "kernels/new/new.h:4: a comment begins with Where: begin with its subject"
+    ]
+
+
 @pytest.mark.parametrize(
     ("place", "line"),
     [
