@@ -13,7 +13,7 @@
 namespace msda::api {
 namespace {
 
-// Where the buffers are in the caller's struct, by Tensor.
+// Offsets of the buffers in the caller's struct, by Tensor.
 constexpr std::array<std::size_t, kTensorCount> kFields = {
     offsetof(msda_tensors, value),          offsetof(msda_tensors, coord),
     offsetof(msda_tensors, weight),         offsetof(msda_tensors, reference),
@@ -56,7 +56,7 @@ void check_gradients_asked(bool is_fused, msda_tensors const& t) {
 
 }  // namespace
 
-// What of a call's buffer will be touched.
+// The part of a call's buffer that will be touched.
 struct CallRules::Span {
   std::string_view name;
   const void* pointer;
@@ -187,7 +187,7 @@ void CallRules::check_overlap(const Span* spans, std::size_t count) {
   }
 }
 
-// Where the driver can tell: a GPU must not be given the host's memory, nor the CPU a GPU's.
+// A GPU must not be given the host's memory, nor the CPU a GPU's, where the driver can tell.
 void CallRules::check_memory(Span const& span, Accepted& accepted) const {
   if (span.begin == span.end) return;
   if (on_cpu()) {

@@ -1,4 +1,4 @@
-// What the buffers of a plan's calls have to be: worked out with the plan, so that a call has
+// The rules for the buffers of a plan's calls: worked out with the plan, so that a call has
 // little left to do.
 #pragma once
 

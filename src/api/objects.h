@@ -1,4 +1,4 @@
-// What stands behind the opaque types of msda.h.
+// The structs behind the opaque types of msda.h.
 #pragma once
 
 #include "api/check_tensors.h"
@@ -21,7 +21,7 @@
 struct msda_handle {
   explicit msda_handle(msda::CallerMemory caller_memory) : memory(caller_memory) {}
 
-  // What the caller gets memory on the device from.
+  // The caller's memory on the device comes from here.
   std::pmr::memory_resource& call_memory() { return device.is_cpu() ? memory : device_memory; }
 
   msda::CallerMemory memory;

@@ -54,7 +54,7 @@ T read_struct(const T* caller, std::string_view name) {
   return known;
 }
 
-// The same where NULL stands for a zeroed struct.
+// Reads a struct for which NULL stands for a zeroed one.
 template <typename T>
 T read_optional_struct(const T* caller, std::string_view name) {
   return caller == nullptr ? T{} : read_struct(caller, name);

@@ -129,7 +129,7 @@ class NpzCase {
     if (usual_) require_head_axis();
   }
 
-  // Where one array has no head axis, there is one head: no other may have more.
+  // There is one head where an array has no head axis: no other may have more.
   void require_head_axis() const {
     for (TensorRow const& row : tensor_rows()) {
       auto const shape = file_shapes_.find(row.name);

@@ -47,7 +47,7 @@ std::optional<double> counted_of(Counter const& counter, Counts const& counts,
     return counted > 0 ? std::optional(counted) : std::nullopt;
   }
   if (counter.name == kWavefronts) return pipe_wavefronts(counts, rates);
-  // Where points land decides what misses L1, and with it what L2 has to do.
+  // The places of points decide what misses L1, and with it what L2 has to do.
   if (counter.name != kL2Bytes || !hit_percent) return std::nullopt;
   return counts.input_bytes + counts.output_bytes + counts.copied_bytes +
          counts.gathered_bytes * (1 - *hit_percent / 100);

@@ -9,7 +9,7 @@ namespace msda {
 
 class Arena {
  public:
-  // Of the workspace and of every block taken from it.
+  // The workspace and every block taken from it begin at multiples of this.
   static constexpr std::size_t kAlignment = 256;
 
   Arena() = default;                                // counting mode

@@ -1,5 +1,5 @@
-// What one forward of a kernel asks of a GPU, counted from the kernel's layout and the problem's
-// sizes. docs/roofline.md says what is counted, and how near the hardware's counters it is.
+// Counts of what a kernel's forward asks of a GPU, made from its layout and the problem's sizes.
+// docs/roofline.md says what is counted, and how near the hardware's counters it is.
 #pragma once
 
 namespace msda {
@@ -28,7 +28,7 @@ struct Counts {
   double instructions = 0;  // of warps; 0: not counted
 
   double compulsory_bytes() const { return input_bytes + output_bytes + value_bytes; }
-  // Where every gather misses.
+  // The bytes where every gather misses.
   double most_bytes() const { return input_bytes + output_bytes + gathered_bytes + copied_bytes; }
   double wavefronts() const {
     return gather_wavefronts + record_wavefronts + input_wavefronts + output_wavefronts +

@@ -9,7 +9,7 @@
 namespace msda {
 namespace {
 
-// What stands behind the first line of that name.
+// The text behind the first line of that name.
 std::string_view value_of(std::string_view text, std::string_view name) {
   std::size_t const at = text.find(name);
   if (at == std::string_view::npos) return {};

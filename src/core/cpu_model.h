@@ -1,4 +1,4 @@
-// What processor this is.
+// The name of this machine's processor.
 #pragma once
 
 #include <string>

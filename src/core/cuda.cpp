@@ -119,7 +119,7 @@ int device_count(std::int32_t ordinal) {
   return count;
 }
 
-// What every device that has clusters runs (CUDA C++ Programming Guide, "Thread Block Clusters").
+// Every device with clusters runs this many (CUDA C++ Programming Guide, "Thread Block Clusters").
 constexpr std::int32_t kPortableClusterBlocks = 8;
 
 int attribute(cudaDeviceAttr which, std::int32_t ordinal) {
@@ -197,7 +197,7 @@ void deallocate(void* pointer) noexcept { static_cast<void>(cudaFree(pointer)); 
 void copy_to_device(void* to, const void* from, std::size_t bytes) {
   constexpr const char* kWhat = "copying a plan's data to the device";
   check(cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice), kWhat);
-  // Of memory that is not pinned, cudaMemcpy() may return when the bytes have been read. Kernels on
+  // cudaMemcpy() may return when the bytes of memory that is not pinned have been read. Kernels on
   // streams that do not wait for the default one could begin before they have arrived.
   check(cudaStreamSynchronize(nullptr), kWhat);
 }

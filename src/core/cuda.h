@@ -37,7 +37,7 @@ class CurrentDevice {
   std::int32_t before_ = -1;
 };
 
-// What the driver says of an address; "no" where this process had loaded no driver when
+// The driver's word on an address; "no" where this process had loaded no driver when
 // look_for_driver() was last called. That may allocate, the others do not.
 void look_for_driver();
 bool is_unknown_to_cuda(const void* pointer);  // the host's, and no device can reach it

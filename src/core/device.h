@@ -1,4 +1,4 @@
-// What the kernels may know of the device a handle stands for.
+// All that kernels may know of the device a handle stands for.
 #pragma once
 
 #include "core/clock.h"

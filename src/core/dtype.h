@@ -34,8 +34,8 @@ constexpr std::int64_t dtype_bytes(msda_dtype dtype) { return dtype_info(dtype).
 constexpr std::string_view dtype_name(msda_dtype dtype) { return dtype_info(dtype).name; }
 constexpr bool is_scaled(msda_dtype dtype) { return dtype_info(dtype).is_scaled; }
 
-// What MSDA_DTYPE_NONE stands for beside values of a type: for outputs and the gradient of value,
-// and for coordinates and weights.
+// The type that MSDA_DTYPE_NONE stands for beside values of a type: for outputs and the gradient of
+// value, and for coordinates and weights.
 constexpr msda_dtype default_result_dtype(msda_dtype value) {
   return is_scaled(value) ? MSDA_DTYPE_F32 : value;
 }

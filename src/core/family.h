@@ -1,4 +1,4 @@
-// What a kernel family is: a kernel and its planning. A variant is one instantiation of it, with an
+// A kernel family is a kernel and its planning. A variant is one instantiation of it, with an
 // id of its own.
 #pragma once
 
@@ -69,7 +69,7 @@ struct Variant {
   // Its bits differ from run to run: it takes no problem that asks for MSDA_DETERMINISTIC.
   bool not_deterministic = false;
 
-  // By its compute capability; of a GPU.
+  // The compute capability alone decides; the device is a GPU.
   bool runs_on(Device const& device) const {
     return device.sm >= sm_min && (sm_max == 0 || device.sm <= sm_max);
   }
@@ -91,7 +91,7 @@ class VariantTable {
     }
   }
   constexpr std::span<const Variant> variants() const { return variants_; }
-  // Of one of variants().
+  // The row of one of variants().
   Row const& operator[](Variant const& variant) const { return rows_[index_of(variant)]; }
   std::size_t index_of(Variant const& variant) const {
     return static_cast<std::size_t>(&variant - &variants_[0]);
@@ -102,7 +102,7 @@ class VariantTable {
   std::array<Row, kCount> rows_{};
 };
 
-// What prepare() made for one plan (tables, function handles). Destroyed with the plan.
+// Tables and function handles that prepare() made for one plan. Destroyed with the plan.
 struct Prepared {
   virtual ~Prepared() = default;
   std::int32_t launch_count = 1;  // kernels that one call launches at most
@@ -140,7 +140,7 @@ struct Launch {
   const Call& call;
 };
 
-// What is known of a family without its device code: enough to choose among its kernels, and to
+// The part of a family that needs no device code: enough to choose among its kernels, and to
 // count what they do, on a machine that cannot run them.
 struct FamilyModel {
   const char* name;
@@ -148,7 +148,7 @@ struct FamilyModel {
   // As in Family.
   Reason (*reject)(const Variant&, const Problem&, const Device&);
   double (*cost)(const Variant&, const Problem&, const Device&);
-  // What one execution asks of the device that takes the problem; none where this was not counted.
+  // One execution's demands on the device that takes the problem; none where this was not counted.
   std::optional<Counts> (*counts)(const Variant&, const Problem&, const Device&);
 };
 

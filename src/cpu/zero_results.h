@@ -1,4 +1,4 @@
-// What kernels of the CPU do where all results are 0.
+// Kernels of the CPU call these where all results are 0.
 #pragma once
 
 #include "core/call.h"

@@ -180,7 +180,7 @@ void add_bound(ForwardBound const& bound, Case const& part, std::span<double con
       std::size_t const first = ((row / item_rows * levels + l) * heads + row % heads) * channels;
       for (std::size_t d = 0; d < channels; ++d) bounds[d] += factor * differences[first + d];
     }
-    // Where infinities are summed there is no distance either, and the result has to be the same.
+    // Sums of infinities have no distance either: the result has to be the same.
     for (double& element : bounds) element = std::isfinite(element) ? element : 0;
   }
 }

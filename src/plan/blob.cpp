@@ -111,7 +111,7 @@ StoredProblem read_problem(Reader& reader) {
   return stored;
 }
 
-// What the checksum at the end is of.
+// The bytes that the checksum at the end is of.
 std::span<const std::uint8_t> checked_body(std::span<const std::uint8_t> blob) {
   if (blob.size() < kNumberBytes) {
     invalid("blob_size is {}: must be the size msda_plan_serialize() gave", blob.size());

@@ -11,8 +11,8 @@
 namespace msda {
 namespace {
 
-// What could have been meant where no kernel has the id: it without a revision or of another one,
-// else any.
+// Ids that could have been meant where no kernel has this one: it without a revision or of another
+// one, else any.
 std::vector<std::string_view> known_ids(std::string_view id) {
   auto const without_revision = [](std::string_view x) { return x.substr(0, x.find('@')); };
   std::vector<std::string_view> ids;

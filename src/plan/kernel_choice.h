@@ -16,7 +16,7 @@
 
 namespace msda {
 
-// What the caller says about it; checked.
+// The caller's words about it, checked.
 struct KernelWish {
   msda_plan_mode mode = MSDA_PLAN_HEURISTIC;
   std::string_view kernel_id;             // MSDA_PLAN_FORCED
@@ -35,8 +35,8 @@ Ranked choose_kernel(KernelWish const& wish, Problem const& problem, Device cons
 std::vector<Ranked> accepting_kernels(Problem const& problem, Device const& device,
                                       std::size_t workspace_limit_bytes);
 
-// Of a blob; throw MSDA_ERROR_STALE_PLAN where this library has no such kernel, or it does not take
-// the problem.
+// Kernels of a blob; both throw MSDA_ERROR_STALE_PLAN where this library has no such kernel, or it
+// does not take the problem.
 KernelRef find_stored_kernel(std::string_view id);
 Ranked accept_stored_kernel(KernelRef kernel, Problem const& problem, Device const& device);
 

@@ -36,7 +36,7 @@ class KernelTrials final : public Trials {
   double elapsed_ms() override;
   std::optional<double> run_us(std::size_t kernel, int repeats) override;
 
-  // What prepare() made for a kernel that was run.
+  // The object that prepare() made for a kernel that was run.
   PreparedPtr take_prepared(std::size_t kernel) { return std::move(prepared_[kernel].object); }
 
  private:

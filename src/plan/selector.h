@@ -22,7 +22,7 @@ struct Ranked {
   bool may_be_chosen = false;       // whether a plan may take it for its predicted time
 };
 
-// What one kernel makes of a problem. workspace_limit_bytes 0: no limit.
+// Asks one kernel about a problem. workspace_limit_bytes 0: no limit.
 Ranked judge(KernelRef kernel, Problem const& problem, Device const& device,
              std::size_t workspace_limit_bytes);
 

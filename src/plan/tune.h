@@ -20,7 +20,7 @@ struct Tuned {
   PreparedPtr prepared;  // of the chosen kernel
 };
 
-// Of `kernels`, as accepting_kernels() gives them. The device is current.
+// Tunes among `kernels`, as accepting_kernels() gives them. The device is current.
 Tuned tune(std::vector<Ranked> const& kernels, TrialSetting const& setting, double budget_ms);
 
 // Adds a choice that was measured to the records.

@@ -178,7 +178,7 @@ class Contest {
     });
   }
 
-  // Of those with enough runs; kernel 0 where there are none.
+  // The fastest of those with enough runs; kernel 0 where there are none.
   Contender const& fastest() const {
     Contender const* best = &contenders_[0];
     for (Contender const& contender : contenders_) {

@@ -9,7 +9,7 @@
 
 namespace msda {
 
-// What the kernels are run on. They go by their place in the heuristic's order; 0 is its choice.
+// A run of kernels on something. They go by their place in the heuristic's order; 0 is its choice.
 class Trials {
  public:
   virtual ~Trials() = default;
@@ -22,7 +22,7 @@ class Trials {
 
 struct Choice {
   std::size_t kernel = 0;
-  // Of the chosen kernel and of kernel 0, microseconds of one run.
+  // Microseconds of one run of the chosen kernel and of kernel 0.
   double median_us = 0;
   double heuristic_us = 0;
   std::size_t tried_count = 0;  // kernels that were run at least once

@@ -1,5 +1,5 @@
-// What tuning found out, kept in a handle and exchanged as text: which kernel was the fastest for a
-// problem, on a device, with a version of the library.
+// Results of tuning, which a handle has and which are exchanged as text: which kernel was the
+// fastest for a problem, on a device, with a version of the library.
 //
 // The text is for people too. After a first line with the format's version, each line is a record:
 // name=value words in a fixed order with one space between them, the fields of msda_problem with
@@ -23,7 +23,7 @@
 
 namespace msda {
 
-// What a record is looked up by: everything that decides which kernel is the fastest but the data.
+// The key of a record: everything that decides which kernel is the fastest but the data.
 struct TuningKey {
   std::string version;  // of the library
   std::string device;   // tuning_device()

@@ -24,7 +24,7 @@ class Worker {
   void forward(std::int64_t b, std::int64_t q, std::int64_t m);
   // Gradients that stay within one query: of coord and weight, or of reference, offset and logit.
   void backward_points(std::int64_t b, std::int64_t q, double* reference_grad);
-  // What one query adds to the gradient of value of one head, [S][D].
+  // Adds one query's part to the gradient of value of one head, [S][D].
   void backward_value(std::int64_t b, std::int64_t q, std::int64_t m, double* head_grad);
 
  private:

@@ -1,4 +1,4 @@
-// Where the points of one (batch, query, head) lie and what their corners weigh, in float64.
+// The points of one (batch, query, head): where they lie, and their corners' weights, in float64.
 #pragma once
 
 #include "core/call.h"

@@ -54,8 +54,8 @@ bool packs_rows(Problem const& problem, Windows const& windows) {
   return problem.point_total >= kPointsThatPay && needed <= allowed;
 }
 
-// What a call keeps in its workspace at a time. Less of it changes no bit: a head's sums and a
-// query's references have one order.
+// The heads and queries that a call has in its workspace at a time. Less of it changes no bit: a
+// head's sums and a query's references have one order.
 struct InFlight {
   std::int64_t heads;
   std::int64_t sums;  // of bands, that run at the same time
@@ -84,7 +84,7 @@ struct Scratch {
         pixels(take<float>(arena, sums * pixel_floats)),
         is_loaded(take<unsigned char>(arena, sums * windows.window_pixels)) {}
 
-  // Of the head at this place among those in flight.
+  // Scratch of the head at this place among those in flight.
   HeadScratch head(std::int64_t i) const {
     return {records + i * windows.records, ends + i * ends_of(windows), edges + i * edge_floats,
             row_floats == 0 ? nullptr : grad_output + i * row_floats};

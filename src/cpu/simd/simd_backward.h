@@ -12,7 +12,7 @@
 
 namespace msda::simd {
 
-// Of one head in flight.
+// Scratch of one head in flight.
 struct HeadScratch {
   Record* records;  // [points of the head]; of a chunk in the order of windows or of rows
   std::uint16_t*
@@ -28,7 +28,7 @@ using BinChunk = void (*)(HeadSource const&, Windows const&, PointBlocks<PointWi
 using PackRows = void (*)(HeadSource const&, std::int64_t first, std::int64_t last, Windows const&,
                           HeadScratch const&);
 
-// What a thread needs to sum a window.
+// Scratch with which a thread sums a window.
 struct WindowScratch {
   float* row;                // [padded_dim]: channels of grad_output
   float* pixels;             // [window_pixels][value and gradient][padded_dim]

@@ -79,7 +79,7 @@ HWY_INLINE void store_sums(V a, V b, V c, V e, float* to) {
 HWY_INLINE void store_grad_value(HeadSource const& source, std::int64_t token, float* sum) {
   Problem const& problem = source.problem;
   if (source.scale != 1.0f) {
-    // What no point has added to stays zero, even times infinity.
+    // Sums that no point has added to stay zero, even times infinity.
     for (std::int64_t i = 0; i < problem.head_dim; ++i) {
       if (sum[i] != 0) sum[i] *= source.scale;
     }
@@ -88,7 +88,7 @@ HWY_INLINE void store_grad_value(HeadSource const& source, std::int64_t token, f
             source.grad_value + token * problem.head_count * problem.head_dim);
 }
 
-// Of query 0.
+// The address for query 0.
 std::uintptr_t grad_output_of(HeadSource const& source) {
   return reinterpret_cast<std::uintptr_t>(source.call[Tensor::kGradOutput]) +
          static_cast<std::uintptr_t>(source.output * dtype_bytes(source.problem.output_dtype));
@@ -107,9 +107,9 @@ void pack_rows(HeadSource const& source, std::int64_t first, std::int64_t last,
   }
 }
 
-// Where the values of a window's pixels are read: nowhere, if no gradients of points are asked for;
-// in a copy of those that points reach; or in the caller's array, which is faster where points are
-// few.
+// The place from which values of a window's pixels are read: none, if no gradients of points are
+// asked for; in a copy of those that points reach; or in the caller's array, which is faster where
+// points are few.
 enum class Values : std::uint8_t { kNone, kCopied, kInPlace };
 
 // One band of a head. kVectors: of the channels; 0: any number.

@@ -80,7 +80,7 @@ HWY_INLINE hn::Vec<D> load(D d, const F16* p) {
   return promote_f16(d, hn::LoadU(hn::Rebind<std::uint16_t, D>(), &p->bits));
 }
 
-// What 8-bit values are loaded in units of.
+// The unit in which 8-bit values are loaded.
 inline constexpr float kF8Unit = 0x1p8f;
 
 // 8-bit values go through binary16, which has one more exponent bit and seven more of mantissa:
@@ -128,7 +128,8 @@ HWY_INLINE void to_floats(const T* from, std::int64_t count, float* to) {
   for (; i < count; ++i) hn::StoreU(load(one, from + i), one, to + i);
 }
 
-// The same behind an address, of any type. float64 is rounded, 8-bit values get their unit back.
+// Reads elements of any type behind an address. float64 is rounded, 8-bit values get their unit
+// back.
 HWY_INLINE void to_floats(msda_dtype dtype, std::uintptr_t address, std::int64_t count, float* to) {
   switch (dtype) {
     case MSDA_DTYPE_F32:

@@ -146,7 +146,7 @@ class Sums {
   }
 
  private:
-  // The same where a weight is infinite: each is multiplied with the sum over its corners.
+  // Adds samples where a weight is infinite: each is multiplied with the sum over its corners.
   HWY_NOINLINE void add_samples(Corners const& corners, std::int64_t count, std::uintptr_t base,
                                 std::int64_t last) {
     for (std::int64_t k = 0; k < count; ++k) {

@@ -1,5 +1,5 @@
-// What the parts of the family that are compiled once an instruction set share: the points of one
-// row, read and located, and the functions that make and use them. A row is the points of one
+// Parts of the family that are compiled once an instruction set have this in common: the points of
+// one row, read and located, and the functions that make and use them. A row is the points of one
 // (batch, query, head).
 #pragma once
 
@@ -14,8 +14,8 @@
 
 namespace msda::simd {
 
-// What the blocks of a row's points share, fused only: made with the first block that is read, used
-// by the others.
+// The softmax that the blocks of a row's points have in common, fused only: made with the first
+// block that is read, used by the others.
 struct RowSoftmax {
   std::int64_t query = -1;  // whose row it is; -1: of none yet
   double largest_logit = 0;

@@ -35,7 +35,7 @@ struct BlockGrads {
   HWY_ALIGN float weight[kPointBlock];
 };
 
-// Of points [first, first + count) of a row, see StorePoints.
+// Reads points [first, first + count) of a row, see StorePoints.
 HWY_INLINE void read_block(const Record* row, std::int64_t first, std::int64_t count,
                            BlockGrads& to) {
   const Floats d;
@@ -170,8 +170,8 @@ void store_points(HeadSource const& source, std::int64_t q, const Record* row) {
   }
 }
 
-// What the points of one level of a row add to the gradient of its reference; `coord` is the row's
-// element in offset.
+// Adds what the points of one level of a row give the gradient of its reference; `coord` is the
+// row's element in offset.
 void add_to_reference(HeadSource const& source, std::int64_t coord, Level const& level,
                       const Record* row, float (&sum)[kLanes]) {
   Problem const& problem = source.problem;

@@ -172,7 +172,7 @@ HWY_INLINE void read_softmax(HeadSource const& source, std::int64_t q, std::int6
 
 // ---- coordinates
 
-// What a level's reference gives each of its points: centre, and half the extent of the box.
+// A level's reference gives each of its points these: centre, and half the extent of the box.
 struct References {
   HWY_ALIGN float centre[2][kPointBlock + kLanes];
   HWY_ALIGN float extent[2][kPointBlock + kLanes];

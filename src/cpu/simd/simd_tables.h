@@ -1,5 +1,5 @@
-// What prepare() makes once a plan: the level of every point, a row of zeros for corners outside
-// the map, and the functions to run.
+// Tables that prepare() makes once a plan: the level of every point, a row of zeros for corners
+// outside the map, and the functions to run.
 #pragma once
 
 #include "core/family.h"
@@ -69,7 +69,7 @@ class PointBlocks {
   std::pmr::vector<Run> runs_;
 };
 
-// Of the level of each point of a block.
+// Numbers of the level of each point of a block.
 struct alignas(64) PointLevels {
   float width[kPointBlock] = {};  // pixels; rounded up where float32 does not have the number
   float height[kPointBlock] = {};

@@ -77,7 +77,7 @@ struct Windows {
   std::int64_t window_pixels = 0;  // of the largest window
 };
 
-// Of the level of each point of a block.
+// Windows of the level of each point of a block.
 struct alignas(64) PointWindows {
   std::int32_t columns[kPointBlock] = {};  // of cells; 0 where the level has no windows
   std::int32_t rows[kPointBlock] = {};
