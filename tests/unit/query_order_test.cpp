@@ -26,6 +26,7 @@ std::int64_t pixels_of(std::vector<Grid> const& grids) {
 
 QueryOrder order_of_grids(std::vector<Grid> const& grids) {
   Problem problem(std::pmr::new_delete_resource());
+  problem.batch = problem.head_count = 1;
   problem.query_grids.assign(grids.begin(), grids.end());
   problem.query_count = pixels_of(grids);
   return query_order(problem);
@@ -39,6 +40,7 @@ QueryOrder order_of_levels(std::vector<Grid> const& sizes, std::int64_t query_co
     level.width = size.width;
     problem.levels.push_back(level);
   }
+  problem.batch = problem.head_count = 1;
   problem.query_count = query_count;
   return query_order(problem);
 }
