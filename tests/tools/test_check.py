@@ -33,30 +33,51 @@ def tree(tmp_path):
     return tmp_path
 
 
-def check(tree, budget=None):
+def check(tree, *steps, **budgets):
     path = tree / "tools/check"
-    text, count = re.subn(r"^readonly budget_core_seconds=\d+", f"readonly budget_core_seconds={budget}", path.read_text(),
-                          flags=re.M) if budget is not None else (path.read_text(), 1)
-    assert count == 1
+    text = path.read_text()
+    for name, budget in budgets.items():
+        text, count = re.subn(rf"\b{name}=\d+", f"{name}={budget}", text)
+        assert count == 1
     path.write_text(text)
     environment = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-    return subprocess.run([path, STEP], capture_output=True, text=True, env=environment)
+    environment["MSDA_CUDA"] = "OFF"
+    return subprocess.run([path, *(steps or [STEP])], capture_output=True, text=True, env=environment)
 
 
 def test_within_the_budget(tree):
     result = check(tree)
     assert result.returncode == 0, result.stdout + result.stderr
-    used = int(re.search(r"^2 passed, 0 failed;.*; (\d+) seconds of a core of 4800$", result.stdout, re.M)[1])
+    pattern = r"^2 passed, 0 failed;.*; (\d+) seconds of a core of 4800, and 0 of 1300 for front ends$"
+    used = int(re.search(pattern, result.stdout, re.M)[1])
     assert used >= 3 and "install    passed" in result.stdout
 
 
 def test_above_the_budget(tree):
     """Fails although every step passed; the steps are named, the longest first."""
-    result = check(tree, budget=2)
+    result = check(tree, budget_core_seconds=2)
     assert result.returncode == 1
-    found = re.search(r"^FAILED: (\d+) seconds of a core, allowed are 2; docs/build.md .*:\n +(\d+) install\n +(\d+) setup\n",
-                      result.stdout, re.M)
+    found = re.search(r"; (\d+) seconds of a core of 2, .*\nFAILED: more .*:\n +(\d+) install\n +(\d+) setup\n", result.stdout)
     assert found and int(found[1]) == int(found[2]) + int(found[3]) and int(found[2]) >= 2
+
+
+def test_front_ends_have_a_budget_of_their_own(tree):
+    script(tree / "build/venv/bin/python", BUSY.format(2.2))
+    within = check(tree, "python", budget_core_seconds=1)
+    assert within.returncode == 0, within.stdout + within.stderr
+    assert re.search(r"; 1 seconds of a core of 1, and [2-9] of 1300 for front ends\n", within.stdout)
+    above = check(tree, "python", budget_front_ends=1)
+    assert above.returncode == 1 and "FAILED: more seconds" in above.stdout
+
+
+def test_a_step_beside_is_counted_once(tree):
+    """The shell adds the time of a job that has ended to what it waits for; a step's time has that of no other."""
+    script(tree / "build/venv/bin/python", BUSY.format(1.2))  # three times for `generated`, which runs beside
+    wait = "while [[ ! -e build/check/generated.result ]]; do sleep 0.1; done\nsleep 1\n"
+    script(tree / "tests/install/run", BUSY.format(1.2) + wait)
+    result = check(tree, STEP, "generated")
+    used = dict(re.findall(r"^(\w+) +passed.* (\d+) of a core", result.stdout, re.M))
+    assert int(used["install"]) <= 2 and int(used["generated"]) >= 3, result.stdout
 
 
 def test_a_step_that_fails(tree):
