@@ -102,7 +102,7 @@ def draw(stock, ours, text):
     left.legend()
     apart = [abs(one - other) / one or float("nan") for one, other in zip(stock, ours)]
     right.semilogy(apart, ".-", color="black", lw=1, ms=4)
-    right.set(xlabel="step", ylabel="relative difference", title="stock beside libmsda: rounding; no dot: equal losses")
+    right.set(xlabel="step", ylabel="relative difference (no dot: none)", title="rounding: stock beside libmsda")
     for axis in (left, right):
         axis.grid(alpha=0.3)
     figure.suptitle(text, fontsize=10)
