@@ -16,12 +16,8 @@ bool sizes_fit(ProblemShape const& shape) {
 }
 
 std::string reason(KernelId const& id, ProblemShape const& shape) {
-  if (shape.value_dtype != id.value_dtype()) return kWrongValueDtype;
-  if (!shape.backward()) return kWrongOperation;
-  if (std::string reason = float64_reason(shape); !reason.empty()) return reason;
-  std::int64_t const D = shape.head_dim;
-  if (D % 8 != 0 || D < 8 || D > 256) return kWrongHeadDim;
-  if (std::string reason = far_levels_reason(shape); !reason.empty()) return reason;
+  std::string const reason = points_reason(id, shape, true);
+  if (!reason.empty()) return reason;
   return sizes_fit(shape) ? "" : kTooLarge;
 }
 

@@ -8,6 +8,7 @@
 #include "support/gpu_memory.h"
 #include "support/gpu_tests.h"
 #include "support/hang.h"
+#include "support/kernel_limits.h"
 #include "support/random_problem.h"
 #include "support/runner.h"
 
@@ -72,9 +73,9 @@ struct Launches {
   std::set<std::string> kernels;
 };
 
-std::string family_of(std::string const& id) { return id.substr(0, id.find('.')); }
+std::string family_of(std::string const& id) { return KernelId(id).family(); }
 
-// Of the kernels of each family that take the problem the one that has had fewest.
+// The kernel of each family that takes the problem and has had fewest launches.
 std::vector<std::string> kernels_for(TestHandle const& handle, ProblemShape const& shape,
                                      std::map<std::string, int> const& taken) {
   std::map<std::string, std::string> chosen;

@@ -93,6 +93,16 @@ std::string row_reason(KernelId const& id, ProblemShape const& shape, RowLimits 
   return "";
 }
 
+std::string points_reason(KernelId const& id, ProblemShape const& shape, bool takes_overlap) {
+  if (shape.value_dtype != id.value_dtype()) return kWrongValueDtype;
+  if (!shape.backward()) return kWrongOperation;
+  if (!takes_overlap && levels_overlap(shape)) return kOverlap;
+  if (std::string reason = float64_reason(shape); !reason.empty()) return reason;
+  std::int64_t const D = shape.head_dim;
+  if (D % 8 != 0 || D < 8 || D > 256) return kWrongHeadDim;
+  return far_levels_reason(shape);
+}
+
 std::string float16_sums_reason(KernelId const& id, ProblemShape const& shape) {
   if (shape.math_mode != MSDA_MATH_FAST) return kWrongMathMode;
   bool const is_single =

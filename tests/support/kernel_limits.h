@@ -1,6 +1,6 @@
-// What a family's kernels are expected to refuse and to do. Each family's folder has the limits of
-// its kernels in <family>_limits_test.cpp, written by hand and apart from its plan: a kernel that
-// starts to refuse more, or quietly takes what it cannot do, fails the tests.
+// The limits of a family's kernels: what tests expect them to refuse and to do. Each family's
+// folder has them in <family>_limits_test.cpp, written by hand and apart from its plan: a kernel
+// that starts to refuse more, or quietly takes what it cannot do, fails the tests.
 #pragma once
 
 #include "lab/forward_bound.h"
@@ -87,6 +87,10 @@ struct RowLimits {
   std::int64_t max_points = 512;
 };
 std::string row_reason(KernelId const& id, ProblemShape const& shape, RowLimits const& limits);
+
+// Backward kernels of rows whose channels are a multiple of 8, at most 256, with strides and types
+// of any kind; `takes_overlap`: of levels that overlap, too.
+std::string points_reason(KernelId const& id, ProblemShape const& shape, bool takes_overlap);
 
 // Sums in float16 take MSDA_MATH_FAST and levels of at most 2^17 pixels, 2^16 where rows of 64
 // bytes do not come in pairs.
