@@ -7,7 +7,7 @@ MSDeformAttn, with the call of the module's project, and from the module's own c
 import copy
 import functools
 import inspect
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -187,8 +187,8 @@ def _difference(module: nn.Module, state: _State) -> str | None:
     with torch.no_grad(), torch.autocast(weight.device.type, enabled=False):
         for reference_levels, dims in ((len(levels), 2), (len(levels), 4), (1, 4)):
             reference = rand(2, queries, reference_levels, dims) + 0.5
-            given = query, rand(*query.shape), value, mask, reference, levels
-            call = state.convention.arguments(module, *given)
+            given = _Problem(query, rand(*query.shape), value, mask, reference, levels)
+            call = state.convention.arguments(module, given)
             try:
                 wanted = stock(**call)
             except Exception:  # noqa: BLE001, a project may take only one kind of reference
@@ -200,6 +200,17 @@ def _difference(module: nn.Module, state: _State) -> str | None:
                 return f"its output differs from MSDeformAttn's by {error:.1e} on a random problem"
             compared += 1
     return None if compared else "its forward() takes neither points nor boxes as references"
+
+
+class _Problem(NamedTuple):
+    """The tensors with which a module and its conversion are compared, and (H, W) of each level."""
+
+    query: torch.Tensor
+    position: torch.Tensor
+    value: torch.Tensor
+    mask: torch.Tensor
+    reference: torch.Tensor
+    levels: list[tuple[int, int]]
 
 
 @functools.lru_cache
@@ -217,22 +228,19 @@ class _Transformers(MSDeformAttn):
     }
 
     @staticmethod
-    def arguments(
-        module: nn.Module,
-        query: torch.Tensor,
-        position: torch.Tensor,
-        value: torch.Tensor,
-        mask: torch.Tensor,
-        reference: torch.Tensor,
-        levels: list[tuple[int, int]],
-    ) -> dict[str, Any]:
+    def arguments(module: nn.Module, given: _Problem) -> dict[str, Any]:
         """A call of the project's forward()."""
-        call = dict(hidden_states=query, attention_mask=mask, encoder_hidden_states=value)
-        if "spatial_shapes" in inspect.signature(module.forward).parameters:
-            call["spatial_shapes"] = torch.tensor(levels, device=query.device)
-        return call | dict(
-            position_embeddings=position, reference_points=reference, spatial_shapes_list=levels
+        call = dict(
+            hidden_states=given.query,
+            attention_mask=given.mask,
+            encoder_hidden_states=given.value,
+            position_embeddings=given.position,
+            reference_points=given.reference,
+            spatial_shapes_list=given.levels,
         )
+        if "spatial_shapes" in inspect.signature(module.forward).parameters:
+            call["spatial_shapes"] = torch.tensor(given.levels, device=given.query.device)
+        return call
 
     def forward(
         self,
@@ -268,24 +276,15 @@ class _Mmcv(MSDeformAttn):
     PARAMETERS = {"query", "value", "query_pos", "key_padding_mask", "reference_points", "spatial_shapes"}
 
     @staticmethod
-    def arguments(
-        module: nn.Module,
-        query: torch.Tensor,
-        position: torch.Tensor,
-        value: torch.Tensor,
-        mask: torch.Tensor,
-        reference: torch.Tensor,
-        levels: list[tuple[int, int]],
-    ) -> dict[str, Any]:
-        if not module.batch_first:
-            query, position, value = (t.transpose(0, 1) for t in (query, position, value))
+    def arguments(module: nn.Module, given: _Problem) -> dict[str, Any]:
+        turn = lambda t: t if module.batch_first else t.transpose(0, 1)
         return dict(
-            query=query,
-            value=value,
-            query_pos=position,
-            key_padding_mask=mask,
-            reference_points=reference,
-            **_shapes("spatial_shapes", "level_start_index", levels, query.device),
+            query=turn(given.query),
+            value=turn(given.value),
+            query_pos=turn(given.position),
+            key_padding_mask=given.mask,
+            reference_points=given.reference,
+            **_shapes("spatial_shapes", "level_start_index", given.levels, given.query.device),
         )
 
     def forward(
@@ -322,21 +321,13 @@ class _DeformableDetr(MSDeformAttn):
     PARAMETERS = {"query", "reference_points", "input_flatten", "input_spatial_shapes"}
 
     @staticmethod
-    def arguments(
-        module: nn.Module,
-        query: torch.Tensor,
-        position: torch.Tensor,
-        value: torch.Tensor,
-        mask: torch.Tensor,
-        reference: torch.Tensor,
-        levels: list[tuple[int, int]],
-    ) -> dict[str, Any]:
+    def arguments(module: nn.Module, given: _Problem) -> dict[str, Any]:
         return dict(
-            query=query,
-            reference_points=reference,
-            input_flatten=value,
-            input_padding_mask=mask,
-            **_shapes("input_spatial_shapes", "input_level_start_index", levels, query.device),
+            query=given.query,
+            reference_points=given.reference,
+            input_flatten=given.value,
+            input_padding_mask=given.mask,
+            **_shapes("input_spatial_shapes", "input_level_start_index", given.levels, given.query.device),
         )
 
     def forward(
@@ -363,17 +354,13 @@ class _Ultralytics(MSDeformAttn):
     PARAMETERS = {"query", "refer_bbox", "value", "value_shapes"}
 
     @staticmethod
-    def arguments(
-        module: nn.Module,
-        query: torch.Tensor,
-        position: torch.Tensor,
-        value: torch.Tensor,
-        mask: torch.Tensor,
-        reference: torch.Tensor,
-        levels: list[tuple[int, int]],
-    ) -> dict[str, Any]:
+    def arguments(module: nn.Module, given: _Problem) -> dict[str, Any]:
         return dict(
-            query=query, refer_bbox=reference, value=value, value_shapes=levels, value_mask=mask
+            query=given.query,
+            refer_bbox=given.reference,
+            value=given.value,
+            value_shapes=given.levels,
+            value_mask=given.mask,
         )
 
     def forward(
