@@ -73,7 +73,7 @@ struct Tiles {
 };
 Tiles make_tiles(Problem const& problem);
 
-// But for the arrays and the run of heads.
+// Sizes of the bins, without the arrays and the run of heads.
 BinParams bin_params(Problem const& problem, Tiles const& tiles);
 
 // The arrays of a run of `heads` heads: at most 13 bytes a point, and 64 a level.

@@ -41,7 +41,7 @@ def rf_detr(name):
     return getattr(rfdetr, name)(pretrain_weights=None, device="cpu").model.model
 
 
-# What makes each package's model, and the layers of its decoder, each of which calls the operator once.
+# Each package's model is made by the first; the number is its decoder's layers, each of which calls the operator once.
 MODELS = {
     ("ultralytics", "rtdetr-l"): (Unsorted, 6),
     ("ultralytics", "rtdetr-resnet50"): (Unsorted, 6),

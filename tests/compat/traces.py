@@ -4,7 +4,7 @@ import re
 import sys
 
 OWNERS = re.compile(r"(mmcv|groundingdino|detrex|models\.ops|ultralytics|rfdetr|src\.zoo|engine\.deim|project)\b|.*\.modeling_")
-# What torch.compile, copy and transformers themselves add to modules and classes.
+# Attributes that torch.compile, copy and transformers themselves add to modules and classes.
 BY_OTHERS = re.compile(r"__(compiled_fn|builtins_dict|import_torch|resume_at|slotnames__)|.*_cached_value$")
 
 

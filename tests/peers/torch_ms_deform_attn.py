@@ -16,7 +16,7 @@ import tarfile
 import xml.etree.ElementTree
 
 HERE = pathlib.Path(__file__).resolve().parent
-# What is left out, by its name for pytest, and why.
+# Tests that are left out, by their name for pytest, and why.
 LEFT_OUT = {
     "tests/test_cpu.py::CPUAttentionTest::test_cpu_parallel_workers_honor_thread_count": (
         "a private helper, _cpu_parallel_worker_count, which counts the workers of its own loops"

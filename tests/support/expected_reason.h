@@ -1,5 +1,5 @@
-// What each kernel is expected to refuse and to do, by its id: the limits of its family
-// (support/kernel_limits.h), and what all families have in common.
+// A kernel is expected to refuse and to do this, by its id: the limits of its family
+// (support/kernel_limits.h), and those that all families have in common.
 #pragma once
 
 #include "support/runner.h"

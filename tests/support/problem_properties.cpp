@@ -54,7 +54,7 @@ void add_empty(ProblemShape const& shape, std::vector<Property>& to) {
          "W=0 under points");
 }
 
-// Where the levels that have tokens lie.
+// Adds where the levels that have tokens lie.
 void add_places(ProblemShape const& shape, std::vector<Property>& to) {
   struct Range {
     std::int64_t begin, end;

@@ -69,7 +69,7 @@ std::shared_ptr<char> released() {
   return sync;
 }
 
-// Where byte `at` of a swizzled tile lies: vecs of 16 bytes change places by the bits of their
+// The place of byte `at` in a swizzled tile: vecs of 16 bytes change places by the bits of their
 // line.
 std::uint32_t swizzled(std::uint32_t at, std::uint32_t swizzle_bytes) {
   std::uint32_t const bits = swizzle_bytes / 16 - 1;
@@ -120,7 +120,7 @@ void for_each_element(Tile const& tile, const std::int32_t* at, Fn const& fn) {
   }
 }
 
-// Of the element at `offset` of a tile that begins at a shared address.
+// The element at `offset` of a tile that begins at a shared address.
 char* in_tile(Tile const& tile, std::uint32_t begin, std::uint32_t offset, Where where) {
   std::uint32_t const at = swizzled(offset_of(begin) + offset, tile.map.swizzle_bytes);
   std::uint32_t const rank = begin & ~((1u << kRankShift) - 1);
