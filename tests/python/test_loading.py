@@ -97,7 +97,8 @@ STUB_DRIVER = pathlib.Path(__file__).resolve().parents[1] / "support/stub_driver
 
 def device_error_with_driver(folder, version):
     subprocess.run([STUB_DRIVER, folder, version], check=True)
-    return device_error(LD_LIBRARY_PATH=str(folder))
+    paths = [str(folder), os.environ.get("LD_LIBRARY_PATH", "")]
+    return device_error(LD_LIBRARY_PATH=os.pathsep.join(filter(None, paths)))
 
 
 def test_a_device_without_a_backend():

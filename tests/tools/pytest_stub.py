@@ -6,7 +6,12 @@ import sys
 fault = os.environ.get("STUB_FAULT", "")
 assert os.environ["MSDA_TEST_DEVICE"] == "cuda" and os.environ["MSDA_LIBRARY"].endswith("/lib/libmsda.so")
 results = next(word.partition("=")[2] for word in sys.argv if word.startswith("--junitxml="))
-outcome = {"python_skips": '<skipped message="CUDA cannot be used"/>', "python_fails": "<failure/>"}.get(fault, "")
+OUTCOMES = {
+    "python_skips": '<skipped message="CUDA cannot be used"/>',
+    "python_needs_no_gpu": '<skipped message="there is a GPU"/>',
+    "python_fails": "<failure/>",
+}
+outcome = OUTCOMES.get(fault, "")
 suite = sys.argv[-1].replace("/", ".")
 cases = [f'<testcase classname="{suite}" name="test_call[cpu]"/>']
 if fault != "python_without_gpu":
