@@ -3,9 +3,12 @@
 
     build/torch-venv/bin/python bench/python_calls.py [--rounds 21] [--calls 200] [--json FILE]
     build/torch-venv/bin/python bench/python_calls.py --check 1.4     what tools/check runs
+    build/torch-venv/bin/python bench/python_calls.py --cpp           beside an operator in C++, bench/cpp_operator.cpp
+    python3 bench/python_calls.py --cuda [--cpp]                      torch on a GPU
 
 Sides take turns in one process. A time is the median over rounds of the calling thread's processor time, so other work
-on the machine counts little. Prints Markdown: microseconds, those above the bare call of C, and the ratio to the side
+on the machine counts little; on a GPU, whose gradients another thread enqueues, of the clock's until the last call has
+returned. Prints Markdown: microseconds, those above the bare call of C, and the ratio to the side
 that a row is held against, with the goal. --check fails where a ratio is above its goal times SLACK in each of 5 tries.
 Without torch only calls on numpy arrays are measured.
 """
@@ -14,6 +17,8 @@ import argparse
 import contextlib
 import importlib.util
 import json
+import os
+import pathlib
 import statistics
 import sys
 import time
@@ -88,8 +93,9 @@ def plain_operator(torch, calls):
         inputs = (value, coord, weight)
         return tuple(calls.backward(calls.SAMPLED, grad, inputs, pairs(level_hw), settings, None, every))
 
-    library.impl("forward", forward, "CPU")
-    library.impl("backward", backward, "CPU")
+    for device in ("CPU", "CUDA"):
+        library.impl("forward", forward, device)
+        library.impl("backward", backward, device)
 
     def setup(ctx, inputs, output):
         ctx.save_for_backward(*inputs[:3])
@@ -103,7 +109,24 @@ def plain_operator(torch, calls):
     return torch.ops.msda_bench.forward
 
 
-def of_torch():
+def cpp_operator(torch, cuda):
+    """The operator of cpp_operator.cpp, which has its gradients in C++; it is compiled at the first use."""
+    from torch.utils import cpp_extension
+
+    here, library = pathlib.Path(__file__).resolve().parent, pathlib.Path(os.environ["MSDA_LIBRARY"]).resolve()
+    cpp_extension.load(
+        "msda_cpp_operator",
+        [str(here / "cpp_operator.cpp")],
+        extra_include_paths=[str(here.parent / "include")],
+        extra_cflags=["-O2", *(["-DMSDA_WITH_CUDA"] if cuda else [])],
+        extra_ldflags=[str(library), f"-Wl,-rpath,{library.parent}"],
+        with_cuda=cuda,
+        is_python_module=False,
+    )
+    return torch.ops.msda_cpp.forward
+
+
+def of_torch(arguments):
     """Sides by name: forward without gradients, and forward and backward."""
     import torch
 
@@ -117,7 +140,10 @@ def of_torch():
         "torch.ops.msda.forward": lambda *tensors: torch.ops.msda.forward(*tensors, FLAT),
         "torch.mul": lambda value, coord, weight: value * 2,
     }
-    tensors = [torch.rand(shape) for shape in SHAPES.values()]
+    if arguments.cpp:
+        cpp = cpp_operator(torch, arguments.cuda)
+        functions["an operator in C++"] = lambda value, coord, weight: cpp(value, coord, weight, FLAT)
+    tensors = [torch.rand(shape, device="cuda" if arguments.cuda else "cpu") for shape in SHAPES.values()]
     leaves = [tensor.clone().requires_grad_() for tensor in tensors]
 
     def both(function):
@@ -134,23 +160,29 @@ def of_torch():
     return forward, {name: both(function) for name, function in functions.items()}, torch.no_grad()
 
 
-def measure(sides, rounds, calls):
+def measure(sides, arguments):
     """Median microseconds of a call of each side."""
-    times = {name: [] for name in sides}
-    for _ in range(rounds):
+    times, clock, wait = {name: [] for name in sides}, time.thread_time, lambda: None
+    if arguments.cuda:
+        import torch
+
+        clock, wait = time.perf_counter, torch.cuda.synchronize
+    for _ in range(arguments.rounds):
         for name, call in sides.items():
-            begin = time.thread_time()
-            for _ in range(calls):
+            wait()
+            begin = clock()
+            for _ in range(arguments.calls):
                 call()
-            times[name].append((time.thread_time() - begin) / calls * 1e6)
+            times[name].append((clock() - begin) / arguments.calls * 1e6)
     return {name: statistics.median(found) for name, found in times.items()}
 
 
-def groups():
+def groups(arguments):
     """Name, sides and context of each group that can be measured here."""
-    yield NUMPY, of_numpy(), contextlib.nullcontext()
+    if not arguments.cuda:
+        yield NUMPY, of_numpy(), contextlib.nullcontext()
     if importlib.util.find_spec("torch"):
-        forward, both, no_grad = of_torch()
+        forward, both, no_grad = of_torch(arguments)
         yield FORWARD, forward, no_grad
         yield BOTH, both, contextlib.nullcontext()
 
@@ -196,7 +228,7 @@ def check(every, arguments, found):
 
 def measured(sides, context, arguments):
     with context:
-        return measure(sides, arguments.rounds, arguments.calls)
+        return measure(sides, arguments)
 
 
 def main():
@@ -204,9 +236,11 @@ def main():
     parser.add_argument("--rounds", type=int, default=21, help="of which the median counts (21)")
     parser.add_argument("--calls", type=int, default=200, help="of each side in a round (200)")
     parser.add_argument("--json", metavar="FILE", help="write times and ratios there, too")
+    parser.add_argument("--cuda", action="store_true", help="torch's calls on a GPU, and nothing of numpy")
+    parser.add_argument("--cpp", action="store_true", help="also an operator in C++, which needs MSDA_LIBRARY and a compiler")
     parser.add_argument("--check", type=float, metavar="SLACK", help="fail above SLACK times a goal")
     arguments = parser.parse_args()
-    every = list(groups())
+    every = list(groups(arguments))
     found = {name: measured(sides, context, arguments) for name, sides, context in every}
     report(found)
     if arguments.json:

@@ -19,100 +19,21 @@ model whose operator returns a constant, which bounds what any replacement of th
 """
 
 import argparse
-import contextlib
 import ctypes
 import gc
 import statistics
 import sys
 import time
 from pathlib import Path
-from unittest import mock
 
 import torch
 import transformers
-from transformers.models.deformable_detr import modeling_deformable_detr as modeling
+from transformers_models import WORKS, Transformer, deformable_detr, forward, sides
 
 import libmsda.compat
-import libmsda.torch
 
 sys.path.append(str(Path(__file__).parent.parent / "tests" / "compat"))
 from families import FAMILIES
-
-LEVELS = [(100, 167), (50, 84), (25, 42), (13, 21)]
-CHANNELS, QUERIES = 256, 300
-
-
-class Transformer(torch.nn.Module):
-    """Deformable-DETR's encoder and decoder."""
-
-    def __init__(self, config):
-        super().__init__()
-        self.encoder = modeling.DeformableDetrEncoder(config)
-        self.decoder = modeling.DeformableDetrDecoder(config)
-        self.levels = dict(
-            spatial_shapes=torch.tensor(LEVELS), spatial_shapes_list=LEVELS, valid_ratios=torch.ones(1, len(LEVELS), 2)
-        )
-        sizes = torch.tensor([height * width for height, width in LEVELS])
-        self.levels["level_start_index"] = sizes.cumsum(0) - sizes
-
-    def forward(self, features, positions, queries):
-        memory = self.encoder(inputs_embeds=features, spatial_position_embeddings=positions, **self.levels)
-        return self.decoder(
-            inputs_embeds=queries,
-            object_queries_position_embeddings=queries,
-            encoder_hidden_states=memory.last_hidden_state,
-            reference_points=queries[..., :2].sigmoid(),
-            **self.levels,
-        ).last_hidden_state
-
-
-class Constant(torch.autograd.Function):
-    """In the place of the operator: ones, with gradients of zero."""
-
-    @staticmethod
-    def forward(ctx, value, coord, weight):
-        ctx.save_for_backward(value, coord, weight)
-        return value.new_ones(*coord.shape[:2], value.shape[2] * value.shape[3])
-
-    @staticmethod
-    def backward(ctx, _grad_output):
-        return tuple(torch.zeros_like(tensor) for tensor in ctx.saved_tensors)
-
-
-def no_operator(_layer, value, _shapes, _shapes_list, _starts, coord, weight, _step):
-    return Constant.apply(value, coord, weight)
-
-
-def sides(model):
-    return {
-        "stock": contextlib.nullcontext,
-        "compat": libmsda.compat.transformers,
-        "module": lambda: libmsda.torch.from_module(model),
-        "no operator": lambda: mock.patch.object(modeling.MultiScaleDeformableAttention, "forward", no_operator),
-    }
-
-
-def outputs_of(output):
-    """The floating-point tensors of a model's output."""
-    if isinstance(output, torch.Tensor):
-        return [output] if output.is_floating_point() else []
-    items = output.values() if isinstance(output, dict) else output if isinstance(output, (list, tuple)) else ()
-    return [tensor for item in items for tensor in outputs_of(item)]
-
-
-def forward(model, inputs):
-    with torch.no_grad():
-        return outputs_of(model(**inputs))
-
-
-def training_step(model, inputs):
-    model.zero_grad(set_to_none=True)
-    outputs = [tensor for tensor in outputs_of(model(**inputs)) if tensor.requires_grad]
-    sum(tensor.square().clamp(max=1e3).mean() for tensor in outputs).backward()
-    return [*outputs, *(parameter.grad for parameter in model.parameters() if parameter.grad is not None)]
-
-
-WORKS = {work.__name__: work for work in (forward, training_step)}
 
 
 def measure(work, model, inputs, threads):
@@ -168,22 +89,13 @@ def print_header(*cells):
     print_row(*["---"] * len(cells))
 
 
-def deformable_detr(layers, **options):
-    backbone = transformers.ResNetConfig(out_features=["stage2", "stage3", "stage4"])
-    return transformers.DeformableDetrConfig(
-        backbone_config=backbone, encoder_layers=layers, decoder_layers=layers, dropout=0.0, **options
-    )
-
-
 def compare_deformable_detr(arguments):
     if arguments.what == "model":
         model = transformers.DeformableDetrModel(deformable_detr(arguments.layers)).eval()
         inputs = dict(pixel_values=torch.randn(1, 3, 800, 1333))
     else:
         model = Transformer(deformable_detr(arguments.layers))
-        tokens = sum(height * width for height, width in LEVELS)
-        counts = dict(features=tokens, positions=tokens, queries=QUERIES)
-        inputs = {name: torch.randn(1, count, CHANNELS) for name, count in counts.items()}
+        inputs = model.inputs(batch=1)
     names = list(sides(model))
     print_header(
         "work", "threads", *[f"{name}, s" for name in names], *[f"{name}, times faster" for name in names[1:]], "differ by"

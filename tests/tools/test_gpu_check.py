@@ -37,7 +37,7 @@ def part_results(summary):
 def test_passes_where_all_is_well(machine):
     status, summary, before = machine.check()
     assert status == 0, before + summary
-    assert part_results(summary) == dict.fromkeys(("build", "tests", "sanitize", "bench", "python"), "passed")
+    assert part_results(summary) == dict.fromkeys(("build", "tests", "sanitize", "bench", "python", "models"), "passed")
     ran = {name: int(count) for name, count in re.findall(r' (\w+): (\d+) test cases of suite "gpu", ', summary)}
     assert ran == KERNEL_RUNS | {"contract": CONTRACT_COUNT, "ptx": PTX_COUNT}
     # Random problems: so many forward, so many backward; what else runs has its own numbers.
@@ -48,6 +48,7 @@ def test_passes_where_all_is_well(machine):
     assert f"skipped: {TWO_GPU_COUNT} test cases for two GPUs: there is one" in summary
     assert summary.count(": found the planted bug: ") == 4
     assert "    4 tests of Python ran, 2 of them on CUDA\n" in summary
+    assert "    2 figures of models were measured\n" in summary
     runs = re.findall(r"^ +(\w+), (\w+): (\d+) test cases, \w+ SUMMARY: 0", summary, re.MULTILINE)
     assert len(runs) == len({run[:2] for run in runs}) == 4 * len(SANITIZED)
     for tool, name, count in runs:
@@ -79,6 +80,8 @@ def test_passes_where_all_is_well(machine):
         ("python_ends_early", ["python"], r"FAILED: pytest of tests/torch\n"),
         ("python_skips", ["python"], r"FAILED: tests.torch.test_call\[cuda\] was skipped: CUDA cannot be used"),
         ("python_without_gpu", ["python"], r"FAILED: no test of Python ran on CUDA"),
+        ("models_differ", ["models"], r"WRONG: training: 30 steps of module ended in other bits"),
+        ("models_end_early", ["models"], r" 0 figures of models were measured"),
     ],
 )
 def test_a_fault_fails_its_parts_and_is_named(machine, fault, parts, said):
@@ -96,7 +99,7 @@ def test_a_test_that_needs_a_machine_without_a_gpu_may_be_skipped(machine):
 def test_a_build_that_fails_ends_it(machine):
     status, summary, _ = machine.check(fault="does_not_build")
     assert status == 1 and part_results(summary) == {"build": "FAILED"}
-    for part in ("tests", "sanitize", "bench", "python"):
+    for part in ("tests", "sanitize", "bench", "python", "models"):
         assert f"skipped: {part} (the build failed)" in summary
 
 
