@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 
 namespace msda::rows {
 
@@ -75,7 +76,10 @@ ScheduleParams make_schedule(Entry const& entry, Problem const& problem, QueryOr
   std::int64_t const rounds = rounds_of(problem, order, jobs, blocks);
   std::int64_t const dealt = std::max<std::int64_t>(blocks * rounds, 1);
   auto const u32 = [](std::int64_t n) { return static_cast<std::uint32_t>(n); };
-  auto const at_least_one = [&](std::int64_t n) { return u32(std::max<std::int64_t>(n, 1)); };
+  // Beside an empty dimension a number may be too large for a call that is never made.
+  auto const at_least_one = [&](std::int64_t n) {
+    return u32(std::clamp<std::int64_t>(n, 1, std::numeric_limits<std::uint32_t>::max()));
+  };
   ScheduleParams schedule{};
   schedule.jobs = u32(jobs);
   schedule.head_groups =
