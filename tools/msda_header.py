@@ -1,4 +1,4 @@
-"""The public header include/msda.h as data, read with libclang.
+"""The public header include/msda.h as data, read with libclang, and the table of its tensors.
 
 tools/gen_bindings writes the bindings from it and tools/tidy checks its comments. The result depends on
 the header alone: the target is always x86-64 Linux, and the two system headers it includes are replaced
@@ -15,6 +15,7 @@ from clang import cindex
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 HEADER = ROOT / "include" / "msda.h"
+TENSORS = ROOT / "src" / "core" / "tensors.inc"
 TARGET = "x86_64-unknown-linux-gnu"
 
 _SYSTEM_HEADERS = {
@@ -103,6 +104,21 @@ class Constant:
 
 
 @dataclass
+class Tensor:
+    """A row of src/core/tensors.inc, which says what the columns mean."""
+
+    name: str
+    id: str
+    axes: str
+    dtype: str | None  # a field of msda_problem; None: float32
+    strides: str | None  # likewise; None: packed
+    operation: str | None  # "forward" or "backward"; None: both
+    input_mode: str | None  # "sampled" or "fused"; None: both
+    is_optional: bool
+    is_result: bool
+
+
+@dataclass
 class Header:
     text: str
     constants: list[Constant]
@@ -142,6 +158,26 @@ def read_header(path: pathlib.Path = HEADER) -> Header:
             raise ValueError("the header does not compile:\n" + "\n".join(problems))
         own = [c for c in unit.cursor.get_children() if _is_in(c, path)]
         return _convert(own, path.read_text())
+
+
+def read_tensors(path: pathlib.Path = TENSORS) -> list[Tensor]:
+    rows = re.findall(r"^MSDA_TENSOR\((.*?)\)", path.read_text(), re.M | re.S)
+    return [_tensor(*re.split(r",\s*", row)) for row in rows]
+
+
+def _tensor(name, id, axes, dtype, strides, modes, role) -> Tensor:
+    of = lambda *names: next((n for n in names if f"k{n.title()}" in modes), None)
+    return Tensor(
+        name,
+        id,
+        axes,
+        None if dtype == "float32" else dtype,
+        None if strides == "packed" else f"{strides}_strides",
+        of("forward", "backward"),
+        of("sampled", "fused"),
+        "Optional" in role,
+        role.endswith("Result"),
+    )
 
 
 def _is_in(cursor, path: pathlib.Path) -> bool:

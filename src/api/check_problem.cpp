@@ -39,7 +39,7 @@ void check_one_of(std::string_view field, std::int64_t value,
 
 // The dtype, with NONE replaced by `otherwise`.
 msda_dtype resolve_dtype(std::string_view field, msda_dtype dtype, msda_dtype otherwise,
-                         bool may_be_scaled = false) {
+                         bool may_be_scaled) {
   msda_dtype const resolved = dtype == MSDA_DTYPE_NONE ? otherwise : dtype;
   std::string list;
   for (DtypeInfo const& choice : kDtypes) {
@@ -51,17 +51,10 @@ msda_dtype resolve_dtype(std::string_view field, msda_dtype dtype, msda_dtype ot
 }
 
 void read_scalars(msda_problem const& in, Problem& out) {
-  check_not_negative("batch", in.batch);
-  check_not_negative("query_count", in.query_count);
-  check_not_negative("head_count", in.head_count);
-  check_not_negative("head_dim", in.head_dim);
-  check_one_of("operation", in.operation, {MSDA_FORWARD, MSDA_BACKWARD});
+#define MSDA_SIZE(name) check_not_negative(#name, out.name = in.name);
+#define MSDA_CHOICE(name, type, ...) check_one_of(#name, out.name = in.name, {__VA_ARGS__});
+#include "core/problem_fields.inc"
   check_one_of("input_mode", in.input_mode, {MSDA_INPUT_SAMPLED, MSDA_INPUT_FUSED});
-  check_one_of("math_mode", in.math_mode, {MSDA_MATH_ACCURATE, MSDA_MATH_FAST});
-  check_one_of("determinism", in.determinism, {MSDA_DETERMINISTIC, MSDA_NONDETERMINISTIC});
-  check_one_of("value_border", in.value_border, {0, 1});
-  check_one_of("point_locality", in.point_locality,
-               {MSDA_POINTS_UNKNOWN, MSDA_POINTS_LOCAL, MSDA_POINTS_SCATTERED});
   if (in.input_mode == MSDA_INPUT_FUSED) {
     check_one_of("reference_dim", in.reference_dim, {2, 4});
   } else if (in.reference_dim != 0) {
@@ -69,27 +62,15 @@ void read_scalars(msda_problem const& in, Problem& out) {
             in.reference_dim);
   }
   if (in.flags != 0) invalid("problem.flags is {}: must be 0", in.flags);
-  out.batch = in.batch;
-  out.query_count = in.query_count;
-  out.head_count = in.head_count;
-  out.head_dim = in.head_dim;
-  out.operation = in.operation;
   out.input_mode = in.input_mode;
-  out.math_mode = in.math_mode;
-  out.determinism = in.determinism;
-  out.value_border = in.value_border;
   out.reference_dim = in.reference_dim;
-  out.point_locality = in.point_locality;
 }
 
 void read_dtypes(msda_problem const& in, Problem& out) {
-  out.value_dtype = resolve_dtype("value_dtype", in.value_dtype, MSDA_DTYPE_NONE, true);
-  msda_dtype const results = default_result_dtype(out.value_dtype);
-  msda_dtype const points = default_point_dtype(out.value_dtype);
-  out.coord_dtype = resolve_dtype("coord_dtype", in.coord_dtype, points);
-  out.weight_dtype = resolve_dtype("weight_dtype", in.weight_dtype, points);
-  out.output_dtype = resolve_dtype("output_dtype", in.output_dtype, results);
-  out.grad_value_dtype = resolve_dtype("grad_value_dtype", in.grad_value_dtype, results);
+  Problem const& p = out;
+#define MSDA_DTYPE(name, otherwise) \
+  out.name = resolve_dtype(#name, in.name, otherwise, &p.name == &p.value_dtype);
+#include "core/problem_fields.inc"
 }
 
 void read_levels(msda_problem const& in, Problem& out) {
@@ -199,45 +180,64 @@ void read_grids(msda_problem const& in, Problem& out) {
 // Replaces an all-zero group by the packed strides. A stride that leads to no second element may be
 // any number, and products with a large one would overflow: of a dimension of 1 it becomes 0, and
 // the strides of an empty tensor become the packed ones.
-Strides read_strides(std::string_view field, const std::int64_t (&given)[3], std::int64_t batch,
-                     std::int64_t rows, std::int64_t heads, std::int64_t inner) {
+Strides read_strides(std::string_view field, const std::int64_t (&given)[3],
+                     TensorShape const& shape) {
   constexpr std::int64_t kLarge = std::int64_t{1} << 40;
   for (int i = 0; i < 3; ++i) check_not_negative(fmt::format("{}[{}]", field, i), given[i]);
-  if (given[0] == 0 && given[1] == 0 && given[2] == 0) return packed_strides(rows, heads, inner);
-  bool const is_empty = batch == 0 || rows == 0 || heads == 0 || inner == 0;
+  Strides const packed = packed_strides(shape.rows, shape.heads, shape.inner);
+  if (given[0] == 0 && given[1] == 0 && given[2] == 0) return packed;
   auto const overflows = [&](int i, std::int64_t count) {
     return given[i] > kLargestByteCount / 8 / std::max(count, std::int64_t{1});
   };
-  if (is_empty && (overflows(0, batch) || overflows(1, rows) || overflows(2, heads))) {
-    return packed_strides(rows, heads, inner);
+  if (shape.is_empty() &&
+      (overflows(0, shape.batch) || overflows(1, shape.rows) || overflows(2, shape.heads))) {
+    return packed;
   }
   auto const stride = [&](int i, std::int64_t count) {
-    return (is_empty || count == 1) && given[i] > kLarge ? 0 : given[i];
+    return (shape.is_empty() || count == 1) && given[i] > kLarge ? 0 : given[i];
   };
-  return {stride(0, batch), stride(1, rows), stride(2, heads)};
+  return {stride(0, shape.batch), stride(1, shape.rows), stride(2, shape.heads)};
 }
 
-// Two rows of the output must not share an element: sorted by stride, each dimension must step over
+// Two rows of a result must not share an element: sorted by stride, each dimension must step over
 // all of the inner ones.
-void check_output_strides(Problem const& problem) {
+void check_rows_apart(std::string_view field, TensorShape const& shape) {
+  if (shape.is_empty()) return;
   struct Dimension {
     std::int64_t stride;
     std::int64_t count;
     int index;
   };
-  std::array<Dimension, 3> dimensions = {{{problem.output.batch, problem.batch, 0},
-                                          {problem.output.row, problem.query_count, 1},
-                                          {problem.output.head, problem.head_count, 2}}};
+  std::array<Dimension, 3> dimensions = {{{shape.strides.batch, shape.batch, 0},
+                                          {shape.strides.row, shape.rows, 1},
+                                          {shape.strides.head, shape.heads, 2}}};
   std::sort(dimensions.begin(), dimensions.end(),
             [](Dimension const& a, Dimension const& b) { return a.stride < b.stride; });
-  std::int64_t extent = problem.head_dim;
+  std::int64_t extent = shape.inner;
   for (Dimension const& dimension : dimensions) {
     if (dimension.count <= 1) continue;
     if (dimension.stride < extent) {
-      invalid("problem.output_strides[{}] is {}: must be at least {}, or output rows would overlap",
-              dimension.index, dimension.stride, extent);
+      invalid("problem.{}[{}] is {}: must be at least {}, or {} rows would overlap", field,
+              dimension.index, dimension.stride, extent, shape.name);
     }
     extent += dimension.stride * (dimension.count - 1);
+  }
+}
+
+using Group = Strides Problem::*;
+
+// The tensors of a group have one shape.
+TensorShape shape_of_group(Problem const& problem, Group group) {
+  auto const* const first = std::ranges::find(
+      kTensors, group, [](TensorInfo const& info) { return tensor_strides(info.id); });
+  return tensor_shape(problem, first->id);
+}
+
+void check_results_apart(std::string_view field, Problem const& problem, Group group) {
+  for (TensorInfo const& info : kTensors) {
+    bool const is_of_mode = info.belongs_to((info.modes & kBackward) != 0, problem.fused());
+    if (!info.is_result() || !is_of_mode || tensor_strides(info.id) != group) continue;
+    check_rows_apart(field, tensor_shape(problem, info.id));
   }
 }
 
@@ -252,16 +252,12 @@ Problem canonical_problem(const msda_problem* problem, std::pmr::memory_resource
   place_levels(in, out);
   read_grids(in, out);
   check_packed_sizes(out);
-  out.value = read_strides("value_strides", in.value_strides, out.batch, out.token_count,
-                           out.head_count, out.head_dim);
-  out.coord = read_strides("coord_strides", in.coord_strides, out.batch, out.query_count,
-                           out.head_count, 2 * out.point_total);
-  out.weight = read_strides("weight_strides", in.weight_strides, out.batch, out.query_count,
-                            out.head_count, out.point_total);
-  out.output = read_strides("output_strides", in.output_strides, out.batch, out.query_count,
-                            out.head_count, out.head_dim);
+#define MSDA_STRIDES(name, tensors) \
+  out.tensors = read_strides(#name, in.name, shape_of_group(out, &Problem::tensors));
+#include "core/problem_fields.inc"
   check_strided_sizes(out);
-  if (!tensor_is_empty(out, Tensor::kOutput)) check_output_strides(out);
+#define MSDA_STRIDES(name, tensors) check_results_apart(#name, out, &Problem::tensors);
+#include "core/problem_fields.inc"
   return out;
 }
 

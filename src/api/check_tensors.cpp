@@ -13,23 +13,11 @@
 namespace msda::api {
 namespace {
 
-// Offsets of the buffers in the caller's struct, by Tensor.
-constexpr std::array<std::size_t, kTensorCount> kFields = {
-    offsetof(msda_tensors, value),          offsetof(msda_tensors, coord),
-    offsetof(msda_tensors, weight),         offsetof(msda_tensors, reference),
-    offsetof(msda_tensors, offset),         offsetof(msda_tensors, logit),
-    offsetof(msda_tensors, value_scale),    offsetof(msda_tensors, output),
-    offsetof(msda_tensors, grad_output),    offsetof(msda_tensors, grad_value),
-    offsetof(msda_tensors, grad_coord),     offsetof(msda_tensors, grad_weight),
-    offsetof(msda_tensors, grad_reference), offsetof(msda_tensors, grad_offset),
-    offsetof(msda_tensors, grad_logit),
-};
-
 Call call_of(msda_tensors const& t, msda_stream stream) {
   Call call;
   auto const* const fields = reinterpret_cast<const std::byte*>(&t);
-  for (std::size_t i = 0; i < kFields.size(); ++i) {
-    std::memcpy(&call.buffers[i], fields + kFields[i], sizeof(void*));
+  for (std::size_t i = 0; i < kTensorCount; ++i) {
+    std::memcpy(&call.buffers[i], fields + kTensors[i].field, sizeof(void*));
   }
   call.workspace = static_cast<std::byte*>(t.workspace);
   call.workspace_bytes = t.workspace_bytes;
@@ -38,18 +26,12 @@ Call call_of(msda_tensors const& t, msda_stream stream) {
 }
 
 // A gradient of inputs that the plan does not have would silently stay unwritten.
-void check_gradients_asked(bool is_fused, msda_tensors const& t) {
-  struct Asked {
-    std::string_view name;
-    const void* pointer;
-    bool fused;
-  };
-  for (Asked const& grad :
-       {Asked{"grad_coord", t.grad_coord, false}, Asked{"grad_weight", t.grad_weight, false},
-        Asked{"grad_reference", t.grad_reference, true}, Asked{"grad_offset", t.grad_offset, true},
-        Asked{"grad_logit", t.grad_logit, true}}) {
-    if (grad.pointer == nullptr || grad.fused == is_fused) continue;
-    invalid("tensors.{} is {}: must be NULL, the plan's input_mode is {}", grad.name, grad.pointer,
+void check_gradients_asked(bool is_fused, Call const& call) {
+  for (TensorInfo const& info : kTensors) {
+    bool const is_of_other_inputs =
+        info.belongs_to(true, !is_fused) && !info.belongs_to(true, is_fused);
+    if (!info.is_result() || !is_of_other_inputs || call[info.id] == nullptr) continue;
+    invalid("tensors.{} is {}: must be NULL, the plan's input_mode is {}", info.name, call[info.id],
             is_fused ? "MSDA_INPUT_FUSED" : "MSDA_INPUT_SAMPLED");
   }
 }
@@ -72,37 +54,18 @@ CallRules::CallRules(Problem const& problem, std::size_t workspace_bytes, Device
       is_backward_(problem.backward()),
       is_fused_(problem.fused()),
       value_dtype_(problem.value_dtype) {
-  bool const is_forward = !is_backward_, is_sampled = !is_fused_;
-  auto const add = [&](bool is_used, Tensor tensor, bool is_written, bool is_optional) {
-    if (!is_used) return;
-    TensorShape const shape = tensor_shape(problem, tensor);
-    rules_[count_++] = {tensor,
-                        shape.name,
+  for (TensorInfo const& info : kTensors) {
+    if (!info.belongs_to(is_backward_, is_fused_)) continue;
+    if (info.id == Tensor::kValueScale && !is_scaled(value_dtype_)) continue;
+    TensorShape const shape = tensor_shape(problem, info.id);
+    rules_[count_++] = {info.id,
+                        info.name,
                         tensor_span_bytes(shape),
                         static_cast<std::uintptr_t>(dtype_bytes(shape.dtype)),
                         shape.dtype,
-                        is_written,
-                        is_optional};
-  };
-  auto const add_input = [&](bool is_used, Tensor tensor) { add(is_used, tensor, false, false); };
-  auto const add_gradient = [&](bool is_used, Tensor tensor) {
-    add(is_used && is_backward_, tensor, true, true);
-  };
-  add_input(true, Tensor::kValue);
-  add_input(is_sampled, Tensor::kCoord);
-  add_input(is_sampled, Tensor::kWeight);
-  add_input(is_fused_, Tensor::kReference);
-  add_input(is_fused_, Tensor::kOffset);
-  add_input(is_fused_, Tensor::kLogit);
-  add(is_scaled(value_dtype_), Tensor::kValueScale, false, true);
-  add(is_forward, Tensor::kOutput, true, false);
-  add_input(is_backward_, Tensor::kGradOutput);
-  add_gradient(true, Tensor::kGradValue);
-  add_gradient(is_sampled, Tensor::kGradCoord);
-  add_gradient(is_sampled, Tensor::kGradWeight);
-  add_gradient(is_fused_, Tensor::kGradReference);
-  add_gradient(is_fused_, Tensor::kGradOffset);
-  add_gradient(is_fused_, Tensor::kGradLogit);
+                        info.is_result(),
+                        info.may_be_null()};
+  }
 }
 
 Call CallRules::check(const msda_tensors* tensors, msda_stream stream) const {
@@ -119,9 +82,9 @@ Call CallRules::check(const msda_tensors* tensors, msda_stream stream) const {
     invalid("tensors.value_scale is {}: must be NULL, value_dtype is {} and only {} has a scale",
             static_cast<const void*>(t.value_scale), dtype_name(value_dtype_), scaled);
   }
-  if (is_backward_) check_gradients_asked(is_fused_, t);
-
   Call const call = call_of(t, stream);
+  if (is_backward_) check_gradients_asked(is_fused_, call);
+
   std::array<Span, kTensorCount + 1> spans;  // the workspace last
   std::size_t count = 0;
   for (std::size_t i = 0; i < count_; ++i) {

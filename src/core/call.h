@@ -1,5 +1,7 @@
-// The tensors, and one call's buffers for them.
+// One call's buffers.
 #pragma once
+
+#include "core/tensors.h"
 
 #include <msda.h>
 
@@ -8,25 +10,6 @@
 #include <cstdint>
 
 namespace msda {
-
-enum class Tensor : std::int32_t {
-  kValue,          // [B][S][M][D]
-  kCoord,          // [B][Q][M][K][2]   sampled
-  kWeight,         // [B][Q][M][K]      sampled
-  kReference,      // [B][Q][L][2|4]    fused, packed
-  kOffset,         // [B][Q][M][K][2]   fused
-  kLogit,          // [B][Q][M][K]      fused
-  kValueScale,     // [M] or null
-  kOutput,         // [B][Q][M][D]
-  kGradOutput,     // [B][Q][M][D]
-  kGradValue,      // [B][S][M][D]      packed, as are all gradients below
-  kGradCoord,      // [B][Q][M][K][2]
-  kGradWeight,     // [B][Q][M][K]
-  kGradReference,  // [B][Q][L][2|4]
-  kGradOffset,     // [B][Q][M][K][2]
-  kGradLogit,      // [B][Q][M][K]
-};
-inline constexpr int kTensorCount = 15;
 
 // Already checked against the problem.
 struct Call {

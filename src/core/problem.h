@@ -39,34 +39,22 @@ struct Strides {
 struct Problem {
   explicit Problem(std::pmr::memory_resource* memory) : levels(memory), query_grids(memory) {}
 
-  std::int64_t batch = 0;        // B
+  // Sizes, strides, choices and dtypes as in msda_problem; packed strides and dtypes are resolved.
+#define MSDA_SIZE(name) std::int64_t name = 0;
+#define MSDA_STRIDES(name, tensors) Strides tensors;
+#define MSDA_CHOICE(name, type, ...) type name = 0;
+#define MSDA_DTYPE(name, otherwise) msda_dtype name = MSDA_DTYPE_F32;
+#include "core/problem_fields.inc"
+
   std::int64_t token_count = 0;  // S, border tokens and those of no level included
-  std::int64_t head_count = 0;   // M
-  std::int64_t head_dim = 0;     // D
-  std::int64_t query_count = 0;  // Q
   std::int64_t point_total = 0;  // K
   bool levels_overlap = false;   // a token is of several levels
 
   std::pmr::vector<Level> levels;      // L of them
   std::pmr::vector<Grid> query_grids;  // locality hint; empty: none was given
 
-  Strides value;   // of value
-  Strides coord;   // of coord and offset
-  Strides weight;  // of weight and logit
-  Strides output;  // of output and grad_output; gradients of inputs are packed
-
-  std::int32_t value_border = 0;
-  std::int32_t reference_dim = 0;  // 2 or 4 when fused, else 0
-  msda_operation operation = MSDA_FORWARD;
   msda_input_mode input_mode = MSDA_INPUT_SAMPLED;
-  msda_dtype value_dtype = MSDA_DTYPE_F32;
-  msda_dtype coord_dtype = MSDA_DTYPE_F32;
-  msda_dtype weight_dtype = MSDA_DTYPE_F32;
-  msda_dtype output_dtype = MSDA_DTYPE_F32;      // of output and grad_output, resolved
-  msda_dtype grad_value_dtype = MSDA_DTYPE_F32;  // resolved
-  msda_math_mode math_mode = MSDA_MATH_ACCURATE;
-  msda_determinism determinism = MSDA_DETERMINISTIC;
-  msda_point_locality point_locality = MSDA_POINTS_UNKNOWN;
+  std::int32_t reference_dim = 0;  // 2 or 4 when fused, else 0
 
   bool fused() const { return input_mode == MSDA_INPUT_FUSED; }
   bool backward() const { return operation == MSDA_BACKWARD; }

@@ -3,6 +3,8 @@
 #include "core/dtype.h"
 #include "core/status.h"
 
+#include <algorithm>
+#include <array>
 #include <utility>
 
 namespace msda {
@@ -20,9 +22,46 @@ std::int64_t checked_product(std::int64_t a, std::int64_t b, TensorShape const& 
   return product;
 }
 
+std::int64_t axis_size(Problem const& problem, char axis) {
+  switch (axis) {
+    case 'B':
+      return problem.batch;
+    case 'S':
+      return problem.token_count;
+    case 'Q':
+      return problem.query_count;
+    case 'M':
+      return problem.head_count;
+    case 'D':
+      return problem.head_dim;
+    case 'L':
+      return static_cast<std::int64_t>(problem.levels.size());
+    case 'K':
+      return problem.point_total;
+    case 'R':
+      return problem.reference_dim;
+    case '2':
+      return 2;
+    default:
+      fail(MSDA_ERROR_INTERNAL, "no axis {}", axis);
+  }
+}
+
+struct Columns {
+  msda_dtype Problem::* dtype;  // null: float32
+  Strides Problem::* strides;   // null: packed
+};
+using P = TensorColumns<Problem>;
+constexpr auto kColumns = std::to_array<Columns>({
+#define MSDA_TENSOR(name, id, axes, dtype, strides, modes, role) \
+  {member_or_null(&P::dtype), member_or_null(&P::strides)},
+#include "core/tensors.inc"
+#undef MSDA_TENSOR
+});
+
 template <typename Check>
 void for_each_tensor(Problem const& problem, Check check) {
-  for (int i = 0; i < kTensorCount; ++i) check(tensor_shape(problem, static_cast<Tensor>(i)));
+  for (TensorInfo const& info : kTensors) check(tensor_shape(problem, info.id));
 }
 
 }  // namespace
@@ -36,52 +75,27 @@ Strides packed_strides(std::int64_t rows, std::int64_t heads, std::int64_t inner
   return {product(rows, product(heads, inner)), product(heads, inner), inner};
 }
 
-TensorShape tensor_shape(Problem const& p, Tensor tensor) {
-  std::int64_t const levels = static_cast<std::int64_t>(p.levels.size());
-  std::int64_t const S = p.token_count, Q = p.query_count, M = p.head_count, D = p.head_dim;
-  std::int64_t const K = p.point_total, R = p.reference_dim;
-  auto packed = [&](std::string_view name, std::int64_t rows, std::int64_t heads,
-                    std::int64_t inner, msda_dtype dtype) {
-    return TensorShape{name, p.batch, rows, heads, inner, packed_strides(rows, heads, inner),
-                       dtype};
-  };
-  auto strided = [&](std::string_view name, std::int64_t rows, std::int64_t inner,
-                     Strides const& strides, msda_dtype dtype) {
-    return TensorShape{name, p.batch, rows, M, inner, strides, dtype};
-  };
-  switch (tensor) {
-    case Tensor::kValue:
-      return strided("value", S, D, p.value, p.value_dtype);
-    case Tensor::kCoord:
-      return strided("coord", Q, 2 * K, p.coord, p.coord_dtype);
-    case Tensor::kWeight:
-      return strided("weight", Q, K, p.weight, p.weight_dtype);
-    case Tensor::kReference:
-      return packed("reference", Q, levels, R, p.coord_dtype);
-    case Tensor::kOffset:
-      return strided("offset", Q, 2 * K, p.coord, p.coord_dtype);
-    case Tensor::kLogit:
-      return strided("logit", Q, K, p.weight, p.weight_dtype);
-    case Tensor::kValueScale:
-      return {"value_scale", 1, 1, 1, M, {}, MSDA_DTYPE_F32};
-    case Tensor::kOutput:
-      return strided("output", Q, D, p.output, p.output_dtype);
-    case Tensor::kGradOutput:
-      return strided("grad_output", Q, D, p.output, p.output_dtype);
-    case Tensor::kGradValue:
-      return packed("grad_value", S, M, D, p.grad_value_dtype);
-    case Tensor::kGradCoord:
-      return packed("grad_coord", Q, M, 2 * K, p.coord_dtype);
-    case Tensor::kGradWeight:
-      return packed("grad_weight", Q, M, K, p.weight_dtype);
-    case Tensor::kGradReference:
-      return packed("grad_reference", Q, levels, R, p.coord_dtype);
-    case Tensor::kGradOffset:
-      return packed("grad_offset", Q, M, 2 * K, p.coord_dtype);
-    case Tensor::kGradLogit:
-      return packed("grad_logit", Q, M, K, p.weight_dtype);
+TensorShape tensor_shape(Problem const& problem, Tensor tensor) {
+  TensorInfo const& info = tensor_info(tensor);
+  auto const [dtype, strides] = kColumns[static_cast<std::size_t>(tensor)];
+  // Batch, rows and heads; what is behind the heads, or all of a tensor of one axis, is packed.
+  std::array<std::int64_t, 4> sizes = {1, 1, 1, 1};
+  std::size_t const first = info.axes.size() == 1 ? 3 : 0;
+  for (std::size_t i = 0; i < info.axes.size(); ++i) {
+    sizes[std::min(first + i, std::size_t{3})] *= axis_size(problem, info.axes[i]);
   }
-  fail(MSDA_ERROR_INTERNAL, "no tensor {}", static_cast<int>(tensor));
+  auto const [batch, rows, heads, inner] = sizes;
+  return {info.name,
+          batch,
+          rows,
+          heads,
+          inner,
+          strides == nullptr ? packed_strides(rows, heads, inner) : problem.*strides,
+          dtype == nullptr ? MSDA_DTYPE_F32 : problem.*dtype};
+}
+
+Strides Problem::* tensor_strides(Tensor tensor) {
+  return kColumns[static_cast<std::size_t>(tensor)].strides;
 }
 
 bool tensor_is_empty(Problem const& problem, Tensor tensor) {

@@ -26,6 +26,8 @@ struct TensorShape {
 inline constexpr std::int64_t kLargestByteCount = INT64_MAX / 4;
 
 TensorShape tensor_shape(Problem const& problem, Tensor tensor);
+// The member of a problem that has the tensor's strides, or null: it is packed.
+Strides Problem::* tensor_strides(Tensor tensor);
 // From the first byte of the tensor to behind its last, strides included; 0 when empty.
 std::int64_t tensor_span_bytes(TensorShape const& shape);
 bool tensor_is_empty(Problem const& problem, Tensor tensor);

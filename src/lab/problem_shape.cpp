@@ -89,18 +89,16 @@ std::vector<std::int32_t> ProblemShape::point_counts() const {
 }
 
 void ProblemShape::resolve_dtypes() {
-  auto const resolve = [](msda_dtype& type, msda_dtype otherwise) {
-    if (type == MSDA_DTYPE_NONE) type = otherwise;
-  };
-  resolve(coord_dtype, default_point_dtype(value_dtype));
-  resolve(weight_dtype, default_point_dtype(value_dtype));
-  resolve(output_dtype, default_result_dtype(value_dtype));
-  resolve(grad_value_dtype, default_result_dtype(value_dtype));
+  ProblemShape const& p = *this;
+#define MSDA_DTYPE(name, otherwise) \
+  if (name == MSDA_DTYPE_NONE) name = otherwise;
+#include "core/problem_fields.inc"
 }
 
 void ProblemShape::set_dtypes(msda_dtype value) {
+#define MSDA_DTYPE(name, otherwise) name = MSDA_DTYPE_NONE;
+#include "core/problem_fields.inc"
   value_dtype = value;
-  coord_dtype = weight_dtype = output_dtype = grad_value_dtype = MSDA_DTYPE_NONE;
   resolve_dtypes();
 }
 
@@ -119,10 +117,8 @@ std::string ProblemShape::describe() const {
     text += fmt::format(" backward=1 grad_value_dtype={}", type_name(grad_value_dtype));
   if (math_mode == MSDA_MATH_FAST) text += " math=fast";
   if (determinism == MSDA_NONDETERMINISTIC) text += " determinism=none";
-  text += strides_word("value_strides", value_strides);
-  text += strides_word("coord_strides", coord_strides);
-  text += strides_word("weight_strides", weight_strides);
-  text += strides_word("output_strides", output_strides);
+#define MSDA_STRIDES(name, tensors) text += strides_word(#name, name);
+#include "core/problem_fields.inc"
   if (!query_hw.empty()) text += fmt::format(" query_hw={}", pairs_text(query_hw));
   if (point_locality != MSDA_POINTS_UNKNOWN) {
     text += fmt::format(" point_locality={}", locality_name(point_locality));
@@ -142,28 +138,15 @@ ProblemView::ProblemView(ProblemShape const& shape)
   c.query_hw = query_hw_.empty() ? nullptr : query_hw_.data();
   c.level_start = level_start_.empty() ? nullptr : level_start_.data();
   c.token_count = shape.tokens;
-  c.batch = shape.batch;
-  c.query_count = shape.query_count;
-  c.head_count = shape.head_count;
-  c.head_dim = shape.head_dim;
-  std::copy_n(shape.value_strides.begin(), 3, c.value_strides);
-  std::copy_n(shape.coord_strides.begin(), 3, c.coord_strides);
-  std::copy_n(shape.weight_strides.begin(), 3, c.weight_strides);
-  std::copy_n(shape.output_strides.begin(), 3, c.output_strides);
+#define MSDA_SIZE(name) c.name = shape.name;
+#define MSDA_STRIDES(name, tensors) std::ranges::copy(shape.name, c.name);
+#define MSDA_CHOICE(name, type, ...) c.name = shape.name;
+#define MSDA_DTYPE(name, otherwise) c.name = shape.name;
+#include "core/problem_fields.inc"
   c.level_count = static_cast<std::int32_t>(shape.levels.size());
-  c.value_border = shape.value_border;
   c.reference_dim = shape.reference_dim;
-  c.operation = shape.operation;
   c.input_mode = shape.fused() ? MSDA_INPUT_FUSED : MSDA_INPUT_SAMPLED;
-  c.value_dtype = shape.value_dtype;
-  c.coord_dtype = shape.coord_dtype;
-  c.weight_dtype = shape.weight_dtype;
-  c.output_dtype = shape.output_dtype;
-  c.grad_value_dtype = shape.grad_value_dtype;
-  c.math_mode = shape.math_mode;
-  c.determinism = shape.determinism;
   c.query_grid_count = static_cast<std::int32_t>(query_hw_.size() / 2);
-  c.point_locality = shape.point_locality;
 }
 
 }  // namespace msda::lab

@@ -26,26 +26,13 @@ using Strides3 = std::array<std::int64_t, 3>;  // 0 0 0: packed
 
 struct ProblemShape {
   std::vector<LevelShape> levels;
-  std::int64_t batch = 1;
-  std::int64_t query_count = 1;
-  std::int64_t head_count = 1;
-  std::int64_t head_dim = 1;
-  std::int32_t value_border = 0;
-  std::int32_t reference_dim = 0;  // 0: sampled; 2, 4: fused
-  msda_operation operation = MSDA_FORWARD;
-  msda_math_mode math_mode = MSDA_MATH_ACCURATE;
-  msda_determinism determinism = MSDA_DETERMINISTIC;
-  msda_dtype value_dtype = MSDA_DTYPE_F32;
-  msda_dtype coord_dtype = MSDA_DTYPE_F32;
-  msda_dtype weight_dtype = MSDA_DTYPE_F32;
-  msda_dtype output_dtype = MSDA_DTYPE_F32;
-  msda_dtype grad_value_dtype = MSDA_DTYPE_F32;
-  Strides3 value_strides = {0, 0, 0};
-  Strides3 coord_strides = {0, 0, 0};
-  Strides3 weight_strides = {0, 0, 0};
-  Strides3 output_strides = {0, 0, 0};
-  std::vector<std::int32_t> query_hw;  // [grids][2], or empty
-  msda_point_locality point_locality = MSDA_POINTS_UNKNOWN;
+#define MSDA_SIZE(name) std::int64_t name = 1;
+#define MSDA_STRIDES(name, tensors) Strides3 name = {0, 0, 0};
+#define MSDA_CHOICE(name, type, ...) type name = 0;
+#define MSDA_DTYPE(name, otherwise) msda_dtype name = MSDA_DTYPE_F32;
+#include "core/problem_fields.inc"
+  std::int32_t reference_dim = 0;         // 0: sampled; 2, 4: fused
+  std::vector<std::int32_t> query_hw;     // [grids][2], or empty
   std::vector<std::int64_t> level_start;  // [L], or empty: one after another
   std::int64_t tokens = 0;                // S, or 0: where the last level ends
 

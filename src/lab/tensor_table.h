@@ -1,49 +1,28 @@
-// The one table of the tensors that belong to a problem. Everything that loads, makes, converts,
-// checks or binds tensors walks tensor_rows().
+// The table of tensors for a ProblemShape. Everything of the command and the tests that loads,
+// makes, converts, checks or binds tensors walks tensor_rows().
 #pragma once
 
+#include "core/tensors.h"
 #include "lab/array.h"
 #include "lab/problem_shape.h"
 
 #include <array>
-#include <string_view>
 
 namespace msda::lab {
 
-enum class TensorId {
-  kValue,
-  kCoord,
-  kWeight,
-  kReference,
-  kOffset,
-  kLogit,
-  kValueScale,
-  kGradOutput,
-  kOutput,
-  kGradValue,
-  kGradCoord,
-  kGradWeight,
-  kGradReference,
-  kGradOffset,
-  kGradLogit,
-};
-inline constexpr std::size_t kTensorIdCount = 15;
+using TensorId = Tensor;
 
-struct TensorRow {
-  TensorId id;
-  std::string_view name;              // of the member of msda_tensors
-  std::string_view axes;              // letters of msda.h; R is reference_dim, 2 is 2
-  unsigned modes;                     // that all have to hold for the tensor to belong to a problem
-  msda_dtype ProblemShape::* dtype;   // null: float32
-  Strides3 ProblemShape::* strides;   // null: packed
-  const void* msda_tensors::* input;  // null for results, and for value_scale, a `const float*`
-  void* msda_tensors::* result = nullptr;  // null for inputs
+// A row of core/tensors.inc, and where a ProblemShape has what it says.
+struct TensorRow : TensorInfo {
+  msda_dtype ProblemShape::* dtype;  // null: float32
+  Strides3 ProblemShape::* strides;  // null: packed
 
-  bool is_result() const { return result != nullptr; }
-  bool is_optional() const { return id == TensorId::kValueScale; }
-  bool belongs_to(ProblemShape const& shape) const;
+  bool is_optional() const { return role == TensorRole::kOptionalInput; }
+  bool belongs_to(ProblemShape const& shape) const {
+    return TensorInfo::belongs_to(shape.backward(), shape.fused());
+  }
 };
-std::array<TensorRow, kTensorIdCount> const& tensor_rows();
+std::array<TensorRow, kTensorCount> const& tensor_rows();
 inline TensorRow const& tensor_row(TensorId id) {
   return tensor_rows()[static_cast<std::size_t>(id)];
 }

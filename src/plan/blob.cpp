@@ -11,8 +11,7 @@ namespace {
 // A blob is a list of texts and numbers in a fixed order, then a checksum of everything before it:
 //     magic, version, device, kernel id        each a number, its length, and its bytes
 //     sm_count_limit                           a number
-//     level_hw, point_counts, query_hw,
-//     level_start                              each a number, its length, and its numbers
+//     the arrays of msda_problem               each a number, its length, and its numbers
 //     the numbers of msda_problem              as visit_fields() lists them
 // Numbers are int64, least significant byte first.
 constexpr std::string_view kMagic = "msda-plan";
@@ -99,10 +98,7 @@ class Reader {
 
 StoredProblem read_problem(Reader& reader) {
   StoredProblem stored;
-  reader.array(stored.level_hw);
-  reader.array(stored.point_counts);
-  reader.array(stored.query_hw);
-  reader.array(stored.level_start);
+  visit_arrays(stored, [&](std::string_view, auto& numbers) { reader.array(numbers); });
   visit_fields(stored.problem, [&](std::string_view, auto numbers) {
     for (auto& number : numbers) reader.scalar(number);
   });
@@ -134,10 +130,7 @@ std::vector<std::uint8_t> encode_plan(Problem const& problem, std::string_view k
   writer.text(device.name);
   writer.text(kernel_id);
   writer.number(static_cast<std::uint64_t>(device.sm_count_limit));
-  writer.array(stored.level_hw);
-  writer.array(stored.point_counts);
-  writer.array(stored.query_hw);
-  writer.array(stored.level_start);
+  visit_arrays(stored, [&](std::string_view, auto const& numbers) { writer.array(numbers); });
   visit_fields(stored.problem, [&](std::string_view, auto numbers) {
     for (auto const number : numbers) writer.number(static_cast<std::uint64_t>(number));
   });

@@ -46,27 +46,12 @@ StoredProblem stored_form(Problem const& p) {
   }
   stored.level_start = stored_starts(p);
   msda_problem& c = stored.problem;
-  copy_strides(p.value, c.value_strides);
-  copy_strides(p.coord, c.coord_strides);
-  copy_strides(p.weight, c.weight_strides);
-  copy_strides(p.output, c.output_strides);
-  c.batch = p.batch;
-  c.query_count = p.query_count;
-  c.head_count = p.head_count;
-  c.head_dim = p.head_dim;
-  c.token_count = p.token_count;
-  c.value_border = p.value_border;
-  c.reference_dim = p.reference_dim;
-  c.operation = p.operation;
-  c.input_mode = p.input_mode;
-  c.value_dtype = p.value_dtype;
-  c.coord_dtype = p.coord_dtype;
-  c.weight_dtype = p.weight_dtype;
-  c.output_dtype = p.output_dtype;
-  c.grad_value_dtype = p.grad_value_dtype;
-  c.math_mode = p.math_mode;
-  c.determinism = p.determinism;
-  c.point_locality = p.point_locality;
+#define MSDA_STRIDES(name, tensors) copy_strides(p.tensors, c.name);
+#define MSDA_SIZE(name) c.name = p.name;
+#define MSDA_CHOICE(name, type, ...) c.name = p.name;
+#define MSDA_DTYPE(name, otherwise) c.name = p.name;
+#define MSDA_DERIVED(name) c.name = p.name;
+#include "core/problem_fields.inc"
   return stored;
 }
 
@@ -85,10 +70,8 @@ bool StoredProblem::settle_counts() {
 
 msda_problem StoredProblem::view() const {
   msda_problem with_pointers = problem;
-  with_pointers.level_hw = level_hw.empty() ? nullptr : level_hw.data();
-  with_pointers.point_counts = point_counts.empty() ? nullptr : point_counts.data();
-  with_pointers.query_hw = query_hw.empty() ? nullptr : query_hw.data();
-  with_pointers.level_start = level_start.empty() ? nullptr : level_start.data();
+#define MSDA_ARRAY(name, type) with_pointers.name = name.empty() ? nullptr : name.data();
+#include "core/problem_fields.inc"
   return with_pointers;
 }
 

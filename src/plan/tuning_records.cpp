@@ -43,10 +43,8 @@ std::string key_text(TuningKey const& key) {
   auto const add = [&text](std::string_view name, auto numbers) {
     fmt::format_to(std::back_inserter(text), " {}={}", name, list_text(numbers));
   };
-  add("level_hw", std::span(key.problem.level_hw));
-  add("point_counts", std::span(key.problem.point_counts));
-  add("query_hw", std::span(key.problem.query_hw));
-  add("level_start", std::span(key.problem.level_start));
+  visit_arrays(key.problem,
+               [&](std::string_view name, auto const& list) { add(name, std::span(list)); });
   visit_fields(key.problem.problem, add);
   return text;
 }
@@ -185,10 +183,9 @@ TuningLine parse_line(std::string_view text, std::size_t number) {
   line.key.sm_count_limit = reader.number<std::int32_t>("sm_count_limit", 0);
   line.key.workspace_limit_bytes = reader.number<std::uint64_t>("workspace_limit_bytes", 0);
   StoredProblem& problem = line.key.problem;
-  problem.level_hw = reader.list<std::int32_t>("level_hw");
-  problem.point_counts = reader.list<std::int32_t>("point_counts");
-  problem.query_hw = reader.list<std::int32_t>("query_hw");
-  problem.level_start = reader.list<std::int64_t>("level_start");
+  visit_arrays(problem, [&reader]<typename T>(std::string_view name, std::vector<T>& list) {
+    list = reader.list<T>(name);
+  });
   if (!problem.settle_counts()) {
     reader.refuse(
         "level_hw has {} numbers, point_counts {}, level_start {}, query_hw {}: must be two, one "

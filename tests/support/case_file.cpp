@@ -89,10 +89,10 @@ std::map<std::string, Setter> const& setters() {
          d.result.shape.set_dtypes(lab::parse_type(text));
          d.result.gives_dtype = true;
        }},
-      {"coord_dtype", to(&ProblemShape::coord_dtype, lab::parse_type)},
-      {"weight_dtype", to(&ProblemShape::weight_dtype, lab::parse_type)},
-      {"output_dtype", to(&ProblemShape::output_dtype, lab::parse_type)},
-      {"grad_value_dtype", to(&ProblemShape::grad_value_dtype, lab::parse_type)},
+// value_dtype is there already.
+#define MSDA_DTYPE(name, otherwise) {#name, to(&ProblemShape::name, lab::parse_type)},
+#define MSDA_STRIDES(name, tensors) {#name, to(&ProblemShape::name, strides)},
+#include "core/problem_fields.inc"
       {"batch", to(&ProblemShape::batch, number)},
       {"queries", to(&ProblemShape::query_count, number)},
       {"heads", to(&ProblemShape::head_count, number)},
@@ -108,10 +108,6 @@ std::map<std::string, Setter> const& setters() {
        [](Draft& d, std::string const& text) {
          d.result.shape.determinism = text == "none" ? MSDA_NONDETERMINISTIC : MSDA_DETERMINISTIC;
        }},
-      {"value_strides", to(&ProblemShape::value_strides, strides)},
-      {"coord_strides", to(&ProblemShape::coord_strides, strides)},
-      {"weight_strides", to(&ProblemShape::weight_strides, strides)},
-      {"output_strides", to(&ProblemShape::output_strides, strides)},
       {"query_hw", to(&ProblemShape::query_hw, lab::parse_levels)},
       {"point_locality", to(&ProblemShape::point_locality, lab::parse_locality)},
       {"data", [](Draft& d, std::string const& text) { set_data(d.result.data, text); }},

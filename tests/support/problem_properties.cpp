@@ -9,7 +9,7 @@
 namespace msda::test {
 namespace {
 
-// Strides of an output are 0 only where it is empty.
+// Strides of a result are 0 only where it is empty.
 std::string stride_kind(Strides3 const& strides, bool may_repeat) {
   if (strides == Strides3{0, 0, 0}) return "packed";
   if (may_repeat && std::ranges::count(strides, 0) > 0) return "repeating";
@@ -21,18 +21,18 @@ struct Stride {
   const char* name;
   Strides3 ProblemShape::* strides;
 };
-constexpr Stride kStrides[] = {{"value_strides", &ProblemShape::value_strides},
-                               {"coord_strides", &ProblemShape::coord_strides},
-                               {"weight_strides", &ProblemShape::weight_strides},
-                               {"output_strides", &ProblemShape::output_strides}};
+constexpr Stride kStrides[] = {
+#define MSDA_STRIDES(name, tensors) {#name, &ProblemShape::name},
+#include "core/problem_fields.inc"
+};
 struct Dtype {
   const char* name;
   msda_dtype ProblemShape::* dtype;
 };
-constexpr Dtype kDtypes[] = {{"coord_dtype", &ProblemShape::coord_dtype},
-                             {"weight_dtype", &ProblemShape::weight_dtype},
-                             {"output_dtype", &ProblemShape::output_dtype},
-                             {"grad_value_dtype", &ProblemShape::grad_value_dtype}};
+constexpr Dtype kDtypes[] = {
+#define MSDA_DTYPE(name, otherwise) {#name, &ProblemShape::name},
+#include "core/problem_fields.inc"
+};
 
 void add_empty(ProblemShape const& shape, std::vector<Property>& to) {
   auto const add_if = [&](bool holds, const char* name) {
@@ -169,7 +169,7 @@ constexpr Pair kExcluded[] = {
     {"coord_strides repeating", "infinite weights"},
     // Borders are 0 and pixels are not.
     {"levels that overlap", "value_border 1"},
-    // Rows of output must not overlap.
+    // Rows of a result must not overlap.
     {"output_strides repeating", ""},
 };
 
@@ -180,18 +180,23 @@ std::vector<Property> properties_of(RandomDraw const& draw) {
   std::vector<Property> result = {
       {"operation", shape.backward() ? "backward" : "forward"},
       {"reference_dim", std::to_string(shape.reference_dim)},
-      {"value_dtype", std::string(type_name(shape.value_dtype))},
       {"value_border", std::to_string(shape.value_border)},
       {"math_mode", shape.math_mode == MSDA_MATH_FAST ? "fast" : "accurate"},
       {"query_hw", shape.query_hw.empty() ? "none" : "given"},
       {"point_locality", std::to_string(shape.point_locality)},
   };
+  auto const matters = [&](std::string_view field) {
+    return shape.backward() || !field.starts_with("grad_");
+  };
   for (Dtype const& row : kDtypes) {
-    if (!shape.backward() && row.dtype == &ProblemShape::grad_value_dtype) continue;
+    if (!matters(row.name)) continue;
     result.push_back({row.name, std::string(type_name(shape.*row.dtype))});
   }
   for (Stride const& row : kStrides) {
-    bool const may_repeat = row.strides != &ProblemShape::output_strides;
+    if (!matters(row.name)) continue;
+    bool const may_repeat = std::ranges::none_of(tensor_rows(), [&row](TensorRow const& tensor) {
+      return tensor.is_result() && tensor.strides == row.strides;
+    });
     result.push_back({row.name, stride_kind(shape.*row.strides, may_repeat)});
   }
   add_empty(shape, result);

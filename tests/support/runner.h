@@ -75,7 +75,7 @@ class CallBuffers {
   std::string check_results(Check check) const;
 
   ProblemShape shape_;
-  std::array<HostTensor, kTensorIdCount> held_;
+  std::array<HostTensor, kTensorCount> held_;
   GuardedBuffer workspace_;
   msda_tensors tensors_{};
 };
@@ -93,7 +93,7 @@ Executed execute(msda_plan const* plan, CallBuffers& buffers);
 struct RunResult {
   std::string failure;  // "" or what went wrong before there was something to compare
   Arrays values;
-  std::array<std::vector<std::uint64_t>, kTensorIdCount> bits;
+  std::array<std::vector<std::uint64_t>, kTensorCount> bits;
 
   bool same_bits(RunResult const& other) const { return bits == other.bits; }
 };

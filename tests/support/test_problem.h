@@ -11,11 +11,11 @@
 
 namespace msda::test {
 
-using lab::kTensorIdCount;
 using lab::LevelShape;
 using lab::ProblemShape;
 using lab::ProblemView;
 using lab::Rng;
+using lab::set_pointer;
 using lab::Strides3;
 using lab::tensor_rows;
 using lab::TensorId;
@@ -27,7 +27,7 @@ TensorLayout layout_of(ProblemShape const& shape, TensorId id);
 
 // The numbers of a problem, packed, by TensorId. Empty: not there.
 struct Arrays {
-  std::array<std::vector<double>, kTensorIdCount> by_id;
+  std::array<std::vector<double>, kTensorCount> by_id;
 
   std::vector<double>& operator[](TensorId id) { return by_id[static_cast<std::size_t>(id)]; }
   std::vector<double> const& operator[](TensorId id) const {

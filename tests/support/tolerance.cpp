@@ -66,7 +66,7 @@ Expectations::Expectations(TestProblem const& problem, Arithmetic arithmetic) {
   }
   if (shape.backward()) {
     GradientBounds const gradients = gradient_bounds(problem, precision_of(arithmetic));
-    for (std::size_t i = 0; i < kTensorIdCount; ++i) {
+    for (std::size_t i = 0; i < kTensorCount; ++i) {
       by_id_[i].bound = gradients.bound.by_id[i];
       by_id_[i].below = gradients.below.by_id[i];
       by_id_[i].above = gradients.above.by_id[i];

@@ -40,7 +40,7 @@ class Expectations {
   Expected const& operator[](TensorId id) const { return by_id_[static_cast<std::size_t>(id)]; }
 
  private:
-  std::array<Expected, kTensorIdCount> by_id_;
+  std::array<Expected, kTensorCount> by_id_;
 };
 
 // Those of one problem, each computed when a kernel of its arithmetic first asks for it.

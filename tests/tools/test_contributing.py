@@ -102,12 +102,25 @@ def test_files_that_name_a_type_are_listed():
             assert name in paths, f"{name} names a value type and is in no list of CONTRIBUTING.md"
 
 
+def problem_fields():
+    (problem,) = [s for s in read_header().structs if s.name == "msda_problem"]
+    return [f.name for f in problem.fields if f.name not in COUNTS | NOTHING_YET]
+
+
 @pytest.mark.parametrize("path", listed("## A new field of msda_problem"))
 def test_every_field_is_in_the_files_that_list_them(path):
-    (problem,) = [s for s in read_header().structs if s.name == "msda_problem"]
-    fields = {f.name: rf"\b{f.name}\b" for f in problem.fields if f.name not in COUNTS | NOTHING_YET}
+    fields = {field: rf"\b{field}\b" for field in problem_fields()}
     assert len(fields) > 20
     assert missing(path, fields) == []
+
+
+def test_a_field_is_in_at_most_four_places():
+    section = (ROOT / "CONTRIBUTING.md").read_text().split("## A new field of msda_problem\n")[1]
+    assert len(re.findall(r"^\d+\.", section, re.M)) <= 4
+    paths = listed("## A new field of msda_problem")
+    for name, text in sources("src", "bindings", "kernels", "tests", ":!tests/abi"):
+        if all(re.search(rf"\b{field}\b", text) for field in problem_fields()):
+            assert name in paths, f"{name} names every field of msda_problem and is in no list of CONTRIBUTING.md"
 
 
 def test_one_that_was_forgotten_is_found():

@@ -150,3 +150,22 @@ msda_status msda_execute(const msda_plan* plan, const msda_tensors* tensors, msd
 msda_status msda_tuning_export(const msda_handle* handle, char* text, size_t* text_size);
 msda_status msda_tuning_import(msda_handle* handle, const char* text, size_t text_size);
 """
+
+# By name, in the order of msda_tensors.
+TENSORS = {
+    "value": ('BSMD', 'value_dtype', 'value_strides', None, None, False, False),
+    "coord": ('BQMK2', 'coord_dtype', 'coord_strides', None, 'sampled', False, False),
+    "weight": ('BQMK', 'weight_dtype', 'weight_strides', None, 'sampled', False, False),
+    "reference": ('BQLR', 'coord_dtype', None, None, 'fused', False, False),
+    "offset": ('BQMK2', 'coord_dtype', 'coord_strides', None, 'fused', False, False),
+    "logit": ('BQMK', 'weight_dtype', 'weight_strides', None, 'fused', False, False),
+    "value_scale": ('M', None, None, None, None, True, False),
+    "output": ('BQMD', 'output_dtype', 'output_strides', 'forward', None, False, True),
+    "grad_output": ('BQMD', 'output_dtype', 'output_strides', 'backward', None, False, False),
+    "grad_value": ('BSMD', 'grad_value_dtype', None, 'backward', None, True, True),
+    "grad_coord": ('BQMK2', 'coord_dtype', None, 'backward', 'sampled', True, True),
+    "grad_weight": ('BQMK', 'weight_dtype', None, 'backward', 'sampled', True, True),
+    "grad_reference": ('BQLR', 'coord_dtype', None, 'backward', 'fused', True, True),
+    "grad_offset": ('BQMK2', 'coord_dtype', None, 'backward', 'fused', True, True),
+    "grad_logit": ('BQMK', 'weight_dtype', None, 'backward', 'fused', True, True),
+}

@@ -532,7 +532,7 @@ def check_axes(views: dict[str, View], levels: tuple[tuple[int, int], ...]) -> N
     """The number of axes of each array; axis 3 of points that have levels and points apart, and of
     reference."""
     for name, view in views.items():
-        letters, shape = TENSORS[name][0], view.shape
+        letters, shape = TENSORS[name].axes, view.shape
         apart = "K" in letters and len(shape) == len(letters) + 1
         if apart and shape[3] != len(levels):
             raise InvalidArgumentError(
@@ -559,7 +559,7 @@ def check_shapes(views: dict[str, View], problem: Problem, point: str, weight: s
     levels = len(problem.level_hw)
     repeated = False
     for name, view in views.items():
-        letters, wanted, found = TENSORS[name][0], problem.shape(name), view.shape
+        letters, wanted, found = TENSORS[name].axes, problem.shape(name), view.shape
         if name in (point, weight) and len(found) > len(letters):
             found = (*found[:3], math.prod(found[3:5]), *found[5:])
         hint = ""

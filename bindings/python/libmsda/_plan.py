@@ -183,7 +183,7 @@ class Tensors:
         shape, dtype, _strides = self._specs[name]
         if view.dtype != dtype:
             raise InvalidArgumentError(f"{name}.dtype is {view.dtype}: must be {dtype}")
-        check_shape(name, view.shape, TENSORS[name][0], shape)
+        check_shape(name, view.shape, TENSORS[name].axes, shape)
         check_device(name, view.device, self._device, "where the plan runs")
 
     def _input(self, kind: Kind, name: str, given: Any) -> tuple[Any, int]:
@@ -241,7 +241,7 @@ def output_address(
     view = kind.view(kind.prepare(field, given))
     if view.dtype != dtype:
         raise InvalidArgumentError(f"{field}.dtype is {view.dtype}: must be {dtype}")
-    check_shape(field, view.shape, TENSORS[tensor][0], shape)
+    check_shape(field, view.shape, TENSORS[tensor].axes, shape)
     check_device(field, view.device, device, "where the plan runs")
     if not same_strides(view, wanted):
         raise _strides_error(field, view, wanted)

@@ -2,10 +2,11 @@
 
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
+from .._cdef import TENSORS as TENSOR_ROWS
 from .errors import InvalidArgumentError
 from .library import ffi, lib
 
@@ -35,33 +36,21 @@ POINT_LOCALITIES = {
 
 _INT32_MAX, _INT64_MAX = 2**31 - 1, 2**63 - 1
 
-# What each tensor is: its axes in letters (R is reference_dim) and the Problem field of its type.
-TENSORS = {
-    "value": ("BSMD", "value_dtype"),
-    "coord": ("BQMK2", "coord_dtype"),
-    "weight": ("BQMK", "weight_dtype"),
-    "reference": ("BQLR", "coord_dtype"),
-    "offset": ("BQMK2", "coord_dtype"),
-    "logit": ("BQMK", "weight_dtype"),
-    "output": ("BQMD", "output_dtype"),
-    "grad_output": ("BQMD", "output_dtype"),
-    "grad_value": ("BSMD", "grad_value_dtype"),
-    "grad_coord": ("BQMK2", "coord_dtype"),
-    "grad_weight": ("BQMK", "weight_dtype"),
-    "grad_reference": ("BQLR", "coord_dtype"),
-    "grad_offset": ("BQMK2", "coord_dtype"),
-    "grad_logit": ("BQMK", "weight_dtype"),
-}
-# The Problem field with a tensor's strides; the others are always packed.
-STRIDES = {
-    "value": "value_strides",
-    "coord": "coord_strides",
-    "offset": "coord_strides",
-    "weight": "weight_strides",
-    "logit": "weight_strides",
-    "output": "output_strides",
-    "grad_output": "output_strides",
-}
+
+class TensorRow(NamedTuple):
+    """What a tensor is: src/core/tensors.inc."""
+
+    axes: str  # in letters; R is reference_dim
+    dtype: str | None  # the Problem field of its type; None: float32
+    strides: str | None  # the Problem field of its strides; None: packed
+    operation: str | None  # that it belongs to; None: both
+    input_mode: str | None
+    is_optional: bool
+    is_result: bool
+
+
+TENSORS = {name: TensorRow(*row) for name, row in TENSOR_ROWS.items()}
+_STRIDES = sorted({row.strides for row in TENSORS.values() if row.strides})
 
 
 def dtype_name(field: str, given: Any) -> str:
@@ -212,7 +201,7 @@ class Problem:
         check_choice("math_mode", self.math_mode, MATH_MODES)
         check_choice("point_locality", self.point_locality, POINT_LOCALITIES)
         self._resolve_dtypes(put)
-        for field in ("value_strides", "coord_strides", "weight_strides", "output_strides"):
+        for field in _STRIDES:
             given = getattr(self, field)
             strides = tuple(given) if isinstance(given, tuple | list) else ()
             if len(strides) != 3:
@@ -279,17 +268,19 @@ class Problem:
             "R": self.reference_dim,
             "2": 2,
         }
-        return tuple(size[letter] for letter in TENSORS[tensor][0])
+        return tuple(size[letter] for letter in TENSORS[tensor].axes)
 
     def dtype(self, tensor: str) -> str:
         """Returns the name of the element type of a `tensor` by its name. Raises KeyError."""
-        return getattr(self, TENSORS[tensor][1])
+        field = TENSORS[tensor].dtype
+        return "float32" if field is None else getattr(self, field)
 
     def strides(self, tensor: str) -> Strides:
         """Returns element strides of the first three axes of a `tensor` by its name; PACKED (0, 0, 0)
         where it is packed. Axes of length 1 count as packed, whatever stride they were given. Raises
         KeyError."""
-        given = getattr(self, STRIDES[tensor]) if tensor in STRIDES else PACKED
+        field = TENSORS[tensor].strides
+        given = PACKED if field is None else getattr(self, field)
         shape = self.shape(tensor)
         packed = packed_strides(shape)
         if given == PACKED or 0 in shape:
@@ -300,17 +291,20 @@ class Problem:
     @property
     def inputs(self) -> tuple[str, ...]:
         """The names of the tensors that are read and must be given."""
-        names = ("value", "coord", "weight")
-        if self.input_mode == "fused":
-            names = ("value", "reference", "offset", "logit")
-        return (*names, "grad_output") if self.operation == "backward" else names
+        return self._tensors(lambda row: not row.is_result and not row.is_optional)
 
     @property
     def outputs(self) -> tuple[str, ...]:
         """The names of the tensors that can be computed."""
-        if self.operation == "forward":
-            return ("output",)
-        return tuple(f"grad_{name}" for name in self.inputs if name != "grad_output")
+        return self._tensors(lambda row: row.is_result)
+
+    def _tensors(self, wanted: Callable[[TensorRow], bool]) -> tuple[str, ...]:
+        mine = (None, self.operation), (None, self.input_mode)
+        return tuple(
+            name
+            for name, row in TENSORS.items()
+            if row.operation in mine[0] and row.input_mode in mine[1] and wanted(row)
+        )
 
     def to_c(self) -> tuple[Any, Any]:
         """The msda_problem, and what must live as long as it is used."""
@@ -336,10 +330,7 @@ class Problem:
             "token_count",
             "reference_dim",
             "value_border",
-            "value_strides",
-            "coord_strides",
-            "weight_strides",
-            "output_strides",
+            *_STRIDES,
         ):
             setattr(c, field, getattr(self, field))
         for field in fields(self):

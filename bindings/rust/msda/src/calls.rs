@@ -5,6 +5,7 @@ use msda_sys as sys;
 use crate::element::Dtype;
 use crate::error::{Error, Result, Status};
 use crate::problem::{Problem, Shapes};
+use crate::tensor_table::Tensor;
 use crate::tensors::{Gradients, Inputs, Slice, SliceMut};
 
 /// Makes the struct of a call from slices, each checked against the problem. Every pointer in it is to as
@@ -38,7 +39,7 @@ impl Calls {
         self.expect_memory(memory, name)?;
         self.expect_operation(false, name)?;
         let mut tensors = self.inputs(inputs)?;
-        tensors.output = output.checked("output", self.shapes.output)?;
+        tensors.output = output.checked(self.shapes.of(Tensor::Output))?;
         Ok(tensors)
     }
 
@@ -54,17 +55,17 @@ impl Calls {
         self.expect_operation(true, name)?;
         let mut tensors = self.inputs(inputs)?;
         let shapes = &self.shapes;
-        tensors.grad_output = grad_output.checked("grad_output", shapes.output)?;
-        let pointer = |name, gradient: Option<SliceMut<'_>>, shape| match gradient {
-            Some(mut gradient) => gradient.checked(name, shape),
+        tensors.grad_output = grad_output.checked(shapes.of(Tensor::GradOutput))?;
+        let pointer = |gradient: Option<SliceMut<'_>>, tensor| match gradient {
+            Some(mut gradient) => gradient.checked(shapes.of(tensor)),
             None => Ok(ptr::null_mut()),
         };
-        tensors.grad_value = pointer("grad_value", gradients.value, shapes.grad_value)?;
-        tensors.grad_coord = pointer("grad_coord", gradients.coord, shapes.grad_points)?;
-        tensors.grad_weight = pointer("grad_weight", gradients.weight, shapes.grad_weights)?;
-        tensors.grad_reference = pointer("grad_reference", gradients.reference, shapes.reference)?;
-        tensors.grad_offset = pointer("grad_offset", gradients.offset, shapes.grad_points)?;
-        tensors.grad_logit = pointer("grad_logit", gradients.logit, shapes.grad_weights)?;
+        tensors.grad_value = pointer(gradients.value, Tensor::GradValue)?;
+        tensors.grad_coord = pointer(gradients.coord, Tensor::GradCoord)?;
+        tensors.grad_weight = pointer(gradients.weight, Tensor::GradWeight)?;
+        tensors.grad_reference = pointer(gradients.reference, Tensor::GradReference)?;
+        tensors.grad_offset = pointer(gradients.offset, Tensor::GradOffset)?;
+        tensors.grad_logit = pointer(gradients.logit, Tensor::GradLogit)?;
         Ok(tensors)
     }
 
@@ -104,16 +105,16 @@ impl Calls {
     fn inputs(&self, inputs: &Inputs<Slice<'_>>) -> Result<sys::msda_tensors> {
         let shapes = &self.shapes;
         let mut tensors = empty_tensors();
-        tensors.value = inputs.value.checked("value", shapes.value)?;
+        tensors.value = inputs.value.checked(shapes.of(Tensor::Value))?;
         match (inputs.reference, shapes.fused) {
             (Some(reference), true) => {
-                tensors.reference = reference.checked("reference", shapes.reference)?;
-                tensors.offset = inputs.points.checked("offset", shapes.points)?;
-                tensors.logit = inputs.weights.checked("logit", shapes.weights)?;
+                tensors.reference = reference.checked(shapes.of(Tensor::Reference))?;
+                tensors.offset = inputs.points.checked(shapes.of(Tensor::Offset))?;
+                tensors.logit = inputs.weights.checked(shapes.of(Tensor::Logit))?;
             }
             (None, false) => {
-                tensors.coord = inputs.points.checked("coord", shapes.points)?;
-                tensors.weight = inputs.weights.checked("weight", shapes.weights)?;
+                tensors.coord = inputs.points.checked(shapes.of(Tensor::Coord))?;
+                tensors.weight = inputs.weights.checked(shapes.of(Tensor::Weight))?;
             }
             (_, fused) => {
                 let wanted = if fused { "Inputs::fused" } else { "Inputs::sampled" };
@@ -130,7 +131,7 @@ impl Calls {
                     Dtype::SCALED
                 )));
             }
-            tensors.value_scale = scale.checked("value_scale", shapes.value_scale)?.cast();
+            tensors.value_scale = scale.checked(shapes.of(Tensor::ValueScale))?.cast();
         }
         Ok(tensors)
     }

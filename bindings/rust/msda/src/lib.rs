@@ -50,6 +50,7 @@ mod error;
 mod handle;
 mod plan;
 mod problem;
+mod tensor_table;
 mod tensors;
 
 #[cfg(feature = "cudarc")]

@@ -2,6 +2,7 @@ use msda_sys as sys;
 
 use crate::element::Dtype;
 use crate::error::{Error, Result};
+use crate::tensor_table::{Tensor, TENSORS};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(i32)]
@@ -295,35 +296,60 @@ impl Problem {
 
     /// The tensors of a problem that the library has accepted.
     pub(crate) fn shapes(&self) -> Shapes {
-        let token_count = self.token_total();
         let points = match &self.point_counts {
             Some(counts) => counts.iter().map(|&count| i128::from(count)).sum::<i128>(),
             None => i128::from(self.point_count) * self.level_hw.len() as i128,
         };
-        let [b, q, m, d] =
-            [self.batch, self.query_count, self.head_count, self.head_dim].map(i128::from);
-        let levels = self.level_hw.len() as i128;
-        let reference_dim = i128::from(self.reference_dim.unwrap_or(0));
-        let tensor = Shape::new;
-        let packed = [0; 3];
-        let coord_dtype = self.coord_dtype.unwrap_or(self.value_dtype.default_of_points());
-        let weight_dtype = self.weight_dtype.unwrap_or(self.value_dtype.default_of_points());
-        let result_dtype = self.value_dtype.default_of_results();
-        let output_dtype = self.output_dtype.unwrap_or(result_dtype);
-        let grad_value_dtype = self.grad_value_dtype.unwrap_or(result_dtype);
+        let tokens = self.token_total();
+        let size = |axis| match axis {
+            'B' => self.batch.into(),
+            'S' => tokens,
+            'M' => self.head_count.into(),
+            'D' => self.head_dim.into(),
+            'Q' => self.query_count.into(),
+            'L' => self.level_hw.len() as i128,
+            'K' => points,
+            'R' => self.reference_dim.unwrap_or(0).into(),
+            _ => 2,
+        };
         Shapes {
             backward: self.operation == Operation::Backward,
             fused: self.reference_dim.is_some(),
             value_dtype: self.value_dtype,
-            value: tensor(&[b, token_count, m, d], self.value_strides, self.value_dtype),
-            points: tensor(&[b, q, m, points, 2], self.coord_strides, coord_dtype),
-            weights: tensor(&[b, q, m, points], self.weight_strides, weight_dtype),
-            reference: tensor(&[b, q, levels, reference_dim], packed, coord_dtype),
-            output: tensor(&[b, q, m, d], self.output_strides, output_dtype),
-            value_scale: tensor(&[m], packed, Dtype::F32),
-            grad_value: tensor(&[b, token_count, m, d], packed, grad_value_dtype),
-            grad_points: tensor(&[b, q, m, points, 2], packed, coord_dtype),
-            grad_weights: tensor(&[b, q, m, points], packed, weight_dtype),
+            all: TENSORS.map(|row| {
+                let dims: Vec<i128> = row.axes.chars().map(size).collect();
+                Shape::new(
+                    row.name,
+                    &dims,
+                    row.strides.map_or([0; 3], |field| self.strides(field)),
+                    row.dtype.map_or(Dtype::F32, |field| self.dtype(field)),
+                )
+            }),
+        }
+    }
+
+    /// A field of `msda_problem` with the type of tensors, or what the library takes where it is not set.
+    fn dtype(&self, field: &str) -> Dtype {
+        let points = self.value_dtype.default_of_points();
+        let results = self.value_dtype.default_of_results();
+        match field {
+            "value_dtype" => self.value_dtype,
+            "coord_dtype" => self.coord_dtype.unwrap_or(points),
+            "weight_dtype" => self.weight_dtype.unwrap_or(points),
+            "output_dtype" => self.output_dtype.unwrap_or(results),
+            "grad_value_dtype" => self.grad_value_dtype.unwrap_or(results),
+            _ => unreachable!("no type {field}"),
+        }
+    }
+
+    /// A field of `msda_problem` with the strides of tensors.
+    fn strides(&self, field: &str) -> [i64; 3] {
+        match field {
+            "value_strides" => self.value_strides,
+            "coord_strides" => self.coord_strides,
+            "weight_strides" => self.weight_strides,
+            "output_strides" => self.output_strides,
+            _ => unreachable!("no strides {field}"),
         }
     }
 }
@@ -331,6 +357,7 @@ impl Problem {
 /// What a slice must be: so many elements (or at least, when there are strides) of this type.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
+    pub name: &'static str,
     dims: Dims,
     pub len: u128,
     pub strided: bool,
@@ -339,7 +366,7 @@ pub(crate) struct Shape {
 
 impl Shape {
     /// Strides are those of the first three dimensions; the others are packed.
-    fn new(dims: &[i128], strides: [i64; 3], dtype: Dtype) -> Self {
+    fn new(name: &'static str, dims: &[i128], strides: [i64; 3], dtype: Dtype) -> Self {
         let strided = strides != [0; 3];
         let len = if dims.contains(&0) {
             0
@@ -350,7 +377,7 @@ impl Shape {
             dims.iter().product::<i128>()
         };
         let dims = Dims::new(dims.iter().map(|&n| n as u128));
-        Shape { dims, len: len.unsigned_abs(), strided, dtype }
+        Shape { name, dims, len: len.unsigned_abs(), strided, dtype }
     }
 
     pub fn dims(&self) -> &[u128] {
@@ -380,21 +407,19 @@ impl Dims {
     }
 }
 
-/// The shapes of a plan's tensors; points are coord or offset, weights are weight or logit.
+/// The shapes of a plan's tensors.
 #[derive(Clone, Debug)]
 pub(crate) struct Shapes {
     pub backward: bool,
     pub fused: bool,
     pub value_dtype: Dtype,
-    pub value: Shape,
-    pub points: Shape,
-    pub weights: Shape,
-    pub reference: Shape,
-    pub output: Shape,
-    pub value_scale: Shape,
-    pub grad_value: Shape,
-    pub grad_points: Shape,
-    pub grad_weights: Shape,
+    all: [Shape; TENSORS.len()],
+}
+
+impl Shapes {
+    pub fn of(&self, tensor: Tensor) -> Shape {
+        self.all[tensor as usize]
+    }
 }
 
 #[cfg(test)]
@@ -404,7 +429,7 @@ mod tests {
     #[test]
     fn levels_may_start_anywhere() {
         let problem = Problem::new(&[[2, 3], [1, 2]], Dtype::F32).heads(1, 1);
-        let tokens = |problem: &Problem| problem.shapes().value.len;
+        let tokens = |problem: &Problem| problem.shapes().of(Tensor::Value).len;
         assert_eq!(tokens(&problem), 8);
         let moved = problem.clone().level_start(&[4, 1]);
         assert_eq!(tokens(&moved), 10);

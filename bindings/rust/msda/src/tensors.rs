@@ -77,8 +77,9 @@ impl Form {
         Form { dims: Some(sizes), packed, ..Form::of::<T>(dims.iter().product()) }
     }
 
-    fn check(&self, name: &str, shape: Shape) -> Result<()> {
+    fn check(&self, shape: Shape) -> Result<()> {
         let Form { len, dtype, .. } = *self;
+        let name = shape.name;
         if dtype != shape.dtype {
             return Err(Error::invalid(format!(
                 "{name} is of {dtype:?}: must be of {:?}",
@@ -114,8 +115,8 @@ impl Slice<'_> {
         Slice { pointer: pointer.cast(), form, data: PhantomData }
     }
 
-    pub(crate) fn checked(&self, name: &str, shape: Shape) -> Result<*const c_void> {
-        self.form.check(name, shape)?;
+    pub(crate) fn checked(&self, shape: Shape) -> Result<*const c_void> {
+        self.form.check(shape)?;
         Ok(self.pointer)
     }
 }
@@ -127,8 +128,8 @@ impl SliceMut<'_> {
         SliceMut { pointer: pointer.cast(), form, data: PhantomData }
     }
 
-    pub(crate) fn checked(&mut self, name: &str, shape: Shape) -> Result<*mut c_void> {
-        self.form.check(name, shape)?;
+    pub(crate) fn checked(&mut self, shape: Shape) -> Result<*mut c_void> {
+        self.form.check(shape)?;
         Ok(self.pointer)
     }
 }
