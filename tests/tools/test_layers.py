@@ -1,4 +1,4 @@
-"""Imports go down: api -> plan -> registry -> families -> engines -> common -> core."""
+"""Imports go down: api -> plan -> registry -> families -> engines -> common -> core; plugins import the public header."""
 import re
 from pathlib import Path
 
@@ -42,3 +42,18 @@ def test_imports_go_down():
 
 def test_a_layer_knows_no_family():
     assert [edge for edge in imports() if layer_of(edge[0])[0] > 4 and (layer_of(edge[1]) or (0, 0))[1]] == []
+
+
+def test_a_plugin_includes_the_public_header_and_what_plugins_share():
+    files = [file for file in ROOT.glob("plugins/**/*") if file.suffix in {".h", ".cpp"} and "third_party" not in file.parts]
+    assert any(file.parent.name == "common" for file in files)
+    against = []
+    for file in files:
+        for included in re.findall(r'^#include "([^"]+)"', file.read_text(), re.MULTILINE):
+            places = (file.parent, file.parent / "third_party", ROOT / "include", ROOT / "plugins")
+            target = next((place / included for place in places if (place / included).is_file()), None)
+            name = target.resolve().relative_to(ROOT).as_posix() if target else "nowhere"
+            own = file.parent.relative_to(ROOT).as_posix() + "/"
+            if not name.startswith(("include/", "plugins/common/", own)):
+                against.append((file.relative_to(ROOT).as_posix(), included))
+    assert against == []
