@@ -11,7 +11,7 @@ import libmsda
 from hang import HANG_SECONDS
 
 PACKAGE = pathlib.Path(libmsda.__file__).parent
-LAYERS = ["_cdef", "_core", "_arrays", "the functions", "torch", "compat"]  # each may import those before it
+LAYERS = ["_cdef", "_core", "_arrays", "the functions", "jax", "torch", "compat"]  # each may import those before it
 FRAMEWORKS = {"numpy", "ml_dtypes", "torch", "jax", "cupy"}
 MODULES = sorted(p for p in PACKAGE.rglob("*.py") if p.name != "_ffi.py")
 
@@ -44,12 +44,13 @@ def test_a_module_imports_only_what_is_above_it(path):
             if {"_ffi", "_cdef"} & set(target):
                 found = 0
             assert found <= layer(own), f"{'/'.join(own)} imports {'.'.join(target)}"
+            assert not (own[0] in ("torch", "compat") and "jax" in target), f"{own} imports jax"
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_no_framework_is_imported_with_a_module(path):
     own = path.relative_to(PACKAGE).parts
-    allowed = {"torch"} if own[0] in ("torch", "compat") else set()
+    allowed = {"torch": {"torch"}, "compat": {"torch"}, "jax": {"jax", "numpy"}}.get(own[0], set())
     found = {module.partition(".")[0] for level, module, _ in imports(path, True) if not level}
     assert not (found & FRAMEWORKS) - allowed
     if own[0] == "_core":

@@ -429,9 +429,52 @@ def describe(
     deterministic: bool = True,
     grad_value_dtype: Any = None,
 ) -> Call:
-    """Checks the arrays against one another and makes the problem of them."""
-    levels = pairs("level_hw", levels)
+    """Checks the arrays against one another and makes the problem of them, for the device they are on."""
     views = {name: kind.view(array) for name, array in arrays.items()}
+    result = None if out is None else kind.view(kind.prepare("out", out))
+    described = problem_of(
+        views, levels, options, result, out_dtype, deterministic, grad_value_dtype
+    )
+    problem, changes, repeated = described
+    value = views["value"]
+    handle = options.handle
+    if handle is None:
+        device = None if value.device == CPU else value.device
+        handle = default_handle(options.threads or 0, device)
+    check_device("value", value.device, handle.device, "where handle runs")
+    if out is not None:
+        shape, dtype, strides = (f("output") for f in (problem.shape, problem.dtype, problem.strides))
+        output_address(kind, "output", "out", out, shape, dtype, strides, handle.device)
+    return Call(
+        problem,
+        handle,
+        None,
+        tuple(changes.get(name, "") for name in views) if changes else (),
+        slots_of(problem)["value_scale"],
+        tuple(_outputs(problem, views, repeated)),
+        repeated,
+    )
+
+
+class Described(NamedTuple):
+    """What views and options amount to."""
+
+    problem: Problem
+    changes: dict[str, str]  # what is to be done to inputs before, by their names
+    repeated: bool  # reference has one level for all
+
+
+def problem_of(
+    views: dict[str, View],
+    levels: Any,
+    options: Options,
+    out: View | None = None,
+    out_dtype: Any = None,
+    deterministic: bool = True,
+    grad_value_dtype: Any = None,
+) -> Described:
+    """Checks views of inputs against one another and makes the problem of them."""
+    levels = pairs("level_hw", levels)
     value = views["value"]
     fused, backward = "reference" in views, "grad_output" in views
     point, weight = ("offset", "logit") if fused else ("coord", "weight")
@@ -459,11 +502,10 @@ def describe(
         if grad_value_dtype is not None:
             fields["grad_value_dtype"] = dtype_name("grad_value_dtype", grad_value_dtype)
     elif out is not None:
-        view = kind.view(kind.prepare("out", out))
-        fields["output_dtype"] = dtype_name("out.dtype", view.dtype)
+        fields["output_dtype"] = dtype_name("out.dtype", out.dtype)
         # output_address() refuses an out of another shape, or that has no strides of this kind.
-        fields["output_strides"] = addressable(view.shape, view.strides) or PACKED
-        if len(view.shape) != 4:
+        fields["output_strides"] = addressable(out.shape, out.strides) or PACKED
+        if len(out.shape) != 4:
             fields["output_strides"] = PACKED
     elif out_dtype is not None:
         fields["output_dtype"] = dtype_name("out_dtype", out_dtype)
@@ -488,23 +530,7 @@ def describe(
     repeated = check_shapes(views, problem, point, weight)
     if repeated:
         changes["reference"] = "repeat"
-    handle = options.handle
-    if handle is None:
-        device = None if value.device == CPU else value.device
-        handle = default_handle(options.threads or 0, device)
-    check_device("value", value.device, handle.device, "where handle runs")
-    if out is not None:
-        shape, dtype, strides = (f("output") for f in (problem.shape, problem.dtype, problem.strides))
-        output_address(kind, "output", "out", out, shape, dtype, strides, handle.device)
-    return Call(
-        problem,
-        handle,
-        None,
-        tuple(changes.get(name, "") for name in views) if changes else (),
-        slots_of(problem)["value_scale"],
-        tuple(_outputs(problem, views, repeated)),
-        repeated,
-    )
+    return Described(problem, changes, repeated)
 
 
 def _outputs(
@@ -576,6 +602,16 @@ def check_shapes(views: dict[str, View], problem: Problem, point: str, weight: s
             continue
         check_shape(name, found, letters, wanted, hint)
     return repeated
+
+
+def check_query_grids(query_hw: Any, query_count: Any) -> None:
+    """What msda_plan_create() checks, for calls that are traced and planned later."""
+    if query_hw:
+        pixels = sum(h * w for h, w in query_hw)
+        if pixels != query_count:
+            raise InvalidArgumentError(
+                f"query_hw has {pixels} pixels in all: must be query_count, which is {query_count}"
+            )
 
 
 def points_of_levels(points: Any, level_count: int, total: int) -> Any:

@@ -15,6 +15,7 @@ from .._core.handle import CPU
 from .._core.problem import Problem, dtype_name, pairs
 from .._functions import (
     check_axes,
+    check_query_grids,
     check_shapes,
     check_types,
     level_placement,
@@ -104,12 +105,7 @@ def _check(
         ),
     )
     check_shapes(views, sizes, point, weight)
-    if options.query_hw:
-        pixels = sum(h * w for h, w in options.query_hw)
-        if pixels != axes[1]:
-            raise InvalidArgumentError(
-                f"query_hw has {pixels} pixels in all: must be query_count, which is {axes[1]}"
-            )
+    check_query_grids(options.query_hw, axes[1])
 
 
 def _view(tensor: torch.Tensor) -> View:
