@@ -178,14 +178,22 @@ void read_grids(msda_problem const& in, Problem& out) {
 }
 
 // Replaces an all-zero group by the packed strides. A stride that leads to no second element may be
-// any number, and products with a large one would overflow: of a dimension of 1 it becomes 0, and
-// the strides of an empty tensor become the packed ones.
+// any number: a tensor that is packed but for those of dimensions of 1 gets the packed ones, so
+// that it has the kernel of its twin. Products with a large one would overflow: of a dimension of 1
+// it becomes 0, and the strides of an empty tensor become the packed ones.
 Strides read_strides(std::string_view field, const std::int64_t (&given)[3],
                      TensorShape const& shape) {
   constexpr std::int64_t kLarge = std::int64_t{1} << 40;
   for (int i = 0; i < 3; ++i) check_not_negative(fmt::format("{}[{}]", field, i), given[i]);
   Strides const packed = packed_strides(shape.rows, shape.heads, shape.inner);
-  if (given[0] == 0 && given[1] == 0 && given[2] == 0) return packed;
+  auto const is_packed = [&](int i, std::int64_t count, std::int64_t stride) {
+    return count == 1 || given[i] == stride;
+  };
+  if ((given[0] == 0 && given[1] == 0 && given[2] == 0) ||
+      (is_packed(0, shape.batch, packed.batch) && is_packed(1, shape.rows, packed.row) &&
+       is_packed(2, shape.heads, packed.head))) {
+    return packed;
+  }
   auto const overflows = [&](int i, std::int64_t count) {
     return given[i] > kLargestByteCount / 8 / std::max(count, std::int64_t{1});
   };

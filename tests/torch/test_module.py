@@ -102,15 +102,20 @@ def test_gradients_of_the_sampled_operator_are_those_of_the_fused_one(dims, monk
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("dims", [2, 4])
 def test_autocast_is_as_exact_as_stock(dims, dtype, device):
-    stock, ours = pair(device=device)
-    given = inputs(dims, device=device)
+    """By the median of draws: rounding may move a location across a pixel line, where gradients jump."""
     region = lambda: torch.autocast(device, dtype=dtype)
-    found, theirs = results(run_ours, ours, given, region()), results(run_stock, stock, given, region())
-    exact = results(run_stock, stock.double(), [t.double() if t.is_floating_point() else t for t in given])
-    assert found[0].dtype == dtype and found[1].dtype == torch.float32
-    assert all(gradient.dtype == torch.float32 for gradient in found[2:])
-    for ours_is, theirs_is in zip(errors(found, exact), errors(theirs, exact)):
-        assert ours_is < 2 * theirs_is + torch.finfo(dtype).eps / 4
+    draws = []
+    for seed in range(5):
+        torch.manual_seed(seed)
+        stock, ours = pair(device=device)
+        given = inputs(dims, device=device)
+        found, theirs = results(run_ours, ours, given, region()), results(run_stock, stock, given, region())
+        assert found[0].dtype == dtype and found[1].dtype == torch.float32
+        assert all(gradient.dtype == torch.float32 for gradient in found[2:])
+        exact = results(run_stock, stock.double(), [t.double() if t.is_floating_point() else t for t in given])
+        draws.append([errors(found, exact), errors(theirs, exact)])
+    ours_is, theirs_is = torch.tensor(draws).median(0).values
+    assert (ours_is < 1.5 * theirs_is + torch.finfo(dtype).eps / 4).all(), (ours_is, theirs_is)
 
 
 def test_half_modules_compute_locations_in_float32():

@@ -1,9 +1,11 @@
 // Arena, sizes of tensors, and the texts of errors.
 
+#include "api/objects.h"
 #include "core/arena.h"
 #include "core/numbers.h"
 #include "core/status.h"
 #include "core/tensor_sizes.h"
+#include "lab/problem_shape.h"
 
 #include <doctest/doctest.h>
 
@@ -12,6 +14,7 @@
 #include <vector>
 
 using namespace msda;
+using lab::ProblemShape, lab::ProblemView, lab::Strides3;
 
 namespace {
 
@@ -80,6 +83,29 @@ TEST_CASE("shapes and packed strides") {
   CHECK(tensor_is_empty(problem, Tensor::kGradValue));
   CHECK_FALSE(tensor_is_empty(problem, Tensor::kWeight));
   CHECK(tensor_span_bytes(tensor_shape(problem, Tensor::kValue)) == 0);
+}
+
+TEST_CASE("strides of dimensions of 1 change nothing where the rest is packed") {
+  ProblemShape shape;
+  shape.levels = {{2, 3, 4}};
+  shape.batch = 1;
+  shape.query_count = 3;
+  shape.head_count = 2;
+  shape.head_dim = 8;
+  auto const coord_strides = [&](Strides3 const& given) {
+    shape.coord_strides = given;
+    ProblemView const view(shape);
+    Strides const read = api::canonical_problem(&view.c, std::pmr::new_delete_resource()).coord;
+    return Strides3{read.batch, read.row, read.head};
+  };
+  Strides3 const packed = coord_strides({0, 0, 0});
+  CHECK(packed == Strides3{48, 16, 8});
+  CHECK(coord_strides({72, 16, 8}) == packed);
+  CHECK(coord_strides({72, 24, 8}) == Strides3{72, 24, 8});
+  shape.batch = 2;
+  CHECK(coord_strides({72, 16, 8}) == Strides3{72, 16, 8});
+  shape.batch = shape.query_count = shape.head_count = 1;
+  CHECK(coord_strides({5, 6, 7}) == Strides3{8, 8, 8});
 }
 
 TEST_CASE("sizes that overflow are refused by the tensor's name") {

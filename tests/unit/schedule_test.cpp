@@ -135,6 +135,27 @@ TEST_CASE("each kernel of the persistent family has such cases, with limits of 1
   }
 }
 
+TEST_CASE("an empty dimension beside a huge one has a schedule") {
+  constexpr std::int64_t kHuge = std::int64_t{1} << 40;
+  int schedules = 0;
+  for (std::int64_t ProblemShape::* const empty :
+       {&ProblemShape::batch, &ProblemShape::query_count, &ProblemShape::head_count}) {
+    for (std::int64_t ProblemShape::* const huge :
+         {&ProblemShape::batch, &ProblemShape::query_count, &ProblemShape::head_count}) {
+      if (empty == huge) continue;
+      ProblemShape shape = corpus_case("rounds_kept").shape;
+      shape.*empty = 0;
+      shape.*huge = kHuge;
+      for (Variant const& variant : persistent_family().variants) {
+        Least const least = min_turns(variant, shape, 0);
+        schedules += least.blocks != 0 ? 1 : 0;
+        CHECK(least.blocks <= 1);  // none is launched
+      }
+    }
+  }
+  CHECK(schedules > 0);
+}
+
 TEST_CASE("levels are cached only where a block has the shared memory") {
   ProblemView const view(corpus_case("rounds_kept").shape);
   Problem const problem = api::canonical_problem(&view.c, std::pmr::new_delete_resource());
