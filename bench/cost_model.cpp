@@ -10,32 +10,19 @@
 // threads.
 
 #include "api/objects.h"
-#include "core/build_config.h"
 #include "core/dtype.h"
-#include "core/numbers.h"
-#include "cpu/simd/simd_cost.h"
 #include "registry.h"
-#if MSDA_HAS_CUDA
-#include "kernels/atomic/plan.h"
-#include "kernels/cluster/plan.h"
-#include "kernels/direct/plan.h"
-#include "kernels/persistent/plan.h"
-#include "kernels/pipeline/plan.h"
-#include "kernels/sorted/plan.h"
-#include "kernels/tma/plan.h"
-#endif
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
-#include <algorithm>
-#include <array>
 #include <cstdio>
 #include <exception>
 #include <fstream>
-#include <functional>
+#include <map>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -43,91 +30,21 @@ namespace {
 using namespace msda;
 using nlohmann::json;
 
-struct Constant {
-  std::string name;
-  double value;
-};
+// The constants of all families, one after the other, and where those of each begin.
+struct Constants {
+  std::vector<std::pair<std::string, double>> all;
+  std::map<const Family*, std::size_t> first;
 
-// The predictions of a family, and which of all constants are its.
-struct Model {
-  std::string family;
-  std::size_t first = 0, count = 0;
-  std::function<double(const double* constants, Variant const&, Problem const&, Device const&)>
-      predict;
-};
-
-struct Models {
-  std::vector<Constant> constants;
-  std::vector<Model> models;
-
-  template <class Costs, class Predict>
-  void add(std::string const& family, std::initializer_list<const char*> names, Predict predict) {
-    using Values = std::array<double, sizeof(Costs) / sizeof(double)>;
-    auto const values = bit_cast<Values>(Costs{});
-    Model model{family, constants.size(), values.size(), {}};
-    auto const* name = names.begin();
-    for (double const value : values) constants.push_back({family + "." + *name++, value});
-    model.predict = [predict](const double* given, Variant const& variant, Problem const& problem,
-                              Device const& device) {
-      Values mine;
-      std::copy_n(given, mine.size(), mine.begin());
-      return predict(bit_cast<Costs>(mine), variant, problem, device);
-    };
-    models.push_back(std::move(model));
+  Constants() {
+    for (Family const& family : families()) {
+      if (family.model.constants.empty()) continue;
+      first[&family] = all.size();
+      for (Constant const& constant : family.model.constants) {
+        all.emplace_back(fmt::format("{}.{}", family.model.name, constant.name), constant.value);
+      }
+    }
   }
 };
-
-Models all_models() {
-  Models all;
-#define MSDA_COST(name, value) #name,
-#if MSDA_HAS_CUDA
-  all.add<direct::Costs>("direct",
-                         {
-#include "kernels/direct/costs.inc"
-                         },
-                         direct::predicted_us);
-  all.add<persistent::Costs>("persistent",
-                             {
-#include "kernels/persistent/costs.inc"
-                             },
-                             persistent::predicted_us);
-  all.add<sorted::Costs>("sorted",
-                         {
-#include "kernels/sorted/costs.inc"
-                         },
-                         sorted::predicted_us);
-  all.add<tma::Costs>("tma",
-                      {
-#include "kernels/tma/costs.inc"
-                      },
-                      tma::predicted_us);
-  all.add<cluster::Costs>("cluster",
-                          {
-#include "kernels/cluster/costs.inc"
-                          },
-                          cluster::predicted_us);
-  all.add<atomic::Costs>("atomic",
-                         {
-#include "kernels/atomic/costs.inc"
-                         },
-                         atomic::predicted_us);
-  all.add<pipeline::Costs>("pipeline",
-                           {
-#include "kernels/pipeline/costs.inc"
-                           },
-                           pipeline::predicted_us);
-#endif
-  all.add<simd::Costs>(
-      "simd",
-      {
-#include "cpu/simd/simd_costs.inc"
-      },
-      [](simd::Costs const& costs, Variant const&, Problem const& problem, Device const& device) {
-        return simd::predicted_us(costs, problem, device);
-      });
-#undef MSDA_COST
-  return all;
-}
 
 msda_dtype dtype_named(std::string const& name) {
   for (DtypeInfo const& info : kDtypes) {
@@ -191,8 +108,7 @@ Device device_of(json const& row) {
 }
 
 struct Row {
-  Model const* model;
-  Variant const* variant;
+  KernelRef kernel;
   Problem problem;
   Device device;
 };
@@ -200,26 +116,25 @@ struct Row {
 // The kernel of this id, or the same of another revision: predictions are of what the library has.
 KernelRef find_any_revision(std::string_view id) {
   std::string_view const name = id.substr(0, id.find('@') + 1);
-  for (std::size_t i = 0; i < kernel_count(); ++i) {
-    KernelRef const kernel = kernel_at(i);
-    if (std::string_view(kernel.variant->id).starts_with(name)) return kernel;
+  for (Family const& family : families()) {
+    for (Variant const& variant : family.model.variants) {
+      if (std::string_view(variant.id).starts_with(name)) return {&family, &variant};
+    }
   }
   return {};
 }
 
-std::vector<Row> read_rows(const char* path, std::vector<Model> const& models) {
+std::vector<Row> read_rows(const char* path) {
   std::ifstream file(path);
   std::vector<Row> rows;
   for (json const& entry : json::parse(file)) {
     std::string const id = entry.at("kernel_id");
     KernelRef const kernel = find_any_revision(id);
     if (kernel.variant == nullptr) throw std::runtime_error(fmt::format("no kernel is '{}'", id));
-    Row row{nullptr, kernel.variant, problem_of(entry), device_of(entry)};
-    for (Model const& model : models) {
-      if (model.family == kernel.family->name) row.model = &model;
-    }
-    if (row.model == nullptr) throw std::runtime_error(fmt::format("'{}' has no constants", id));
-    Reason const reason = kernel.family->reject(*kernel.variant, row.problem, row.device);
+    FamilyModel const& model = kernel.family->model;
+    if (model.constants.empty()) throw std::runtime_error(fmt::format("'{}' has no constants", id));
+    Row row{kernel, problem_of(entry), device_of(entry)};
+    Reason const reason = model.reject(*kernel.variant, row.problem, row.device);
     if (reason != Reason::kNone) {
       throw std::runtime_error(fmt::format("'{}' {}", id, reason_text(reason)));
     }
@@ -228,20 +143,20 @@ std::vector<Row> read_rows(const char* path, std::vector<Model> const& models) {
   return rows;
 }
 
-void print_constants(std::vector<Constant> const& constants) {
+void print_constants(Constants const& constants) {
   json list = json::array();
-  for (Constant const& constant : constants) list.push_back({constant.name, constant.value});
+  for (auto const& [name, value] : constants.all) list.push_back({name, value});
   fmt::print("{}\n", list.dump());
 }
 
-void answer(Models const& all, std::vector<Row> const& rows) {
-  std::vector<double> constants(all.constants.size()), predicted(rows.size());
-  while (std::fread(constants.data(), sizeof(double), constants.size(), stdin) ==
-         constants.size()) {
+void answer(Constants const& constants, std::vector<Row> const& rows) {
+  std::vector<double> values(constants.all.size()), predicted(rows.size());
+  while (std::fread(values.data(), sizeof(double), values.size(), stdin) == values.size()) {
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      Row const& row = rows[i];
-      predicted[i] = row.model->predict(constants.data() + row.model->first, *row.variant,
-                                        row.problem, row.device);
+      KernelRef const& kernel = rows[i].kernel;
+      double const* const costs = values.data() + constants.first.at(kernel.family);
+      predicted[i] =
+          kernel.family->model.predict(costs, *kernel.variant, rows[i].problem, rows[i].device);
     }
     std::fwrite(predicted.data(), sizeof(double), predicted.size(), stdout);
     std::fflush(stdout);
@@ -252,11 +167,11 @@ void answer(Models const& all, std::vector<Row> const& rows) {
 
 int main(int argc, char** argv) {
   try {
-    Models const all = all_models();
+    Constants const constants;
     if (argc == 1) {
-      print_constants(all.constants);
+      print_constants(constants);
     } else {
-      answer(all, read_rows(argv[1], all.models));
+      answer(constants, read_rows(argv[1]));
     }
     return 0;
   } catch (std::exception const& error) {

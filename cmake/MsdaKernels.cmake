@@ -2,7 +2,7 @@
 # instantiations. Both are read here and, as X-macros, by the compiler: one list, not two.
 #
 #   MSDA_CPU_FAMILY(name)   src/cpu/<name>/*.cpp
-#   MSDA_FAMILY(name)       kernels/<name>/*.cpp, and CUDA files for the rows
+#   MSDA_FAMILY(name)       kernels/<name>/plan.cpp; with CUDA all of kernels/<name>/*.cpp, and CUDA files for the rows
 #                           MSDA_VARIANT(arguments..., sm, architecture[, flag]) of variants.inc,
 #                           in which <name>.cuh is included and MSDA_INSTANTIATE(arguments..., sm)
 #                           expanded. sm: the least compute capability, 90 for 9.0. Architecture:
@@ -16,6 +16,16 @@
 # Rows that are compiled in one file. Reading the headers takes as long as one or two kernels; the more rows
 # a file has, the fewer cores a build can use.
 set(MSDA_ROWS_PER_FILE 6)
+
+# Host code of a folder of kernels: plan.cpp, which needs no CUDA, and the rest where CUDA is.
+function(msda_add_host_sources target folder)
+  file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/${folder}/*.cpp")
+  list(FILTER sources EXCLUDE REGEX "_test\\.cpp$")
+  if(NOT MSDA_HAS_CUDA)
+    list(FILTER sources INCLUDE REGEX "/plan\\.cpp$")
+  endif()
+  target_sources(${target} PRIVATE ${sources})
+endfunction()
 
 function(msda_add_families target list)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/${list}")
@@ -36,6 +46,7 @@ function(msda_add_families target list)
       set(family_folder ${folder}/${CMAKE_MATCH_1})
       msda_choose_rows(variants matching ${family_folder})
       list(APPEND matching_rows ${matching})
+      msda_add_host_sources(${target} ${family_folder})
       if(MSDA_HAS_CUDA)
         msda_add_cuda_family(${target} ${family_folder} "${variants}")
       endif()
@@ -44,7 +55,7 @@ function(msda_add_families target list)
         "MSDA_CPU_FAMILY(name), name of a-z, 0-9 and _")
     endif()
   endforeach()
-  if(MSDA_KERNEL_ROWS AND matching_rows MATCHES "0" AND NOT matching_rows MATCHES "[1-9]")
+  if(MSDA_KERNEL_ROWS AND folder STREQUAL "kernels" AND matching_rows MATCHES "0" AND NOT matching_rows MATCHES "[1-9]")
     message(FATAL_ERROR "MSDA_KERNEL_ROWS is '${MSDA_KERNEL_ROWS}'; no row of ${folder}/*/variants.inc is like that")
   endif()
 endfunction()
@@ -55,7 +66,7 @@ function(msda_add_registry target list)
   add_library(${target} OBJECT "${PROJECT_SOURCE_DIR}/src/registry.cpp")
   target_compile_definitions(${target} PRIVATE "MSDA_FAMILIES=\"../${list}\"")
   target_include_directories(${target} PRIVATE
-    $<TARGET_PROPERTY:msda_objects,INTERFACE_INCLUDE_DIRECTORIES>)
+    $<TARGET_PROPERTY:msda_objects,INTERFACE_INCLUDE_DIRECTORIES> "${PROJECT_SOURCE_DIR}")
   target_link_libraries(${target} PRIVATE msda_settings)
   msda_seed_objects(${target})
 endfunction()
@@ -132,9 +143,6 @@ function(msda_choose_rows result matching folder)
 endfunction()
 
 function(msda_add_cuda_family target folder rows)
-  file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/${folder}/*.cpp")
-  list(FILTER sources EXCLUDE REGEX "_test\\.cpp$")
-  target_sources(${target} PRIVATE ${sources})
   set(all_architectures "")
   foreach(row IN LISTS rows)
     if(NOT row MATCHES "^MSDA_VARIANT\\((.+, *([0-9]+)), *(([0-9]+)[af]?)(, *[a-z_]+)?\\)")

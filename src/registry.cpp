@@ -4,37 +4,45 @@
 
 namespace msda {
 
-// Each family defines its own kFamily; those of GPUs are there where CUDA is. MSDA_FAMILIES is
-// kernels/families.inc; the tests have a list with one more.
-#if MSDA_HAS_CUDA
-#define MSDA_FAMILY(name) MSDA_CPU_FAMILY(name)
+// Each family defines its own kModel and kCode. MSDA_FAMILIES is kernels/families.inc; the tests
+// have a list with more. The code of a GPU's family is there where CUDA is; a program that runs no
+// kernel has the models of GPUs alone (MSDA_MODELS_ONLY).
+#if MSDA_MODELS_ONLY
+#define MSDA_CPU_FAMILY(name)
 #else
-#define MSDA_FAMILY(name)
+#define MSDA_CPU_FAMILY(name) MSDA_ROW(name, &name::kCode)
+#endif
+#if MSDA_HAS_CUDA && !MSDA_MODELS_ONLY
+#define MSDA_FAMILY(name) MSDA_ROW(name, &name::kCode)
+#else
+#define MSDA_FAMILY(name) MSDA_ROW(name, nullptr)
 #endif
 
-#define MSDA_CPU_FAMILY(name)  \
-  namespace name {             \
-  extern const Family kFamily; \
+#define MSDA_ROW(name, code)       \
+  namespace name {                 \
+  extern const FamilyModel kModel; \
+  extern const FamilyCode kCode;   \
   }
 #include MSDA_FAMILIES
-#undef MSDA_CPU_FAMILY
+#undef MSDA_ROW
 
 namespace {
 
-const Family* const kFamilies[] = {
-#define MSDA_CPU_FAMILY(name) &name::kFamily,
+const Family kFamilies[] = {
+#define MSDA_ROW(name, code) {name::kModel, code},
 #include MSDA_FAMILIES
-#undef MSDA_CPU_FAMILY
+#undef MSDA_ROW
 };
 
 }  // namespace
 
-std::span<const Family* const> families() { return kFamilies; }
+std::span<const Family> families() { return kFamilies; }
 
 KernelRef find_kernel(std::string_view id) {
-  for (const Family* const family : families()) {
-    for (Variant const& variant : family->variants) {
-      if (variant.id == id) return {family, &variant};
+  for (Family const& family : families()) {
+    if (family.code == nullptr) continue;
+    for (Variant const& variant : family.model.variants) {
+      if (variant.id == id) return {&family, &variant};
     }
   }
   return {};
@@ -42,14 +50,17 @@ KernelRef find_kernel(std::string_view id) {
 
 std::size_t kernel_count() {
   std::size_t count = 0;
-  for (const Family* const family : families()) count += family->variants.size();
+  for (Family const& family : families()) {
+    if (family.code != nullptr) count += family.model.variants.size();
+  }
   return count;
 }
 
 KernelRef kernel_at(std::size_t index) {
-  for (const Family* const family : families()) {
-    if (index < family->variants.size()) return {family, &family->variants[index]};
-    index -= family->variants.size();
+  for (Family const& family : families()) {
+    if (family.code == nullptr) continue;
+    if (index < family.model.variants.size()) return {&family, &family.model.variants[index]};
+    index -= family.model.variants.size();
   }
   return {};
 }

@@ -10,13 +10,15 @@
 
 namespace msda {
 
-// All families, in the order of kernels/families.inc.
-std::span<const Family* const> families();
+// All families, in the order of kernels/families.inc, those without code too.
+std::span<const Family> families();
 
 struct KernelRef {
   const Family* family = nullptr;
   const Variant* variant = nullptr;
 };
+
+// The kernels of families that have code: those that this library can run.
 
 // The kernel with this id, or nulls.
 KernelRef find_kernel(std::string_view id);

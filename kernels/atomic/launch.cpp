@@ -5,10 +5,8 @@
 #include "core/family.h"
 #include "kernels/atomic/atomic.h"
 #include "kernels/atomic/plan.h"
-#include "kernels/common/device_array.h"
-#include "kernels/common/divide_up.h"
 #include "kernels/common/make_params.h"
-#include "kernels/common/row_limits.h"
+#include "kernels/common/plan.h"
 #include "kernels/points/plan.h"
 
 #include <algorithm>
@@ -134,7 +132,7 @@ void launch(Variant const&, Launch const& launch) {
 
 }  // namespace
 
-extern const Family kFamily;
-const Family kFamily = {"atomic", kTable.variants(), reject, cost, workspace, prepare, launch};
+extern const FamilyCode kCode;
+const FamilyCode kCode = {prepare, launch};
 
 }  // namespace msda::atomic

@@ -1,13 +1,16 @@
 #include "kernels/atomic/plan.h"
 
 #include "core/dtype.h"
-#include "kernels/common/work.h"
+#include "kernels/common/plan.h"
 #include "kernels/points/plan.h"
 
 #include <algorithm>
 
 namespace msda::atomic {
 namespace {
+
+#define MSDA_COSTS "kernels/atomic/costs.inc"
+#include "core/costs.inc"
 
 constexpr std::int64_t kMaxIndex = INT32_MAX;
 
@@ -22,8 +25,6 @@ bool sizes_fit(Problem const& problem) {
   }
   return problem.token_count <= kMaxIndex;
 }
-
-}  // namespace
 
 Reason reject(Variant const& variant, Problem const& problem, Device const& device) {
   Reason const reason = points::reject(variant, problem, device, true);
@@ -52,9 +53,7 @@ double predicted_us(Costs const& costs, Variant const&, Problem const& problem,
          std::max({work_us, addition_us, forward_bytes(problem) / costs.bytes_per_us});
 }
 
-double cost(Variant const& variant, Problem const& problem, Device const& device) {
-  return predicted_us(Costs{}, variant, problem, device);
-}
+}  // namespace
 
 std::int64_t value_elements(Problem const& problem) {
   return problem.batch * problem.token_count * problem.head_count * problem.head_dim;
@@ -73,8 +72,21 @@ Workspace::Workspace(Problem const& problem, Arena& arena) {
   raw = arena.take<float>(3 * points);
 }
 
+namespace {
+
 void workspace(Variant const&, Problem const& problem, Device const&, Arena& arena) {
   static_cast<void>(Workspace(problem, arena));
 }
+
+}  // namespace
+
+const FamilyModel kModel = {
+    .name = "atomic",
+    .variants = kTable.variants(),
+    .reject = reject,
+    .predict = predict<Costs, predicted_us>,
+    .constants = kConstants,
+    .workspace = workspace,
+};
 
 }  // namespace msda::atomic

@@ -5,6 +5,7 @@
 #include "core/arena.h"
 #include "core/family.h"
 #include "kernels/atomic/atomic.h"
+#include "kernels/common/plan.h"
 
 #include <cstdint>
 
@@ -13,30 +14,13 @@ namespace msda::atomic {
 // The parts of a kernel's id beside its type: none.
 struct Entry {};
 inline constexpr VariantTable kTable({
-#define MSDA_VARIANT(type, revision, sm, architecture, ...)                                  \
-  VariantRow<Entry>{{.id = "atomic.sm" #sm "." #type "@" #revision,                          \
-                     .value_dtype = dtype_of(ValueType::type),                               \
-                     .sm_min = sm,                                                           \
-                     .sm_max = last_sm(#architecture, 0) __VA_OPT__(, .__VA_ARGS__ = true)}, \
-                    {}},
+#define MSDA_VARIANT(type, ...) \
+  VariantRow<Entry>{MSDA_VARIANT_OF("atomic", type, "", __VA_ARGS__), {}},
 #include "rows/atomic.inc"
 #undef MSDA_VARIANT
 });
 
-// The constants of the predictions.
-struct Costs {
-#define MSDA_COST(name, value) double name = value;
-#include "kernels/atomic/costs.inc"
-#undef MSDA_COST
-};
-
-// Predicted microseconds with these constants; the family's own are those of Costs{}.
-double predicted_us(Costs const& costs, Variant const& variant, Problem const& problem,
-                    Device const& device);
-
-// The functions of Family.
-Reason reject(Variant const& variant, Problem const& problem, Device const& device);
-double cost(Variant const& variant, Problem const& problem, Device const& device);
+extern const FamilyModel kModel;
 
 std::int64_t value_elements(Problem const& problem);
 std::int64_t row_count(Problem const& problem);
@@ -48,6 +32,5 @@ struct Workspace {
 
   Workspace(Problem const& problem, Arena& arena);
 };
-void workspace(Variant const& variant, Problem const& problem, Device const& device, Arena& arena);
 
 }  // namespace msda::atomic

@@ -5,7 +5,6 @@
 #include "core/family.h"
 #include "core/status.h"
 #include "kernels/cluster/plan.h"
-#include "kernels/common/device_array.h"
 #include "kernels/common/make_params.h"
 
 #include <algorithm>
@@ -26,8 +25,6 @@ constexpr Kernels (*kLoad[])(KernelOptions) = {
 #undef MSDA_ROW
 #undef MSDA_VARIANT
 };
-
-void workspace(Variant const&, Problem const&, Device const&, Arena&) {}
 
 struct ClusterPlan final : Prepared {
   ClusterPlan(Problem const& problem, QueryOrder const& query_order, Device const& device)
@@ -101,8 +98,7 @@ void launch(Variant const&, Launch const& launch) {
 
 }  // namespace
 
-extern const Family kFamily;
-const Family kFamily = {"cluster", kTable.variants(), reject, cost,
-                        workspace, prepare,           launch, numbers_of};
+extern const FamilyCode kCode;
+const FamilyCode kCode = {prepare, launch};
 
 }  // namespace msda::cluster

@@ -3,9 +3,7 @@
 
 #include "kernels/cluster/plan.h"
 
-#include "kernels/common/divide_up.h"
-#include "kernels/common/row_limits.h"
-#include "kernels/common/work.h"
+#include "kernels/common/plan.h"
 
 #include <fmt/format.h>
 
@@ -21,6 +19,9 @@ namespace msda::cluster {
 using namespace rows;
 
 namespace {
+
+#define MSDA_COSTS "kernels/cluster/costs.inc"
+#include "core/costs.inc"
 
 bool points_fit(Entry const& entry, Problem const& problem) {
   if (problem.point_total == 0) return false;
@@ -40,6 +41,8 @@ CachedLevels cached_levels_of(Entry const& entry, Problem const& problem) {
   return choose_cached_levels(problem, head_group_bytes(entry.rows, problem), entry.size,
                               max_cached_bytes(entry.rows.points));
 }
+
+namespace {
 
 Reason reject(Variant const& variant, Problem const& problem, Device const& device) {
   Entry const& entry = kTable[variant];
@@ -89,8 +92,6 @@ std::string numbers_of(Reason reason, Variant const& variant, Problem const& pro
 
 // ---- cost
 
-namespace {
-
 // The time of a row on one SM.
 double row_ns(Costs const& costs, Entry const& entry, Problem const& problem) {
   CachedLevels const cached = cached_levels_of(entry, problem);
@@ -111,8 +112,6 @@ double row_ns(Costs const& costs, Entry const& entry, Problem const& problem) {
   return costs.row_ns + points_ns * std::max(row_bytes / 64, 1.0);
 }
 
-}  // namespace
-
 double predicted_us(Costs const& costs, Variant const& variant, Problem const& problem,
                     Device const& device) {
   Entry const& entry = kTable[variant];
@@ -126,13 +125,7 @@ double predicted_us(Costs const& costs, Variant const& variant, Problem const& p
          std::max(work_us, forward_bytes(problem) / costs.bytes_per_us);
 }
 
-double cost(Variant const& variant, Problem const& problem, Device const& device) {
-  return predicted_us(Costs{}, variant, problem, device);
-}
-
 // ---- cached levels
-
-namespace {
 
 // A level in a block: whole, or the rows that one of `size` blocks has of it.
 struct Part {
@@ -256,5 +249,14 @@ ScheduleParams cluster_schedule(Entry const& entry, Problem const& problem, Quer
   schedule.grid_range = u32(ranges.grid_range);
   return schedule;
 }
+
+const FamilyModel kModel = {
+    .name = "cluster",
+    .variants = kTable.variants(),
+    .reject = reject,
+    .predict = predict<Costs, predicted_us>,
+    .constants = kConstants,
+    .numbers_of = numbers_of,
+};
 
 }  // namespace msda::cluster

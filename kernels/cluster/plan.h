@@ -4,7 +4,8 @@
 
 #include "core/family.h"
 #include "kernels/cluster/cluster.h"
-#include "kernels/rows/row_plan.h"
+#include "kernels/common/plan.h"
+#include "kernels/rows/plan.h"
 
 #include <array>
 #include <string>
@@ -25,35 +26,18 @@ struct Entry {
 
 #define MSDA_VARIANT(type, channels, points, spread, sizes, ...) \
   MSDA_ROWS_##sizes(MSDA_ROW, type, channels, points, spread, __VA_ARGS__)
-#define MSDA_ROW(size, type, channels, points, spread, revision, sm, architecture, ...)      \
-  VariantRow<Entry>{{.id = "cluster.sm" #sm "." #type "." #channels "." #points "." #spread  \
-                           ".c" #size "@" #revision,                                         \
-                     .value_dtype = dtype_of(ValueType::type),                               \
-                     .sm_min = sm,                                                           \
-                     .sm_max = last_sm(#architecture, 0) __VA_OPT__(, .__VA_ARGS__ = true)}, \
-                    {{ValueType::type, rows::channels, rows::points, rows::spread}, size}},
+#define MSDA_ROW(size, type, channels, points, spread, ...)                              \
+  VariantRow<Entry>{                                                                     \
+      MSDA_VARIANT_OF("cluster", type, "." #channels "." #points "." #spread ".c" #size, \
+                      __VA_ARGS__),                                                      \
+      {{ValueType::type, rows::channels, rows::points, rows::spread}, size}},
 inline constexpr VariantTable kTable({
 #include "rows/cluster.inc"
 });
 #undef MSDA_ROW
 #undef MSDA_VARIANT
 
-// The constants of the predictions.
-struct Costs {
-#define MSDA_COST(name, value) double name = value;
-#include "kernels/cluster/costs.inc"
-#undef MSDA_COST
-};
-
-// Predicted microseconds with these constants; the family's own are those of Costs{}.
-double predicted_us(Costs const& costs, Variant const& variant, Problem const& problem,
-                    Device const& device);
-
-// The functions of Family.
-Reason reject(Variant const& variant, Problem const& problem, Device const& device);
-std::string numbers_of(Reason reason, Variant const& variant, Problem const& problem,
-                       Device const& device);
-double cost(Variant const& variant, Problem const& problem, Device const& device);
+extern const FamilyModel kModel;
 
 // ---- which levels the blocks of a cluster cache in shared memory, and where
 

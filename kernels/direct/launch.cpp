@@ -4,9 +4,8 @@
 #include "core/cuda.h"
 #include "core/dtype.h"
 #include "core/family.h"
-#include "kernels/common/divide_up.h"
 #include "kernels/common/make_params.h"
-#include "kernels/common/row_limits.h"
+#include "kernels/common/plan.h"
 #include "kernels/direct/plan.h"
 
 #include <algorithm>
@@ -183,7 +182,7 @@ void launch(Variant const&, Launch const& launch) {
 
 }  // namespace
 
-extern const Family kFamily;
-const Family kFamily = {"direct", kTable.variants(), reject, cost, workspace, prepare, launch};
+extern const FamilyCode kCode;
+const FamilyCode kCode = {prepare, launch};
 
 }  // namespace msda::direct

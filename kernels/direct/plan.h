@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/family.h"
+#include "kernels/common/plan.h"
 #include "kernels/direct/direct.h"
 
 #include <optional>
@@ -16,46 +17,15 @@ struct Entry {
   Points points;
 };
 
-// The work of a slot's lanes for a row of the row kernel, as RowConfig in direct_rows.cuh deals
-// them.
-struct RowWork {
-  std::int64_t all_vecs = 0;   // of the row
-  std::int64_t vecs = 0;       // that a lane loads
-  std::int64_t lanes = 0;      // of the slot
-  bool split = false;          // a lane loads left or right pixels
-  std::int64_t in_flight = 0;  // points whose loads are in flight
-  std::int64_t chunks = 0;     // of points: each lane locates one
-  std::int64_t points = 0;     // that are gathered, those that fill the last pair too
-};
-RowWork work_of_row(Entry const& entry, Problem const& problem);
-
 inline constexpr VariantTable kTable({
-#define MSDA_VARIANT(type, channels, points, revision, sm, architecture, ...)                 \
-  VariantRow<Entry>{{.id = "direct.sm" #sm "." #type "." #channels "." #points "@" #revision, \
-                     .value_dtype = dtype_of(ValueType::type),                                \
-                     .sm_min = sm,                                                            \
-                     .sm_max = last_sm(#architecture, 0) __VA_OPT__(, .__VA_ARGS__ = true)},  \
+#define MSDA_VARIANT(type, channels, points, ...)                                            \
+  VariantRow<Entry>{MSDA_VARIANT_OF("direct", type, "." #channels "." #points, __VA_ARGS__), \
                     {ValueType::type, channels, points}},
 #include "rows/direct.inc"
 #undef MSDA_VARIANT
 });
 
-// The constants of the predictions.
-struct Costs {
-#define MSDA_COST(name, value) double name = value;
-#include "kernels/direct/costs.inc"
-#undef MSDA_COST
-};
-
-// Predicted microseconds with these constants; the family's own are those of Costs{}.
-double predicted_us(Costs const& costs, Variant const& variant, Problem const& problem,
-                    Device const& device);
-
-// The functions of FamilyModel and Family.
-Reason reject(Variant const& variant, Problem const& problem, Device const& device);
-double cost(Variant const& variant, Problem const& problem, Device const& device);
-std::optional<Counts> counts(Variant const& variant, Problem const& problem, Device const& device);
-void workspace(Variant const& variant, Problem const& problem, Device const& device, Arena& arena);
+extern const FamilyModel kModel;
 
 // ---- how the generic backward orders a head's points. A head is a (batch item, head) pair.
 

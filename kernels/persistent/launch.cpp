@@ -4,9 +4,8 @@
 #include "kernels/common/launch.h"
 #include "core/cuda.h"
 #include "core/family.h"
-#include "kernels/common/device_array.h"
 #include "kernels/common/make_params.h"
-#include "kernels/common/row_limits.h"
+#include "kernels/common/plan.h"
 #include "kernels/persistent/plan.h"
 
 namespace msda::persistent {
@@ -21,8 +20,6 @@ constexpr Kernels (*kLoad[])(KernelOptions) = {
 #include "rows/persistent.inc"
 #undef MSDA_VARIANT
 };
-
-void workspace(Variant const&, Problem const&, Device const&, Arena&) {}
 
 struct PersistentPlan final : Prepared {
   PersistentPlan(Problem const& problem, QueryOrder const& query_order, Device const& device)
@@ -80,7 +77,7 @@ void launch(Variant const&, Launch const& launch) {
 
 }  // namespace
 
-extern const Family kFamily;
-const Family kFamily = {"persistent", kTable.variants(), reject, cost, workspace, prepare, launch};
+extern const FamilyCode kCode;
+const FamilyCode kCode = {prepare, launch};
 
 }  // namespace msda::persistent

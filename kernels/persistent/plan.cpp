@@ -1,17 +1,24 @@
-// Which problems a variant of the persistent family takes, and how their rows are dealt.
+// Which problems a variant of the persistent family takes, how their rows are dealt, the time that
+// this is predicted to take, and what a forward asks of a GPU: README.md has the count of its usual
+// case, docs/roofline.md what hardware counters say of it.
 
 #include "kernels/persistent/plan.h"
 
-#include "kernels/common/row_limits.h"
+#include "kernels/common/plan.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <span>
 
 namespace msda::persistent {
 
 using namespace rows;
+
 namespace {
+
+#define MSDA_COSTS "kernels/persistent/costs.inc"
+#include "core/costs.inc"
 
 bool points_fit(Entry const& entry, Problem const& problem) {
   if (problem.point_total == 0) return false;
@@ -54,8 +61,6 @@ Reason reject_caching(Entry const& entry, Problem const& problem, Device const& 
              : Reason::kNone;
 }
 
-}  // namespace
-
 Reason reject(Variant const& variant, Problem const& problem, Device const& device) {
   Entry const& entry = kTable[variant];
   if (Reason const reason = reject_basics(variant, problem, device); reason != Reason::kNone) {
@@ -84,8 +89,7 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
   return sizes_fit(entry, problem) ? Reason::kNone : Reason::kTooLarge;
 }
 
-extern const FamilyModel kModel;
-const FamilyModel kModel = {"persistent", kTable.variants(), reject, cost, counts};
+}  // namespace
 
 // ---- cached levels
 
@@ -144,5 +148,274 @@ ScheduleParams schedule_of(Variant const& variant, Problem const& problem, Query
   if (caches_levels(entry.spread)) cache_levels_in(schedule, entry, problem);
   return schedule;
 }
+
+// ---- cost
+
+namespace {
+
+// A warp's work for a job, padding included.
+struct JobWork {
+  std::int64_t vecs;         // of a row, of each lane
+  std::int64_t group;        // points that a lane prepares before they are gathered
+  std::int64_t chunks = 0;   // for which lanes prepare points, and then gather them
+  std::int64_t turns = 0;    // in which every lane prepares a point
+  std::int64_t records = 0;  // of each slot, that its lanes read and load the corners of
+  std::int64_t waits = 0;    // for loads in flight
+};
+
+JobWork work_of_job(Entry const& entry, Problem const& problem) {
+  Layout const layout = layout_for(entry, problem);
+  JobWork job;
+  job.vecs = vecs_of_lane(entry.channels, element_bytes(problem), layout);
+  job.group = group_of(layout, entry.points);
+  std::int64_t const in_flight = in_flight_of(layout, entry.spread, job.vecs);
+  std::int64_t const chunk = job.group * layout.lanes * layout.spread;
+  auto const add_chunks = [&](std::int64_t count, std::int64_t left) {
+    std::int64_t const of_chunk = std::min(job.group, left);
+    std::int64_t const lanes =
+        std::min<std::int64_t>(layout.lanes, (left + job.group - 1) / job.group);
+    std::int64_t const loads = (lanes + in_flight - 1) / in_flight;
+    job.chunks += count;
+    job.turns += count * of_chunk;
+    job.records += count * of_chunk * (entry.points == pfew ? lanes : loads * in_flight);
+    job.waits += count * of_chunk * loads;
+  };
+  std::int64_t const left = problem.point_total % chunk;
+  add_chunks(problem.point_total / chunk, chunk);
+  if (left > 0) add_chunks(1, left);
+  return job;
+}
+
+// The constants of a class of kernels: see costs.inc.
+struct Rates {
+  double launch_us, wait_us, job_ns, turn_ns, gather_ns, few;
+};
+
+Rates rates_of(Costs const& c, Entry const& entry, Problem const& problem) {
+  if (has_fp16_sums(entry.spread)) {
+    double const factor = element_bytes(problem) == 1 ? c.f8_fp16_sums_factor : 1.0;
+    return {c.fp16_sums_launch_us,          c.fp16_sums_wait_us * factor,
+            c.fp16_sums_job_ns * factor,    c.fp16_sums_turn_ns * factor,
+            c.fp16_sums_gather_ns * factor, 1.0};  // none of them is for few points alone
+  }
+  if (element_bytes(problem) == 1) {
+    return {c.f8_launch_us, c.f8_wait_us, c.f8_job_ns, c.f8_turn_ns, c.f8_gather_ns, c.f8_few};
+  }
+  if (element_bytes(problem) == 4) {
+    return {c.f32_launch_us, c.f32_wait_us,   c.f32_job_ns,
+            c.f32_turn_ns,   c.f32_gather_ns, c.f32_few};
+  }
+  return {c.b16_launch_us, c.b16_wait_us, c.b16_job_ns, c.b16_turn_ns, c.b16_gather_ns, c.b16_few};
+}
+
+// A factor on the work of a job.
+double factor_of(Costs const& costs, Entry const& entry, Problem const& problem) {
+  double const points = entry.points == pfew   ? rates_of(costs, entry, problem).few
+                        : entry.points == pany ? costs.any_points_factor
+                                               : 1.0;
+  bool const is_spread_f8 = element_bytes(problem) == 1 && entry.spread == s4;
+  return points * (is_spread_f8 ? costs.f8_spread_factor : 1.0) *
+         (needs_exact_path(problem) ? costs.exact_factor : 1.0);
+}
+
+// The reference points that a lane loads for a job. A lane's group has one, where its points are
+// known to be of one level.
+std::int64_t references_of(Entry const& entry, Problem const& problem, JobWork const& job) {
+  if (!problem.fused()) return 0;
+  bool const of_one_level = entry.points > 0 || job.group == 1 || has_fp16_sums(entry.spread);
+  return of_one_level ? job.chunks : job.turns;
+}
+
+// Loads of scattered points that miss L1, for an SM. A level of a group is in L1 as far as it is
+// small beside L1; those that are cached never miss.
+double misses_us(Costs const& costs, Entry const& entry, Problem const& problem,
+                 Device const& device, CachedLevels const& cached) {
+  double misses = 0;  // of a row
+  for (std::size_t l = 0; l < problem.levels.size(); ++l) {
+    if ((cached.levels >> l & 1) != 0) continue;
+    Level const& level = problem.levels[l];
+    double const bytes = number(level.height * level.width * head_group_bytes(entry, problem));
+    misses += number(level.point_count) * bytes / (bytes + costs.l1_bytes);
+  }
+  double const rows = number(problem.query_count * problem.head_count) * number(problem.batch);
+  double const miss_ns = costs.miss_ns + costs.miss_byte_ns * number(std::int64_t{entry.channels} *
+                                                                     element_bytes(problem));
+  return 1e-3 * rows / device.sm_count * misses * miss_ns;
+}
+
+// Cached levels change the time of scattered points, beside the same kernel without them: fewer
+// misses, which overlap with the work, and copies of the levels.
+struct CachedCost {
+  double work_us, copies_us;
+};
+
+CachedCost cached_cost(Costs const& costs, Entry const& entry, Problem const& problem,
+                       Device const& device, double work_us) {
+  CachedLevels const cached = choose_cached_levels(problem, head_group_bytes(entry, problem));
+  double const before = std::hypot(work_us, misses_us(costs, entry, problem, device, {}));
+  double const after = std::hypot(work_us, misses_us(costs, entry, problem, device, cached));
+  double const groups = static_cast<double>(problem.batch) *
+                        static_cast<double>(problem.head_count) / layout_for(entry, problem).heads;
+  double const copies =
+      static_cast<double>(cached_rounds(value_bytes(problem))) + groups / device.sm_count;
+  return {before > 0 ? work_us * after / before : 0, copies * costs.copy_us};
+}
+
+double predicted_us(Costs const& costs, Variant const& variant, Problem const& problem,
+                    Device const& device) {
+  Entry const& entry = kTable[variant];
+  Rates const rates = rates_of(costs, entry, problem);
+  JobWork const job = work_of_job(entry, problem);
+  std::int64_t const narrow = groups_are_whole(entry, problem) ? 0 : job.chunks * job.group;
+  double const slots = 32.0 / layout_for(entry, problem).lanes;
+  double const gather_ns = std::max(rates.gather_ns, costs.slot_ns * slots);
+  double const job_ns = rates.job_ns + rates.turn_ns * number(job.turns) +
+                        costs.narrow_ns * number(narrow) +
+                        costs.reference_ns * number(references_of(entry, problem, job)) +
+                        gather_ns * number(job.records * job.vecs);
+  double const jobs = number(jobs_of(entry, problem).of_item) * number(problem.batch);
+  double const work_us = 1e-3 * jobs / device.sm_count * job_ns * factor_of(costs, entry, problem);
+  // Warps take a job each at a time. The last ones do not find work for all: of 1.1 jobs a warp
+  // some take two, one after the other.
+  BlockKind const block = {.type = entry.type,
+                           .channels = entry.channels,
+                           .points = entry.points,
+                           .spread = entry.spread,
+                           .fused = problem.fused(),
+                           .aligned = value_strides_are_multiples(problem, kVecBytes),
+                           .known = known_heads(entry, problem) != heads_any};
+  double const warps = threads_of(block, device.sm) / 32;
+  double const of_sm = jobs / device.sm_count;
+  double const waves = std::max(std::ceil(std::ceil(of_sm) / warps), 1.0);
+  double const idle = waves - std::max(of_sm / warps, 1.0);
+  double const late = costs.late_waits * idle / std::max(waves - 1, 1.0);
+  CachedCost const cost = problem.scattered() && caches_levels(entry.spread)
+                              ? cached_cost(costs, entry, problem, device, work_us)
+                              : CachedCost{work_us, 0};
+  double const waits_us =
+      rates.wait_us * number(job.waits) + (problem.fused() ? costs.fused_wait_us : 0.0);
+  double const busy_us = std::max(cost.work_us, forward_bytes(problem) / costs.bytes_per_us);
+  return rates.launch_us + waits_us * (1 + late) + cost.copies_us + busy_us;
+}
+
+// ---- counts
+
+constexpr double kWavefrontBytes = kLineBytes;
+constexpr double kWarpLanes = 32;
+
+double value_element_bytes(Problem const& problem) { return number(element_bytes(problem)); }
+
+// Instructions of a warp: of a job, a chunk of it, and a turn in which each lane prepares a point.
+// Fused input takes more for each. docs/roofline.md says which of these were counted in the code.
+constexpr double kJobInstructions = 144, kChunkInstructions = 24, kTurnInstructions = 30;
+constexpr double kFusedJobInstructions = 37, kFusedChunkInstructions = 19,
+                 kFusedTurnInstructions = 11;
+
+// A corner's vec takes a multiply-add a channel, and a conversion where values are not float32; in
+// fp16 sums a multiply-add for two. F8 is converted to float16 first, two at a time.
+double vec_instructions(Entry const& entry) {
+  bool const fp16_sums = has_fp16_sums(entry.spread);
+  switch (entry.type) {
+    case ValueType::f32:
+      return 4;
+    case ValueType::f8:
+      return fp16_sums ? 8 + 8 : 8 + 16 + 16;
+    default:
+      return fp16_sums ? 4 : 8 + 8;
+  }
+}
+
+// Instructions for a record of each slot.
+double record_instructions(Entry const& entry, Layout const& layout, double vecs) {
+  bool const fp16_sums = has_fp16_sums(entry.spread);
+  // Four weights and three addresses; from a record of 8 bytes six and five, and by parity eight
+  // more for the side, its addresses and the second set of sums.
+  double const point = fp16_sums ? 6 + 5 + (layout.by_parity ? 8 : 0) : 4 + 3 * vecs;
+  // Sums in float16 are converted and added to float32 behind every second record.
+  double const flush = fp16_sums ? channels_of_vec(entry.type == ValueType::f8 ? 1 : 2) : 0;
+  return 1 + 4 * vecs * (1 + vec_instructions(entry)) + point + flush;
+}
+
+double instructions_of_job(Entry const& entry, Problem const& problem, JobWork const& job) {
+  Layout const layout = layout_for(entry, problem);
+  bool const fused = problem.fused();
+  double instructions = kJobInstructions + (fused ? kFusedJobInstructions : 0);
+  instructions += number(job.chunks) * (kChunkInstructions + (fused ? kFusedChunkInstructions : 0));
+  instructions += number(job.turns) * (kTurnInstructions + (fused ? kFusedTurnInstructions : 0));
+  instructions += number(job.records) * record_instructions(entry, layout, number(job.vecs));
+  // Slots that share a row add their sums, half of them with the other half: a shuffle and an
+  // addition a channel.
+  for (std::int32_t slots = layout.spread; slots > 1; slots /= 2) {
+    instructions += 2 * number(job.vecs) * channels_of_vec(element_bytes(problem));
+  }
+  return instructions;
+}
+
+// The part of a row's points that lie on levels cached in shared memory, and the bytes that all
+// blocks copy there.
+struct Cached {
+  double of_points = 0;
+  double bytes = 0;
+};
+
+Cached cached_of(Entry const& entry, Problem const& problem, Device const& device) {
+  if (!caches_levels(entry.spread)) return {};
+  CachedLevels const levels = choose_cached_levels(problem, head_group_bytes(entry, problem));
+  Jobs const jobs = jobs_of(entry, problem);
+  std::int64_t const groups =
+      jobs.of_item / std::max<std::int64_t>(jobs.of_group, 1) * problem.batch;
+  std::int64_t const blocks = std::min<std::int64_t>(device.sm_count, jobs.of_item * problem.batch);
+  GridRanges const ranges = grid_ranges_of(jobs.of_group, groups, std::max<std::int64_t>(blocks, 1),
+                                           value_bytes(problem));
+  Cached cached;
+  for (std::size_t l = 0; l < problem.levels.size(); ++l) {
+    if ((levels.levels >> l & 1) == 0) continue;
+    cached.of_points += number(problem.levels[l].point_count) / number(problem.point_total);
+    cached.bytes += number(levels.bytes[l]) * number(ranges.tile_count(groups));
+  }
+  return cached;
+}
+
+std::optional<Counts> counts(Variant const& variant, Problem const& problem, Device const& device) {
+  Entry const& entry = kTable[variant];
+  // The exact path, which these take, was not counted.
+  if (needs_exact_path(problem) || !value_strides_are_multiples(problem, kVecBytes)) {
+    return std::nullopt;
+  }
+  Layout const layout = layout_for(entry, problem);
+  JobWork const job = work_of_job(entry, problem);
+  Cached const cached = cached_of(entry, problem, device);
+  double const jobs = number(jobs_of(entry, problem).of_item) * number(problem.batch);
+  double const slots = kWarpLanes / layout.lanes;
+  double const record_bytes = has_fp16_sums(entry.spread) ? 8 : 16;
+  double const records = jobs * number(job.records), turns = jobs * number(job.turns);
+  Counts counts = counts_of_tensors(problem);
+  counts.row_bytes = number(problem.head_dim) * value_element_bytes(problem);
+  counts.lines_of_load = std::max(slots, 4.0);
+  counts.gather_loads = records * 4 * number(job.vecs);
+  counts.gather_wavefronts = records * 4 * slots * counts.row_bytes / kWavefrontBytes;
+  counts.gathered_bytes = counts.gather_wavefronts * kWavefrontBytes * (1 - cached.of_points);
+  counts.copied_bytes = cached.bytes;
+  counts.value_bytes = std::min(counts.value_bytes, counts.gathered_bytes + counts.copied_bytes);
+  counts.copy_wavefronts = cached.bytes / kWavefrontBytes;
+  // Written by each lane; read for all slots at once, which takes two wavefronts at least.
+  counts.record_wavefronts = turns * kWarpLanes * record_bytes / kWavefrontBytes +
+                             records * std::max(2.0, slots * record_bytes / kWavefrontBytes);
+  counts.input_wavefronts = counts.input_bytes / kWavefrontBytes;
+  counts.output_wavefronts = counts.output_bytes / kWavefrontBytes;
+  counts.instructions = jobs * instructions_of_job(entry, problem, job);
+  return counts;
+}
+
+}  // namespace
+
+const FamilyModel kModel = {
+    .name = "persistent",
+    .variants = kTable.variants(),
+    .reject = reject,
+    .predict = predict<Costs, predicted_us>,
+    .constants = kConstants,
+    .counts = counts,
+};
 
 }  // namespace msda::persistent

@@ -2,8 +2,9 @@
 #pragma once
 
 #include "core/family.h"
+#include "kernels/common/plan.h"
 #include "kernels/persistent/persistent.h"
-#include "kernels/rows/row_plan.h"
+#include "kernels/rows/plan.h"
 
 #include <array>
 #include <optional>
@@ -14,43 +15,15 @@ using rows::Entry;
 using rows::QueryOrder;
 
 inline constexpr VariantTable kTable({
-#define MSDA_VARIANT(type, channels, points, spread, revision, sm, architecture, ...)           \
-  VariantRow<Entry>{                                                                            \
-      {.id = "persistent.sm" #sm "." #type "." #channels "." #points "." #spread "@" #revision, \
-       .value_dtype = dtype_of(ValueType::type),                                                \
-       .sm_min = sm,                                                                            \
-       .sm_max = last_sm(#architecture, 0) __VA_OPT__(, .__VA_ARGS__ = true)},                  \
+#define MSDA_VARIANT(type, channels, points, spread, ...)                                      \
+  VariantRow<Entry>{                                                                           \
+      MSDA_VARIANT_OF("persistent", type, "." #channels "." #points "." #spread, __VA_ARGS__), \
       {ValueType::type, channels, points, spread}},
 #include "rows/persistent.inc"
 #undef MSDA_VARIANT
 });
 
-// The constants of the predictions.
-struct Costs {
-#define MSDA_COST(name, value) double name = value;
-#include "kernels/persistent/costs.inc"
-#undef MSDA_COST
-};
-
-// Predicted microseconds with these constants; the family's own are those of Costs{}.
-double predicted_us(Costs const& costs, Variant const& variant, Problem const& problem,
-                    Device const& device);
-
-// The functions of FamilyModel.
-Reason reject(Variant const& variant, Problem const& problem, Device const& device);
-double cost(Variant const& variant, Problem const& problem, Device const& device);
-std::optional<Counts> counts(Variant const& variant, Problem const& problem, Device const& device);
-
-// A warp's work for a job, padding included.
-struct JobWork {
-  std::int64_t vecs;         // of a row, of each lane
-  std::int64_t group;        // points that a lane prepares before they are gathered
-  std::int64_t chunks = 0;   // for which lanes prepare points, and then gather them
-  std::int64_t turns = 0;    // in which every lane prepares a point
-  std::int64_t records = 0;  // of each slot, that its lanes read and load the corners of
-  std::int64_t waits = 0;    // for loads in flight
-};
-JobWork work_of_job(Entry const& entry, Problem const& problem);
+extern const FamilyModel kModel;
 
 // The heads of the problem, where a kernel may know them: see Heads.
 Heads known_heads(Entry const& entry, Problem const& problem);

@@ -2,9 +2,8 @@
 
 #include "kernels/common/launch.h"
 #include "core/family.h"
-#include "kernels/common/divide_up.h"
 #include "kernels/common/make_params.h"
-#include "kernels/common/row_limits.h"
+#include "kernels/common/plan.h"
 #include "kernels/pipeline/plan.h"
 
 namespace msda::pipeline {
@@ -16,8 +15,6 @@ constexpr Loaded (*kLoad[])() = {
 #include "rows/pipeline.inc"
 #undef MSDA_VARIANT
 };
-
-void workspace(Variant const&, Problem const&, Device const&, Arena&) {}
 
 struct PipelinePlan final : Prepared {
   explicit PipelinePlan(Problem const& problem) : params(make_params(problem, nullptr)) {}
@@ -57,7 +54,7 @@ void launch(Variant const&, Launch const& launch) {
 
 }  // namespace
 
-extern const Family kFamily;
-const Family kFamily = {"pipeline", kTable.variants(), reject, cost, workspace, prepare, launch};
+extern const FamilyCode kCode;
+const FamilyCode kCode = {prepare, launch};
 
 }  // namespace msda::pipeline

@@ -3,13 +3,15 @@
 #include "kernels/pipeline/plan.h"
 
 #include "core/dtype.h"
-#include "kernels/common/row_limits.h"
-#include "kernels/common/work.h"
+#include "kernels/common/plan.h"
 
 #include <algorithm>
 
 namespace msda::pipeline {
 namespace {
+
+#define MSDA_COSTS "kernels/pipeline/costs.inc"
+#include "core/costs.inc"
 
 std::int32_t element_bytes(Problem const& problem) {
   return static_cast<std::int32_t>(dtype_bytes(problem.value_dtype));
@@ -29,8 +31,6 @@ bool sizes_fit(Entry const& entry, Problem const& problem) {
     return bytes == 0 || level.row_tokens <= kMaxBytes / bytes;
   });
 }
-
-}  // namespace
 
 Reason reject(Variant const& variant, Problem const& problem, Device const& device) {
   Entry const& entry = kTable[variant];
@@ -70,8 +70,14 @@ double predicted_us(Costs const& costs, Variant const& variant, Problem const& p
                   forward_bytes(problem) / costs.bytes_per_us);
 }
 
-double cost(Variant const& variant, Problem const& problem, Device const& device) {
-  return predicted_us(Costs{}, variant, problem, device);
-}
+}  // namespace
+
+const FamilyModel kModel = {
+    .name = "pipeline",
+    .variants = kTable.variants(),
+    .reject = reject,
+    .predict = predict<Costs, predicted_us>,
+    .constants = kConstants,
+};
 
 }  // namespace msda::pipeline

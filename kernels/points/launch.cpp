@@ -1,7 +1,7 @@
 #include "kernels/points/launch.h"
 
 #include "core/dtype.h"
-#include "kernels/common/divide_up.h"
+#include "kernels/common/plan.h"
 
 namespace msda::points {
 

@@ -1,6 +1,6 @@
 #include "kernels/points/plan.h"
 
-#include "kernels/common/row_limits.h"
+#include "kernels/common/plan.h"
 
 namespace msda::points {
 namespace {

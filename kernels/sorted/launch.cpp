@@ -4,10 +4,8 @@
 #include "kernels/points/launch.h"
 #include "core/dtype.h"
 #include "core/family.h"
-#include "kernels/common/device_array.h"
-#include "kernels/common/divide_up.h"
 #include "kernels/common/make_params.h"
-#include "kernels/common/row_limits.h"
+#include "kernels/common/plan.h"
 #include "kernels/points/plan.h"
 #include "kernels/sorted/plan.h"
 #include "kernels/sorted/sorted.h"
@@ -308,7 +306,7 @@ void launch(Variant const&, Launch const& launch) {
 
 }  // namespace
 
-extern const Family kFamily;
-const Family kFamily = {"sorted", kTable.variants(), reject, cost, workspace, prepare, launch};
+extern const FamilyCode kCode;
+const FamilyCode kCode = {prepare, launch};
 
 }  // namespace msda::sorted

@@ -1,8 +1,7 @@
 #include "kernels/sorted/plan.h"
 
 #include "core/dtype.h"
-#include "kernels/common/divide_up.h"
-#include "kernels/common/work.h"
+#include "kernels/common/plan.h"
 #include "kernels/points/plan.h"
 
 #include <algorithm>
@@ -11,6 +10,9 @@
 
 namespace msda::sorted {
 namespace {
+
+#define MSDA_COSTS "kernels/sorted/costs.inc"
+#include "core/costs.inc"
 
 // ---- reject
 
@@ -164,8 +166,6 @@ std::int32_t level_tile_bits(Tiling const& tiling) {
   return std::min<std::int32_t>(std::bit_width(most), kTileBits);
 }
 
-}  // namespace
-
 // ---- reject and cost
 
 Reason reject(Variant const& variant, Problem const& problem, Device const& device) {
@@ -186,9 +186,7 @@ double predicted_us(Costs const& costs, Variant const&, Problem const& problem,
   return costs.launch_us * launches + std::max(work_us, bytes_of(problem) / costs.bytes_per_us);
 }
 
-double cost(Variant const& variant, Problem const& problem, Device const& device) {
-  return predicted_us(Costs{}, variant, problem, device);
-}
+}  // namespace
 
 // ---- tiles and bins
 
@@ -329,11 +327,15 @@ std::byte* take_workspace(Problem const& problem, Tiling const& tiling, Bins con
                                         point_bytes(problem, passes.queries)));
 }
 
+namespace {
+
 void workspace(Variant const&, Problem const& problem, Device const& device, Arena& arena) {
   Tiling const tiling = make_tiling(problem);
   Bins const bins = make_bins(problem, tiling, device);
   take_workspace(problem, tiling, bins, make_passes(problem, tiling, bins, device), arena);
 }
+
+}  // namespace
 
 // ---- blocks of points
 
@@ -365,5 +367,14 @@ PairedLaunch paired_launch(Params const& p, std::int64_t rows, std::int64_t poin
   params.index_stride = queries * p.head_count * p.point_total;
   return {params, of_range * ranges};
 }
+
+const FamilyModel kModel = {
+    .name = "sorted",
+    .variants = kTable.variants(),
+    .reject = reject,
+    .predict = predict<Costs, predicted_us>,
+    .constants = kConstants,
+    .workspace = workspace,
+};
 
 }  // namespace msda::sorted

@@ -4,6 +4,7 @@
 
 #include "core/arena.h"
 #include "core/family.h"
+#include "kernels/common/plan.h"
 #include "kernels/sorted/sorted.h"
 
 #include <cstddef>
@@ -15,31 +16,13 @@ namespace msda::sorted {
 // The parts of a kernel's id beside its type: none.
 struct Entry {};
 inline constexpr VariantTable kTable({
-#define MSDA_VARIANT(type, revision, sm, architecture, ...)                                  \
-  VariantRow<Entry>{{.id = "sorted.sm" #sm "." #type "@" #revision,                          \
-                     .value_dtype = dtype_of(ValueType::type),                               \
-                     .sm_min = sm,                                                           \
-                     .sm_max = last_sm(#architecture, 0) __VA_OPT__(, .__VA_ARGS__ = true)}, \
-                    {}},
+#define MSDA_VARIANT(type, ...) \
+  VariantRow<Entry>{MSDA_VARIANT_OF("sorted", type, "", __VA_ARGS__), {}},
 #include "rows/sorted.inc"
 #undef MSDA_VARIANT
 });
 
-// The constants of the predictions.
-struct Costs {
-#define MSDA_COST(name, value) double name = value;
-#include "kernels/sorted/costs.inc"
-#undef MSDA_COST
-};
-
-// Predicted microseconds with these constants; the family's own are those of Costs{}.
-double predicted_us(Costs const& costs, Variant const& variant, Problem const& problem,
-                    Device const& device);
-
-// The functions of Family.
-Reason reject(Variant const& variant, Problem const& problem, Device const& device);
-double cost(Variant const& variant, Problem const& problem, Device const& device);
-void workspace(Variant const& variant, Problem const& problem, Device const& device, Arena& arena);
+extern const FamilyModel kModel;
 
 // ---- tiles and bins
 

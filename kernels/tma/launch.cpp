@@ -5,7 +5,6 @@
 #include "core/cuda.h"
 #include "core/dtype.h"
 #include "core/family.h"
-#include "kernels/common/device_array.h"
 #include "kernels/common/make_params.h"
 #include "kernels/tma/plan.h"
 #include "kernels/tma/tensor_maps.h"
@@ -26,8 +25,6 @@ constexpr Kernels (*kLoad[])(std::int64_t) = {
 std::int64_t rows_in(Problem const& problem) {
   return problem.batch * problem.query_count * problem.head_count;
 }
-
-void workspace(Variant const&, Problem const&, Device const&, Arena&) {}
 
 // ---- prepare
 
@@ -175,7 +172,7 @@ void launch(Variant const& variant, Launch const& launch) {
 
 }  // namespace
 
-extern const Family kFamily;
-const Family kFamily = {"tma", kTable.variants(), reject, cost, workspace, prepare, launch};
+extern const FamilyCode kCode;
+const FamilyCode kCode = {prepare, launch};
 
 }  // namespace msda::tma

@@ -3,14 +3,16 @@
 #include "kernels/tma/plan.h"
 
 #include "core/dtype.h"
-#include "kernels/common/row_limits.h"
-#include "kernels/common/work.h"
+#include "kernels/common/plan.h"
 
 #include <algorithm>
 #include <cmath>
 
 namespace msda::tma {
 namespace {
+
+#define MSDA_COSTS "kernels/tma/costs.inc"
+#include "core/costs.inc"
 
 std::int32_t element_bytes(Problem const& problem) {
   return static_cast<std::int32_t>(dtype_bytes(problem.value_dtype));
@@ -86,8 +88,6 @@ bool sizes_fit(Problem const& problem) {
          problem.query_count < kMaxRows;
 }
 
-}  // namespace
-
 Reason reject(Variant const& variant, Problem const& problem, Device const& device) {
   Entry const& entry = kTable[variant];
   if (device.is_cpu()) return Reason::kDeviceIsCpu;
@@ -119,9 +119,7 @@ double predicted_us(Costs const& costs, Variant const& variant, Problem const& p
          1e-6 * points_of(problem) * of_point * factor / std::max(device.sm_count, 1);
 }
 
-double cost(Variant const& variant, Problem const& problem, Device const& device) {
-  return predicted_us(Costs{}, variant, problem, device);
-}
+}  // namespace
 
 // ---- windows
 
@@ -164,5 +162,13 @@ void choose_windows(Problem const& problem, rows::QueryTiles const& tiles, std::
     }
   }
 }
+
+const FamilyModel kModel = {
+    .name = "tma",
+    .variants = kTable.variants(),
+    .reject = reject,
+    .predict = predict<Costs, predicted_us>,
+    .constants = kConstants,
+};
 
 }  // namespace msda::tma

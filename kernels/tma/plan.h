@@ -2,7 +2,8 @@
 #pragma once
 
 #include "core/family.h"
-#include "kernels/rows/query_tiles.h"
+#include "kernels/common/plan.h"
+#include "kernels/rows/plan.h"
 #include "kernels/tma/tma.h"
 
 #include <cstdint>
@@ -18,32 +19,16 @@ struct Entry {
   Stages stages;
 };
 inline constexpr VariantTable kTable({
-#define MSDA_VARIANT(type, channels, shape, sums, producers, stages, revision, sm, architecture, \
-                     ...)                                                                        \
-  VariantRow<Entry>{{.id = "tma.sm" #sm "." #type "." #channels "." #shape "." #sums             \
-                           "." #producers #stages "@" #revision,                                 \
-                     .value_dtype = dtype_of(ValueType::type),                                   \
-                     .sm_min = sm,                                                               \
-                     .sm_max = last_sm(#architecture, 0) __VA_OPT__(, .__VA_ARGS__ = true)},     \
-                    {channels, shape, sums, producers, stages}},
+#define MSDA_VARIANT(type, channels, shape, sums, producers, stages, ...)                     \
+  VariantRow<Entry>{                                                                          \
+      MSDA_VARIANT_OF("tma", type, "." #channels "." #shape "." #sums "." #producers #stages, \
+                      __VA_ARGS__),                                                           \
+      {channels, shape, sums, producers, stages}},
 #include "rows/tma.inc"
 #undef MSDA_VARIANT
 });
 
-// The constants of the predictions.
-struct Costs {
-#define MSDA_COST(name, value) double name = value;
-#include "kernels/tma/costs.inc"
-#undef MSDA_COST
-};
-
-// Predicted microseconds with these constants; the family's own are those of Costs{}.
-double predicted_us(Costs const& costs, Variant const& variant, Problem const& problem,
-                    Device const& device);
-
-// The functions of Family.
-Reason reject(Variant const& variant, Problem const& problem, Device const& device);
-double cost(Variant const& variant, Problem const& problem, Device const& device);
+extern const FamilyModel kModel;
 
 // kNone, or the rule of tensor maps that the values break.
 Reason reject_maps(Problem const& problem);

@@ -23,7 +23,7 @@ msda_status msda_execute(const msda_plan* plan, const msda_tensors* tensors, msd
     cuda::CurrentDevice const current(device);
     cuda::check_stream(device, stream);
     plan->handle.log.write(MSDA_LOG_TRACE, "execute: {}", plan->kernel.variant->id);
-    plan->kernel.family->launch(*plan->kernel.variant,
-                                {plan->problem, device, plan->prepared.get(), call});
+    plan->kernel.family->code->launch(*plan->kernel.variant,
+                                      {plan->problem, device, plan->prepared.get(), call});
   });
 }

@@ -121,7 +121,7 @@ msda_status msda_kernel_get(const msda_handle* handle, size_t index, msda_kernel
     KernelRef const kernel = kernel_at(index);
     msda_kernel_info info{};
     info.kernel_id = kernel.variant->id;
-    info.family = kernel.family->name;
+    info.family = kernel.family->model.name;
     info.sm_min = kernel.variant->sm_min;
     info.sm_max = kernel.variant->sm_max;
     write_struct(out, info, "msda_kernel_info");

@@ -20,8 +20,8 @@ msda_plan* finish_plan(msda_handle& handle, Device const& device, Problem&& prob
   cuda::look_for_driver();
   cuda::CurrentDevice const current(handle.device);
   set_kernel(*plan, choice,
-             choice.kernel.family->prepare(*choice.kernel.variant, plan->problem, plan->device,
-                                           &handle.memory));
+             choice.kernel.family->code->prepare(*choice.kernel.variant, plan->problem,
+                                                 plan->device, &handle.memory));
   return plan.release();
 }
 

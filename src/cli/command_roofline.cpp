@@ -13,7 +13,8 @@
 #include "lab/machine.h"
 #include "lab/plan_runner.h"
 #include "lab/text_values.h"
-#include "models.h"
+#include "plan/selector.h"
+#include "registry.h"
 
 #include "api/objects.h"
 
@@ -84,16 +85,26 @@ Problem problem_of(ProblemShape const& spec) {
 
 // ---- kernels
 
-ModelRef kernel_named(std::string const& id) {
-  ModelRef const kernel = find_modelled_kernel(id);
-  if (kernel.model != nullptr) return kernel;
-  std::vector<std::string> ids;
-  for (msda_kernel_info const& info : Engine(MSDA_DEVICE_CPU, 1).handle.kernels()) {
-    if (id == info.kernel_id) return {};  // is there, not modelled
-    ids.emplace_back(info.kernel_id);
+// The kernels of families that count what they ask of a GPU.
+std::vector<KernelRef> counted_kernels() {
+  std::vector<KernelRef> kernels;
+  for (Family const& family : families()) {
+    if (family.model.counts == nullptr) continue;
+    for (Variant const& variant : family.model.variants) kernels.push_back({&family, &variant});
   }
-  for (const FamilyModel* const model : family_models()) {
-    for (Variant const& variant : model->variants) ids.emplace_back(variant.id);
+  return kernels;
+}
+
+// Nulls where the kernel is there and does not count.
+KernelRef kernel_named(std::string const& id) {
+  std::vector<std::string> ids;
+  for (KernelRef const& kernel : counted_kernels()) {
+    if (id == kernel.variant->id) return kernel;
+    ids.emplace_back(kernel.variant->id);
+  }
+  for (msda_kernel_info const& info : Engine(MSDA_DEVICE_CPU, 1).handle.kernels()) {
+    if (id == info.kernel_id) return {};
+    ids.emplace_back(info.kernel_id);
   }
   bad_input("no kernel is '{}'{}", id, suggestion(id, ids));
 }
@@ -104,19 +115,10 @@ std::vector<std::string> chosen_kernels(Problem const& problem, Device const& de
   bool const best = options.kernels.empty() || options.kernels == std::vector<std::string>{"best"};
   if (!all && !best) return options.kernels;
   std::vector<std::string> ids;
-  double least_us = 0;
-  for (const FamilyModel* const model : family_models()) {
-    for (Variant const& variant : model->variants) {
-      if (model->reject(variant, problem, device) != Reason::kNone) continue;
-      double const us = model->cost(variant, problem, device);
-      if (all) {
-        ids.emplace_back(variant.id);
-      } else if ((problem.scattered() || !variant.for_scattered_points) &&
-                 (ids.empty() || us < least_us)) {
-        ids = {variant.id};
-        least_us = us;
-      }
-    }
+  for (Ranked const& entry : rank_kernels(counted_kernels(), problem, device, 0)) {
+    if (entry.rejected != Reason::kNone || (best && !entry.may_be_chosen)) break;
+    ids.emplace_back(entry.kernel.variant->id);
+    if (best) break;
   }
   return ids;
 }
@@ -124,14 +126,15 @@ std::vector<std::string> chosen_kernels(Problem const& problem, Device const& de
 RooflineRow count(NamedCase const& input, Problem const& problem, std::string const& id,
                   GpuRates const& rates) {
   RooflineRow row{input.name, input.spec, id, std::nullopt, {}, std::nullopt};
-  ModelRef const kernel = kernel_named(id);
-  if (kernel.model == nullptr) return row;
+  KernelRef const kernel = kernel_named(id);
+  if (kernel.family == nullptr) return row;
+  FamilyModel const& model = kernel.family->model;
   Device const device = device_of(rates);
-  Reason const reason = kernel.model->reject(*kernel.variant, problem, device);
+  Reason const reason = model.reject(*kernel.variant, problem, device);
   if (reason != Reason::kNone) {
     bad_input("{}: {} {} ({})", input.name, id, reason_text(reason), rates.gpu);
   }
-  row.counts = kernel.model->counts(*kernel.variant, problem, device);
+  row.counts = model.counts(*kernel.variant, problem, device);
   if (row.counts) row.bounds = bounds_of(*row.counts, rates);
   return row;
 }

@@ -1,5 +1,5 @@
 // A kernel family is a kernel and its planning. A variant is one instantiation of it, with an
-// id of its own.
+// id of its own. A family defines kModel and kCode in its namespace; the registry joins them.
 #pragma once
 
 #include "core/arena.h"
@@ -11,6 +11,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <memory_resource>
 #include <optional>
@@ -75,12 +76,13 @@ struct Variant {
   }
 };
 
-// The rows of a variants.inc: of each the variant, and what the family knows of it beside.
+// A row of a variants.inc: the variant, and what the family knows of it beside.
 template <typename Row>
 struct VariantRow {
   Variant variant;
   Row row;
 };
+// The rows of a variants.inc.
 template <typename Row, std::size_t kCount>
 class VariantTable {
  public:
@@ -140,35 +142,60 @@ struct Launch {
   const Call& call;
 };
 
-// The part of a family that needs no device code: enough to choose among its kernels, and to
-// count what they do, on a machine that cannot run them.
-struct FamilyModel {
+// A constant of a family's predictions: a row of its costs.inc.
+struct Constant {
   const char* name;
-  std::span<const Variant> variants;
-  // As in Family.
-  Reason (*reject)(const Variant&, const Problem&, const Device&);
-  double (*cost)(const Variant&, const Problem&, const Device&);
-  // One execution's demands on the device that takes the problem; none where this was not counted.
-  std::optional<Counts> (*counts)(const Variant&, const Problem&, const Device&);
+  double value;
 };
 
-struct Family {
+// The part of a family that needs no device code: enough to choose among its kernels, and to count
+// what they do, on a machine that cannot run them.
+struct FamilyModel {
   const char* name;
   std::span<const Variant> variants;
   // kNone, or the first reason why this variant cannot run the problem on the device.
   Reason (*reject)(const Variant&, const Problem&, const Device&);
-  // Predicted microseconds of one execution, from measured rates.
-  double (*cost)(const Variant&, const Problem&, const Device&);
-  // Takes from the arena what launch() will take: run in counting mode for the size query.
-  void (*workspace)(const Variant&, const Problem&, const Device&, Arena&);
+  // Predicted microseconds of one execution. costs: values for `constants`, in their order; null:
+  // their own, which were measured.
+  double (*predict)(const double* costs, const Variant&, const Problem&, const Device&);
+  std::span<const Constant> constants = {};
+  // Takes from the arena what launch() will take: run in counting mode for the size query; null:
+  // nothing.
+  void (*workspace)(const Variant&, const Problem&, const Device&, Arena&) = nullptr;
+  // One execution's demands on the device that takes the problem; none where this was not counted.
+  // Null: of no kernel of the family.
+  std::optional<Counts> (*counts)(const Variant&, const Problem&, const Device&) = nullptr;
+  // The numbers behind a reason of reject(), such as bytes asked for and there; null, or "": none.
+  std::string (*numbers_of)(Reason, const Variant&, const Problem&, const Device&) = nullptr;
+
+  double cost(Variant const& variant, Problem const& problem, Device const& device) const {
+    return predict(nullptr, variant, problem, device);
+  }
+};
+
+// FamilyModel::predict by a function that takes the constants as a struct (core/costs.inc).
+template <typename Costs,
+          double (*predicted_us)(Costs const&, Variant const&, Problem const&, Device const&)>
+double predict(const double* costs, Variant const& variant, Problem const& problem,
+               Device const& device) {
+  Costs values;
+  if (costs != nullptr) std::memcpy(static_cast<void*>(&values), costs, sizeof values);
+  return predicted_us(values, variant, problem, device);
+}
+
+// The part that runs on a device.
+struct FamilyCode {
   // Everything that is not a launch, once a plan: which kernels its calls start, for the types and
   // sizes of the problem. May return null.
   PreparedPtr (*prepare)(const Variant&, const Problem&, const Device&, std::pmr::memory_resource*);
   // Looks up the kernel for the buffers' alignment and launches it. Never allocates; throws
   // StatusError when the device refuses.
   void (*launch)(const Variant&, const Launch&);
-  // The numbers behind a reason of reject(), such as bytes asked for and there; null, or "": none.
-  std::string (*numbers_of)(Reason, const Variant&, const Problem&, const Device&) = nullptr;
+};
+
+struct Family {
+  FamilyModel const& model;
+  const FamilyCode* code;  // null for a GPU's family in a build without CUDA
 };
 
 }  // namespace msda

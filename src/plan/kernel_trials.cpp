@@ -37,7 +37,7 @@ void KernelTrials::prepare(std::size_t kernel) {
   if (prepared_[kernel].is_made) return;
   KernelRef const& ref = kernels_[kernel].kernel;
   prepared_[kernel].object =
-      ref.family->prepare(*ref.variant, setting_.problem, setting_.device, &setting_.memory);
+      ref.family->code->prepare(*ref.variant, setting_.problem, setting_.device, &setting_.memory);
   prepared_[kernel].is_made = true;
 }
 
@@ -63,7 +63,7 @@ double KernelTrials::time_us(std::size_t kernel, int repeats) {
   Launch const launch{setting_.problem, setting_.device, prepared_[kernel].object.get(), call_};
   timer_.start();
   try {
-    for (int i = 0; i < repeats; ++i) ref.family->launch(*ref.variant, launch);
+    for (int i = 0; i < repeats; ++i) ref.family->code->launch(*ref.variant, launch);
     return timer_.stop_us() / repeats;
   } catch (...) {
     timer_.drain();  // a part of the work may be running on memory that is about to be freed

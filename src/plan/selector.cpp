@@ -32,29 +32,29 @@ void settle_last_resorts(std::span<Ranked> accepting) {
 
 Ranked judge(KernelRef kernel, Problem const& problem, Device const& any_device,
              std::size_t workspace_limit_bytes) {
-  Family const& family = *kernel.family;
+  FamilyModel const& model = kernel.family->model;
   Device device = any_device;
   device.workspace_limit_bytes = workspace_limit_bytes;
-  Ranked result{kernel, family.reject(*kernel.variant, problem, device)};
+  Ranked result{kernel, model.reject(*kernel.variant, problem, device)};
   if (result.rejected == Reason::kNone && kernel.variant->not_deterministic &&
       problem.determinism == MSDA_DETERMINISTIC) {
     result.rejected = Reason::kDeterminism;
   }
   if (result.rejected != Reason::kNone) {
-    if (family.numbers_of != nullptr) {
-      result.numbers = family.numbers_of(result.rejected, *kernel.variant, problem, device);
+    if (model.numbers_of != nullptr) {
+      result.numbers = model.numbers_of(result.rejected, *kernel.variant, problem, device);
     }
     return result;
   }
   Arena arena;
-  family.workspace(*kernel.variant, problem, device, arena);
+  if (model.workspace != nullptr) model.workspace(*kernel.variant, problem, device, arena);
   result.workspace_bytes = arena.used_bytes();
   if (workspace_limit_bytes != 0 && result.workspace_bytes > workspace_limit_bytes) {
     result.rejected = Reason::kWorkspaceLimit;
     result.numbers = fmt::format("{} bytes, not {}", result.workspace_bytes, workspace_limit_bytes);
     return result;
   }
-  result.predicted_us = family.cost(*kernel.variant, problem, device);
+  result.predicted_us = model.cost(*kernel.variant, problem, device);
   result.may_be_chosen =
       !kernel.variant->unproven && (problem.scattered() || !kernel.variant->for_scattered_points);
   return result;
@@ -62,10 +62,18 @@ Ranked judge(KernelRef kernel, Problem const& problem, Device const& any_device,
 
 std::vector<Ranked> rank_kernels(Problem const& problem, Device const& device,
                                  std::size_t workspace_limit_bytes) {
+  std::vector<KernelRef> kernels;
+  kernels.reserve(kernel_count());
+  for (std::size_t i = 0; i < kernel_count(); ++i) kernels.push_back(kernel_at(i));
+  return rank_kernels(kernels, problem, device, workspace_limit_bytes);
+}
+
+std::vector<Ranked> rank_kernels(std::span<const KernelRef> kernels, Problem const& problem,
+                                 Device const& device, std::size_t workspace_limit_bytes) {
   std::vector<Ranked> ranking;
-  ranking.reserve(kernel_count());
-  for (std::size_t i = 0; i < kernel_count(); ++i) {
-    ranking.push_back(judge(kernel_at(i), problem, device, workspace_limit_bytes));
+  ranking.reserve(kernels.size());
+  for (KernelRef const& kernel : kernels) {
+    ranking.push_back(judge(kernel, problem, device, workspace_limit_bytes));
   }
   auto const rejected = std::stable_partition(
       ranking.begin(), ranking.end(), [](Ranked const& r) { return r.rejected == Reason::kNone; });

@@ -8,6 +8,7 @@
 #include "registry.h"
 
 #include <cstddef>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -26,10 +27,13 @@ struct Ranked {
 Ranked judge(KernelRef kernel, Problem const& problem, Device const& device,
              std::size_t workspace_limit_bytes);
 
-// All kernels. First the one that a plan takes by prediction, if there is one; then all others that
-// accept, cheapest first; then those that reject, in the registry's order.
+// All kernels that this library can run, or those given. First the one that a plan takes by
+// prediction, if there is one; then all others that accept, cheapest first; then those that reject,
+// in the order given, which is the registry's for all.
 std::vector<Ranked> rank_kernels(Problem const& problem, Device const& device,
                                  std::size_t workspace_limit_bytes);
+std::vector<Ranked> rank_kernels(std::span<const KernelRef> kernels, Problem const& problem,
+                                 Device const& device, std::size_t workspace_limit_bytes);
 
 // Why it was rejected, with the numbers.
 std::string why_rejected(Ranked const& entry);

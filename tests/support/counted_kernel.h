@@ -2,7 +2,7 @@
 #pragma once
 
 #include "api/objects.h"
-#include "models.h"
+#include "registry.h"
 #include "support/h200.h"
 #include "support/source_path.h"
 #include "support/test_problem.h"
@@ -47,12 +47,12 @@ inline Problem problem_of(ProblemShape const& shape) {
 // Of the kernel with this id but for its revision.
 inline std::optional<Counts> counts_of(std::string_view name, ProblemShape const& shape) {
   Problem const problem = problem_of(shape);
-  for (const FamilyModel* const model : family_models()) {
-    for (Variant const& variant : model->variants) {
+  for (Family const& family : families()) {
+    for (Variant const& variant : family.model.variants) {
       std::string_view const id = variant.id;
       if (id.substr(0, id.find('@')) != name) continue;
-      REQUIRE(model->reject(variant, problem, h200()) == Reason::kNone);
-      return model->counts(variant, problem, h200());
+      REQUIRE(family.model.reject(variant, problem, h200()) == Reason::kNone);
+      return family.model.counts(variant, problem, h200());
     }
   }
   FAIL("there is no kernel " << name);

@@ -68,9 +68,17 @@ def missing(path, patterns):
     return [name for name, pattern in patterns.items() if not re.search(pattern, text)]
 
 
+def test_a_family_is_one_folder_and_one_line():
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    section = re.split(r"\n## ", text[text.index("## A new family\n") :])[0]
+    assert 5 < len(re.findall(r"^\d+\. ", section, re.M)) <= 9
+    paths = listed("## A new family")
+    assert len(paths) >= 9
+    assert [path for path in paths if not path.startswith("kernels/<family>/")] == ["kernels/families.inc"]
+
+
 def test_the_files_of_a_family_are_there():
-    paths = [p for p in listed("## A new family") if "config" not in p]
-    assert len(paths) >= 7
+    paths = listed("## A new family")
     for path in expanded(paths, "<family>", families()):
         assert (ROOT / path).is_file(), path
 

@@ -1,9 +1,5 @@
 // Which levels a block of the persistent family keeps in shared memory.
 
-#include "core/build_config.h"
-
-#if MSDA_HAS_CUDA
-
 #include "kernels/persistent/plan.h"
 
 #include <doctest/doctest.h>
@@ -70,5 +66,3 @@ TEST_CASE("levels begin at whole lines, and hold the borders between their rows"
 TEST_CASE("of no levels none is cached") {
   CHECK(choose_cached_levels(problem_of({}), 128).levels == 0);
 }
-
-#endif

@@ -1,9 +1,5 @@
 // Which levels the blocks of a cluster cache in shared memory.
 
-#include "core/build_config.h"
-
-#if MSDA_HAS_CUDA
-
 #include "kernels/cluster/plan.h"
 
 #include "api/objects.h"
@@ -107,20 +103,18 @@ TEST_CASE("where no level fits, the reason has the bytes") {
     if (std::string_view(variant.id).find("f16.d32.p4.h1") == std::string_view::npos) continue;
     CAPTURE(variant.id);
     Entry const& entry = kTable[variant];
-    Reason const reason = reject(variant, problem, h200());
+    Reason const reason = kModel.reject(variant, problem, h200());
     std::int64_t const of_level = (200 + entry.size - 1) / entry.size * 200 * 64;
     CHECK((reason == Reason::kNone) == (of_level <= kRoom));
     if (reason != Reason::kNone) {
       CHECK(reason == Reason::kSharedMemory);
-      CHECK(numbers_of(reason, variant, problem, h200()) ==
+      CHECK(kModel.numbers_of(reason, variant, problem, h200()) ==
             std::to_string(of_level + (195 << 10) - kRoom) +
                 " bytes of 199680, with a block's part of the smallest level");
     }
-    CHECK(reject(variant, problem, h200().limited_to(1)) ==
+    CHECK(kModel.reject(variant, problem, h200().limited_to(1)) ==
           (entry.size > 1 ? Reason::kSmLimit : reason));
     ++asked;
   }
   CHECK(asked == 5);
 }
-
-#endif

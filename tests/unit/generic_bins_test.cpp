@@ -1,8 +1,5 @@
 // The tiles of direct's generic backward, and what its arrays take.
 
-#include "core/build_config.h"
-
-#if MSDA_HAS_CUDA
 #include "kernels/direct/plan.h"
 
 #include "api/objects.h"
@@ -21,10 +18,6 @@ namespace {
 Problem canonical(msda::test::ProblemShape const& shape) {
   msda::test::ProblemView const view(shape);
   return api::canonical_problem(&view.c, std::pmr::new_delete_resource());
-}
-
-std::int64_t divide_up(std::int64_t items, std::int64_t of_one) {
-  return (items + of_one - 1) / of_one;
 }
 
 }  // namespace
@@ -114,5 +107,3 @@ TEST_CASE("heads of the generic backward that fit a limit") {
   }
   CHECK(direct::heads_within(problem, bins, 700, 1) == 1);
 }
-
-#endif

@@ -51,7 +51,9 @@ constexpr Variant kVariants[] = {{"first", MSDA_DTYPE_F32},
                                  {"broken", MSDA_DTYPE_F32},
                                  {"unprepared", MSDA_DTYPE_F32},
                                  {"bare", MSDA_DTYPE_F32}};
-constexpr Family kFamily{"fake", kVariants, nullptr, nullptr, nullptr, prepare, launch};
+constexpr FamilyModel kModel{"fake", kVariants, nullptr, nullptr};
+constexpr FamilyCode kCode{prepare, launch};
+constexpr Family kFamily{kModel, &kCode};
 
 class CountingMemory final : public std::pmr::memory_resource {
  public:

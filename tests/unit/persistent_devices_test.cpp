@@ -1,11 +1,13 @@
 // Which GPUs the persistent family serves, and with how many threads.
 
 #include "kernels/persistent/persistent.h"
+#include "plan/selector.h"
 #include "support/counted_kernel.h"
 
 #include <doctest/doctest.h>
 
 #include <string>
+#include <vector>
 
 using namespace msda;
 using namespace msda::test;
@@ -21,25 +23,23 @@ Device gpu(std::int32_t sm, std::int32_t sm_count, std::int64_t shared_kb) {
 }
 
 Reason reason(std::string_view id, ProblemShape const& shape, Device const& device) {
-  ModelRef const kernel = find_modelled_kernel(id);
-  REQUIRE(kernel.variant != nullptr);
-  return kernel.model->reject(*kernel.variant, problem_of(shape), device);
-}
-
-// Of those that a plan takes by prediction, the cheapest.
-std::string chosen(ProblemShape const& shape, Device const& device) {
-  Problem const problem = problem_of(shape);
-  std::string id;
-  double least = 0;
-  for (const FamilyModel* const model : family_models()) {
-    for (Variant const& variant : model->variants) {
-      if (variant.for_scattered_points) continue;
-      if (model->reject(variant, problem, device) != Reason::kNone) continue;
-      double const us = model->cost(variant, problem, device);
-      if (id.empty() || us < least) id = variant.id, least = us;
+  for (Family const& family : families()) {
+    for (Variant const& variant : family.model.variants) {
+      if (variant.id == id) return family.model.reject(variant, problem_of(shape), device);
     }
   }
-  return id;
+  FAIL("there is no kernel " << id);
+  return Reason::kNone;
+}
+
+// What a plan takes of the families that serve every GPU.
+std::string chosen(ProblemShape const& shape, Device const& device) {
+  std::vector<KernelRef> kernels;
+  for (Family const& family : families()) {
+    if (family.model.counts == nullptr) continue;
+    for (Variant const& variant : family.model.variants) kernels.push_back({&family, &variant});
+  }
+  return rank_kernels(kernels, problem_of(shape), device, 0).front().kernel.variant->id;
 }
 
 }  // namespace

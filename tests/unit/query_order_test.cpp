@@ -1,10 +1,6 @@
 // The order in which blocks of the persistent family visit queries.
 
-#include "core/build_config.h"
-
-#if MSDA_HAS_CUDA
-
-#include "kernels/rows/query_tiles.h"
+#include "kernels/rows/plan.h"
 
 #include <doctest/doctest.h>
 
@@ -126,5 +122,3 @@ TEST_CASE("without grids an encoder is known by its sizes") {
   CHECK(order_of_levels(sizes, 900).queries.empty());
   CHECK(!order_of_levels(sizes, 900).mixes_grids);
 }
-
-#endif

@@ -159,7 +159,7 @@ TEST_CASE("kernels refuse of random problems what is expected of them, those of 
         CAPTURE(id);
         for (Device const& device : {cpu, h200()}) {
           std::string const expected = expected_reason(!device.is_cpu(), id, shape);
-          Reason const reason = kernel.family->reject(*kernel.variant, problem, device);
+          Reason const reason = kernel.family->model.reject(*kernel.variant, problem, device);
           CHECK(reason_text(reason) == (expected.empty() ? "accepted" : expected));
         }
       }

@@ -1,10 +1,6 @@
 // Do the cases of tests/cases that have a sm_count_limit give every block of the persistent family
 // several tiles?
 
-#include "core/build_config.h"
-
-#if MSDA_HAS_CUDA
-
 #include "api/objects.h"
 #include "kernels/persistent/plan.h"
 #include "registry.h"
@@ -25,8 +21,8 @@ using rows::ScheduleParams;
 namespace {
 
 Family const& persistent_family() {
-  return **std::ranges::find_if(families(), [](const Family* family) {
-    return std::string_view(family->name) == "persistent";
+  return *std::ranges::find_if(families(), [](Family const& family) {
+    return std::string_view(family.model.name) == "persistent";
   });
 }
 
@@ -80,7 +76,7 @@ Least min_turns(Variant const& variant, ProblemShape const& shape, std::int32_t 
   Problem const problem = api::canonical_problem(&view.c, std::pmr::new_delete_resource());
   Device const device = h200().limited_to(limit);
   Least least;
-  if (persistent_family().reject(variant, problem, device) != Reason::kNone) return least;
+  if (persistent_family().model.reject(variant, problem, device) != Reason::kNone) return least;
   ScheduleParams const schedule =
       persistent::schedule_of(variant, problem, rows::query_order(problem), device);
   least.blocks = schedule.blocks;
@@ -100,7 +96,7 @@ TEST_CASE("cases with a sm_count_limit give every block several tiles") {
   for (CorpusCase const& item : corpus()) {
     for (std::int32_t const limit : item.sm_count_limits) {
       for (ProblemShape const& shape : item.shapes()) {
-        for (Variant const& variant : persistent_family().variants) {
+        for (Variant const& variant : persistent_family().model.variants) {
           Least const least = min_turns(variant, shape, limit);
           if (least.blocks == 0) continue;
           CAPTURE(item.name);
@@ -117,7 +113,7 @@ TEST_CASE("cases with a sm_count_limit give every block several tiles") {
 }
 
 TEST_CASE("each kernel of the persistent family has such cases, with limits of 1 and of 3") {
-  for (Variant const& variant : persistent_family().variants) {
+  for (Variant const& variant : persistent_family().model.variants) {
     for (std::int32_t const limit : {1, 3}) {
       int sampled = 0, fused = 0;
       for (CorpusCase const& item : corpus()) {
@@ -162,11 +158,11 @@ TEST_CASE("levels are cached only where a block has the shared memory") {
   Device small = h200();
   small.shared_bytes_per_block = 100 << 10;
   int kernels = 0;
-  for (Variant const& variant : persistent_family().variants) {
-    if (persistent_family().reject(variant, problem, h200()) != Reason::kNone) continue;
+  for (Variant const& variant : persistent_family().model.variants) {
+    if (persistent_family().model.reject(variant, problem, h200()) != Reason::kNone) continue;
     CAPTURE(variant.id);
     Reason const expected = caches_levels(variant.id) ? Reason::kSharedMemory : Reason::kNone;
-    CHECK(persistent_family().reject(variant, problem, small) == expected);
+    CHECK(persistent_family().model.reject(variant, problem, small) == expected);
     kernels += caches_levels(variant.id) ? 1 : 0;
   }
   CHECK(kernels > 0);
@@ -176,7 +172,7 @@ TEST_CASE("a case that caches levels has two grid ranges for every block") {
   CorpusCase const item = corpus_case("rounds_kept");
   for (std::int32_t const limit : item.sm_count_limits) {
     int kernels = 0;
-    for (Variant const& variant : persistent_family().variants) {
+    for (Variant const& variant : persistent_family().model.variants) {
       if (!caches_levels(variant.id)) continue;
       Least const least = min_turns(variant, item.shape, limit);
       if (least.blocks == 0) continue;
@@ -188,5 +184,3 @@ TEST_CASE("a case that caches levels has two grid ranges for every block") {
     CHECK(kernels > 0);
   }
 }
-
-#endif

@@ -64,7 +64,7 @@ TEST_CASE("kernel ids are unique and found again") {
     CHECK(ids.insert(id).second);
     CHECK(find_kernel(id).variant == kernel.variant);
     CHECK(find_kernel(id).family == kernel.family);
-    CHECK(id.starts_with(std::string(kernel.family->name) + "."));
+    CHECK(id.starts_with(std::string(kernel.family->model.name) + "."));
   }
   CHECK(ids.size() == kernel_count());
   CHECK(kernel_count() > 0);
@@ -226,10 +226,12 @@ TEST_CASE("atomic additions are chosen for a decoder without determinism, not fo
 
 TEST_CASE("a kernel that is not deterministic takes only problems that do not ask for it") {
   auto const accept = [](Variant const&, Problem const&, Device const&) { return Reason::kNone; };
-  auto const no_cost = [](Variant const&, Problem const&, Device const&) { return 1.0; };
-  auto const no_workspace = [](Variant const&, Problem const&, Device const&, Arena&) {};
+  auto const no_cost = [](const double*, Variant const&, Problem const&, Device const&) {
+    return 1.0;
+  };
   Variant const variant{.id = "loose", .value_dtype = MSDA_DTYPE_F32, .not_deterministic = true};
-  Family const family{"fake", {&variant, 1}, accept, no_cost, no_workspace, nullptr, nullptr};
+  FamilyModel const model{"fake", {&variant, 1}, accept, no_cost};
+  Family const family{model, nullptr};
   Problem problem = problem_of(MSDA_DTYPE_F32);
   CHECK(judge({&family, &variant}, problem, Device(), 0).rejected == Reason::kDeterminism);
   problem.determinism = MSDA_NONDETERMINISTIC;

@@ -1,9 +1,5 @@
 // How the sorted family cuts maps into tiles, and the workspace that it says it needs.
 
-#include "core/build_config.h"
-
-#if MSDA_HAS_CUDA
-
 #include "api/objects.h"
 #include "kernels/points/plan.h"
 #include "kernels/sorted/plan.h"
@@ -207,5 +203,3 @@ TEST_CASE("a workspace limit is kept to where one head fits") {
   }
   CHECK(workspace_of(problem, h200().limited_to(0, whole / 100)) > whole / 100);
 }
-
-#endif

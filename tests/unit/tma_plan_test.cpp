@@ -1,9 +1,5 @@
 // How the tma family deals queries to tiles and shared memory to windows.
 
-#include "core/build_config.h"
-
-#if MSDA_HAS_CUDA
-
 #include "support/h200.h"
 
 #include "core/family.h"
@@ -95,7 +91,7 @@ TEST_CASE("tma: windows fit a stage, hold the tile, and have even columns") {
     CAPTURE(stages);
     WindowMemory const memory = window_memory(4, p1, stages, test::h200());
     CHECK(memory.shared_bytes + kStaticSharedBytes <= test::h200().shared_bytes_per_block);
-    CHECK(memory.stage_bytes % kLineBytes == 0);
+    CHECK(memory.stage_bytes % tma::kLineBytes == 0);
     for (std::vector<Grid> const& grids : {std::vector<Grid>{}, {{124, 125}}}) {
       Problem const problem = problem_of(
           {level_of(92, 160), level_of(46, 80), level_of(9, 9, 0), level_of(1, 1)}, grids, 15500);
@@ -144,5 +140,3 @@ TEST_CASE("tma: why a tensor cannot be described, with the number") {
   CHECK(reason_text(Reason::kMapStrides).find("multiples of 16 bytes") != std::string_view::npos);
   CHECK(reason_text(Reason::kMapLevels).find("65534") != std::string_view::npos);
 }
-
-#endif

@@ -25,7 +25,7 @@ Reason reject(Variant const&, Problem const&, Device const& device) {
   return device.is_cpu() ? Reason::kNone : Reason::kDeviceIsCuda;
 }
 
-double cost(Variant const&, Problem const& problem, Device const& device) {
+double predict(const double*, Variant const&, Problem const& problem, Device const& device) {
   double const points =
       static_cast<double>(problem.batch) * static_cast<double>(problem.query_count) *
       static_cast<double>(problem.head_count) * static_cast<double>(problem.point_total);
@@ -59,7 +59,15 @@ void launch(Variant const&, Launch const& launch) {
 
 }  // namespace
 
-extern const Family kFamily;
-const Family kFamily = {"ref", kVariants, reject, cost, workspace, prepare, launch};
+extern const FamilyModel kModel;
+const FamilyModel kModel = {
+    .name = "ref",
+    .variants = kVariants,
+    .reject = reject,
+    .predict = predict,
+    .workspace = workspace,
+};
+extern const FamilyCode kCode;
+const FamilyCode kCode = {prepare, launch};
 
 }  // namespace msda::ref

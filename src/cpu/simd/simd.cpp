@@ -50,10 +50,6 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
   return Reason::kNone;
 }
 
-double cost(Variant const&, Problem const& problem, Device const& device) {
-  return predicted_us(Costs{}, problem, device);
-}
-
 void workspace(Variant const&, Problem const& problem, Device const& device, Arena& arena) {
   if (problem.backward()) take_backward(problem, device, arena);
 }
@@ -99,7 +95,16 @@ void launch(Variant const&, Launch const& launch) {
 
 }  // namespace
 
-extern const Family kFamily;
-const Family kFamily = {"simd", kTable.variants(), reject, cost, workspace, prepare, launch};
+extern const FamilyModel kModel;
+const FamilyModel kModel = {
+    .name = "simd",
+    .variants = kTable.variants(),
+    .reject = reject,
+    .predict = predict<Costs, predicted_us>,
+    .constants = kConstants,
+    .workspace = workspace,
+};
+extern const FamilyCode kCode;
+const FamilyCode kCode = {prepare, launch};
 
 }  // namespace msda::simd

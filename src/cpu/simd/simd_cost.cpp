@@ -52,7 +52,8 @@ double backward_value_us(Costs const& costs, Problem const& problem) {
 
 }  // namespace
 
-double predicted_us(Costs const& costs, Problem const& problem, Device const& device) {
+double predicted_us(Costs const& costs, Variant const&, Problem const& problem,
+                    Device const& device) {
   double const rows =
       number(problem.batch) * number(problem.query_count) * number(problem.head_count);
   double const row_ns =

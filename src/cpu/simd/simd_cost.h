@@ -1,18 +1,16 @@
 // How long the family takes, predicted from rates measured on one machine (docs/cpu.md).
 #pragma once
 
-#include "core/device.h"
-#include "core/problem.h"
+#include "core/family.h"
+
+#include <iterator>
 
 namespace msda::simd {
 
-struct Costs {
-#define MSDA_COST(name, value) double name = value;
-#include "cpu/simd/simd_costs.inc"
-#undef MSDA_COST
-};
+#define MSDA_COSTS "cpu/simd/simd_costs.inc"
+#include "core/costs.inc"
 
-// Predicted microseconds with these constants; the family's own are those of Costs{}.
-double predicted_us(Costs const& costs, Problem const& problem, Device const& device);
+double predicted_us(Costs const& costs, Variant const& variant, Problem const& problem,
+                    Device const& device);
 
 }  // namespace msda::simd

@@ -18,7 +18,7 @@ Reason reject(Variant const&, Problem const&, Device const& device) {
   return device.is_cpu() ? Reason::kNone : Reason::kDeviceIsCuda;
 }
 
-double cost(Variant const&, Problem const&, Device const&) { return 1e9; }
+double predict(const double*, Variant const&, Problem const&, Device const&) { return 1e9; }
 
 void workspace(Variant const&, Problem const& problem, Device const&, Arena& arena) {
   ref::take_scratch(problem, arena);
@@ -44,7 +44,15 @@ void launch(Variant const&, Launch const& launch) {
 
 }  // namespace
 
-extern const Family kFamily;
-const Family kFamily = {"example", kVariants, reject, cost, workspace, prepare, launch};
+extern const FamilyModel kModel;
+const FamilyModel kModel = {
+    .name = "example",
+    .variants = kVariants,
+    .reject = reject,
+    .predict = predict,
+    .workspace = workspace,
+};
+extern const FamilyCode kCode;
+const FamilyCode kCode = {prepare, launch};
 
 }  // namespace msda::example

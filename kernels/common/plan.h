@@ -1,0 +1,62 @@
+// Planning that all families share: limits of the problems that kernels take, and the amount of
+// work in a problem.
+#pragma once
+
+#include "core/counts.h"
+#include "core/family.h"
+#include "core/problem.h"
+#include "kernels/common/elements.h"
+
+#include <cstdint>
+
+namespace msda {
+
+// The variant of a row of a variants.inc. name: what its id has behind the type, such as ".d32.p4".
+#define MSDA_VARIANT_OF(family, type, name, revision, sm, architecture, ...)                       \
+  Variant {                                                                                        \
+    .id = family ".sm" #sm "." #type name "@" #revision, .value_dtype = dtype_of(ValueType::type), \
+    .sm_min = sm, .sm_max = last_sm(#architecture, 0) __VA_OPT__(, .__VA_ARGS__ = true)            \
+  }
+
+// ---- limits
+
+inline constexpr std::int32_t kLargestSide = 1 << 24;  // float32 has every pixel
+
+// The first questions of all: of the device, its compute capability, and the type of the values.
+Reason reject_basics(Variant const& variant, Problem const& problem, Device const& device);
+// float32 can count the pixels of every side.
+bool sides_fit(Problem const& problem);
+// Coordinates, weights and output without gaps.
+bool rows_are_packed(Problem const& problem);
+// Levels that travel with the launch, and whose sides fit.
+bool levels_are_near(Problem const& problem);
+bool every_level_has(Problem const& problem, std::int64_t points);
+// The largest head of a variant, `most`, serves those down to half of it.
+bool head_dim_fits(std::int64_t head_dim, std::int64_t most, std::int64_t multiple);
+// Strides in bytes are multiples of `alignment`.
+bool strides_are_multiples(Strides const& strides, msda_dtype dtype, std::int64_t alignment);
+// Bytes from a row to the next fit 31 bits.
+bool row_stride_fits(Strides const& strides, msda_dtype dtype);
+// Strides of value in bytes, all multiples of `alignment`.
+bool value_strides_are_multiples(Problem const& problem, std::int64_t alignment);
+
+// Both at least 0, `of_one` more.
+constexpr std::int64_t divide_up(std::int64_t items, std::int64_t of_one) {
+  return (items + of_one - 1) / of_one;
+}
+
+// ---- the work of a problem
+
+inline double number(std::int64_t n) { return static_cast<double>(n); }
+
+// A row is one (batch, query, head).
+double rows_of(Problem const& problem);
+// Sampling points of all rows.
+double points_of(Problem const& problem);
+// Bytes that a forward cannot do without: every tensor once.
+double forward_bytes(Problem const& problem);
+// A forward's bytes of inputs, output and values; of a level's values no more pixels than its
+// points have corners.
+Counts counts_of_tensors(Problem const& problem);
+
+}  // namespace msda
