@@ -46,14 +46,9 @@ namespace {
 
 Reason reject(Variant const& variant, Problem const& problem, Device const& device) {
   Entry const& entry = kTable[variant];
-  if (device.is_cpu()) return Reason::kDeviceIsCpu;
-  if (!variant.runs_on(device) || device.max_cluster_blocks == 0 || !device.has_bulk_copy) {
-    return Reason::kComputeCapability;
-  }
-  if (problem.value_dtype != variant.value_dtype) return Reason::kValueDtype;
-  if (problem.backward()) return Reason::kOperation;
-  if (problem.coord_dtype == MSDA_DTYPE_F64) return Reason::kCoordDtype;
-  if (problem.weight_dtype == MSDA_DTYPE_F64) return Reason::kWeightDtype;
+  bool const has_clusters = device.max_cluster_blocks != 0 && device.has_bulk_copy;
+  Reason const reason = reject_forward(variant, problem, device, has_clusters);
+  if (reason != Reason::kNone) return reason;
   if (device.sm_count < entry.size) {
     return device.sm_count_limit != 0 ? Reason::kSmLimit : Reason::kClusters;
   }

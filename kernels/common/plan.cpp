@@ -15,10 +15,23 @@ bool is_packed(Strides const& strides, std::int64_t rows, std::int64_t heads, st
 
 }  // namespace
 
-Reason reject_basics(Variant const& variant, Problem const& problem, Device const& device) {
+Reason reject_basics(Variant const& variant, Problem const& problem, Device const& device,
+                     bool has_features) {
   if (device.is_cpu()) return Reason::kDeviceIsCpu;
-  if (!variant.runs_on(device)) return Reason::kComputeCapability;
+  if (!variant.runs_on(device) || !has_features) return Reason::kComputeCapability;
   return problem.value_dtype == variant.value_dtype ? Reason::kNone : Reason::kValueDtype;
+}
+
+Reason reject_f64_points(Problem const& problem) {
+  if (problem.coord_dtype == MSDA_DTYPE_F64) return Reason::kCoordDtype;
+  return problem.weight_dtype == MSDA_DTYPE_F64 ? Reason::kWeightDtype : Reason::kNone;
+}
+
+Reason reject_forward(Variant const& variant, Problem const& problem, Device const& device,
+                      bool has_features) {
+  Reason const reason = reject_basics(variant, problem, device, has_features);
+  if (reason != Reason::kNone) return reason;
+  return problem.backward() ? Reason::kOperation : reject_f64_points(problem);
 }
 
 bool sides_fit(Problem const& problem) {

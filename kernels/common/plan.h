@@ -23,7 +23,14 @@ namespace msda {
 inline constexpr std::int32_t kLargestSide = 1 << 24;  // float32 has every pixel
 
 // The first questions of all: of the device, its compute capability, and the type of the values.
-Reason reject_basics(Variant const& variant, Problem const& problem, Device const& device);
+// has_features: what the family needs of the device beside that.
+Reason reject_basics(Variant const& variant, Problem const& problem, Device const& device,
+                     bool has_features = true);
+// Coordinates or weights of float64, which only the generic kernels of direct load.
+Reason reject_f64_points(Problem const& problem);
+// The first questions of forwards by rows: those above, and the operation.
+Reason reject_forward(Variant const& variant, Problem const& problem, Device const& device,
+                      bool has_features = true);
 // float32 can count the pixels of every side.
 bool sides_fit(Problem const& problem);
 // Coordinates, weights and output without gaps.

@@ -32,13 +32,10 @@ bool points_fit(Entry const& entry, Problem const& problem) {
 
 Reason reject(Variant const& variant, Problem const& problem, Device const& device) {
   Entry const& entry = kTable[variant];
-  if (Reason const reason = reject_basics(variant, problem, device); reason != Reason::kNone) {
+  if (entry.channels == dany) return reject_basics(variant, problem, device);
+  if (Reason const reason = reject_forward(variant, problem, device); reason != Reason::kNone) {
     return reason;
   }
-  if (entry.channels == dany) return Reason::kNone;
-  if (problem.backward()) return Reason::kOperation;
-  if (problem.coord_dtype == MSDA_DTYPE_F64) return Reason::kCoordDtype;
-  if (problem.weight_dtype == MSDA_DTYPE_F64) return Reason::kWeightDtype;
   if (device.sm_count_limit != 0) return Reason::kSmLimit;
   if (!head_dim_fits(problem.head_dim, entry.channels, 8)) return Reason::kHeadDim;
   if (!levels_are_near(problem)) return Reason::kLevels;

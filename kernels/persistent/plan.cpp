@@ -63,12 +63,9 @@ Reason reject_caching(Entry const& entry, Problem const& problem, Device const& 
 
 Reason reject(Variant const& variant, Problem const& problem, Device const& device) {
   Entry const& entry = kTable[variant];
-  if (Reason const reason = reject_basics(variant, problem, device); reason != Reason::kNone) {
+  if (Reason const reason = reject_forward(variant, problem, device); reason != Reason::kNone) {
     return reason;
   }
-  if (problem.backward()) return Reason::kOperation;
-  if (problem.coord_dtype == MSDA_DTYPE_F64) return Reason::kCoordDtype;
-  if (problem.weight_dtype == MSDA_DTYPE_F64) return Reason::kWeightDtype;
   std::int64_t const of_vec = channels_of_vec(element_bytes(problem));
   if (!head_dim_fits(problem.head_dim, entry.channels, std::max<std::int64_t>(of_vec, 8))) {
     return Reason::kHeadDim;

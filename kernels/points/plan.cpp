@@ -33,8 +33,7 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
   }
   if (!problem.backward()) return Reason::kOperation;
   if (problem.levels_overlap && !takes_overlap) return Reason::kOverlap;
-  if (problem.coord_dtype == MSDA_DTYPE_F64) return Reason::kCoordDtype;
-  if (problem.weight_dtype == MSDA_DTYPE_F64) return Reason::kWeightDtype;
+  if (Reason const reason = reject_f64_points(problem); reason != Reason::kNone) return reason;
   if (device.sm_count_limit != 0) return Reason::kSmLimit;
   std::int64_t const D = problem.head_dim;
   if (D == 0 || D > kMaxHeadDim || D % kChannelsOfLane != 0) return Reason::kHeadDim;

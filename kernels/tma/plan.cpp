@@ -90,17 +90,13 @@ bool sizes_fit(Problem const& problem) {
 
 Reason reject(Variant const& variant, Problem const& problem, Device const& device) {
   Entry const& entry = kTable[variant];
-  if (device.is_cpu()) return Reason::kDeviceIsCpu;
-  if (!variant.runs_on(device) || !device.has_bulk_copy) return Reason::kComputeCapability;
-  if (problem.value_dtype != variant.value_dtype) return Reason::kValueDtype;
-  if (problem.backward()) return Reason::kOperation;
-  if (problem.coord_dtype == MSDA_DTYPE_F64) return Reason::kCoordDtype;
-  if (problem.weight_dtype == MSDA_DTYPE_F64) return Reason::kWeightDtype;
+  Reason const reason = reject_forward(variant, problem, device, device.has_bulk_copy);
+  if (reason != Reason::kNone) return reason;
   if (!head_dim_fits(problem.head_dim, entry.channels, 8)) return Reason::kHeadDim;
   if (!levels_are_near(problem)) return Reason::kLevels;
   if (problem.point_total == 0 || problem.point_total > kMaxPoints) return Reason::kPoints;
   if (entry.sums == h && problem.math_mode != MSDA_MATH_FAST) return Reason::kMathMode;
-  if (Reason const reason = reject_maps(problem); reason != Reason::kNone) return reason;
+  if (Reason const broken = reject_maps(problem); broken != Reason::kNone) return broken;
   if (!sizes_fit(problem)) return Reason::kTooLarge;
   return has_shared_memory(entry, problem, device) ? Reason::kNone : Reason::kSharedMemory;
 }
