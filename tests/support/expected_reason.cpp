@@ -9,19 +9,19 @@ namespace msda::test {
   extern const KernelLimits kLimits; \
   }
 #define MSDA_CPU_FAMILY(name) MSDA_FAMILY(name)
-#include "../kernels/families.inc"
+#include MSDA_FAMILIES
 #undef MSDA_FAMILY
 
 namespace {
 
 const KernelLimits* const kAllLimits[] = {
 #define MSDA_FAMILY(name) &name::kLimits,
-#include "../kernels/families.inc"
+#include MSDA_FAMILIES
 #undef MSDA_FAMILY
 #undef MSDA_CPU_FAMILY
 };
 
-// A family of another list has the limits of one that takes everything.
+// An id of no family, which tests ask for too, has no limits.
 KernelLimits const& limits_of(KernelId const& id) {
   for (const KernelLimits* const limits : kAllLimits) {
     if (id.family() == limits->family) return *limits;

@@ -81,6 +81,9 @@ def test_the_files_of_a_family_are_there():
     paths = listed("## A new family")
     for path in expanded(paths, "<family>", families()):
         assert (ROOT / path).is_file(), path
+    example = [path.replace("kernels/", "tests/families/", 1) for path in paths if not path.endswith("README.md")]
+    for path in expanded(example, "<family>", ["example_gpu"]):
+        assert (ROOT / path).is_file(), path
 
 
 def test_every_family_is_in_the_files_that_list_them():

@@ -1,0 +1,17 @@
+// The smallest family of a GPU, with every file that one has: what a new family begins with. This
+// header is what host and device share, without CUDA's headers.
+#pragma once
+
+#include "kernels/common/elements.h"
+#include "kernels/common/kernel_entry.h"
+#include "kernels/common/params.h"
+
+namespace msda::example_gpu {
+
+inline constexpr std::int32_t kThreads = 128;  // of a block
+
+// What a plan loads. Instantiated in CUDA files, for each row of variants.inc.
+template <ValueType kType>
+Kernel<Params> load_rows();
+
+}  // namespace msda::example_gpu
