@@ -10,7 +10,10 @@ import sys
 
 ON_CUDA = os.environ.get("MSDA_TEST_DEVICE") == "cuda"
 flags = os.environ.get("XLA_FLAGS", "")
-os.environ["XLA_FLAGS"] = f"{flags} --xla_force_host_platform_device_count=8"
+flags += " --xla_force_host_platform_device_count=8"
+if ON_CUDA:
+    flags += " --xla_gpu_graph_min_graph_size=1"  # every custom call that may be in a command buffer is
+os.environ["XLA_FLAGS"] = flags
 os.environ["JAX_PLATFORMS"] = "cuda,cpu" if ON_CUDA else "cpu"
 os.environ["JAX_ENABLE_X64"] = "1"
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")

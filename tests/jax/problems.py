@@ -16,6 +16,10 @@ DEVICES = ["cpu", "cuda"] if ON_CUDA else ["cpu"]
 SAMPLED = ("value", "coord", "weight")
 FUSED = ("value", "reference", "offset", "logit")
 
+# The axes of inputs with grad_output, and of the output with gradients.
+LETTERS = {False: ("bsmd", "bqmlpc", "bqmlp", "bqmd"), True: ("bsmd", "bqlr", "bqmlpc", "bqmlp", "bqmd")}
+RESULTS = {False: ("bqmd", "bsmd", "bqmlpc", "bqmlp"), True: ("bqmd", "bsmd", "bqlr", "bqmlpc", "bqmlp")}
+
 
 def arrays(fused=False, dtype="float32", batch=2, queries=7, heads=3, boxes=2, device="cpu"):
     """Inputs by name, and grad_output."""

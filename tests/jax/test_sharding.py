@@ -10,10 +10,8 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from problems import arrays, assert_same_bits, call, everything
+from problems import LETTERS, RESULTS, arrays, assert_same_bits, call, everything
 
-LETTERS = {False: ("bsmd", "bqmlpc", "bqmlp", "bqmd"), True: ("bsmd", "bqlr", "bqmlpc", "bqmlp", "bqmd")}
-RESULTS = {False: ("bqmd", "bsmd", "bqmlpc", "bqmlp"), True: ("bqmd", "bsmd", "bqlr", "bqmlpc", "bqmlp")}
 # What one device and several compute in another order: sums over the queries, and over the heads.
 PARTIAL = {False: (1,), True: (1, 2)}
 

@@ -117,6 +117,24 @@ def test_finite_differences_of_the_fused_call():
         np.testing.assert_allclose(gradient, difference, rtol=1e-5)
 
 
+@pytest.mark.parametrize("device", DEVICES)
+@CASES
+def test_a_program_that_runs_again_reads_its_new_arrays(fused, device):
+    """A GPU's is a command buffer, recorded in the first runs and replayed in the others (conftest.py)."""
+    inputs, _ = split(arrays(fused, "float64", queries=36, device=device))
+
+    def chain(value, *rest):
+        for _ in range(4):
+            value = value + call(value, *rest)
+        return value
+
+    program = jax.jit(lambda *given: everything(given, given[0], chain))
+    for factor in (1, 2, -3, 0.5, 5):
+        given = [inputs[0] * factor, *inputs[1:]]
+        for one, other in zip(program(*given), everything(given, given[0], chain)):
+            np.testing.assert_allclose(np.asarray(one), np.asarray(other), rtol=1e-10, atol=1e-10)
+
+
 def test_a_kernel_and_threads_may_be_asked_for():
     inputs, _ = split(arrays())
     found = call(*inputs, kernel="ref.cpu@1", threads=2)

@@ -47,8 +47,9 @@ class Machine:
         for name in ("gpu_check", "baseline", "measurements.py"):
             shutil.copy(ROOT / "tools" / name, folder / "tools")
         shutil.copytree(ROOT / "tools" / "lib", folder / "tools" / "lib")
-        for name in ("python", "torch"):
+        for name in ("python", "torch", "jax", "distributed"):
             (folder / "tests" / name).mkdir(parents=True)
+        (folder / "tests" / "jax" / "test_two_gpus.py").touch()
         for program in ("cmake", "nvcc", "nvidia-smi", "compute-sanitizer"):
             self.install(f"build/venv/bin/{program}", STUBS)
         self.install("build/stubs/pytest.py", STUBS.with_name("pytest_stub.py"))

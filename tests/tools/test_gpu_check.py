@@ -30,6 +30,9 @@ SANITIZED = {
 }
 
 
+PARTS = ("build", "tests", "sanitize", "bench", "python", "models", "jax", "multi")
+
+
 def part_results(summary):
     return dict(re.findall(r"^(\w+) +(passed|FAILED) ", summary, re.MULTILINE))
 
@@ -37,7 +40,7 @@ def part_results(summary):
 def test_passes_where_all_is_well(machine):
     status, summary, before = machine.check()
     assert status == 0, before + summary
-    assert part_results(summary) == dict.fromkeys(("build", "tests", "sanitize", "bench", "python", "models"), "passed")
+    assert part_results(summary) == dict.fromkeys(PARTS, "passed")
     ran = {name: int(count) for name, count in re.findall(r' (\w+): (\d+) test cases of suite "gpu", ', summary)}
     assert ran == KERNEL_RUNS | {"contract": CONTRACT_COUNT, "ptx": PTX_COUNT}
     # Random problems: so many forward, so many backward; what else runs has its own numbers.
@@ -49,6 +52,8 @@ def test_passes_where_all_is_well(machine):
     assert summary.count(": found the planted bug: ") == 4
     assert "    4 tests of Python ran, 2 of them on CUDA\n" in summary
     assert "    2 figures of models were measured\n" in summary
+    assert re.search("^jax .*\n    2 tests of Python ran, 1 of them on CUDA$", summary, re.MULTILINE)
+    assert re.search("^multi .*\n    skipped: there is one GPU$", summary, re.MULTILINE)
     runs = re.findall(r"^ +(\w+), (\w+): (\d+) test cases, \w+ SUMMARY: 0", summary, re.MULTILINE)
     assert len(runs) == len({run[:2] for run in runs}) == 4 * len(SANITIZED)
     for tool, name, count in runs:
@@ -82,6 +87,9 @@ def test_passes_where_all_is_well(machine):
         ("python_without_gpu", ["python"], r"FAILED: no test of Python ran on CUDA"),
         ("models_differ", ["models"], r"WRONG: training: 30 steps of module ended in other bits"),
         ("models_end_early", ["models"], r" 0 figures of models were measured"),
+        ("python_fails", ["jax"], r"FAILED: pytest of tests/jax\n"),
+        ("python_skips", ["jax"], r"FAILED: tests.jax.test_call\[cuda\] was skipped: CUDA cannot be used"),
+        ("python_without_gpu", ["jax"], r"FAILED: no test of Python ran on CUDA"),
     ],
 )
 def test_a_fault_fails_its_parts_and_is_named(machine, fault, parts, said):
@@ -99,7 +107,7 @@ def test_a_test_that_needs_a_machine_without_a_gpu_may_be_skipped(machine):
 def test_a_build_that_fails_ends_it(machine):
     status, summary, _ = machine.check(fault="does_not_build")
     assert status == 1 and part_results(summary) == {"build": "FAILED"}
-    for part in ("tests", "sanitize", "bench", "python", "models"):
+    for part in PARTS[1:]:
         assert f"skipped: {part} (the build failed)" in summary
 
 
@@ -165,6 +173,21 @@ def test_two_gpus_have_to_be_used(machine):
     # Only one of them may be seen.
     status, lines = two_gpus_line(STUB_GPUS="2", CUDA_VISIBLE_DEVICES="1", fault="second_gpu_skipped")
     assert status == 0 and lines == [f"skipped: {count} test cases for two GPUs: there is one"]
+
+
+def test_what_needs_several_gpus_is_a_part(machine):
+    status, summary, _ = machine.check("multi", STUB_GPUS="2")
+    assert status == 0 and part_results(summary) == {"multi": "passed"}
+    assert f'{TWO_GPU_COUNT} test cases of suite "two gpus"' in summary
+    assert summary.count("    2 tests of Python ran, 1 of them on CUDA\n") == 2
+    for fault, said in [("python_skips", r"FAILED: tests.distributed.test_call\[cuda\] was skipped"),
+                        ("python_without_gpu", "FAILED: no test of Python ran on CUDA"),
+                        ("second_gpu_skipped", 'chosen from suite "two gpus" ran')]:
+        status, summary, _ = machine.check("multi", STUB_GPUS="2", fault=fault)
+        assert status == 1 and re.search(said, summary), summary
+    (machine.folder / "tests" / "jax" / "test_two_gpus.py").unlink()
+    status, summary, _ = machine.check("multi", STUB_GPUS="2")
+    assert status == 1 and "FAILED: there is no tests/jax/test_two_gpus.py\n" in summary
 
 
 def test_rows_can_be_given_up(machine):

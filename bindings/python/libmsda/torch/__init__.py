@@ -19,7 +19,7 @@ import torch
 from .._core.errors import InvalidArgumentError
 from .._core.problem import level_pairs, pairs
 from .._options import integers
-from . import _calls, _eager, _operators
+from . import _calls, _eager, _operators, _sharding
 from ._calls import FUSED, SAMPLED, Settings
 from ._convert import Conversion, from_module
 from ._module import MSDeformAttn
@@ -139,6 +139,7 @@ def _forward(
         return _eager.forward(names, tensors, levels, settings, value_scale, out_dtype)
     for name, tensor in zip(names, tensors):
         _check_tensor(name, tensor)
+    _sharding.prepare()
     operators = _operators.operators[names]
     call = operators.functorch if _eager.in_functorch() else operators.forward
     return call(
@@ -147,6 +148,7 @@ def _forward(
 
 
 _DEFAULT = Settings()
+_sharding.prepare()  # for torch.ops.msda
 
 
 def _settings(given: Mapping[str, Any], level_count: int) -> Settings:
