@@ -24,6 +24,7 @@ import contextlib
 import copy
 import json
 import os
+import pathlib
 import statistics
 import subprocess
 import sys
@@ -235,20 +236,44 @@ def of_module(arguments):
 
 
 def of_deformable_detr(arguments):
-    model = transformers.DeformableDetrForObjectDetection(deformable_detr(1 if arguments.small else 6))
-    batch, size = (1, (64, 96)) if arguments.small else (2, (800, 1333))
-    return of_model("deformable_detr", arguments, model, torch.randn(batch, 3, *size))
+    return of_model(
+        "deformable_detr",
+        arguments,
+        *(
+            tiny("deformable_detr")
+            if arguments.small
+            else (transformers.DeformableDetrForObjectDetection(deformable_detr(6)), images(2, 800, 1333))
+        ),
+    )
 
 
 def of_rt_detr(arguments):
-    model = transformers.RTDetrForObjectDetection(transformers.RTDetrConfig())
-    batch, size = (1, (128, 128)) if arguments.small else (8, (640, 640))
-    return of_model("rt_detr", arguments, model, torch.randn(batch, 3, *size))
+    return of_model(
+        "rt_detr",
+        arguments,
+        *(
+            tiny("rt_detr")
+            if arguments.small
+            else (transformers.RTDetrForObjectDetection(transformers.RTDetrConfig()), images(8, 640, 640))
+        ),
+    )
 
 
-def of_model(figure, arguments, model, pixels):
+def images(batch, height, width):
+    return dict(pixel_values=torch.randn(batch, 3, height, width))
+
+
+def tiny(family):
+    """The small model of the tests, and its inputs."""
+    sys.path.append(str(pathlib.Path(__file__).parents[1] / "tests" / "compat"))
+    from families import FAMILIES
+
+    return FAMILIES[family].tiny()
+
+
+def of_model(figure, arguments, model, inputs):
     device, rows, wrong = Device(arguments.device), [], []
-    model, inputs = model.eval().to(arguments.device), dict(pixel_values=pixels.to(arguments.device))
+    model, inputs = model.eval().to(arguments.device), {name: one.to(arguments.device) for name, one in inputs.items()}
     for dtype in (torch.float32, torch.bfloat16):
         region = lambda dtype=dtype: torch.autocast(arguments.device, dtype=dtype, enabled=dtype != torch.float32)
 
@@ -270,7 +295,7 @@ def of_model(figure, arguments, model, pixels):
 
 def of_training(arguments):
     """Two trainings of each side: whether all parameters end in the same bits, and the loss after the last step."""
-    levels, layers, steps, size = (SMALL_LEVELS, 1, 3, 128) if arguments.small else (LEVELS, 3, 30, 640)
+    levels, layers, steps = (SMALL_LEVELS, 1, 2) if arguments.small else (LEVELS, 3, 30)
     kind, rows, wrong = arguments.device, [], []
 
     def encoder_and_decoder():
@@ -278,7 +303,10 @@ def of_training(arguments):
         return model, model.inputs(2)
 
     def rt_detr():
-        return transformers.RTDetrModel(transformers.RTDetrConfig()), dict(pixel_values=torch.randn(2, 3, size, size))
+        if arguments.small:
+            model, inputs = tiny("rt_detr")
+            return model.model, inputs
+        return transformers.RTDetrModel(transformers.RTDetrConfig()), images(2, 640, 640)
 
     def train(make, side, deterministic):
         torch.manual_seed(5)
