@@ -47,6 +47,8 @@ Params make_params(Problem const& problem, const LevelParams* far_levels) {
   params.coord_strides = stride_params(problem.coord);
   params.weight_strides = stride_params(problem.weight);
   params.output_strides = stride_params(problem.output);
+  params.grad_coord_strides = stride_params(problem.grad_coord);
+  params.grad_weight_strides = stride_params(problem.grad_weight);
   params.coord_dtype = problem.coord_dtype;
   params.weight_dtype = problem.weight_dtype;
   params.output_dtype = problem.output_dtype;

@@ -44,7 +44,7 @@ struct Params {
   const float* value_scale;  // [M] factors on values of a scaled type, or null: 1
   void* output;              // [B][Q][M][D] output_dtype
   const void* grad_output;   // [B][Q][M][D] output_dtype
-  // Gradients, each packed and of the shape and unit of its tensor, or null: not wanted.
+  // Gradients, each of the shape and unit of its tensor, or null: not wanted.
   void* grad_value;      // [B][S][M][D] grad_value_dtype
   void* grad_coord;      // [B][Q][M][K][2] coord_dtype; fused: grad_offset
   void* grad_weight;     // [B][Q][M][K] weight_dtype; fused: grad_logit
@@ -71,6 +71,8 @@ struct Params {
   std::int32_t level_count;
   const LevelParams* far_levels;  // [level_count] in device memory, or null
   LevelParams near_levels[kInlineLevels];
+  StrideParams grad_coord_strides;
+  StrideParams grad_weight_strides;
 
 #ifdef __CUDACC__
   // Returns a value: the near ones are read from constant memory, which an address would hide.

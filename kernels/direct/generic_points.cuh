@@ -115,25 +115,26 @@ __device__ void store_if_asked(msda_dtype dtype, void* array, std::int64_t index
 
 // One head of one query, sampled input: the gradients of its points are independent.
 template <ValueType kType, typename Real>
-__device__ void sampled_point_grads(Params const& p, Row<Real> const& row, std::int64_t packed,
-                                    CornerRows* points) {
+__device__ void sampled_point_grads(Params const& p, Row<Real> const& row, CornerRows* points) {
   using Sum = typename ValueTraits<kType>::Sum;
+  std::int64_t const to_coord = p.grad_coord_strides.at(row.b, row.q, row.m);
+  std::int64_t const to_weight = p.grad_weight_strides.at(row.b, row.q, row.m);
   for (std::int64_t first = 0; first < p.point_total; first += kWarp) {
     RowPoint const at(p, first + lane_index());
     PointGrad<Sum> grad = point_grad<kType>(p, row, at, points);
     if (!at.is_there) continue;
-    store_if_asked(p.weight_dtype, p.grad_weight, packed + at.k, grad.weight);
+    store_if_asked(p.weight_dtype, p.grad_weight, to_weight + at.k, grad.weight);
     to_coord_grad(at.level, static_cast<Sum>(row.weight(p, at.k)), grad);
-    store_if_asked(p.coord_dtype, p.grad_coord, 2 * (packed + at.k), grad.x);
-    store_if_asked(p.coord_dtype, p.grad_coord, 2 * (packed + at.k) + 1, grad.y);
+    store_if_asked(p.coord_dtype, p.grad_coord, to_coord + 2 * at.k, grad.x);
+    store_if_asked(p.coord_dtype, p.grad_coord, to_coord + 2 * at.k + 1, grad.y);
   }
 }
 
 // The softmax's own derivative: w_k (g_k - sum_j w_j g_j). The sum first, then each.
 template <ValueType kType, typename Real>
-__device__ void logit_grads(Params const& p, Row<Real> const& row, std::int64_t packed,
-                            CornerRows* points) {
+__device__ void logit_grads(Params const& p, Row<Real> const& row, CornerRows* points) {
   using Sum = typename ValueTraits<kType>::Sum;
+  std::int64_t const to = p.grad_weight_strides.at(row.b, row.q, row.m);
   Sum mean = 0;
   PointGrad<Sum> grad{};
   for (int pass = 0; pass < 2; ++pass) {
@@ -146,7 +147,7 @@ __device__ void logit_grads(Params const& p, Row<Real> const& row, std::int64_t 
       if (pass == 0) {
         mean += weight * grad.weight;
       } else {
-        store_if_asked(p.weight_dtype, p.grad_weight, packed + at.k, weight * (grad.weight - mean));
+        store_if_asked(p.weight_dtype, p.grad_weight, to + at.k, weight * (grad.weight - mean));
       }
     }
     if (pass == 0) mean = warp_sum(mean);
@@ -231,7 +232,7 @@ __device__ void fused_point_grads(Params const& p, std::int64_t b, std::int64_t 
       FusedGrad<Sum> const by = fused_grad<Sum>(p, row, at, grad);
 #pragma unroll
       for (int i = 0; i < 4; ++i) by_reference[i] += by.reference[i];
-      std::int64_t const to = 2 * ((query * p.head_count + m) * p.point_total + at.k);
+      std::int64_t const to = p.grad_coord_strides.at(b, q, m) + 2 * at.k;
       store_if_asked(p.coord_dtype, p.grad_coord, to, by.offset[0]);
       store_if_asked(p.coord_dtype, p.grad_coord, to + 1, by.offset[1]);
     }
@@ -255,7 +256,7 @@ __global__ void __launch_bounds__(kThreads, sizeof(Real) == 4 && !kFused ? 2 : 1
     std::int64_t const q = query - b * p.query_count;
     if constexpr (!kFused) {
       Row<Real> const row(b, q, first_head, PointRow(p, b, q, first_head), {});
-      sampled_point_grads<kType>(p, row, first * p.point_total, points);
+      sampled_point_grads<kType>(p, row, points);
     } else {
       if (p.grad_coord != nullptr || p.grad_reference != nullptr) {
         fused_point_grads<kType, Real>(p, b, q, first_head, heads, points);
@@ -264,7 +265,7 @@ __global__ void __launch_bounds__(kThreads, sizeof(Real) == 4 && !kFused ? 2 : 1
       for (std::int64_t m = first_head; m < first_head + heads; ++m) {
         PointRow const of_points(p, b, q, m);
         Row<Real> const row(b, q, m, of_points, warp_softmax<Real>(p, of_points));
-        logit_grads<kType>(p, row, (query * p.head_count + m) * p.point_total, points);
+        logit_grads<kType>(p, row, points);
       }
     }
   }

@@ -37,6 +37,7 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
   if (device.sm_count_limit != 0) return Reason::kSmLimit;
   std::int64_t const D = problem.head_dim;
   if (D == 0 || D > kMaxHeadDim || D % kChannelsOfLane != 0) return Reason::kHeadDim;
+  if (!point_gradients_are_packed(problem)) return Reason::kStrides;
   return sides_fit(problem) ? Reason::kNone : Reason::kLevels;
 }
 

@@ -8,6 +8,7 @@
 #include "core/dtype.h"
 #include "core/tensor_sizes.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace msda::api {
@@ -45,6 +46,7 @@ struct CallRules::Span {
   std::uintptr_t begin;
   std::uintptr_t end;  // == begin where nothing will be
   bool is_written;
+  const TensorShape* shape = nullptr;  // null: the workspace
 };
 
 CallRules::CallRules(Problem const& problem, std::size_t workspace_bytes, Device const& device)
@@ -64,7 +66,8 @@ CallRules::CallRules(Problem const& problem, std::size_t workspace_bytes, Device
                         static_cast<std::uintptr_t>(dtype_bytes(shape.dtype)),
                         shape.dtype,
                         info.is_result(),
-                        info.may_be_null()};
+                        info.may_be_null(),
+                        shape};
   }
 }
 
@@ -115,7 +118,10 @@ CallRules::Span CallRules::span_of(Rule const& rule, const void* pointer) {
     invalid("tensors.{} is {}: must be aligned to {} bytes, the size of one {} element", rule.name,
             pointer, rule.alignment, dtype_name(rule.dtype));
   }
-  return span_from(rule.name, pointer, static_cast<std::uintptr_t>(rule.bytes), rule.is_written);
+  Span span =
+      span_from(rule.name, pointer, static_cast<std::uintptr_t>(rule.bytes), rule.is_written);
+  span.shape = &rule.shape;
+  return span;
 }
 
 CallRules::Span CallRules::workspace_of(msda_tensors const& t) const {
@@ -133,6 +139,46 @@ CallRules::Span CallRules::workspace_of(msda_tensors const& t) const {
   return span_from("workspace", t.workspace, workspace_bytes_, true);
 }
 
+// Whether two gradients are parts that follow one another again and again: of each row, or of each
+// head of it. In dimensions where both have the same stride they must be so far apart that a part
+// of each fits between neighbours; in the others, all of them lie in the part.
+bool CallRules::take_turns(Span const& a, Span const& b) {
+  if (!a.is_written || !b.is_written || a.shape == nullptr || b.shape == nullptr) return false;
+  struct Dimension {
+    std::int64_t count, stride;
+  };
+  std::array<Dimension, 3> shared;
+  std::size_t shared_count = 0;
+  std::int64_t of_a = dtype_bytes(a.shape->dtype) * a.shape->inner;
+  std::int64_t of_b = dtype_bytes(b.shape->dtype) * b.shape->inner;
+  auto const add = [&](std::int64_t a_count, std::int64_t b_count, std::int64_t a_stride,
+                       std::int64_t b_stride) {
+    a_stride *= dtype_bytes(a.shape->dtype);
+    b_stride *= dtype_bytes(b.shape->dtype);
+    if (a_count == b_count && a_stride == b_stride) {
+      if (a_count > 1) shared[shared_count++] = {a_count, a_stride};
+      return;
+    }
+    of_a += (a_count - 1) * a_stride;
+    of_b += (b_count - 1) * b_stride;
+  };
+  add(a.shape->batch, b.shape->batch, a.shape->strides.batch, b.shape->strides.batch);
+  add(a.shape->rows, b.shape->rows, a.shape->strides.row, b.shape->strides.row);
+  add(a.shape->heads, b.shape->heads, a.shape->strides.head, b.shape->strides.head);
+  bool const a_first = a.begin <= b.begin;
+  auto const apart = static_cast<std::int64_t>(a_first ? b.begin - a.begin : a.begin - b.begin);
+  if (apart < (a_first ? of_a : of_b)) return false;
+  std::int64_t extent = apart + (a_first ? of_b : of_a);
+  auto const end = shared.begin() + static_cast<std::ptrdiff_t>(shared_count);
+  std::sort(shared.begin(), end,
+            [](Dimension const& x, Dimension const& y) { return x.stride < y.stride; });
+  for (auto dimension = shared.begin(); dimension != end; ++dimension) {
+    if (dimension->stride < extent) return false;
+    extent += dimension->stride * (dimension->count - 1);
+  }
+  return true;
+}
+
 // A written buffer may share no byte with any other.
 void CallRules::check_overlap(const Span* spans, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) {
@@ -141,7 +187,7 @@ void CallRules::check_overlap(const Span* spans, std::size_t count) {
     for (std::size_t j = i + 1; j < count; ++j) {
       Span const& b = spans[j];
       if (b.begin == b.end || (!a.is_written && !b.is_written)) continue;
-      if (a.begin >= b.end || b.begin >= a.end) continue;
+      if (a.begin >= b.end || b.begin >= a.end || take_turns(a, b)) continue;
       invalid(
           "tensors.{} ({}) and tensors.{} ({}) overlap: a buffer that is written must share no "
           "byte with another",

@@ -34,6 +34,7 @@ class CallRules {
     msda_dtype dtype;
     bool is_written;
     bool is_optional;
+    TensorShape shape;
   };
   struct Span;
   // On a GPU: the buffer that the driver was last asked about, and that may be used.
@@ -44,6 +45,7 @@ class CallRules {
                         bool is_written);
   static Span span_of(Rule const& rule, const void* pointer);
   Span workspace_of(msda_tensors const& t) const;
+  static bool take_turns(Span const& a, Span const& b);
   static void check_overlap(const Span* spans, std::size_t count);
   void check_memory(Span const& span, Accepted& accepted) const;
 

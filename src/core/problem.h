@@ -34,6 +34,10 @@ struct Strides {
   std::int64_t batch = 0;
   std::int64_t row = 0;  // a token of value, a query of everything else
   std::int64_t head = 0;
+
+  std::int64_t at(std::int64_t b, std::int64_t r, std::int64_t m) const {
+    return b * batch + r * row + m * head;
+  }
 };
 
 struct Problem {

@@ -94,6 +94,13 @@ TensorShape tensor_shape(Problem const& problem, Tensor tensor) {
           dtype == nullptr ? MSDA_DTYPE_F32 : problem.*dtype};
 }
 
+bool TensorShape::is_packed() const {
+  Strides const packed = packed_strides(rows, heads, inner);
+  return is_empty() ||
+         ((batch == 1 || strides.batch == packed.batch) &&
+          (rows == 1 || strides.row == packed.row) && (heads == 1 || strides.head == packed.head));
+}
+
 Strides Problem::* tensor_strides(Tensor tensor) {
   return kColumns[static_cast<std::size_t>(tensor)].strides;
 }

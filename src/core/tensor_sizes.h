@@ -20,6 +20,7 @@ struct TensorShape {
   msda_dtype dtype;
 
   bool is_empty() const { return batch == 0 || rows == 0 || heads == 0 || inner == 0; }
+  bool is_packed() const;  // or empty, or of one row
 };
 
 // Every byte count and byte offset of a tensor is at most this.

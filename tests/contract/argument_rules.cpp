@@ -137,6 +137,11 @@ Rules problem_rules() {
          return Verdict{right_if(v == 0 || (v >= 24 && v <= kLargestSize)).status,
                         v > kLargestSize ? "bytes" : ""};
        }},
+      // One of the three is set: what the other two leave at 0 would overlap.
+      {"grad_coord_strides",
+       [](std::int64_t v) { return Verdict{right_if(v == 0).status, v > 0 ? "grad_coord" : ""}; }},
+      {"grad_weight_strides",
+       [](std::int64_t v) { return Verdict{right_if(v == 0).status, v > 0 ? "grad_weight" : ""}; }},
   };
 }
 

@@ -24,6 +24,8 @@ constexpr Group kGroups[] = {
     {"coord", &ProblemShape::coord_strides, TensorId::kCoord},
     {"weight", &ProblemShape::weight_strides, TensorId::kWeight},
     {"output", &ProblemShape::output_strides, TensorId::kOutput},
+    {"grad_coord", &ProblemShape::grad_coord_strides, TensorId::kGradCoord},
+    {"grad_weight", &ProblemShape::grad_weight_strides, TensorId::kGradWeight},
 };
 
 void check_same_results(TestHandle const& handle, ProblemShape const& shape,

@@ -99,7 +99,7 @@ void check_spread(TestHandle const& handle, ProblemShape const& shape, TestProbl
                   std::string const& id) {
   CAPTURE(id);
   PlanResult const plan = make_plan(handle, shape, id);
-  CallBuffers buffers(near, plan.plan.get(), 0);  // gradients are packed always
+  CallBuffers buffers(near, plan.plan.get(), 0);  // gradients are packed
   SpreadTensors const spread(shape, near, buffers.c());
   REQUIRE(msda_execute(plan.plan.get(), &spread.c(), nullptr) == MSDA_SUCCESS);
   RunResult const expected = run(handle, near, id);

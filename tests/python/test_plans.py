@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import libmsda
+import oracle
 from conftest import CPU_KERNELS, KERNELS
 
 ENDLESS_MS = 1e12  # a budget that no clock uses up: tuning stops after some hundred runs
@@ -146,6 +147,60 @@ def test_plan_with_strides(problem, tensors, small):
     output = plan.execute(**tensors | {"value": room[:, :, :3, :8]})["output"]
     assert output.strides == (1600, 160, 40, 4)
     assert np.array_equal(output, libmsda.forward(**small))
+
+
+@pytest.mark.parametrize("kernel", ["ref.cpu@1", None])
+@pytest.mark.parametrize("by_head", [False, True])
+@pytest.mark.parametrize("reference_dim", [0, 2, 4])
+def test_gradients_of_points_in_one_array(reference_dim, by_head, kernel):
+    """Offsets and logits of one product: their gradients are parts of its gradient."""
+    rng = np.random.default_rng(reference_dim)
+    level_hw, B, Q, M, K = [(4, 6), (2, 3)], 2, 7, 3, 4
+    whole = np.full((B, Q, M, 3 * K) if by_head else (B, Q, 3 * M * K), np.nan, np.float32)
+    if by_head:
+        points, weights = whole[..., : 2 * K].reshape(B, Q, M, K, 2), whole[..., 2 * K :]
+    else:
+        points = whole[..., : 2 * M * K].reshape(B, Q, M, K, 2)
+        weights = whole[..., 2 * M * K :].reshape(B, Q, M, K)
+    assert points.base is not None and np.shares_memory(points, whole) and np.shares_memory(weights, whole)
+    fused = reference_dim > 0
+    problem = libmsda.Problem(
+        level_hw=level_hw,
+        points=2,
+        batch=B,
+        query_count=Q,
+        head_count=M,
+        head_dim=8,
+        operation="backward",
+        input_mode="fused" if fused else "sampled",
+        reference_dim=reference_dim,
+        grad_coord_strides=tuple(s // 4 for s in points.strides[:3]),
+        grad_weight_strides=tuple(s // 4 for s in weights.strides[:3]),
+    )
+    draw = lambda *shape: rng.uniform(0.1, 0.9, shape).astype(np.float32)
+    tensors = {name: draw(*problem.shape(name)) for name in problem.inputs}
+    names = ("grad_offset", "grad_logit") if fused else ("grad_coord", "grad_weight")
+    plan = libmsda.Plan(problem, kernel=kernel)
+    plan.execute(**tensors, **dict(zip(names, (points, weights))))
+    assert np.isfinite(whole).all()
+    inputs = [tensors[name] for name in problem.inputs]
+    exact = (oracle.backward_fused if fused else oracle.backward)(inputs[0], level_hw, [2, 2], *inputs[1:])
+    for wanted, found in zip(exact[-2:], (points, weights)):
+        assert np.abs(found - wanted).max() < 1e-4 * np.abs(wanted).max()
+    packed = dataclasses.replace(problem, grad_coord_strides=(0, 0, 0), grad_weight_strides=(0, 0, 0))
+    for name, found in zip(names, (points, weights)):
+        assert np.array_equal(libmsda.Plan(packed, kernel=kernel).execute(**tensors)[name], found)
+
+
+def test_strides_of_gradients_that_are_refused(problem):
+    refused = {
+        (100, 0, 8): r"grad_coord_strides\[1\] is 0: must be at least 8, or grad_coord rows would overlap",
+        (1000, 8, 8): r"grad_coord_strides\[2\] is 8: must be at least .*, or grad_coord rows would overlap",
+        (-1, 8, 8): r"grad_coord_strides\[0\] is -1",
+    }
+    for strides, message in refused.items():
+        with pytest.raises(libmsda.InvalidArgumentError, match=message):
+            libmsda.Plan(dataclasses.replace(problem, operation="backward", grad_coord_strides=strides))
 
 
 def test_workspace(small):

@@ -75,6 +75,13 @@ class Device:
             cuda("cudaMemcpy", ctypes.c_void_p(memory.address), source, size, _TO_DEVICE)
             cuda("cudaDeviceSynchronize")  # cudaMemcpy() may return before the bytes are there
 
+    def part(self, host):
+        """The array of a view of the host's, in this memory."""
+        part = object.__new__(type(self))
+        part.__dict__ |= self.__dict__
+        part.host, part.address = host, self.memory.address + host.ctypes.data - self._base.ctypes.data
+        return part
+
     def write(self, stream):
         """Copies the host's numbers on a stream: they are there when that is waited for."""
         self._new = Memory(self.number, self._base.nbytes)

@@ -87,6 +87,39 @@ def test_backward_by_a_plan(kind, device, fused):
         np.testing.assert_allclose(outputs[name].numpy(), wanted, rtol=1e-5, atol=1e-5, err_msg=name)
 
 
+@pytest.mark.parametrize("by_head", [False, True])
+@pytest.mark.parametrize("fused", FUSED)
+def test_gradients_of_points_in_one_array(fused, by_head):
+    given = numbers(fused)
+    names, mode = ("grad_coord", "grad_weight"), {}
+    if fused:
+        names, mode = ("grad_offset", "grad_logit"), dict(input_mode="fused", reference_dim=2)
+    whole = OfInterface(np.full((2, 5, 2, 12) if by_head else (2, 5, 24), np.nan, np.float32), 1)
+    parts = [whole.host[..., :8], whole.host[..., 8:]] if by_head else [whole.host[..., :16], whole.host[..., 16:]]
+    parts = [parts[0].reshape(2, 5, 2, 4, 2), parts[1].reshape(2, 5, 2, 4)]
+    problem = libmsda.Problem(
+        level_hw=LEVELS,
+        points=2,
+        operation="backward",
+        grad_coord_strides=tuple(step // 4 for step in parts[0].strides[:3]),
+        grad_weight_strides=tuple(step // 4 for step in parts[1].strides[:3]),
+        **SIZES,
+        **mode,
+    )
+    plan = libmsda.Plan(problem, handle=libmsda.default_handle(device=1))
+    assert plan.info.kernel_id.startswith("direct.")
+    explained = libmsda.explain(problem, handle=libmsda.default_handle(device=1)).splitlines()
+    assert any("sorted." in line and "does not take these strides" in line for line in explained)
+    inputs = on(OfInterface, 1, given | {"grad_output": np.ones((2, 5, 2, 8), np.float32)})
+    outputs = {name: whole.part(part) for name, part in zip(names, parts)}
+    workspace = OfInterface(np.zeros(plan.info.workspace_bytes + plan.info.workspace_alignment, np.uint8), 1)
+    plan.execute(**inputs, **outputs, workspace=workspace)
+    wanted = exact(given, np.ones((2, 5, 2, 8), np.float32))
+    for name, found in zip(names, wanted[-2:]):
+        np.testing.assert_allclose(outputs[name].numpy(), found, rtol=1e-5, atol=1e-5, err_msg=name)
+    assert np.isfinite(whole.numpy()).all()
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_strides_are_read_where_they_lie(kind):
     given = numbers()

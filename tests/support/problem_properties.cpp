@@ -171,6 +171,8 @@ constexpr Pair kExcluded[] = {
     {"levels that overlap", "value_border 1"},
     // Rows of a result must not overlap.
     {"output_strides repeating", ""},
+    {"grad_coord_strides repeating", ""},
+    {"grad_weight_strides repeating", ""},
 };
 
 }  // namespace

@@ -526,11 +526,24 @@ void move_levels(std::uint64_t seed, ProblemShape& shape) {
   fit_value_strides(shape);
 }
 
+// Gives the gradients of points strides of their own, those of a third of the problems. From random
+// numbers of its own, so that it changes nothing else of a seed's problem.
+void move_gradients(std::uint64_t seed, ProblemShape& shape) {
+  Rng rng(seed ^ 0x57121DE56DADu);
+  if (!shape.backward() || !rng.chance(0.3)) return;
+  auto const strides = [&](TensorId id) {
+    return random_strides(rng, layout_of(shape, id).dims, false);
+  };
+  shape.grad_coord_strides = strides(TensorId::kGradCoord);
+  shape.grad_weight_strides = strides(TensorId::kGradWeight);
+}
+
 RandomDraw draw(std::uint64_t seed, msda_operation operation, Rng& rng) {
   ProblemShape shape =
       operation == MSDA_FORWARD ? random_forward_shape(seed, rng) : random_shape(rng);
   shape.operation = operation;
   move_levels(seed, shape);
+  move_gradients(seed, shape);
   DataKind const kind = random_data_kind(rng, shape);
   return {std::move(shape), kind};
 }

@@ -6,7 +6,7 @@ ABI_VERSION = 0
 # Bytes on a 64-bit machine.
 STRUCT_SIZES = {
     "msda_handle_options": 64,
-    "msda_problem": 240,
+    "msda_problem": 288,
     "msda_plan_options": 32,
     "msda_plan_info": 48,
     "msda_tensors": 144,
@@ -86,6 +86,8 @@ typedef struct msda_problem {
   uint32_t flags;
   const int64_t* level_start;
   int64_t token_count;
+  int64_t grad_coord_strides[3];
+  int64_t grad_weight_strides[3];
 } msda_problem;
 typedef struct msda_plan_options {
   size_t struct_size;
@@ -163,9 +165,9 @@ TENSORS = {
     "output": ('BQMD', 'output_dtype', 'output_strides', 'forward', None, False, True),
     "grad_output": ('BQMD', 'output_dtype', 'output_strides', 'backward', None, False, False),
     "grad_value": ('BSMD', 'grad_value_dtype', None, 'backward', None, True, True),
-    "grad_coord": ('BQMK2', 'coord_dtype', None, 'backward', 'sampled', True, True),
-    "grad_weight": ('BQMK', 'weight_dtype', None, 'backward', 'sampled', True, True),
+    "grad_coord": ('BQMK2', 'coord_dtype', 'grad_coord_strides', 'backward', 'sampled', True, True),
+    "grad_weight": ('BQMK', 'weight_dtype', 'grad_weight_strides', 'backward', 'sampled', True, True),
     "grad_reference": ('BQLR', 'coord_dtype', None, 'backward', 'fused', True, True),
-    "grad_offset": ('BQMK2', 'coord_dtype', None, 'backward', 'fused', True, True),
-    "grad_logit": ('BQMK', 'weight_dtype', None, 'backward', 'fused', True, True),
+    "grad_offset": ('BQMK2', 'coord_dtype', 'grad_coord_strides', 'backward', 'fused', True, True),
+    "grad_logit": ('BQMK', 'weight_dtype', 'grad_weight_strides', 'backward', 'fused', True, True),
 }

@@ -139,21 +139,20 @@ void Worker::store_fused(std::int64_t l, std::int64_t k, std::int64_t row,
 }
 
 // The softmax's own derivative: w_k (g_k - sum_j w_j g_j).
-void Worker::store_logit_grad(std::int64_t row) {
+void Worker::store_logit_grad(std::int64_t to) {
   double mean = 0;
   for (std::int64_t k = 0; k < problem_.point_total; ++k)
     mean += points_.weight[k] * weight_grad_[k];
   for (std::int64_t k = 0; k < problem_.point_total; ++k) {
-    store_optional(problem_.weight_dtype, call_[Tensor::kGradLogit], row * problem_.point_total + k,
+    store_optional(problem_.weight_dtype, call_[Tensor::kGradLogit], to + k,
                    points_.weight[k] * (weight_grad_[k] - mean));
   }
 }
 
 void Worker::head_backward(std::int64_t b, std::int64_t q, std::int64_t m, double* reference_grad) {
-  std::int64_t const K = problem_.point_total;
-  std::int64_t const packed_row = (b * problem_.query_count + q) * problem_.head_count + m;
-  std::int64_t const coord_row =
-      b * problem_.coord.batch + q * problem_.coord.row + m * problem_.coord.head;
+  std::int64_t const to_coord = problem_.grad_coord.at(b, q, m);
+  std::int64_t const to_weight = problem_.grad_weight.at(b, q, m);
+  std::int64_t const coord_row = problem_.coord.at(b, q, m);
   auto const level_count = static_cast<std::int64_t>(problem_.levels.size());
   std::int64_t const reference_row = (b * problem_.query_count + q) * level_count;
   read_points(problem_, call_, b, q, m, points_);
@@ -167,14 +166,13 @@ void Worker::head_backward(std::int64_t b, std::int64_t q, std::int64_t m, doubl
       points_.x[k] = grad.x;
       points_.y[k] = grad.y;
       if (problem_.fused()) store_fused(l, k, coord_row, reference_row, grad, reference_grad);
-      store_optional(problem_.coord_dtype, coord_out, 2 * (packed_row * K + k), points_.x[k]);
-      store_optional(problem_.coord_dtype, coord_out, 2 * (packed_row * K + k) + 1, points_.y[k]);
+      store_optional(problem_.coord_dtype, coord_out, to_coord + 2 * k, points_.x[k]);
+      store_optional(problem_.coord_dtype, coord_out, to_coord + 2 * k + 1, points_.y[k]);
       if (problem_.fused()) continue;
-      store_optional(problem_.weight_dtype, call_[Tensor::kGradWeight], packed_row * K + k,
-                     grad.weight);
+      store_optional(problem_.weight_dtype, call_[Tensor::kGradWeight], to_weight + k, grad.weight);
     }
   }
-  if (problem_.fused()) store_logit_grad(packed_row);
+  if (problem_.fused()) store_logit_grad(to_weight);
 }
 
 void Worker::backward_points(std::int64_t b, std::int64_t q, double* reference_grad) {

@@ -61,16 +61,17 @@ struct HeadSource {
   Problem const& problem;
   Call const& call;
   Tables const& tables;
-  std::int64_t coord;       // element of query 0 in coord or offset
-  std::int64_t weight;      // element of query 0 in weight or logit
-  std::int64_t reference;   // element of query 0 in reference
-  std::int64_t output;      // element of query 0 in output or grad_output
-  std::int64_t value;       // bytes from the plan's row of zeros to channel 0 of token 0
-  float scale;              // of 8-bit values
-  std::int64_t packed_row;  // of query 0 among the [B][Q][M] rows of a packed tensor
-  std::int64_t grad_value;  // element of token 0 in grad_value
-  bool streams_value;       // grad_value is stored past the caches
-  bool streams_points;      // so are the gradients of points
+  std::int64_t coord;        // element of query 0 in coord or offset
+  std::int64_t weight;       // element of query 0 in weight or logit
+  std::int64_t reference;    // element of query 0 in reference
+  std::int64_t output;       // element of query 0 in output or grad_output
+  std::int64_t value;        // bytes from the plan's row of zeros to channel 0 of token 0
+  float scale;               // of 8-bit values
+  std::int64_t grad_coord;   // element of query 0 in grad_coord or grad_offset
+  std::int64_t grad_weight;  // element of query 0 in grad_weight or grad_logit
+  std::int64_t grad_value;   // element of token 0 in grad_value
+  bool streams_value;        // grad_value is stored past the caches
+  bool streams_points;       // so are the gradients of points
 
  private:
   // A query's elements of one tensor, as bytes.

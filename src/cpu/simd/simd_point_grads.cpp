@@ -112,7 +112,7 @@ void store_coords(HeadSource const& source, std::int64_t q, std::int64_t first, 
     hn::StoreInterleaved2(x, y, d, pairs + 2 * i);
   }
   Tensor const tensor = problem.fused() ? Tensor::kGradOffset : Tensor::kGradCoord;
-  store_row(pairs, 2 * count, problem.coord_dtype, source.call[tensor], 2 * index,
+  store_row(pairs, 2 * count, problem.coord_dtype, source.call[tensor], index,
             source.streams_points);
 }
 
@@ -142,7 +142,8 @@ void store_points(HeadSource const& source, std::int64_t q, const Record* row) {
   Problem const& problem = source.problem;
   Call const& call = source.call;
   std::int64_t const K = problem.point_total;
-  std::int64_t const packed = (source.packed_row + q * problem.head_count) * K;
+  std::int64_t const to_coord = source.grad_coord + q * problem.grad_coord.row;
+  std::int64_t const to_weight = source.grad_weight + q * problem.grad_weight.row;
   bool const by_coord = call[problem.fused() ? Tensor::kGradOffset : Tensor::kGradCoord] != nullptr;
   bool const by_logit = problem.fused() && call[Tensor::kGradLogit] != nullptr;
   bool const by_weight = !problem.fused() && call[Tensor::kGradWeight] != nullptr;
@@ -152,9 +153,9 @@ void store_points(HeadSource const& source, std::int64_t q, const Record* row) {
     std::int64_t const count = std::min(K - k, kPointBlock);
     BlockGrads grads;
     read_block(row, k, count, grads);
-    if (by_coord) store_coords(source, q, k, count, packed + k, grads);
+    if (by_coord) store_coords(source, q, k, count, to_coord + 2 * k, grads);
     if (by_weight) {
-      store_row(grads.weight, count, problem.weight_dtype, call[Tensor::kGradWeight], packed + k,
+      store_row(grads.weight, count, problem.weight_dtype, call[Tensor::kGradWeight], to_weight + k,
                 source.streams_points);
     }
     if (by_logit) {
@@ -164,7 +165,7 @@ void store_points(HeadSource const& source, std::int64_t q, const Record* row) {
         auto const above = hn::Sub(hn::Load(d, grads.weight + i), hn::Set(d, mean));
         hn::Store(hn::Mul(hn::Load(d, points.weight + i), above), d, grads.weight + i);
       }
-      store_row(grads.weight, count, problem.weight_dtype, call[Tensor::kGradLogit], packed + k,
+      store_row(grads.weight, count, problem.weight_dtype, call[Tensor::kGradLogit], to_weight + k,
                 source.streams_points);
     }
   }

@@ -22,7 +22,8 @@ HeadSource::HeadSource(Problem const& problem_of_all, Call const& call_of_all,
       output(b * problem.output.batch + m * problem.output.head),
       value(0),
       scale(call.scale_of(m)),
-      packed_row(b * problem.query_count * problem.head_count + m),
+      grad_coord(problem.grad_coord.at(b, 0, m)),
+      grad_weight(problem.grad_weight.at(b, 0, m)),
       grad_value((b * problem.token_count * problem.head_count + m) * problem.head_dim),
       streams_value(problem.batch * problem.token_count * problem.head_count * problem.head_dim *
                         dtype_bytes(problem.grad_value_dtype) >

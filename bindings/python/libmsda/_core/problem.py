@@ -157,6 +157,8 @@ class Problem:
     value_strides     element strides of [B][S][M]; (0, 0, 0) is packed. 0 in part repeats an input.
     coord_strides     of [B][Q][M] of coord and offset; weight_strides of weight and logit;
     output_strides    of output and grad_output. Inner axes and all other arrays are packed.
+    grad_coord_strides    of grad_coord and grad_offset; grad_weight_strides of grad_weight and
+                      grad_logit. Rows must not overlap; the two can be parts of one array.
     """
 
     level_hw: Sequence[Sequence[int]]
@@ -184,6 +186,8 @@ class Problem:
     output_strides: Strides = PACKED
     level_start: Sequence[int] | None = None
     token_count: int = 0
+    grad_coord_strides: Strides = PACKED
+    grad_weight_strides: Strides = PACKED
 
     def __post_init__(self) -> None:
         put = lambda field, value: object.__setattr__(self, field, value)

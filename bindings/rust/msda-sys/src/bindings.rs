@@ -301,9 +301,8 @@ fn bindgen_test_layout_msda_handle_options() {
 /** The shapes, strides and types of one computation.
 
  Strides are in elements, never negative. A group of three that is all 0 means packed. Otherwise
- each is used as it is: 0 in part of a group repeats an input (broadcast). Two rows of output must
- not overlap. Gradients of inputs (grad_value, grad_coord, grad_weight, grad_reference,
- grad_offset, grad_logit) and reference are always packed.
+ each is used as it is: 0 in part of a group repeats an input (broadcast). Two rows of a result
+ must not overlap. reference, grad_value and grad_reference are always packed.
  @since 0.1*/
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -379,12 +378,18 @@ pub struct msda_problem {
     pub level_start: *const i64,
     /// S, the tokens of value and grad_value; 0: the largest token at which a level ends.
     pub token_count: i64,
+    /** Elements between neighbours along [B][Q][M] of grad_coord and grad_offset; [K][2] is packed.
+  0 0 0: packed, whatever coord_strides are. A 0 among others must not make rows overlap.*/
+    pub grad_coord_strides: [i64; 3usize],
+    /** Elements between neighbours along [B][Q][M] of grad_weight and of grad_logit; [K] is packed.
+  0 0 0: packed, whatever weight_strides are. A 0 among others must not make rows overlap.*/
+    pub grad_weight_strides: [i64; 3usize],
 }
 #[test]
 fn bindgen_test_layout_msda_problem() {
     const UNINIT: ::core::mem::MaybeUninit<msda_problem> = ::core::mem::MaybeUninit::uninit();
     let ptr = UNINIT.as_ptr();
-    assert_eq!(::core::mem::size_of::<msda_problem>(), 240usize, "Size of msda_problem");
+    assert_eq!(::core::mem::size_of::<msda_problem>(), 288usize, "Size of msda_problem");
     assert_eq!(
         ::core::mem::align_of::<msda_problem>(),
         8usize,
@@ -544,6 +549,20 @@ fn bindgen_test_layout_msda_problem() {
         232usize,
         "Offset of field: msda_problem::token_count",
     );
+    assert_eq!(
+        unsafe {
+            ::core::ptr::addr_of!((*ptr).grad_coord_strides) as usize - ptr as usize
+        },
+        240usize,
+        "Offset of field: msda_problem::grad_coord_strides",
+    );
+    assert_eq!(
+        unsafe {
+            ::core::ptr::addr_of!((*ptr).grad_weight_strides) as usize - ptr as usize
+        },
+        264usize,
+        "Offset of field: msda_problem::grad_weight_strides",
+    );
 }
 /** How a plan is made. Zeroed: the kernel predicted to be fastest, any workspace, the whole device.
  @since 0.1*/
@@ -685,7 +704,9 @@ fn bindgen_test_layout_msda_plan_info() {
 
  Inputs of the plan that are not empty must be given. The inputs of the other input mode, and the
  buffers of the other operation, are not looked at, so one struct can serve a forward and a
- backward plan. A buffer that is written must not overlap any other buffer.
+ backward plan. A buffer that is written must not overlap any other buffer, but the gradients of
+ coordinates and weights may take turns in memory: as parts of each row, or of each head of it, of
+ one tensor, where such parts have the same strides in bytes.
  @since 0.1*/
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -716,15 +737,15 @@ pub struct msda_tensors {
   accumulated; NULL: not wanted and not computed.
   [B][S][M][D] of grad_value_dtype, packed.*/
     pub grad_value: *mut core::ffi::c_void,
-    /// SAMPLED: [B][Q][M][K][2] of coord_dtype, packed.
+    /// SAMPLED: [B][Q][M][K][2] of coord_dtype, grad_coord_strides.
     pub grad_coord: *mut core::ffi::c_void,
-    /// SAMPLED: [B][Q][M][K] of weight_dtype, packed.
+    /// SAMPLED: [B][Q][M][K] of weight_dtype, grad_weight_strides.
     pub grad_weight: *mut core::ffi::c_void,
     /// FUSED: [B][Q][L][reference_dim] of coord_dtype, packed.
     pub grad_reference: *mut core::ffi::c_void,
-    /// FUSED: [B][Q][M][K][2] of coord_dtype, packed.
+    /// FUSED: [B][Q][M][K][2] of coord_dtype, grad_coord_strides.
     pub grad_offset: *mut core::ffi::c_void,
-    /// FUSED: [B][Q][M][K] of weight_dtype, packed.
+    /// FUSED: [B][Q][M][K] of weight_dtype, grad_weight_strides.
     pub grad_logit: *mut core::ffi::c_void,
     /** Scratch memory of the call, aligned to msda_plan_info::workspace_alignment; its content before
   and after means nothing. NULL only if the plan needs none.*/

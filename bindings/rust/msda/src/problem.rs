@@ -57,6 +57,8 @@ pub struct Problem {
     coord_strides: [i64; 3],
     weight_strides: [i64; 3],
     output_strides: [i64; 3],
+    grad_coord_strides: [i64; 3],
+    grad_weight_strides: [i64; 3],
     value_border: bool,
     reference_dim: Option<i32>,
     operation: Operation,
@@ -88,6 +90,8 @@ impl Problem {
             coord_strides: [0; 3],
             weight_strides: [0; 3],
             output_strides: [0; 3],
+            grad_coord_strides: [0; 3],
+            grad_weight_strides: [0; 3],
             value_border: false,
             reference_dim: None,
             operation: Operation::default(),
@@ -170,6 +174,16 @@ impl Problem {
     /// Elements between neighbours along \[B\]\[Q\]\[M\] of output and its gradient.
     pub fn output_strides(mut self, strides: [i64; 3]) -> Self {
         self.output_strides = strides;
+        self
+    }
+    /// Elements between neighbours along \[B\]\[Q\]\[M\] of the gradient of coord or offset.
+    pub fn grad_coord_strides(mut self, strides: [i64; 3]) -> Self {
+        self.grad_coord_strides = strides;
+        self
+    }
+    /// Elements between neighbours along \[B\]\[Q\]\[M\] of the gradient of weight or logit.
+    pub fn grad_weight_strides(mut self, strides: [i64; 3]) -> Self {
+        self.grad_weight_strides = strides;
         self
     }
     /// Every level is stored with a border of one zero pixel.
@@ -273,6 +287,8 @@ impl Problem {
             flags: 0,
             level_start: self.level_start.as_ref().map_or(std::ptr::null(), |s| s.as_ptr()),
             token_count: self.token_count,
+            grad_coord_strides: self.grad_coord_strides,
+            grad_weight_strides: self.grad_weight_strides,
         })
     }
 
@@ -349,6 +365,8 @@ impl Problem {
             "coord_strides" => self.coord_strides,
             "weight_strides" => self.weight_strides,
             "output_strides" => self.output_strides,
+            "grad_coord_strides" => self.grad_coord_strides,
+            "grad_weight_strides" => self.grad_weight_strides,
             _ => unreachable!("no strides {field}"),
         }
     }

@@ -41,9 +41,9 @@ pub(crate) const TENSORS: [Row; 15] = [
     Row { name: "output", axes: "BQMD", dtype: Some("output_dtype"), strides: Some("output_strides") },
     Row { name: "grad_output", axes: "BQMD", dtype: Some("output_dtype"), strides: Some("output_strides") },
     Row { name: "grad_value", axes: "BSMD", dtype: Some("grad_value_dtype"), strides: None },
-    Row { name: "grad_coord", axes: "BQMK2", dtype: Some("coord_dtype"), strides: None },
-    Row { name: "grad_weight", axes: "BQMK", dtype: Some("weight_dtype"), strides: None },
+    Row { name: "grad_coord", axes: "BQMK2", dtype: Some("coord_dtype"), strides: Some("grad_coord_strides") },
+    Row { name: "grad_weight", axes: "BQMK", dtype: Some("weight_dtype"), strides: Some("grad_weight_strides") },
     Row { name: "grad_reference", axes: "BQLR", dtype: Some("coord_dtype"), strides: None },
-    Row { name: "grad_offset", axes: "BQMK2", dtype: Some("coord_dtype"), strides: None },
-    Row { name: "grad_logit", axes: "BQMK", dtype: Some("weight_dtype"), strides: None },
+    Row { name: "grad_offset", axes: "BQMK2", dtype: Some("coord_dtype"), strides: Some("grad_coord_strides") },
+    Row { name: "grad_logit", axes: "BQMK", dtype: Some("weight_dtype"), strides: Some("grad_weight_strides") },
 ];

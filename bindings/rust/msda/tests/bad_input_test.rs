@@ -189,6 +189,16 @@ fn strides_borders_scales_and_empty_tensors() {
     let error = plan.forward(&Inputs::sampled(&VALUE, &COORD, &[1.0f32; 3]), short).unwrap_err();
     expect(error, Status::INVALID_ARGUMENT, &["output has 4 elements: must have at least 5"]);
 
+    // Rows of gradients two elements apart.
+    let apart = problem().queries(2).backward().grad_weight_strides([4, 2, 1]);
+    let plan = handle.plan(&apart).unwrap();
+    let mut grad_weight = [7.0f32; 3];
+    let inputs = Inputs::sampled(&VALUE, &[0.5f32; 4], &[1.0f32; 2]);
+    plan.backward(&inputs, &[1.0f32, 2.0], Gradients::new().weight(&mut grad_weight)).unwrap();
+    assert_eq!(grad_weight, [2.5, 7.0, 5.0]);
+    let error = handle.plan(&apart.grad_coord_strides([4, 0, 2])).unwrap_err();
+    expect(error, Status::INVALID_ARGUMENT, &["grad_coord_strides[1] is 0: must be at least 2"]);
+
     let bordered =
         Problem::new(&[[1, 1]], Dtype::F8E4M3).points(1).queries(1).heads(1, 1).bordered();
     let mut value = [F8E4M3(0); 9];
