@@ -97,7 +97,8 @@ __device__ __forceinline__ void add_to_corners(AddParams const& s, AddedRow<Conf
   }
 }
 
-// Stores the gradients of the kPoints points that the slot has located; `own` is the lane's.
+// Stores the gradients of the kPoints points that the slot has located; `own` is the lane's. Those
+// of fused input's weights are on their way to those of logits.
 template <class Config, class Products>
 __device__ __forceinline__ void point_gradients_of(Params const& p, AddParams const& s,
                                                    RowIndex const& row, LocatedPoint const& mine,
@@ -117,8 +118,15 @@ __device__ __forceinline__ void point_gradients_of(Params const& p, AddParams co
   bool const stores =
       row.is_there && static_cast<int>(threadIdx.x % Config::kLanes) < Config::kPoints;
   if (!stores || own >= p.point_total) return;
-  points::store_gradient<false>(p, s.points, row.index(p), own,
-                                points::point_gradient(mine, weight, sums));
+  points::PointGradient const gradient = points::point_gradient(mine, weight, sums);
+  std::int64_t const index = row.index(p) * p.point_total + own;
+  points::store_coord(p, p.coord_dtype, s.points.by_pixel, index, index, mine, gradient,
+                      s.points.grad_coord_pairs);
+  if (s.gradients != nullptr) {
+    s.gradients[index] = gradient.weight;
+  } else if (p.grad_weight != nullptr) {
+    store_narrow(p.weight_dtype, p.grad_weight, index, gradient.weight);
+  }
 }
 
 template <class Config>
@@ -131,7 +139,7 @@ static __global__ void __launch_bounds__(points::kPointThreads,
   std::uint32_t const item = blockIdx.x * Config::kSlots + threadIdx.x / Config::kLanes;
   auto const parts = static_cast<std::uint32_t>(s.parts);
   RowIndex const row(p, s.points, item / parts);
-  points::PointLoads<false> const loads(p, s.points, row);
+  points::PointLoads<points::Input::any> const loads(p, s.points, row);
   int const d = static_cast<int>(threadIdx.x % Config::kLanes) * points::kChannelsOfLane;
   std::int64_t const grad = p.output_strides.at(row.b, row.q, row.m) + d;
   typename Config::Products products(d < p.head_dim ? Row::load(p.output_dtype, p.grad_output, grad)
@@ -140,9 +148,13 @@ static __global__ void __launch_bounds__(points::kPointThreads,
 #pragma unroll 1
   for (std::int64_t i = 0; i < s.part_points; i += Config::kPoints) {
     std::int64_t const own = begin + i + points::lane_of() % Config::kPoints;
-    points::LoadedPoint const ahead = loads[own];
-    LocatedPoint const mine = points::locate_point(loads, ahead, own);
-    float const weight = loads.weight(ahead);
+    points::LoadedPoint const loaded = loads[own];
+    LocatedPoint const mine =
+        points::locate_point(loaded, loads.level(own), loads.is_fused(), p.reference_dim == 4);
+    float weight = loads.weight(loaded.weight);
+    if (loads.is_fused() && own < p.point_total) {
+      weight = s.weights[row.index(p) * p.point_total + own];
+    }
     if (s.sums != nullptr) {
       // Loaded once more for each group of points: registers for it would be too many.
       AddedRow<Config> const added(p, row);

@@ -4,8 +4,9 @@
 
 #include "kernels/atomic/add_rows.cuh"
 #include "kernels/atomic/atomic.h"
+#include "kernels/atomic/logits.cuh"
 #include "kernels/common/launch.h"
-#include "kernels/points/fused.cuh"
+#include "kernels/points/references.cuh"
 
 namespace msda::atomic {
 
@@ -14,7 +15,9 @@ Kernels load_kernels(KernelOptions options) {
   using points::Loads;
   using points::PointConfig;
   Kernels kernels;
-  kernels.fused = {load_kernel(points::softmax_rows), load_kernel(points::finish_fused)};
+  kernels.softmax = load_kernel(softmax_rows);
+  kernels.logits = load_kernel(logit_gradients);
+  kernels.references = load_kernel(points::sum_references);
   kernels.convert = load_kernel(convert_sums);
   points::with_lanes<points::kWarp>(options.head_dim, [&](auto lanes) {
     using Config = PointConfig<kType, Loads::vectors, lanes>;

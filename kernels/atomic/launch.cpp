@@ -26,16 +26,15 @@ constexpr Kernels (*kLoad[])(KernelOptions) = {
 struct AtomicPlan final : Prepared {
   AtomicPlan(Problem const& problem, Device const& device)
       : far_levels(problem, device),
-        level_of_point(points::level_of_points(problem), device),
         point_levels(points::point_levels(problem), device),
         params(make_params(problem, far_levels.data())) {}
   FarLevels far_levels;
-  DeviceArray<std::int32_t> level_of_point;
   DeviceArray<points::PointLevel> point_levels;
   Params params;    // all but the buffers
   AddParams add{};  // all but the arrays
   Kernels kernels{};
   bool has_vectors = false;  // as far as strides say
+  bool has_coord_pairs = false;
 };
 
 // Gives a slot as many points of a row as leave each SM its threads.
@@ -60,13 +59,13 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
   plan.has_vectors = same_types && value_strides_are_multiples(problem, 16) &&
                      row_stride_fits(problem.value, problem.value_dtype) &&
                      strides_are_multiples(problem.output, problem.output_dtype, 16);
-  plan.add.points.level_of_point = plan.level_of_point.data();
+  plan.has_coord_pairs = points::has_coord_pairs(problem);
   plan.add.points.point_levels = plan.point_levels.data();
   plan.add.points.queries = problem.batch * problem.query_count;
   plan.add.points.heads_together = static_cast<std::uint32_t>(problem.head_count);
   divide_points(plan, problem, device);
   plan.launch_count =
-      1 + (problem.grad_value_dtype != MSDA_DTYPE_F32 ? 1 : 0) + (problem.fused() ? 2 : 0);
+      1 + (problem.grad_value_dtype != MSDA_DTYPE_F32 ? 1 : 0) + (problem.fused() ? 3 : 0);
   return prepared;
 }
 
@@ -76,9 +75,11 @@ void add_points(AtomicPlan const& plan, Params const& p, AddParams const& add,
                 cudaStream_t stream) {
   Kernels const& kernels = plan.kernels;
   std::int64_t const rows = add.points.queries * p.head_count;
-  if (add.points.weights != nullptr) {
-    points::compute_weights(kernels.fused, p, {add.points.weights, 0, rows, false}, stream);
-  }
+  LogitParams const logits = {const_cast<float*>(add.weights), add.gradients, rows};
+  LaunchOptions const by_row = {.blocks = divide_up(rows, kRowThreads / kRowLanes),
+                                .threads = kRowThreads,
+                                .overlaps_previous = true};
+  if (add.weights != nullptr) launch_kernel(kernels.softmax, by_row, stream, p, logits);
   bool const vectors = plan.has_vectors && is_aligned(p.value, 16) && is_aligned(p.grad_output, 16);
   if (p.token_count > 0) {
     launch_kernel(kernels.add[vectors],
@@ -87,10 +88,12 @@ void add_points(AtomicPlan const& plan, Params const& p, AddParams const& add,
                    .overlaps_previous = true},
                   stream, p, add);
   } else {  // no values to load; softmax alone says what the gradients of logits are
-    points::clear(add.points.raw, 3 * rows * p.point_total, MSDA_DTYPE_F32, stream);
+    points::clear_point_gradients(p, stream);
+    points::clear(add.gradients, rows * p.point_total, MSDA_DTYPE_F32, stream);
   }
-  if (add.points.raw == nullptr || !add.wants_points) return;
-  points::finish_gradients(kernels.fused, p, add.points, stream);
+  if (add.gradients == nullptr) return;
+  if (p.grad_weight != nullptr) launch_kernel(kernels.logits, by_row, stream, p, logits);
+  if (p.token_count > 0) points::sum_references(kernels.references, p, add.points, stream);
 }
 
 void launch(Variant const&, Launch const& launch) {
@@ -105,14 +108,18 @@ void launch(Variant const&, Launch const& launch) {
     points::clear_point_gradients(p, stream);
     return;
   }
+  std::int64_t const pair_bytes = 2 * dtype_bytes(p.coord_dtype);
   AddParams add = plan.add;
   add.wants_points =
       p.grad_coord != nullptr || p.grad_weight != nullptr || p.grad_reference != nullptr;
   if (p.grad_value == nullptr && !add.wants_points) return;
   Arena arena(launch.call.workspace);
   Workspace const space(problem, arena);
-  add.points.weights = space.weights;
-  add.points.raw = space.raw;
+  add.weights = space.weights;
+  add.gradients = add.wants_points ? space.gradients : nullptr;
+  add.points.by_pixel = p.grad_reference != nullptr ? space.by_pixel : nullptr;
+  add.points.coord_pairs = plan.has_coord_pairs && is_aligned(p.coord, pair_bytes);
+  add.points.grad_coord_pairs = is_aligned(p.grad_coord, pair_bytes);
   std::int64_t const elements = value_elements(problem);
   if (p.grad_value != nullptr) {
     add.sums = space.sums != nullptr ? space.sums : static_cast<float*>(p.grad_value);

@@ -69,7 +69,8 @@ Workspace::Workspace(Problem const& problem, Arena& arena) {
   if (!problem.fused()) return;
   auto const points = static_cast<std::size_t>(row_count(problem) * problem.point_total);
   weights = arena.take<float>(points);
-  raw = arena.take<float>(3 * points);
+  gradients = arena.take<float>(points);
+  by_pixel = arena.take<float>(2 * points);
 }
 
 namespace {

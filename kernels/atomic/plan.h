@@ -26,9 +26,10 @@ std::int64_t value_elements(Problem const& problem);
 std::int64_t row_count(Problem const& problem);
 
 struct Workspace {
-  float* sums = nullptr;     // [B][S][M][D], where grad_value is not of float32
-  float* weights = nullptr;  // fused: [B][Q][M][K]
-  float* raw = nullptr;      // fused: [B][Q][M][K][3]
+  float* sums = nullptr;       // [B][S][M][D], where grad_value is not of float32
+  float* weights = nullptr;    // fused: [B][Q][M][K]
+  float* gradients = nullptr;  // of weights, as many
+  float* by_pixel = nullptr;   // fused: [B][Q][M][K][2]
 
   Workspace(Problem const& problem, Arena& arena);
 };

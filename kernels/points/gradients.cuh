@@ -10,49 +10,64 @@
 
 #include "kernels/points/locate.cuh"
 #include "kernels/points/products.cuh"
+#include "kernels/points/softmax.cuh"
 
 namespace msda::points {
 
 // Hands the corners of points from the lane that has located a point to those that load it, by
-// shuffles.
+// shuffles. kSides: a load has the top and bottom corner, on the side of the lane's group, of the
+// points of both groups of its pair.
 template <class Config>
 class ShuffledCorners {
  public:
   struct Tokens {
-    std::uint32_t first, beside, below;
+    std::uint32_t token[4];
 
-    __device__ __forceinline__ std::uint32_t operator[](int corner) const {
-      return first + ((corner & 1) != 0 ? beside : 0) + ((corner & 2) != 0 ? below : 0);
-    }
+    __device__ __forceinline__ std::uint32_t operator[](int corner) const { return token[corner]; }
   };
 
   __device__ __forceinline__ void hand_out(LocatedPoint const& mine) {
     token_ = mine.token;
-    row_vecs_ = mine.strides();
+    strides_ = mine.strides();
   }
   // The corners of load `j`.
   __device__ __forceinline__ Tokens operator[](int j) const {
     int const source = Config::Products::source(j);
+    if constexpr (Config::kSides) {
+      int const pair = lane_of() & ~7;  // its first lane
+      bool const is_right = (lane_of() & 4) != 0;
+      Tokens tokens;
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        std::uint32_t const first = __shfl_sync(kAllLanes, token_, pair + 4 * i + source);
+        std::uint32_t const strides = __shfl_sync(kAllLanes, strides_, pair + 4 * i + source);
+        tokens.token[2 * i] = first + (is_right ? strides & 1 : 0);
+        tokens.token[2 * i + 1] = tokens.token[2 * i] + (strides >> 1);
+      }
+      return tokens;
+    }
     std::uint32_t const first = __shfl_sync(kAllLanes, token_, source, Config::kPoints);
-    std::uint32_t const strides = __shfl_sync(kAllLanes, row_vecs_, source, Config::kPoints);
-    return {first, strides & 1, strides >> 1};
+    std::uint32_t const strides = __shfl_sync(kAllLanes, strides_, source, Config::kPoints);
+    std::uint32_t const beside = strides & 1, below = strides >> 1;
+    return {{first, first + beside, first + below, first + below + beside}};
   }
 
  private:
-  std::uint32_t token_, row_vecs_;
+  std::uint32_t token_, strides_;
 };
 
 // kRowsOfWarp: a warp has so many 16-bit rows of 32 channels, whose groups of lanes take different
-// points; 0: a row is one group. kIsPlain: every lane of a slot has channels, and the input is
-// sampled, with coordinates that are pairs of F32. kHasSides: where a row has several groups of
-// lanes, one loads the left corners of a point, another the right ones.
+// points; 0: a row is one group. kKind: where input is plain, every lane of a slot has channels.
+// kHasSides: where a row has several groups of lanes, one loads the left corners of a point,
+// another the right ones.
 template <ValueType kValueType, Loads kLoads, int kRowLanes, int kRowsOfWarp = 0,
-          bool kIsPlain = false, bool kHasSides = false>
+          Input kKind = Input::any, bool kHasSides = false>
 struct PointConfig {
   static constexpr ValueType kType = kValueType;
+  static constexpr Input kInput = kKind;
   static constexpr msda_dtype kDtype = dtype_of(kValueType);
   static constexpr bool kVectors = kLoads == Loads::vectors;
-  static constexpr bool kPlain = kIsPlain;
+  static constexpr bool kPlain = kInput != Input::any;
   static constexpr int kElementBytes = sizeof(typename ValueTraits<kType>::Element);
   static constexpr int kLanes = kRowLanes;  // that have the channels of a row
   using Row = Channels<kType, kLoads>;
@@ -92,6 +107,17 @@ struct PointConfig {
       return PairLane<kWarpRows, kSides>().group + kLaneGroups * (lane_of() % kLanes);
     }
     return lane_of() % kPoints;
+  }
+  // Calls fn with the distances of the lanes that locate a group of a row's points, so that values
+  // are joined in one order wherever the lanes lie.
+  template <class Fn>
+  __device__ __forceinline__ static void for_lanes_of_row(Fn fn) {
+#pragma unroll
+    for (int distance = 1; distance < kPoints; distance *= 2) fn(distance);
+#pragma unroll
+    for (int groups = 1; groups < kLaneGroups; groups *= 2) {
+      fn(kLanes * groups * (kSides ? 1 : kWarpRows));
+    }
   }
 };
 
@@ -149,7 +175,8 @@ __device__ __forceinline__ void multiply_corners(ValueRows<Config> const& values
 }
 
 struct PointGradient {
-  float x, y, weight;  // the attention weight is part of x and y
+  float x, y;  // by the position in pixels; the attention weight is part of them
+  float weight;
 };
 
 __device__ __forceinline__ PointGradient point_gradient(LocatedPoint const& at, float weight,
@@ -164,32 +191,27 @@ __device__ __forceinline__ PointGradient point_gradient(LocatedPoint const& at, 
   sample = fmaf(at.fx * top, d[1], sample);
   sample = fmaf(left * at.fy, d[2], sample);
   sample = fmaf(at.fx * at.fy, d[3], sample);
-  PointGradient const gradient = {
-      weight * at.width * (top * (d[1] - d[0]) + at.fy * (d[3] - d[2])),
-      weight * at.height * (left * (d[2] - d[0]) + at.fx * (d[3] - d[1])), sample};
+  PointGradient const gradient = {weight * (top * (d[1] - d[0]) + at.fy * (d[3] - d[2])),
+                                  weight * (left * (d[2] - d[0]) + at.fx * (d[3] - d[1])), sample};
   // A point without corners has none, whatever its weight is.
   return at.corners == 0 ? PointGradient{0.0f, 0.0f, 0.0f} : gradient;
 }
 
-template <bool kPlain>
-__device__ __forceinline__ void store_gradient(Params const& p, PointParams const& s,
-                                               std::int64_t row, std::int64_t k,
-                                               PointGradient const& gradient) {
-  if (!kPlain && s.raw != nullptr) {
-    float* const to = s.raw + (row * p.point_total + k) * 3;
-    to[0] = gradient.x;
-    to[1] = gradient.y;
-    to[2] = gradient.weight;
-    return;
+// Stores the gradient of a point's coordinate or offset: the point is number `of_pass` of those of
+// the pass and `of_all` of all.
+__device__ __forceinline__ void store_coord(Params const& p, msda_dtype dtype, float* by_pixel,
+                                            std::int64_t of_pass, std::int64_t of_all,
+                                            LocatedPoint const& at, PointGradient const& gradient,
+                                            bool pairs) {
+  if (by_pixel != nullptr) {
+    reinterpret_cast<float2*>(by_pixel)[of_pass] = {gradient.x, gradient.y};
   }
-  std::int64_t const at = (s.first_query * p.head_count + row) * p.point_total + k;
-  if (p.grad_weight != nullptr) {
-    store_narrow(p.weight_dtype, p.grad_weight, at, gradient.weight);
-  }
-  if (p.grad_coord != nullptr) {
-    store_pair(kPlain ? MSDA_DTYPE_F32 : p.coord_dtype, p.grad_coord, 2 * at,
-               {gradient.x, gradient.y}, s.grad_coord_pairs);
-  }
+  if (p.grad_coord == nullptr) return;
+  // A box that is no number has no point on a map, and its scale would make NaN of zero.
+  bool const is_there = at.corners != 0;
+  float2 const by_coord = {is_there ? gradient.x * at.x_scale : 0.0f,
+                           is_there ? gradient.y * at.y_scale : 0.0f};
+  store_pair(dtype, p.grad_coord, 2 * of_all, by_coord, pairs);
 }
 
 // The row's channels of grad_output, from the lane's first one on.

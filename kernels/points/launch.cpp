@@ -19,20 +19,12 @@ void clear_point_gradients(Params const& p, cudaStream_t stream) {
   clear(p.grad_reference, queries * p.level_count * p.reference_dim, p.coord_dtype, stream);
 }
 
-void compute_weights(FusedKernels const& kernels, Params const& p, SoftmaxParams const& softmax,
-                     cudaStream_t stream) {
-  launch_kernel(kernels.softmax,
-                {.blocks = divide_up(softmax.rows, kFusedThreads / kSoftmaxLanes),
-                 .threads = kFusedThreads,
-                 .overlaps_previous = true},
-                stream, p, softmax);
-}
-
-void finish_gradients(FusedKernels const& kernels, Params const& p, PointParams const& points,
-                      cudaStream_t stream) {
-  launch_kernel(kernels.finish,
-                {.blocks = divide_up(points.queries, kFusedThreads / kWarp),
-                 .threads = kFusedThreads,
+void sum_references(Kernel<Params, PointParams> kernel, Params const& p, PointParams const& points,
+                    cudaStream_t stream) {
+  if (p.grad_reference == nullptr) return;
+  launch_kernel(kernel,
+                {.blocks = divide_up(points.queries, kReferenceThreads / kReferenceLanes),
+                 .threads = kReferenceThreads,
                  .overlaps_previous = true},
                 stream, p, points);
 }

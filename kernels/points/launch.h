@@ -1,5 +1,5 @@
-// The launches that all families with gradients of points share: cleared gradients, and the softmax
-// and the finish of fused input.
+// The launches that all families with gradients of points share: cleared gradients, and the sums of
+// fused input's references.
 #pragma once
 
 #include "kernels/common/launch.h"
@@ -14,9 +14,8 @@ namespace msda::points {
 void clear(void* array, std::int64_t elements, msda_dtype dtype, cudaStream_t stream);
 void clear_point_gradients(Params const& p, cudaStream_t stream);
 
-void compute_weights(FusedKernels const& kernels, Params const& p, SoftmaxParams const& softmax,
-                     cudaStream_t stream);
-void finish_gradients(FusedKernels const& kernels, Params const& p, PointParams const& points,
-                      cudaStream_t stream);
+// Nothing is done where grad_reference is not wanted.
+void sum_references(Kernel<Params, PointParams> kernel, Params const& p, PointParams const& points,
+                    cudaStream_t stream);
 
 }  // namespace msda::points

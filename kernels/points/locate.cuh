@@ -64,8 +64,8 @@ struct LocatedPoint {
   std::uint32_t beside;  // tokens from it to the corner beside it: 1, or 0 beyond the map
   std::uint32_t below;   // tokens to the corner below
   float fx, fy;
-  float width, height;
-  std::uint32_t corners;  // a bit each that is on the map
+  float x_scale, y_scale;  // pixels that 1 of its coordinate or offset is; any where it is nowhere
+  std::uint32_t corners;   // a bit each that is on the map
 
   // `below` and `beside` in one word.
   __device__ __forceinline__ std::uint32_t strides() const { return below << 1 | beside; }
@@ -74,99 +74,137 @@ struct LocatedPoint {
 
 // A point as it is in memory: its loads are under way until it is located.
 struct LoadedPoint {
-  float2 at;  // in pixels, unless coordinates are pairs of F32; NaN: nowhere
-  std::uint32_t weight;
-  PointLevel level;  // kPlain
+  float2 at;             // a coordinate or, fused, an offset; NaN: there is no point
+  std::uint32_t weight;  // of the attention, or its logit: weight_of()
+  float4 reference;      // fused: x, y; of a box width and height, too
 };
 
-// The attention weight whose bits a LoadedPoint has.
+// The number whose bits a LoadedPoint has as its weight.
 __device__ __forceinline__ float weight_of(msda_dtype dtype, std::uint32_t bits) {
   if (dtype == MSDA_DTYPE_F32) return __uint_as_float(bits);
   if (dtype == MSDA_DTYPE_BF16) return __uint_as_float(bits << 16);
   return __half2float(__ushort_as_half(static_cast<std::uint16_t>(bits)));
 }
 
-// Loads a pair of F32 and a weight past L1, which is for the values.
-__device__ __forceinline__ void stream_point(LoadedPoint& point, const char* coord,
-                                             const char* weight, msda_dtype weight_dtype) {
-  std::uint32_t at[2];
-  ptx::stream_global<8>(coord, at);
-  point.at = {__uint_as_float(at[0]), __uint_as_float(at[1])};
-  if (weight_dtype == MSDA_DTYPE_F32) {
-    ptx::stream_global<4>(weight, &point.weight);
+// ---- plain input: loads past L1, which is for the values
+
+__device__ __forceinline__ void stream_weight(std::uint32_t& bits, const char* weight,
+                                              msda_dtype dtype) {
+  if (dtype == MSDA_DTYPE_F32) {
+    ptx::stream_global<4>(weight, &bits);
   } else {
-    ptx::stream_global<2>(weight, &point.weight);
+    ptx::stream_global<2>(weight, &bits);
   }
 }
+__device__ __forceinline__ float2 stream_pair(const char* at) {
+  std::uint32_t words[2];
+  ptx::stream_global<8>(at, words);
+  return {__uint_as_float(words[0]), __uint_as_float(words[1])};
+}
+__device__ __forceinline__ float4 stream_reference(const char* at, bool is_box) {
+  std::uint32_t words[4] = {};
+  if (is_box) {
+    ptx::stream_global<16>(at, words);
+  } else {
+    ptx::stream_global<8>(at, words);
+  }
+  return {__uint_as_float(words[0]), __uint_as_float(words[1]), __uint_as_float(words[2]),
+          __uint_as_float(words[3])};
+}
 
-// Loads the points of a row. kPlain: as in PointConfig.
-template <bool kPlain>
+// ---- any input
+
+// The reference at element `at`.
+__device__ __forceinline__ float4 load_reference(Params const& p, std::int64_t at) {
+  auto const element = [&](int i) { return load_narrow(p.coord_dtype, p.reference, at + i); };
+  if (p.reference_dim == 2) return {element(0), element(1), 0.0f, 0.0f};
+  return {element(0), element(1), element(2), element(3)};
+}
+
+// Loads the points of a row.
+template <Input kInput>
 class PointLoads {
  public:
   __device__ __forceinline__ PointLoads(Params const& p, PointParams const& s, RowIndex const& row)
-      : p_(&p), s_(&s), row_(p, row.b, row.q, row.m), weights_(row.index(p) * p.point_total) {}
+      : p_(&p), s_(&s), row_(p, row.b, row.q, row.m) {}
 
+  __device__ __forceinline__ bool is_fused() const {
+    return kInput == Input::fused || (kInput == Input::any && p_->reference_dim != 0);
+  }
   __device__ __forceinline__ LoadedPoint operator[](std::int64_t k) const {
     float const nowhere = __uint_as_float(0x7fc00000u);
     LoadedPoint point{{nowhere, nowhere}, 0, {}};
     if (k >= p_->point_total) return point;
-    if constexpr (kPlain) {
-      point.level = level(k);
-      stream_point(point, static_cast<const char*>(p_->coord) + (row_.coord + 2 * k) * 4,
-                   static_cast<const char*>(p_->weight) +
-                       (row_.weight + k) * (p_->weight_dtype == MSDA_DTYPE_F32 ? 4 : 2),
-                   p_->weight_dtype);
-      return point;
-    }
-    if (has_pixels()) {
-      std::int32_t const l = s_->level_of_point[k];
-      Point<float> const at = point_at<float>(*p_, row_, p_->level(l), l, k);
-      if (at.is_number) point.at = {at.x, at.y};
+    std::int64_t const coord = row_.coord + 2 * k;
+    if constexpr (kInput == Input::any) {
+      point.at = load_pair(p_->coord_dtype, p_->coord, coord, s_->coord_pairs);
     } else {
-      point.at = *reinterpret_cast<const float2*>(static_cast<const float*>(p_->coord) +
-                                                  row_.coord + 2 * k);
+      point.at = stream_pair(static_cast<const char*>(p_->coord) + coord * 4);
     }
-    if (has_computed_weights()) {
-      point.weight = __float_as_uint(s_->weights[weights_ + k]);
-    } else if (p_->weight_dtype == MSDA_DTYPE_F32) {
-      point.weight = static_cast<const std::uint32_t*>(p_->weight)[row_.weight + k];
+    if (is_fused()) {
+      std::int64_t const reference =
+          row_.reference + std::int64_t{s_->point_levels[k].index} * p_->reference_dim;
+      if constexpr (kInput == Input::any) {
+        point.reference = load_reference(*p_, reference);
+      } else {
+        point.reference = stream_reference(static_cast<const char*>(p_->reference) + reference * 4,
+                                           p_->reference_dim == 4);
+      }
     } else {
-      point.weight = static_cast<const std::uint16_t*>(p_->weight)[row_.weight + k];
+      load_weight(point.weight, k);
     }
     return point;
+  }
+  // The logit of point k < K.
+  __device__ __forceinline__ float logit(std::int64_t k) const {
+    std::uint32_t bits;
+    load_weight(bits, k);
+    return weight(bits);
+  }
+  __device__ __forceinline__ float weight(std::uint32_t bits) const {
+    return weight_of(p_->weight_dtype, bits);
   }
   __device__ __forceinline__ PointLevel level(std::int64_t k) const {
     return k < p_->point_total ? s_->point_levels[k] : PointLevel{};
   }
-  // Its position in pixels.
-  __device__ __forceinline__ float2 pixel(LoadedPoint const& point, float width,
-                                          float height) const {
-    if (has_pixels()) return point.at;
-    return {to_pixel(point.at.x, width), to_pixel(point.at.y, height)};
-  }
-  __device__ __forceinline__ float weight(LoadedPoint const& point) const {
-    return weight_of(has_computed_weights() ? MSDA_DTYPE_F32 : p_->weight_dtype, point.weight);
-  }
 
  private:
-  __device__ __forceinline__ bool has_computed_weights() const {
-    return !kPlain && s_->weights != nullptr;
-  }
-  __device__ __forceinline__ bool has_pixels() const {
-    if (kPlain) return false;
-    return p_->reference_dim != 0 || p_->coord_dtype != MSDA_DTYPE_F32 || !s_->coord_pairs;
+  __device__ __forceinline__ void load_weight(std::uint32_t& bits, std::int64_t k) const {
+    std::int64_t const at = row_.weight + k;
+    if constexpr (kInput != Input::any) {
+      std::int64_t const bytes = p_->weight_dtype == MSDA_DTYPE_F32 ? 4 : 2;
+      stream_weight(bits, static_cast<const char*>(p_->weight) + at * bytes, p_->weight_dtype);
+    } else if (p_->weight_dtype == MSDA_DTYPE_F32) {
+      bits = static_cast<const std::uint32_t*>(p_->weight)[at];
+    } else {
+      bits = static_cast<const std::uint16_t*>(p_->weight)[at];
+    }
   }
   Params const* p_;
   PointParams const* s_;
   PointRow row_;
-  std::int64_t weights_;
 };
 
-// Whether a position in pixels has corners on a level of the size of `located`. NaN has none; the
-// floor of other positions may not fit an integer.
-__device__ __forceinline__ bool is_near(LocatedPoint const& located, float2 point) {
-  return point.x >= -1.0f && point.x < located.width && point.y >= -1.0f &&
-         point.y < located.height;
+// ---- where a point lies. Input of any kind and alignment takes the same roundings.
+
+// The position in pixels on an axis of `size` pixels. An offset from a point is in pixels; of a box
+// of this extent in units of `extent` times box_scale.
+__device__ __forceinline__ float fused_to_pixel(float offset, float reference, float extent,
+                                                float size, float box_scale, bool is_box) {
+  if (is_box) return to_pixel(product_sum(reference, offset, extent, box_scale), size);
+  return __fadd_rn(to_pixel(reference, size), offset);
+}
+__device__ __forceinline__ float2 fused_to_pixels(float2 offset, float4 const& reference,
+                                                  float width, float height, float box_scale,
+                                                  bool is_box) {
+  return {fused_to_pixel(offset.x, reference.x, reference.z, width, box_scale, is_box),
+          fused_to_pixel(offset.y, reference.y, reference.w, height, box_scale, is_box)};
+}
+
+// Whether a position in pixels has corners on a level. NaN has none; the floor of other positions
+// may not fit an integer.
+__device__ __forceinline__ bool is_near(float2 point, float width, float height) {
+  return point.x >= -1.0f && point.x < width && point.y >= -1.0f && point.y < height;
 }
 
 // Finds the corners of a position that is near.
@@ -189,15 +227,26 @@ __device__ __forceinline__ void locate_near(LocatedPoint& located, PointLevel co
   located.below = static_cast<std::uint32_t>(has_top && has_bottom ? level.row_tokens : 0);
 }
 
-template <bool kPlain>
-__device__ __forceinline__ LocatedPoint locate_point(PointLoads<kPlain> const& loads,
-                                                     LoadedPoint const& ahead, std::int64_t k) {
+__device__ __forceinline__ LocatedPoint locate_point(LoadedPoint const& loaded,
+                                                     PointLevel const& level, bool is_fused,
+                                                     bool is_box) {
+  auto const width = static_cast<float>(level.width);
+  auto const height = static_cast<float>(level.height);
   LocatedPoint located{};
-  PointLevel const level = kPlain ? ahead.level : loads.level(k);
-  located.width = static_cast<float>(level.width);
-  located.height = static_cast<float>(level.height);
-  float2 const point = loads.pixel(ahead, located.width, located.height);
-  if (is_near(located, point)) locate_near(located, level, point);
+  float2 point;
+  if (is_fused) {
+    point = fused_to_pixels(loaded.at, loaded.reference, width, height, level.box_scale, is_box);
+    located.x_scale = is_box ? width * (loaded.reference.z * level.box_scale) : 1.0f;
+    located.y_scale = is_box ? height * (loaded.reference.w * level.box_scale) : 1.0f;
+  } else {
+    point = {to_pixel(loaded.at.x, width), to_pixel(loaded.at.y, height)};
+    located.x_scale = width;
+    located.y_scale = height;
+  }
+  // No branch is needed: pixel (0, 0) has a token on any map.
+  bool const near = is_near(point, width, height);
+  locate_near(located, level, near ? point : float2{0.0f, 0.0f});
+  if (!near) located.corners = 0;
   return located;
 }
 

@@ -5,23 +5,17 @@
 namespace msda::points {
 namespace {
 
-// A vector of one element a point, its level's; none where the problem has no points.
-template <typename OfLevel>
-auto of_points(Problem const& problem, OfLevel of_level) {
-  std::vector<decltype(of_level(std::size_t{0}))> points;
-  if (!problem.has_points()) return points;
-  for (std::size_t l = 0; l < problem.levels.size(); ++l) {
-    points.insert(points.end(), static_cast<std::size_t>(problem.levels[l].point_count),
-                  of_level(l));
-  }
-  return points;
-}
-
-PointLevel point_level(Level const& level) {
-  if (!level.has_pixels()) return {};
-  return {static_cast<std::int32_t>(level.width), static_cast<std::int32_t>(level.height),
-          static_cast<std::int32_t>(level.origin),
-          level.height == 1 ? 0 : static_cast<std::int32_t>(level.row_tokens)};
+PointLevel point_level(Problem const& problem, std::size_t index) {
+  Level const& level = problem.levels[index];
+  PointLevel of_point{};
+  of_point.index = static_cast<std::int32_t>(index);
+  of_point.box_scale = 0.5f / static_cast<float>(level.point_count);
+  if (!level.has_pixels()) return of_point;
+  of_point.width = static_cast<std::int32_t>(level.width);
+  of_point.height = static_cast<std::int32_t>(level.height);
+  of_point.origin = static_cast<std::int32_t>(level.origin);
+  of_point.row_tokens = level.height == 1 ? 0 : static_cast<std::int32_t>(level.row_tokens);
+  return of_point;
 }
 
 }  // namespace
@@ -41,12 +35,19 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
   return sides_fit(problem) ? Reason::kNone : Reason::kLevels;
 }
 
-std::vector<std::int32_t> level_of_points(Problem const& problem) {
-  return of_points(problem, [](std::size_t l) { return static_cast<std::int32_t>(l); });
+bool has_coord_pairs(Problem const& problem) {
+  return (problem.coord.batch | problem.coord.row | problem.coord.head) % 2 == 0;
 }
 
 std::vector<PointLevel> point_levels(Problem const& problem) {
-  return of_points(problem, [&](std::size_t l) { return point_level(problem.levels[l]); });
+  std::vector<PointLevel> points;
+  if (!problem.has_points()) return points;  // of no query or head: the table would be too large
+  for (std::size_t l = 0; l < problem.levels.size(); ++l) {
+    if (problem.levels[l].point_count == 0) continue;
+    points.insert(points.end(), static_cast<std::size_t>(problem.levels[l].point_count),
+                  point_level(problem, l));
+  }
+  return points;
 }
 
 }  // namespace msda::points

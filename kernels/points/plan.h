@@ -13,7 +13,9 @@ namespace msda::points {
 Reason reject(Variant const& variant, Problem const& problem, Device const& device,
               bool takes_overlap);
 
-std::vector<std::int32_t> level_of_points(Problem const& problem);  // [K]
-std::vector<PointLevel> point_levels(Problem const& problem);       // [K]
+// x and y of every point lie side by side at a multiple of their bytes, as far as strides say.
+bool has_coord_pairs(Problem const& problem);
+
+std::vector<PointLevel> point_levels(Problem const& problem);  // [K]
 
 }  // namespace msda::points

@@ -16,8 +16,16 @@ inline constexpr std::int32_t kMaxHeadDim = kWarp * kChannelsOfLane;
 inline constexpr std::int32_t kPointThreads = 256;
 inline constexpr std::int32_t kPointBlocks = 2;   // an SM
 inline constexpr std::int32_t kPointsAtOnce = 4;  // points whose products lanes reduce at once
-inline constexpr std::int32_t kFusedThreads = 256;
-inline constexpr std::int32_t kSoftmaxLanes = 8;  // of a row
+inline constexpr std::int32_t kReferenceThreads = 256;
+inline constexpr std::int32_t kReferenceLanes = 8;  // of a query
+// A lane stages its points of a fused row in shared memory where they are at most so many, else in
+// the workspace.
+inline constexpr std::int32_t kStagedPoints = 16;
+
+// The kinds of input that kernels are compiled for. Plain input, sampled or fused: coordinates are
+// pairs of F32, and references lie at multiples of their bytes. Any: all others, point by point.
+enum class Input { any, sampled, fused };
+inline constexpr int kInputs = 3;
 
 // The level of a point, as its gradients need it. Tokens of a head fit 32 bits.
 struct alignas(16) PointLevel {
@@ -25,15 +33,16 @@ struct alignas(16) PointLevel {
   std::int32_t height;
   std::int32_t origin;      // token of pixel (0, 0)
   std::int32_t row_tokens;  // 0 where there is one row
+  std::int32_t index;       // of the level
+  float box_scale;          // 1 / (2 P): an offset of 1 is so much of a box
 };
 
 // The gradients by the points of the rows of `queries` queries, beginning with `first_query` of all
 // B Q.
 struct PointParams {
-  const std::int32_t* level_of_point;  // [K]
-  const PointLevel* point_levels;      // [K]
-  float* weights;                      // fused: [queries][M][K], by softmax; else null
-  float* raw;                          // fused: [queries][M][K][3] by x, by y, by weight; else null
+  const PointLevel* point_levels;  // [K]
+  float* by_pixel;  // where grad_reference is wanted: [queries][M][K][2], by a position in pixels
+  float* staged;    // fused, of lanes with more than kStagedPoints: [2][queries][M][K]; else null
   std::int64_t first_query;
   std::int64_t queries;
   std::int64_t rows_of_block;    // a multiple of the block's slots
@@ -41,19 +50,6 @@ struct PointParams {
   std::uint32_t query_stride;    // from a row to the one as many as the block's slots behind it
   bool coord_pairs;              // x and y of a point lie at a multiple of their bytes
   bool grad_coord_pairs;         // so do those of the gradients
-};
-
-// The rows whose weights a softmax computes, in their order.
-struct SoftmaxParams {
-  float* weights;  // [rows][K]
-  std::int64_t first;
-  std::int64_t rows;
-  bool by_head;  // rows are [head][query], `first` a head; else [query][head], `first` a query
-};
-
-struct FusedKernels {
-  Kernel<Params, SoftmaxParams> softmax;
-  Kernel<Params, PointParams> finish;
 };
 
 // Whether every lane of a slot has channels: slots are powers of two of kChannelsOfLane each.

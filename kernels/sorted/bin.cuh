@@ -1,7 +1,8 @@
 // Points to records, ordered by tile and, within a tile, as they come: a stable counting sort, so
 // that sums over a tile's list have the same order on every run.
 //
-// Two launches. bin_points() reads coordinates and weights, 12 bytes a point of F32, ranks a
+// Two launches. bin_points() reads coordinates and weights, 12 bytes a point of F32, or computes
+// them from offsets, references and logits, whose softmax a warp or a block has; it ranks a
 // chunk's points with ballots and counters of each warp, orders their records by tile in shared
 // memory and writes them, 16 bytes each, side by side; with them goes where the records of each
 // tile begin, 2 bytes a tile and chunk. Where chunks are small, records go straight to their
@@ -12,9 +13,13 @@
 #include "kernels/common/ptx_cluster.cuh"
 #include "kernels/common/sampling.cuh"
 #include "kernels/common/shared.cuh"
+#include "kernels/points/locate.cuh"
+#include "kernels/points/softmax.cuh"
 #include "kernels/sorted/tiles.cuh"
 
 namespace msda::sorted {
+
+using points::Input;
 
 // ---- a chunk, and the counters that order it
 
@@ -98,10 +103,24 @@ __device__ __forceinline__ std::uint32_t sum_before(std::uint32_t x, std::uint32
   return sums[warp_of()] + running - x;
 }
 
+// The softmax of a row of logits is exp(logit - largest) times a factor.
+struct alignas(8) RowPowers {
+  float largest;
+  float factor;  // 1 / the sum of powers
+
+  __device__ __forceinline__ float weight(float logit) const {
+    return expf(logit - largest) * factor;
+  }
+};
+static_assert(sizeof(RowPowers) * kBinThreads <= kStagedRowBytes,
+              "a chunk whose records are not staged has a row a thread at most");
+static_assert(sizeof(RowPowers) <= sizeof(TileRecord), "rows fit where records are staged");
+
 // The dynamic shared memory of a block that bins.
 struct Staged {
   std::uint16_t* counters;  // [kBinWarps][stride] of the tiles of the range
-  TileRecord* records;      // [kChunkPoints]
+  TileRecord* records;      // [kChunkPoints], if they are staged
+  RowPowers* rows;          // fused: [rows of a chunk], where records lie later
   std::uint32_t* sums;      // [kWarp + 1]
   std::uint32_t* earlier;   // the chunk's points in tiles of earlier ranges
   int stride;
@@ -109,7 +128,9 @@ struct Staged {
   __device__ Staged(char* shared, ValueParams const& s)
       : counters(reinterpret_cast<std::uint16_t*>(shared)), stride(s.range_counters) {
     records = reinterpret_cast<TileRecord*>(counters + kBinWarps * stride);
-    sums = reinterpret_cast<std::uint32_t*>(records + (s.stages_records ? kChunkPoints : 0));
+    rows = reinterpret_cast<RowPowers*>(records);
+    sums = reinterpret_cast<std::uint32_t*>(reinterpret_cast<char*>(records) +
+                                            (s.stages_records ? kStagedBytes : kStagedRowBytes));
     earlier = sums + kWarp + 1;
   }
   __device__ std::uint16_t* of_warp() const { return counters + warp_of() * stride; }
@@ -232,44 +253,25 @@ struct QueryWalk {
   }
 };
 
-// The coordinates of a thread's points. Where they are pairs of F32, as kPlain says, all loads are
-// under way before the first is waited for.
-template <bool kPlain>
+// The places of a thread's points: their coordinates where input is sampled and coordinates are
+// pairs of F32, else their positions in pixels. kPlain: all loads are under way before the first is
+// waited for.
+template <Input kInput>
 class PointCoords {
+  static constexpr bool kPlain = kInput != Input::any;
+
  public:
   __device__ __forceinline__ PointCoords(Params const& p, ValueParams const& s, Chunk const& chunk)
-      : in_pixels_(!kPlain &&
-                   (p.reference_dim != 0 || p.coord_dtype != MSDA_DTYPE_F32 || !s.coord_pairs)) {
-    float const nowhere = __uint_as_float(0x7fc00000u);  // NaN
-    std::int64_t const first = p.coord_strides.at(chunk.b, 0, chunk.m);
+      : in_pixels_(kInput == Input::fused ||
+                   (!kPlain &&
+                    (p.reference_dim != 0 || p.coord_dtype != MSDA_DTYPE_F32 || !s.coord_pairs))) {
     QueryWalk<kPlain> walk(p, s, chunk);
-    if (!in_pixels_) {
-      const float* const coord = static_cast<const float*>(p.coord) + first;
-      const float* at = coord + walk.q * p.coord_strides.row + 2 * std::int64_t{walk.k};
-#pragma unroll
-      for (int j = 0; j < kPointsOfThread; ++j) {
-        at_[j] = {nowhere, nowhere};
-        if (walk.is_there()) at_[j] = *reinterpret_cast<const float2*>(at);
-        walk.advance(p, s);
-        if constexpr (kPlain) {
-          at += s.query_stride * p.coord_strides.row;
-        } else {
-          at = coord + walk.q * p.coord_strides.row + 2 * std::int64_t{walk.k};
-        }
-      }
-      return;
+    if (!kPlain && in_pixels_) {
+      load_pixels(p, s, chunk, walk);
+    } else {
+      load_pairs(p, s, chunk, walk);
     }
-#pragma unroll
-    for (int j = 0; j < kPointsOfThread; ++j) {
-      at_[j] = {nowhere, nowhere};
-      if (walk.is_there()) {
-        std::int32_t const l = s.level_of_point[walk.k];
-        Point<float> const point =
-            point_at<float>(p, PointRow(p, chunk.b, walk.q, chunk.m), p.level(l), l, walk.k);
-        if (point.is_number) at_[j] = {point.x, point.y};
-      }
-      walk.advance(p, s);
-    }
+    if constexpr (kInput == Input::fused) move_offsets(p, s, chunk, walk);
   }
   // The position of point `j` on a level of this size, in pixels; NaN where it is no number.
   __device__ __forceinline__ float2 pixel(int j, float width, float height) const {
@@ -278,6 +280,76 @@ class PointCoords {
   }
 
  private:
+  __device__ __forceinline__ static float2 nowhere() {
+    float const nan = __uint_as_float(0x7fc00000u);
+    return {nan, nan};
+  }
+  __device__ __forceinline__ void load_pairs(Params const& p, ValueParams const& s,
+                                             Chunk const& chunk, QueryWalk<kPlain> walk) {
+    const float* const coord =
+        static_cast<const float*>(p.coord) + p.coord_strides.at(chunk.b, 0, chunk.m);
+    const float* at = coord + walk.q * p.coord_strides.row + 2 * std::int64_t{walk.k};
+#pragma unroll
+    for (int j = 0; j < kPointsOfThread; ++j) {
+      at_[j] = nowhere();
+      if (walk.is_there()) at_[j] = *reinterpret_cast<const float2*>(at);
+      walk.advance(p, s);
+      if constexpr (kPlain) {
+        at += s.query_stride * p.coord_strides.row;
+      } else {
+        at = coord + walk.q * p.coord_strides.row + 2 * std::int64_t{walk.k};
+      }
+    }
+  }
+  // Plain offsets become positions.
+  __device__ __forceinline__ void move_offsets(Params const& p, ValueParams const& s,
+                                               Chunk const& chunk, QueryWalk<kPlain> walk) {
+    PointLevel const level = s.point_levels[walk.k];
+    bool const is_box = p.reference_dim == 4;
+    std::int64_t const row = std::int64_t{p.level_count} * p.reference_dim;
+    const char* at = static_cast<const char*>(p.reference) +
+                     ((chunk.b * p.query_count + walk.q) * row + level.index * p.reference_dim) * 4;
+    float4 references[kPointsOfThread];
+#pragma unroll
+    for (int j = 0; j < kPointsOfThread; ++j) {
+      references[j] = {};
+      if (walk.is_there()) references[j] = points::stream_reference(at, is_box);
+      walk.advance(p, s);
+      at += s.query_stride * row * 4;
+    }
+#pragma unroll
+    for (int j = 0; j < kPointsOfThread; ++j) {
+      at_[j] = points::fused_to_pixels(at_[j], references[j], static_cast<float>(level.width),
+                                       static_cast<float>(level.height), level.box_scale, is_box);
+    }
+  }
+  __device__ __forceinline__ void load_pixels(Params const& p, ValueParams const& s,
+                                              Chunk const& chunk, QueryWalk<kPlain> walk) {
+    std::int64_t const first = p.coord_strides.at(chunk.b, 0, chunk.m);
+#pragma unroll
+    for (int j = 0; j < kPointsOfThread; ++j) {
+      at_[j] = nowhere();
+      if (walk.is_there()) {
+        PointLevel const level = s.point_levels[walk.k];
+        auto const width = static_cast<float>(level.width);
+        auto const height = static_cast<float>(level.height);
+        float2 const at = points::load_pair(
+            p.coord_dtype, p.coord, first + walk.q * p.coord_strides.row + 2 * std::int64_t{walk.k},
+            s.coord_pairs);
+        if (p.reference_dim == 0) {
+          at_[j] = {to_pixel(at.x, width), to_pixel(at.y, height)};
+        } else {
+          std::int64_t const query = chunk.b * p.query_count + walk.q;
+          float4 const reference =
+              points::load_reference(p, (query * p.level_count + level.index) * p.reference_dim);
+          at_[j] = points::fused_to_pixels(at, reference, width, height, level.box_scale,
+                                           p.reference_dim == 4);
+        }
+      }
+      walk.advance(p, s);
+    }
+  }
+
   bool in_pixels_;
   float2 at_[kPointsOfThread];
 };
@@ -303,7 +375,8 @@ class LevelWalk : QueryWalk<kPlain> {
   }
 
   // The thread's point `j`, which is the one that the walk is at.
-  __device__ __forceinline__ BinnedPoint bin(PointCoords<kPlain> const& coords, int j) const {
+  template <Input kInput>
+  __device__ __forceinline__ BinnedPoint bin(PointCoords<kInput> const& coords, int j) const {
     float2 const at = coords.pixel(j, width_, height_);
     AxisCell const across = axis_cell<kPlain>(at.x);
     AxisCell const down = axis_cell<kPlain>(at.y);
@@ -319,7 +392,7 @@ class LevelWalk : QueryWalk<kPlain> {
 
  private:
   __device__ __forceinline__ void set_level() {
-    TileLevel const& level = s_.levels[s_.level_of_point[this->k]];
+    TileLevel const& level = s_.levels[s_.point_levels[this->k].index];
     width_ = static_cast<float>(level.width);
     height_ = static_cast<float>(level.height);
     // An empty map has no cells.
@@ -344,69 +417,130 @@ class LevelWalk : QueryWalk<kPlain> {
   std::uint32_t first_tile_;  // less that of the range
 };
 
-// The weights of a thread's points that have a rank, as they are in memory: their loads are under
-// way until they are asked for.
-template <bool kPlain>
+// ---- weights
+
+// The lanes that take a row of K logits: a power of two.
+__device__ __forceinline__ int lanes_of_logits(std::int64_t points) {
+  return points >= kWarp ? kWarp : 1 << (kWarp - __clz(static_cast<int>(points) - 1));
+}
+
+// Fused input of any K: finds the powers of all rows that have points of the chunk.
+__device__ __forceinline__ void find_powers(Params const& p, ValueParams const& s,
+                                            Chunk const& chunk, RowPowers* rows) {
+  auto const K = static_cast<std::uint32_t>(p.point_total);
+  auto const chunk_points = static_cast<std::uint32_t>(s.points_of_thread) * kBinThreads;
+  std::uint32_t const begin = static_cast<std::uint32_t>(chunk.chunk) * chunk_points;
+  std::uint32_t const end = min(begin + chunk_points, static_cast<std::uint32_t>(s.points));
+  std::uint32_t const first = begin / K;
+  std::uint32_t const count = (end - 1) / K - first + 1;
+  auto const lanes = static_cast<std::uint32_t>(lanes_of_logits(K));
+  std::uint32_t const lane = threadIdx.x % lanes;
+  for (std::uint32_t base = 0; base < count; base += kBinThreads / lanes) {
+    std::uint32_t const row = base + threadIdx.x / lanes;
+    std::int64_t const logits = p.weight_strides.at(chunk.b, first + min(row, count - 1), chunk.m);
+    float largest = -INFINITY;
+    for (std::uint32_t k = lane; k < K; k += lanes) {
+      largest = fmaxf(largest, load_narrow(p.weight_dtype, p.weight, logits + k));
+    }
+    largest = points::largest_of_lanes(largest, static_cast<int>(lanes));
+    float sum = 0.0f;
+    for (std::uint32_t k = lane; k < K; k += lanes) {
+      sum += expf(load_narrow(p.weight_dtype, p.weight, logits + k) - largest);
+    }
+    sum = points::sum_of_lanes(sum, static_cast<int>(lanes));
+    if (lane == 0 && row < count) rows[row] = {largest, points::reciprocal(sum)};
+  }
+}
+
+// The weights of a thread's points, as they are in memory: their loads are under way until they are
+// asked for. Of sampled input those that have a rank are loaded, of plain fused input all, since
+// they are logits of rows that lie in a warp.
+template <Input kInput>
 class PointWeights {
+  static constexpr bool kPlain = kInput != Input::any;
+
  public:
   __device__ __forceinline__ PointWeights(Params const& p, ValueParams const& s, Chunk const& chunk,
-                                          std::uint32_t const (&ranks)[kPointsOfThread])
-      : dtype_(!kPlain && s.weights != nullptr ? MSDA_DTYPE_F32 : p.weight_dtype) {
-    bool const computed = !kPlain && s.weights != nullptr;
-    const void* const weights = computed ? s.weights : p.weight;
-    std::int64_t const row = computed ? p.point_total : p.weight_strides.row;
-    std::int64_t const first =
-        computed ? chunk.head * s.points : p.weight_strides.at(chunk.b, 0, chunk.m);
-    QueryWalk<kPlain> walk(p, s, chunk);
+                                          std::uint32_t const (&ranks)[kPointsOfThread],
+                                          const RowPowers* rows)
+      : dtype_(p.weight_dtype) {
+    std::int64_t const first = p.weight_strides.at(chunk.b, 0, chunk.m);
+    QueryWalk<kPlain> const walk(p, s, chunk);
     if (dtype_ == MSDA_DTYPE_F32) {
-      load(p, s, static_cast<const std::uint32_t*>(weights) + first, row, walk, ranks);
+      load(p, s, static_cast<const std::uint32_t*>(p.weight) + first, walk, ranks);
     } else {
-      load(p, s, static_cast<const std::uint16_t*>(weights) + first, row, walk, ranks);
+      load(p, s, static_cast<const std::uint16_t*>(p.weight) + first, walk, ranks);
     }
+    if (kPlain || p.reference_dim == 0) return;
+    weigh(p, s, chunk, walk, rows);
+    dtype_ = MSDA_DTYPE_F32;
   }
+  // All lanes of the warp.
   __device__ __forceinline__ float operator[](int j) const {
-    if (dtype_ == MSDA_DTYPE_F32) return __uint_as_float(bits_[j]);
-    if (dtype_ == MSDA_DTYPE_BF16) return __uint_as_float(bits_[j] << 16);
-    return __half2float(__ushort_as_half(static_cast<std::uint16_t>(bits_[j])));
+    float const weight = points::weight_of(dtype_, bits_[j]);
+    if constexpr (kInput != Input::fused) return weight;
+    float const largest = points::largest_of_lanes(weight, row_lanes_);
+    float const power = expf(weight - largest);
+    return power * points::reciprocal(points::sum_of_lanes(power, row_lanes_));
   }
 
  private:
   template <typename Word>
   __device__ __forceinline__ void load(Params const& p, ValueParams const& s, const Word* weights,
-                                       std::int64_t row, QueryWalk<kPlain>& walk,
+                                       QueryWalk<kPlain> walk,
                                        std::uint32_t const (&ranks)[kPointsOfThread]) {
-    const Word* at = weights + walk.q * row + walk.k;
+    row_lanes_ = static_cast<int>(p.point_total);
+    const Word* at = weights + walk.q * p.weight_strides.row + walk.k;
 #pragma unroll
     for (int j = 0; j < kPointsOfThread; ++j) {
       bits_[j] = 0;
-      if (ranks[j] != ~0u) bits_[j] = *at;
+      bool const is_wanted = kInput == Input::fused ? walk.is_there() : ranks[j] != ~0u;
+      if (is_wanted) bits_[j] = *at;
+      walk.advance(p, s);
       if constexpr (kPlain) {
-        at += s.query_stride * row;
+        at += s.query_stride * p.weight_strides.row;
       } else {
-        walk.advance(p, s);
-        at = weights + walk.q * row + walk.k;
+        at = weights + walk.q * p.weight_strides.row + walk.k;
       }
     }
   }
+  // Logits of any input become weights.
+  __device__ __forceinline__ void weigh(Params const& p, ValueParams const& s, Chunk const& chunk,
+                                        QueryWalk<kPlain> walk, const RowPowers* rows) {
+    auto const chunk_points = static_cast<std::uint32_t>(s.points_of_thread) * kBinThreads;
+    std::uint32_t const first = static_cast<std::uint32_t>(chunk.chunk) * chunk_points /
+                                static_cast<std::uint32_t>(p.point_total);
+#pragma unroll
+    for (int j = 0; j < kPointsOfThread; ++j) {
+      if (walk.is_there()) {
+        float const logit = points::weight_of(p.weight_dtype, bits_[j]);
+        bits_[j] = __float_as_uint(rows[walk.q - first].weight(logit));
+      }
+      walk.advance(p, s);
+    }
+  }
   msda_dtype dtype_;
+  int row_lanes_;
   std::uint32_t bits_[kPointsOfThread];
 };
 
 // ---- kernels
 
 // A block bins a chunk for a range of tiles: it ranks its points within each warp and tile, turns
-// the counts of warps and tiles into positions, and writes records there. kPlain: coordinates are
-// pairs of F32 on maps of usual sides, and K divides kWarp.
-template <bool kPlain>
+// the counts of warps and tiles into positions, and writes records there. Plain input is on maps of
+// usual sides, and K divides kWarp.
+template <Input kInput>
 static __global__ void __launch_bounds__(kBinThreads, kBinBlocks)
     bin_points(const __grid_constant__ Params p, const __grid_constant__ ValueParams s) {
+  constexpr bool kPlain = kInput != Input::any;
   MSDA_DYNAMIC_SHARED(shared);
   Staged const staged(shared, s);
   Chunk const chunk(p, s);
   staged.clear();
   ptx::wait_for_previous_grid();
   if (chunk.is_first() && threadIdx.x == 0) s.part_counts[chunk.head] = 0;
-  PointCoords<kPlain> const coords(p, s, chunk);
+  PointCoords<kInput> const coords(p, s, chunk);
+  if (!kPlain && p.reference_dim != 0) find_powers(p, s, chunk, staged.rows);
   __syncthreads();
   std::uint16_t* const mine = staged.of_warp();
   std::uint32_t x[kPointsOfThread], y[kPointsOfThread];  // as TileRecord has them
@@ -436,7 +570,8 @@ static __global__ void __launch_bounds__(kBinThreads, kBinBlocks)
     std::uint32_t const rank = rank_in_tile(mine, same, is_there, tile);
     if (is_there) ranks[j] = tile << 16 | rank;
   }
-  PointWeights<kPlain> const weights(p, s, chunk, ranks);  // under way while the tiles are ordered
+  // Under way while the tiles are ordered.
+  PointWeights<kInput> const weights(p, s, chunk, ranks, staged.rows);
   __syncthreads();
   std::uint32_t const end = staged.order_tiles(s, chunk);
   __syncthreads();
@@ -446,10 +581,12 @@ static __global__ void __launch_bounds__(kBinThreads, kBinBlocks)
                            std::int64_t{chunk.chunk} * s.points_of_thread * kBinThreads;
 #pragma unroll
   for (int j = 0; j < kPointsOfThread; ++j) {
+    if (j >= s.points_of_thread) continue;
+    float const weight = weights[j];
     if (ranks[j] != ~0u) {
       std::uint32_t const tile = ranks[j] >> 16;
       std::uint32_t const at = mine[tile] + (ranks[j] & 0xffffu);
-      TileRecord const record = {x[j], y[j], weights[j], queries.q};
+      TileRecord const record = {x[j], y[j], weight, queries.q};
       if (s.stages_records) {
         staged.records[at] = record;
       } else {

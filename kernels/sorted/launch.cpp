@@ -48,19 +48,17 @@ struct SortedPlan final : Prepared {
         far_levels(problem, device),
         levels(planned.tiling.levels, device),
         sum_levels(planned.tiling.sum_levels, device),
-        level_of_point(points::level_of_points(problem), device),
         point_levels(points::point_levels(problem), device),
         params(make_params(problem, far_levels.data())),
         value(value_params(problem, planned.tiling, planned.bins)) {
     value.levels = levels.data();
     value.sum_levels = sum_levels.data();
-    value.level_of_point = level_of_point.data();
+    value.point_levels = point_levels.data();
   }
   Planned planned;
   FarLevels far_levels;
   DeviceArray<TileLevel> levels;
   DeviceArray<SumLevel> sum_levels;
-  DeviceArray<std::int32_t> level_of_point;
   DeviceArray<PointLevel> point_levels;
   Params params;      // all but the buffers
   ValueParams value;  // all but the arrays
@@ -90,7 +88,8 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
       kLoad[kTable.index_of(variant)]({.head_dim = static_cast<std::int32_t>(problem.head_dim),
                                        .points = problem.point_total,
                                        .even_heads = heads_together(problem.head_count) == 2,
-                                       .same_types = problem.output_dtype == problem.value_dtype});
+                                       .same_types = problem.output_dtype == problem.value_dtype,
+                                       .fused = problem.fused()});
   plan.has_other_tokens = has_other_tokens(problem);
   plan.has_output_vectors = problem.output_dtype == problem.value_dtype &&
                             strides_are_multiples(problem.output, problem.output_dtype, 16) &&
@@ -100,7 +99,7 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
   plan.has_short_heads = plan.has_value_vectors && (problem.token_count - 1) * problem.value.row *
                                                            dtype_bytes(problem.value_dtype) <=
                                                        std::int64_t{UINT32_MAX};
-  plan.has_coord_pairs = (problem.coord.batch | problem.coord.row | problem.coord.head) % 2 == 0;
+  plan.has_coord_pairs = points::has_coord_pairs(problem);
   plan.has_plain_sides = std::ranges::all_of(problem.levels, [](Level const& level) {
     return level.height <= kLargestPlainSide && level.width <= kLargestPlainSide;
   });
@@ -110,8 +109,8 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
       divide_up(problem.batch * problem.head_count, std::max<std::int64_t>(passes.heads, 1));
   std::int64_t const point_passes =
       divide_up(problem.batch * problem.query_count, std::max<std::int64_t>(passes.queries, 1));
-  plan.launch_count = static_cast<std::int32_t>(value_passes * (problem.fused() ? 5 : 4) +
-                                                point_passes * (problem.fused() ? 3 : 1));
+  plan.launch_count =
+      static_cast<std::int32_t>(value_passes * 4 + point_passes * (problem.fused() ? 2 : 1));
   return prepared;
 }
 
@@ -141,9 +140,11 @@ struct CallOfPlan {
   bool has_coord_pairs() const {
     return plan.has_coord_pairs && is_aligned(params.coord, pair_bytes());
   }
-  // Sampled, with coordinates that are pairs of F32.
+  // As points::Input has it.
   bool has_plain_input() const {
-    return !problem.fused() && params.coord_dtype == MSDA_DTYPE_F32 && has_coord_pairs();
+    return params.coord_dtype == MSDA_DTYPE_F32 && has_coord_pairs() &&
+           (!problem.fused() ||
+            is_aligned(params.reference, params.reference_dim * dtype_bytes(params.coord_dtype)));
   }
   // For bin_points(): besides, a warp's points are whole rows, on maps of usual sides.
   bool has_plain_points() const {
@@ -157,30 +158,46 @@ struct CallOfPlan {
     return has_vectors() && plan.has_short_heads && points::fills_lanes(params.head_dim) &&
            has_plain_input();
   }
-  // A block's queries are of one batch item.
+  // A block's queries are of one batch item, and all rows are of one launch.
   bool has_paired_rows() const {
-    return plan.kernels.paired_points > 0 && has_plain_rows() &&
-           params.query_count >= kMinPairedQueries;
+    bool const is_one_pass = plan.planned.passes.queries >= params.batch * params.query_count;
+    return plan.kernels.paired_points > 0 && has_plain_rows() && params.token_count > 0 &&
+           params.query_count >= kMinPairedQueries && (!problem.fused() || is_one_pass);
   }
   // For rows that are not paired.
-  PointInput point_input() const {
-    if (!has_vectors()) return kElementRows;
-    return has_plain_rows() && plan.kernels.paired_points == 0 ? kPlainRows : kVectorRows;
+  PointRows point_rows() const {
+    if (!has_vectors() || params.token_count == 0) return kElementRows;
+    return has_plain_rows() && plan.kernels.point_rows[kPlainRows] > 0 ? kPlainRows : kVectorRows;
   }
-  void compute_weights(float* weights, std::int64_t first, std::int64_t rows, bool by_head) const {
-    if (weights == nullptr) return;
-    points::compute_weights(plan.kernels.fused, params, {weights, first, rows, by_head}, stream);
+  // The tables and arrays of the points of the queries from `first` on, as many as a pass has.
+  PointParams point_params(std::int64_t first) const {
+    PointParams points{};
+    points.point_levels = plan.point_levels.data();
+    points.first_query = first;
+    points.queries =
+        std::min(plan.planned.passes.queries, params.batch * params.query_count - first);
+    Arena arena(workspace);
+    take_arrays(points, problem, arena);
+    if (params.grad_reference == nullptr) points.by_pixel = nullptr;
+    if (staged_groups() > 0) points.staged = nullptr;
+    points.coord_pairs = has_coord_pairs();
+    points.grad_coord_pairs = is_aligned(params.grad_coord, pair_bytes());
+    return points;
+  }
+  // The groups of a fused row's points that are staged in shared memory.
+  std::int64_t staged_groups() const {
+    std::int64_t const groups =
+        divide_up(params.point_total, plan.kernels.group_points[point_rows()]);
+    return problem.fused() && groups <= points::kStagedPoints ? groups : 0;
   }
 };
 
-// The launches of a pass over heads: softmax where input is fused, bin, list, sum, join.
+// The launches of a pass over heads: bin, list, sum, join.
 void sum_pass(CallOfPlan const& call, ValueParams const& value) {
   Kernels const& kernels = call.plan.kernels;
   Bins const& bins = call.plan.planned.bins;
   std::int64_t const bin_blocks = value.heads * bins.tile_ranges * bins.chunks;
   auto const shared_bytes = static_cast<std::size_t>(bins.shared_bytes);
-  call.compute_weights(const_cast<float*>(value.weights), value.first_head,
-                       value.heads * call.problem.query_count, true);
   bool const plain = call.has_plain_points();
   launch_kernel(kernels.bin[plain],
                 {.blocks = bin_blocks,
@@ -233,46 +250,38 @@ void launch_value_gradient(CallOfPlan const& call) {
   }
 }
 
-void launch_paired_points(CallOfPlan const& call) {
-  Params const& p = call.params;
+void launch_paired_points(CallOfPlan const& call, PointParams const& points) {
   Kernels const& kernels = call.plan.kernels;
   PairedLaunch launch =
-      paired_launch(p, kernels.paired_rows, kernels.paired_points, call.plan.sm_count);
-  launch.params.point_levels = call.plan.point_levels.data();
-  launch.params.grad_coord_pairs = is_aligned(p.grad_coord, call.pair_bytes());
+      paired_launch(call.params, kernels.paired_rows, kernels.paired_points, call.plan.sm_count);
+  launch.params.point_levels = points.point_levels;
+  launch.params.by_pixel = points.by_pixel;
+  launch.params.grad_coord_pairs = points.grad_coord_pairs;
   launch_kernel(
       kernels.paired,
       {.blocks = launch.blocks, .threads = points::kPointThreads, .overlaps_previous = true},
-      call.stream, p, launch.params);
+      call.stream, call.params, launch.params);
 }
 
-// The launches of a pass over queries: softmax and finish where input is fused, points between
-// them.
-void launch_point_pass(CallOfPlan const& call, PointParams& points) {
+void launch_points(CallOfPlan const& call, PointParams points) {
   Kernels const& kernels = call.plan.kernels;
   std::int64_t const rows = points.queries * call.params.head_count;
-  call.compute_weights(points.weights, points.first_query, rows, false);
-  points.coord_pairs = call.has_coord_pairs();
-  points.grad_coord_pairs = is_aligned(call.params.grad_coord, call.pair_bytes());
-  PointInput const input = call.point_input();
-  std::int64_t const block_rows = kernels.point_rows[input];
+  PointRows const loads = call.point_rows();
+  std::int64_t const block_rows = kernels.point_rows[loads];
   points.rows_of_block = block_rows * iterations_of_block(divide_up(rows, block_rows),
                                                           kMaxIterations, call.plan.sm_count);
   points.heads_together = static_cast<std::uint32_t>(heads_together(call.params.head_count));
   points.query_stride = static_cast<std::uint32_t>(block_rows) / points.heads_together;
-  if (call.params.token_count == 0) {  // no values to load; fused: a NaN softmax is to be seen
-    points::clear(points.raw, 3 * rows * call.params.point_total, MSDA_DTYPE_F32, call.stream);
-  } else {
-    launch_kernel(kernels.points[input],
-                  {.blocks = divide_up(rows, points.rows_of_block),
-                   .threads = points::kPointThreads,
-                   .overlaps_previous = true},
-                  call.stream, call.params, points);
-  }
-  if (points.raw == nullptr) return;
-  points::finish_gradients(kernels.fused, call.params, points, call.stream);
+  launch_kernel(kernels.points[loads],
+                {.blocks = divide_up(rows, points.rows_of_block),
+                 .threads = points::kPointThreads,
+                 .shared_bytes =
+                     static_cast<std::size_t>(call.staged_groups() * 2 * points::kPointThreads * 4),
+                 .overlaps_previous = true},
+                call.stream, call.params, points);
 }
 
+// Passes over queries: points, and the sums over heads where grad_reference is wanted.
 void launch_point_gradients(CallOfPlan const& call) {
   Params const& p = call.params;
   if (p.grad_coord == nullptr && p.grad_weight == nullptr && p.grad_reference == nullptr) return;
@@ -282,19 +291,16 @@ void launch_point_gradients(CallOfPlan const& call) {
     points::clear_point_gradients(p, call.stream);
     return;
   }
-  if (call.has_paired_rows()) {
-    launch_paired_points(call);
-    return;
-  }
-  for (std::int64_t first = 0; first < queries; first += call.plan.planned.passes.queries) {
-    PointParams points{};
-    points.level_of_point = call.plan.level_of_point.data();
-    points.point_levels = call.plan.point_levels.data();
-    points.first_query = first;
-    points.queries = std::min(call.plan.planned.passes.queries, queries - first);
-    Arena arena(call.workspace);
-    take_arrays(points, call.problem, arena);
-    launch_point_pass(call, points);
+  for (std::int64_t first = 0; first < queries;) {
+    PointParams const points = call.point_params(first);
+    if (call.has_paired_rows()) {
+      launch_paired_points(call, points);
+      if (!call.problem.fused()) return;  // of all passes
+    } else {
+      launch_points(call, points);
+    }
+    points::sum_references(call.plan.kernels.references, p, points, call.stream);
+    first += points.queries;
   }
 }
 

@@ -57,6 +57,7 @@ double instructions_of(Costs const& costs, Problem const& problem) {
   double const heads = number(problem.batch * problem.head_count);
   double const of_point = costs.bin_instructions + costs.sum_instructions * slices +
                           costs.point_instructions +
+                          (problem.fused() ? costs.fused_instructions : 0.0) +
                           lanes * (costs.sum_lane_instructions + costs.point_lane_instructions);
   return points_of(problem) * of_point + heads * slices * tiles;
 }
@@ -182,8 +183,8 @@ double predicted_us(Costs const& costs, Variant const&, Problem const& problem,
                         (dtype_bytes(problem.value_dtype) == 4 ? costs.f32_factor : 1.0);
   double const work_us = 1e-3 * factor * instructions_of(costs, problem) /
                          (costs.instructions_per_ns * device.sm_count);
-  double const launches = problem.fused() ? 8.0 : 5.0;
-  return costs.launch_us * launches + std::max(work_us, bytes_of(problem) / costs.bytes_per_us);
+  constexpr double kLaunches = 5;
+  return costs.launch_us * kLaunches + std::max(work_us, bytes_of(problem) / costs.bytes_per_us);
 }
 
 }  // namespace
@@ -242,8 +243,8 @@ Bins make_bins(Problem const& problem, Tiling const& tiling, Device const& devic
           : divide_up(tiling.tiles, bins.tile_ranges * kTilesOfThread) * kTilesOfThread;
   bins.stages_records = bins.chunk_points > kBinThreads;
   bins.range_counters = bins.range_tiles + kTilesOfThread;
-  bins.shared_bytes =
-      (bins.stages_records ? kStagedBytes : 0) + kWarpSumBytes + bins.range_counters * kTileBytes;
+  bins.shared_bytes = (bins.stages_records ? kStagedBytes : kStagedRowBytes) + kWarpSumBytes +
+                      bins.range_counters * kTileBytes;
   bins.part_records = kPartRecords * divide_up(problem.head_dim, kMaxSlice);
   for (std::size_t l = 0; l < tiling.levels.size(); ++l) {
     bins.max_parts += max_parts(problem.levels[l].point_count * problem.query_count,
@@ -288,7 +289,6 @@ void take_arrays(ValueParams& params, Problem const& problem, Bins const& bins, 
   std::int64_t const D = problem.head_dim;
   std::int64_t const tiles = params.tiles;
   params.records = arena.take<TileRecord>(count_of(heads * bins.points));
-  if (problem.fused()) params.weights = arena.take<float>(count_of(heads * bins.points));
   params.begins = arena.take<std::uint16_t>(count_of(heads * bins.chunks * params.begin_stride));
   params.segments = arena.take<Segment>(count_of(heads * tiles * bins.chunks));
   params.lists = arena.take<TileList>(count_of(heads * tiles));
@@ -301,8 +301,8 @@ void take_arrays(ValueParams& params, Problem const& problem, Bins const& bins, 
 void take_arrays(PointParams& params, Problem const& problem, Arena& arena) {
   if (!problem.fused()) return;
   std::int64_t const points = params.queries * problem.head_count * problem.point_total;
-  params.weights = arena.take<float>(count_of(points));
-  params.raw = arena.take<float>(count_of(3 * points));
+  params.by_pixel = arena.take<float>(count_of(2 * points));
+  params.staged = arena.take<float>(count_of(2 * points));
 }
 
 Passes make_passes(Problem const& problem, Tiling const& tiling, Bins const& bins,
@@ -363,6 +363,7 @@ PairedLaunch paired_launch(Params const& p, std::int64_t rows, std::int64_t poin
   params.longer_ranges = static_cast<std::uint32_t>(iterations % ranges);
   params.coord_stride = queries * p.coord_strides.row * dtype_bytes(p.coord_dtype);
   params.weight_stride = queries * p.weight_strides.row * dtype_bytes(p.weight_dtype);
+  params.reference_stride = queries * p.level_count * p.reference_dim * dtype_bytes(p.coord_dtype);
   params.grad_stride = queries * p.output_strides.row * dtype_bytes(p.output_dtype);
   params.index_stride = queries * p.head_count * p.point_total;
   return {params, of_range * ranges};

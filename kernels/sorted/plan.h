@@ -63,7 +63,8 @@ Passes make_passes(Problem const& problem, Tiling const& tiling, Bins const& bin
                    Device const& device);
 
 // Takes the arrays of ValueParams or of PointParams that lie in the workspace. Bytes of a point: 16
-// for its record, 4 for its weight (fused), at most 2.2 for sums of parts; and 10 a tile and chunk.
+// for its record, at most 2.2 for sums of parts; and 10 a tile and chunk. Or, fused, 16 for what
+// its gradients are computed from.
 void take_arrays(ValueParams& params, Problem const& problem, Bins const& bins, Arena& arena);
 void take_arrays(PointParams& params, Problem const& problem, Arena& arena);
 

@@ -1,10 +1,13 @@
-// Gradients by coordinates and weights: kernels around the engine points/.
+// Gradients by coordinates and weights, or by offsets and logits: kernels around the engine
+// points/.
 //
 // point_gradients() takes any rows. paired_point_gradients() takes plain input whose 16-bit rows of
 // 32 channels share a warp: a block takes queries of one batch item, of a head or two neighbouring
-// ones, and one group of each row's points, as many as a warp locates at once. So a lane's point
-// differs from iteration to iteration in its query alone: level and head stay in registers, and
-// addresses go on by a stride. It takes 241 instructions and 125 wavefronts of L1 for 32 points.
+// ones. Of sampled input it takes one group of each row's points, as many as a warp locates at
+// once; of fused input all kGroups groups of a row, whose softmax is in registers. So a lane's
+// points differ from iteration to iteration in their query alone: levels and head stay in
+// registers, and addresses go on by a stride. For 32 points it takes 241 instructions and 125
+// wavefronts of L1.
 #pragma once
 
 #include "kernels/common/ptx_cluster.cuh"
@@ -14,6 +17,7 @@
 
 namespace msda::sorted {
 
+using points::Input;
 using points::lane_of;
 using points::load_grad;
 using points::LoadedPoint;
@@ -22,15 +26,17 @@ using points::point_gradient;
 using points::PointGradient;
 using points::PointLoads;
 using points::RowIndex;
+using points::RowSoftmax;
 using points::ValueRows;
 using points::warp_of;
 
 // ---- any rows
 
-// A row. kPlain: the loads of its first points and of its grad_output are under way.
+// A row. kPlain: the loads of its first points and of its grad_output are under way, of sampled
+// input those of their levels, too, for which fused input has no registers.
 template <class Config>
 struct LoadedRow {
-  PointLoads<Config::kPlain> loads;
+  PointLoads<Config::kInput> loads;
   LoadedPoint points;
   typename Config::Row plain_grad;
 
@@ -38,53 +44,106 @@ struct LoadedRow {
                                        int d)
       : loads(p, s, row) {
     if constexpr (Config::kPlain) {
-      points = loads[Config::own_point()];
+      load_points(Config::own_point());
       plain_grad = load_grad<Config>(p, row, d);
     }
+  }
+  __device__ __forceinline__ void load_points(std::int64_t k) {
+    if constexpr (kKeepsLevel) level_ = loads.level(k);
+    points = loads[k];
+  }
+  // The level of the loaded point, which is point k.
+  __device__ __forceinline__ PointLevel level(std::int64_t k) const {
+    if constexpr (kKeepsLevel) return level_;
+    return loads.level(k);
   }
   __device__ __forceinline__ typename Config::Row grad(Params const& p, RowIndex const& row,
                                                        int d) const {
     if constexpr (Config::kPlain) return plain_grad;
     return load_grad<Config>(p, row, d);
   }
+
+ private:
+  static constexpr bool kKeepsLevel = Config::kInput == Input::sampled;
+  PointLevel level_;
 };
 
+// The groups of a row's points.
+template <class Config>
+__device__ __forceinline__ std::int32_t groups_of(std::int64_t points) {
+  return static_cast<std::int32_t>((points + Config::kGroupPoints - 1) / Config::kGroupPoints);
+}
+
+// A lane stages its points of a fused row, the first of which is `point` of the pass, in shared
+// memory or in the workspace.
+template <class Config>
+__device__ __forceinline__ points::PointsInMemory staged_points(Params const& p,
+                                                                PointParams const& s, char* shared,
+                                                                std::int64_t point, bool is_there) {
+  std::int32_t const groups = groups_of<Config>(p.point_total);
+  if (s.staged == nullptr) {
+    float* const at = reinterpret_cast<float*>(shared) + threadIdx.x;
+    return {at, at + groups * points::kPointThreads, points::kPointThreads, groups};
+  }
+  std::int64_t const all = s.queries * p.head_count * p.point_total;
+  float* const at = s.staged + point;
+  bool const has_last = (groups - 1) * Config::kGroupPoints + Config::own_point() < p.point_total;
+  return {at, at + all, Config::kGroupPoints, is_there ? groups - (has_last ? 0 : 1) : 0};
+}
+
 // A block takes neighbouring rows, of two heads if their number is even: their points lie near each
-// other and meet in L1, where a line has the values of both. kPlain: the next row is loaded while
-// the last points of a row are worked on.
+// other and meet in L1, where a line has the values of both. Plain points are loaded while those
+// before them are worked on, of sampled input those of the next row, too.
 template <class Config>
 static __global__ void __launch_bounds__(points::kPointThreads, Config::kBlocks)
     point_gradients(const __grid_constant__ Params p, const __grid_constant__ PointParams s) {
+  // Other input has no registers for a row and the next one.
+  constexpr bool kGoesOnEarly = Config::kInput == Input::sampled;
+  MSDA_DYNAMIC_SHARED(shared);
   ptx::wait_for_previous_grid();
   typename Config::Corners corners;
   int const d = static_cast<int>(threadIdx.x % Config::kLanes) * kChannelsOfLane;
   int const own = Config::own_point();
   auto const points = static_cast<std::int32_t>(p.point_total);
   bool const locates = static_cast<int>(threadIdx.x % Config::kSlotLanes) < Config::kGroupPoints;
+  bool const has_channels = d < p.head_dim && p.token_count > 0;
   std::int64_t const first = static_cast<std::int64_t>(blockIdx.x) * s.rows_of_block;
+  std::int64_t const first_point = s.first_query * p.head_count * p.point_total;
   RowIndex row(p, s, first + Config::slot());
   LoadedRow<Config> next(p, s, row, d);
+  bool const is_fused = next.loads.is_fused();
   auto const go_on = [&] {
     row.advance(p, s);
     next = LoadedRow<Config>(p, s, row, d);
   };
   for (std::int64_t i = 0; i < s.rows_of_block; i += Config::kSlots) {
     ValueRows<Config> const values(
-        p, row.b * p.value_strides.batch + row.m * p.value_strides.head + d, d < p.head_dim);
+        p, row.b * p.value_strides.batch + row.m * p.value_strides.head + d, has_channels);
     typename Config::Products products(next.grad(p, row, d));
-    std::int64_t const index = row.index(p);
+    std::int64_t const index = row.index(p) * p.point_total + own;  // of its first point
     bool const stores = row.is_there && locates;
     bool const has_next = i + Config::kSlots < s.rows_of_block;
+    RowSoftmax<Config, points::PointsInMemory> softmax(
+        is_fused ? staged_points<Config>(p, s, shared, index, stores) : points::PointsInMemory{});
+    if (is_fused) {
+      softmax.start([&](int group) {
+        std::int32_t const k = group * Config::kGroupPoints + own;
+        return k < points ? next.loads.logit(k) : -INFINITY;
+      });
+    }
 #pragma unroll 1
     for (std::int32_t group = 0; group < points; group += Config::kGroupPoints) {
       std::int32_t const k = group + own;
-      LoadedPoint const ahead = Config::kPlain ? next.points : next.loads[k];
-      LocatedPoint const mine = points::locate_point(next.loads, ahead, k);
-      float const weight = next.loads.weight(ahead);
+      if constexpr (!Config::kPlain) next.load_points(k);
+      LocatedPoint const mine =
+          points::locate_point(next.points, next.level(k), is_fused, p.reference_dim == 4);
+      bool const has_point = stores && k < points;
+      float weight = next.loads.weight(next.points.weight);
+      if (is_fused) weight = has_point ? softmax.weight(group / Config::kGroupPoints) : 0.0f;
       if constexpr (Config::kPlain) {
         if (group + Config::kGroupPoints < points) {
-          next.points = next.loads[k + Config::kGroupPoints];
-        } else if (has_next) {
+          next.load_points(k + Config::kGroupPoints);
+        } else if (kGoesOnEarly && has_next) {
           go_on();
         }
       }
@@ -95,10 +154,26 @@ static __global__ void __launch_bounds__(points::kPointThreads, Config::kBlocks)
       }
       float sums[4];
       products.sum(sums);
-      if (!stores || k >= points) continue;
-      points::store_gradient<Config::kPlain>(p, s, index, k, point_gradient(mine, weight, sums));
+      if (!has_point) continue;
+      PointGradient const gradient = point_gradient(mine, weight, sums);
+      points::store_coord(p, Config::kPlain ? MSDA_DTYPE_F32 : p.coord_dtype, s.by_pixel,
+                          index + group, first_point + index + group, mine, gradient,
+                          s.grad_coord_pairs);
+      if (is_fused) {
+        softmax.add(group / Config::kGroupPoints, gradient.weight);
+      } else if (p.grad_weight != nullptr) {
+        store_narrow(p.weight_dtype, p.grad_weight, first_point + index + group, gradient.weight);
+      }
     }
-    if (!Config::kPlain && has_next) go_on();  // before, others have no registers for it
+    if (is_fused && p.grad_weight != nullptr) {
+      softmax.finish([&](int group, float gradient) {
+        std::int32_t const k = group * Config::kGroupPoints + own;
+        if (!stores || k >= points) return;
+        store_narrow(p.weight_dtype, p.grad_weight,
+                     first_point + index + group * Config::kGroupPoints, gradient);
+      });
+    }
+    if (!kGoesOnEarly && has_next) go_on();
   }
 }
 
@@ -123,6 +198,32 @@ void with_warp_rows(KernelOptions const& options, Fn fn) {
     if (options.even_heads) return fn(Rows(), std::false_type());
   }
   fn(Rows(), std::true_type());
+}
+
+// Calls fn with the kind of plain input, as a constant.
+template <class Fn>
+void with_plain_input(KernelOptions const& options, Fn fn) {
+  if (options.fused) return fn(std::integral_constant<Input, Input::fused>());
+  fn(std::integral_constant<Input, Input::sampled>());
+}
+
+// Calls fn with it and with the groups of a row's points that a block takes: of fused input all,
+// if they are few enough for registers.
+inline constexpr int kMaxPairedGroups = 3;
+template <int kGroups = 1, class Fn>
+void with_paired_input(KernelOptions const& options, std::int64_t group_points, Fn fn) {
+  if constexpr (kGroups == 1) {
+    if (!options.fused) {
+      return fn(std::integral_constant<Input, Input::sampled>(), std::integral_constant<int, 1>());
+    }
+  }
+  if (options.points <= kGroups * group_points) {
+    return fn(std::integral_constant<Input, Input::fused>(),
+              std::integral_constant<int, kGroups>());
+  }
+  if constexpr (kGroups < kMaxPairedGroups) {
+    with_paired_input<kGroups + 1>(options, group_points, fn);
+  }
 }
 
 inline constexpr int kWarps = points::kPointThreads / kWarp;
@@ -186,11 +287,12 @@ class StoredCorners {
   int to_other_ = 4 * kLoadBytes;  // buffer
 };
 
-// A lane's points, its channels of their rows of grad_output and of their head's values.
-template <class Config>
+// A lane's points of a row, its channels of the row of grad_output and of the head's values.
+template <class Config, int kGroups>
 class PairedRows {
   using Row = typename Config::Row;
   using Lane = points::PairLane<Config::kWarpRows, Config::kSides>;
+  static constexpr bool kFused = Config::kInput == Input::fused;
   static constexpr int kHeads = Config::kSides ? 1 : 2;
   static constexpr int kQueriesOfWarp = Config::kWarpRows / kHeads;
   static constexpr std::uint32_t kQueries = kWarps * kQueriesOfWarp;  // of an iteration
@@ -218,13 +320,20 @@ class PairedRows {
     query_ = first + warp_of() * kQueriesOfWarp + lane.row / kHeads;
 
     std::int64_t const k = std::int64_t{group} * Config::kGroupPoints + Config::own_point();
-    has_point_ = k < p.point_total;
-    level_ = has_point_ ? s.point_levels[k] : PointLevel{};
+#pragma unroll
+    for (int g = 0; g < kGroups; ++g) {
+      std::int64_t const of_group = k + g * Config::kGroupPoints;
+      if (of_group >= p.point_total) continue;
+      if constexpr (kKeepsLevels) levels_[g] = s.point_levels[of_group];
+      group_count_ = g + 1;
+    }
+    first_point_ = k;
     std::int64_t const d = lane_of() % Config::kLanes * kChannelsOfLane;
     PointRow const row(p, b, query_, m);
+    weight_bytes_ = p.weight_dtype == MSDA_DTYPE_F32 ? 4 : 2;
     coord_ = static_cast<const char*>(p.coord) + (row.coord + 2 * k) * 4;
-    weight_ = static_cast<const char*>(p.weight) +
-              (row.weight + k) * (p.weight_dtype == MSDA_DTYPE_F32 ? 4 : 2);
+    weight_ = static_cast<const char*>(p.weight) + (row.weight + k) * weight_bytes_;
+    reference_ = static_cast<const char*>(p.reference) + row.reference * 4;
     grad_ = static_cast<const char*>(p.grad_output) +
             (p.output_strides.at(b, query_, m) + d) * Config::kElementBytes;
     values = static_cast<const char*>(p.value) +
@@ -234,103 +343,163 @@ class PairedRows {
   __device__ __forceinline__ Row load_grad() const {
     return is_there() ? Row::load_at(grad_) : Row::zeros();
   }
-  // The lane's point; nowhere where there is none.
-  __device__ __forceinline__ LoadedPoint load_point() const {
+  // The lane's point of a group; nowhere where there is none.
+  __device__ __forceinline__ LoadedPoint load_point(int group) const {
     float const nowhere = __uint_as_float(0x7fc00000u);
     LoadedPoint point{{nowhere, nowhere}, 0, {}};
-    if (is_there() && has_point_) points::stream_point(point, coord_, weight_, p_.weight_dtype);
+    if (!has_point(group)) return point;
+    point.at = points::stream_pair(coord_ + group * Config::kGroupPoints * 8);
+    if constexpr (kFused) {
+      point.reference = points::stream_reference(
+          reference_ + level(group).index * p_.reference_dim * 4, is_box());
+    }
     return point;
   }
-  __device__ __forceinline__ LocatedPoint locate(LoadedPoint const& point) const {
-    LocatedPoint located{};
-    located.width = static_cast<float>(level_.width);
-    located.height = static_cast<float>(level_.height);
-    float2 const at = {to_pixel(point.at.x, located.width), to_pixel(point.at.y, located.height)};
-    // No branch is needed: pixel (0, 0) has a token on any map.
-    bool const near = points::is_near(located, at);
-    points::locate_near(located, level_, near ? at : float2{0.0f, 0.0f});
-    if (!near) located.corners = 0;
-    return located;
+  // The bits of the lane's weights or logits.
+  __device__ __forceinline__ void load_weights(std::uint32_t (&bits)[kGroups]) const {
+#pragma unroll
+    for (int group = 0; group < kGroups; ++group) {
+      bits[group] = 0;
+      if (!has_point(group)) continue;
+      points::stream_weight(bits[group], weight_ + group * Config::kGroupPoints * weight_bytes_,
+                            p_.weight_dtype);
+    }
   }
-  // Goes on to the next iteration; store() is for the last one.
+  __device__ __forceinline__ LocatedPoint locate(LoadedPoint const& point, int group) const {
+    return points::locate_point(point, level(group), kFused, is_box());
+  }
+  __device__ __forceinline__ bool is_there() const { return query_ < end_; }
+  __device__ __forceinline__ bool has_point(int group) const {
+    return is_there() && group < group_count_;
+  }
+  // Goes on to loads of the next iteration.
   __device__ __forceinline__ void advance() {
     query_ += kQueries;
     coord_ += s_.coord_stride;
     weight_ += s_.weight_stride;
     grad_ += s_.grad_stride;
+    if constexpr (kFused) reference_ += s_.reference_stride;
   }
-  __device__ __forceinline__ void store(PointGradient const& gradient) {
-    if (query_ - kQueries < end_ && has_point_) {
-      if (p_.grad_weight != nullptr) {
-        store_narrow(p_.weight_dtype, p_.grad_weight, index_, gradient.weight);
-      }
-      if (p_.grad_coord != nullptr) {
-        points::store_pair(MSDA_DTYPE_F32, p_.grad_coord, 2 * index_, {gradient.x, gradient.y},
-                           s_.grad_coord_pairs);
-      }
-    }
-    index_ += s_.index_stride;
+  __device__ __forceinline__ void store_coord(int group, LocatedPoint const& at,
+                                              PointGradient const& gradient) const {
+    if (group >= group_count_) return;
+    std::int64_t const index = index_ + group * Config::kGroupPoints;
+    points::store_coord(p_, MSDA_DTYPE_F32, kFused ? s_.by_pixel : nullptr, index, index, at,
+                        gradient, s_.grad_coord_pairs);
   }
+  // Stores the gradient of a weight or a logit.
+  __device__ __forceinline__ void store_weight(int group, float gradient) const {
+    if (group >= group_count_ || p_.grad_weight == nullptr) return;
+    store_narrow(p_.weight_dtype, p_.grad_weight, index_ + group * Config::kGroupPoints, gradient);
+  }
+  // Goes on to stores of the next iteration.
+  __device__ __forceinline__ void advance_stores() { index_ += s_.index_stride; }
 
  private:
-  __device__ __forceinline__ bool is_there() const { return query_ < end_; }
+  // More than two levels would take too many registers.
+  static constexpr bool kKeepsLevels = kGroups <= 2;
+  __device__ __forceinline__ PointLevel level(int group) const {
+    if constexpr (kKeepsLevels) return levels_[group];
+    if (group >= group_count_) return {};
+    return s_.point_levels[first_point_ + group * Config::kGroupPoints];
+  }
+  __device__ __forceinline__ bool is_box() const { return kFused && p_.reference_dim == 4; }
 
   Params const& p_;
   PairedParams const& s_;
-  std::uint32_t query_, end_;  // of the batch item
-  bool has_point_;
-  PointLevel level_;
+  std::uint32_t query_, end_;        // of the batch item
+  int group_count_ = 0;              // groups in which the lane has a point
+  PointLevel levels_[kGroups] = {};  // where they are kept
+  std::int64_t first_point_;         // of a row
+  int weight_bytes_;
   const char* coord_;
   const char* weight_;
+  const char* reference_;
   const char* grad_;
-  std::int64_t index_;  // of the point, among all
+  std::int64_t index_;  // of the first point, among all
 };
 
-// The points of the next iteration are on their way while the corners of one are loaded.
+// Loads the corners of the lane group's points, which another lane has located, and multiplies
+// them.
 template <class Config>
+__device__ __forceinline__ void multiply_stored_corners(const char* values,
+                                                        StoredCorners<Config> const& corners,
+                                                        typename Config::Products& products) {
+  using Row = typename Config::Row;
+#pragma unroll
+  for (int j = 0; j < Config::kPoints; j += Config::kInFlight) {
+    Row row[Config::kInFlight][4];
+#pragma unroll
+    for (int i = 0; i < Config::kInFlight; ++i) {
+      auto const offsets = corners[j + i];
+#pragma unroll
+      for (int c = 0; c < 4; ++c) row[i][c] = Row::load_at(values + offsets[c]);
+    }
+#pragma unroll
+    for (int i = 0; i < Config::kInFlight; ++i) {
+#pragma unroll
+      for (int c = 0; c < 4; ++c) products.multiply(j + i, c, row[i][c]);
+    }
+  }
+}
+
+// The points of the next group, or of the next row's first one, are on their way while the corners
+// of a group are loaded.
+template <class Config, int kGroups>
 static __global__ void __launch_bounds__(points::kPointThreads, Config::kBlocks)
     paired_point_gradients(const __grid_constant__ Params p,
                            const __grid_constant__ PairedParams s) {
-  using Row = typename Config::Row;
-  using Products = typename Config::Products;
+  constexpr bool kFused = Config::kInput == Input::fused;
+  static_assert(kFused || kGroups == 1, "groups of sampled input are other blocks'");
   MSDA_SHARED(typename StoredCorners<Config>::Storage, storage, );
   ptx::wait_for_previous_grid();
   StoredCorners<Config> corners(
       storage, static_cast<std::uint32_t>(p.value_strides.row) * Config::kElementBytes);
-  PairedRows<Config> rows(p, s);
-  LoadedPoint point = rows.load_point();
-  Row grad = rows.load_grad();
-  Products products(grad);
-  LocatedPoint mine = rows.locate(point);
-  float weight = points::weight_of(p.weight_dtype, point.weight);
-  corners.hand_out(mine);
-  for (std::uint32_t left = rows.iterations;;) {
-    rows.advance();
-    point = rows.load_point();
-    grad = rows.load_grad();
+  PairedRows<Config, kGroups> rows(p, s);
+  std::uint32_t bits[kGroups];  // of weights or logits
+  rows.load_weights(bits);
+  LoadedPoint point = rows.load_point(0);
+  typename Config::Row grad = rows.load_grad();
+  for (std::uint32_t left = rows.iterations; left > 0; --left) {
+    typename Config::Products products(grad);
+    RowSoftmax<Config, points::PointsInRegisters<kGroups>> softmax({});
+    float weight = points::weight_of(p.weight_dtype, bits[0]);
+    if constexpr (kFused) {
+      softmax.start([&](int group) {
+        return rows.has_point(group) ? points::weight_of(p.weight_dtype, bits[group]) : -INFINITY;
+      });
+    }
+    bool const stores = rows.is_there();
 #pragma unroll
-    for (int j = 0; j < Config::kPoints; j += Config::kInFlight) {
-      Row row[Config::kInFlight][4];
-#pragma unroll
-      for (int i = 0; i < Config::kInFlight; ++i) {
-        auto const offsets = corners[j + i];
-#pragma unroll
-        for (int c = 0; c < 4; ++c) row[i][c] = Row::load_at(rows.values + offsets[c]);
+    for (int group = 0; group < kGroups; ++group) {
+      LocatedPoint const mine = rows.locate(point, group);
+      if constexpr (kFused) weight = softmax.weight(group);
+      corners.hand_out(mine);
+      if (group + 1 < kGroups) {
+        point = rows.load_point(group + 1);
+      } else {
+        rows.advance();
+        rows.load_weights(bits);
+        point = rows.load_point(0);
+        grad = rows.load_grad();
       }
-#pragma unroll
-      for (int i = 0; i < Config::kInFlight; ++i) {
-#pragma unroll
-        for (int c = 0; c < 4; ++c) products.multiply(j + i, c, row[i][c]);
+      multiply_stored_corners(rows.values, corners, products);
+      float sums[4];
+      products.sum(sums);
+      PointGradient const gradient = point_gradient(mine, weight, sums);
+      if (stores) rows.store_coord(group, mine, gradient);
+      if constexpr (kFused) {
+        softmax.add(group, gradient.weight);
+      } else if (stores) {
+        rows.store_weight(group, gradient.weight);
       }
     }
-    float sums[4];
-    products.sum(sums);
-    rows.store(point_gradient(mine, weight, sums));
-    if (--left == 0) return;
-    products = Products(grad);
-    mine = rows.locate(point);
-    weight = points::weight_of(p.weight_dtype, point.weight);
-    corners.hand_out(mine);
+    if constexpr (kFused) {
+      softmax.finish([&](int group, float of_logit) {
+        if (stores) rows.store_weight(group, of_logit);
+      });
+    }
+    rows.advance_stores();
   }
 }
 

@@ -4,7 +4,7 @@
 
 #include "kernels/common/choose.h"
 #include "kernels/common/launch.h"
-#include "kernels/points/fused.cuh"
+#include "kernels/points/references.cuh"
 #include "kernels/sorted/bin.cuh"
 #include "kernels/sorted/join.cuh"
 #include "kernels/sorted/points.cuh"
@@ -15,13 +15,13 @@
 namespace msda::sorted {
 
 template <ValueType kType>
-Kernels load_kernels(KernelOptions options) {
-  Kernels kernels;
-  kernels.fused = {load_kernel(points::softmax_rows), load_kernel(points::finish_fused)};
+void load_sums(KernelOptions const& options, Kernels& kernels) {
   kernels.list_segments = load_kernel(list_segments);
   kernels.join = load_kernel(join_edges);
-  with_bools(
-      [&](auto plain) { kernels.bin[plain] = load_kernel(bin_points<plain>, kMaxBinSharedBytes); });
+  kernels.bin[0] = load_kernel(bin_points<points::Input::any>, kMaxBinSharedBytes);
+  with_plain_input(options, [&](auto input) {
+    kernels.bin[1] = load_kernel(bin_points<decltype(input)::value>, kMaxBinSharedBytes);
+  });
   with_bools([&](auto vectors) {
     points::with_lanes<kMaxSliceLanes>(options.head_dim, [&](auto lanes) {
       using Config = SumConfig<kType, vectors, lanes>;
@@ -32,35 +32,66 @@ Kernels load_kernels(KernelOptions options) {
           load_kernel(sum_sparse_tiles<Config>, kernels.sparse_shared_bytes);
     });
   });
-  // Bits do not depend on addresses: types that matrix instructions multiply where rows are vectors
-  // are multiplied by them at any address. A product has the same bits wherever in the matrices it
-  // lies.
+}
+
+template <class Config>
+void load_point_kernel(PointRows rows, Kernels& kernels) {
+  kernels.points[rows] = load_kernel(point_gradients<Config>);
+  kernels.point_rows[rows] = Config::kSlots;
+  kernels.group_points[rows] = Config::kGroupPoints;
+}
+
+// Loads point_gradients() for rows of these lanes. Bits do not depend on addresses: types that
+// matrix instructions multiply where rows are vectors are multiplied by them at any address. A
+// product has the same bits wherever in the matrices it lies.
+template <ValueType kType, int kLanes, int kWarpRows, bool kSides>
+void load_any_points(KernelOptions const& options, Kernels& kernels) {
+  using points::Input;
+  using points::Loads;
+  using Config = points::PointConfig<kType, Loads::vectors, kLanes, kWarpRows, Input::any, kSides>;
+  using OfElements =
+      points::PointConfig<kType, Loads::elements, kLanes, kWarpRows, Input::any, kSides>;
+  using OfAny = points::PointConfig<kType, Loads::any, kLanes>;
+  load_point_kernel<Config>(kVectorRows, kernels);
+  if (options.same_types) {
+    load_point_kernel<OfElements>(kElementRows, kernels);
+  } else {
+    load_point_kernel<OfAny>(kElementRows, kernels);
+  }
+}
+
+template <ValueType kType>
+void load_points(KernelOptions const& options, Kernels& kernels) {
+  using points::Loads;
   points::with_lanes<kWarp>(options.head_dim, [&](auto lanes) {
-    using Config = points::PointConfig<kType, Loads::vectors, lanes, 4>;
-    using OfElements = points::PointConfig<kType, Loads::elements, lanes, 4>;
-    using OfAny = points::PointConfig<kType, Loads::any, lanes>;
-    auto const set = [&](PointInput input, auto kernel, std::int32_t rows) {
-      kernels.points[input] = load_kernel(kernel);
-      kernels.point_rows[input] = rows;
-    };
-    set(kVectorRows, point_gradients<Config>, Config::kSlots);
-    if constexpr (Config::kPaired) {
+    if constexpr (points::PointConfig<kType, Loads::vectors, lanes, 4>::kPaired) {
       with_warp_rows(options, [&](auto rows, auto sides) {
-        using Paired = points::PointConfig<kType, Loads::vectors, lanes, rows, true, sides>;
-        kernels.paired = load_kernel(paired_point_gradients<Paired>);
-        kernels.paired_rows = Paired::kSlots;
-        kernels.paired_points = Paired::kGroupPoints;
+        load_any_points<kType, lanes, rows, sides>(options, kernels);
+        with_paired_input(options, kWarp / rows, [&](auto input, auto groups) {
+          using Paired = points::PointConfig<kType, Loads::vectors, lanes, rows,
+                                             decltype(input)::value, sides>;
+          kernels.paired = load_kernel(paired_point_gradients<Paired, groups>);
+          kernels.paired_rows = Paired::kSlots;
+          kernels.paired_points = Paired::kGroupPoints * groups;
+        });
       });
-    } else if (points::fills_lanes(options.head_dim)) {
-      using Plain = points::PointConfig<kType, Loads::vectors, lanes, 0, true>;
-      set(kPlainRows, point_gradients<Plain>, Plain::kSlots);
-    }
-    if (options.same_types) {
-      set(kElementRows, point_gradients<OfElements>, OfElements::kSlots);
     } else {
-      set(kElementRows, point_gradients<OfAny>, OfAny::kSlots);
+      load_any_points<kType, lanes, 0, false>(options, kernels);
+      if (!points::fills_lanes(options.head_dim)) return;
+      with_plain_input(options, [&](auto input) {
+        using Plain = points::PointConfig<kType, Loads::vectors, lanes, 0, decltype(input)::value>;
+        load_point_kernel<Plain>(kPlainRows, kernels);
+      });
     }
   });
+}
+
+template <ValueType kType>
+Kernels load_kernels(KernelOptions options) {
+  Kernels kernels;
+  kernels.references = load_kernel(points::sum_references);
+  load_sums<kType>(options, kernels);
+  load_points<kType>(options, kernels);
   return kernels;
 }
 

@@ -41,6 +41,7 @@ inline constexpr std::int32_t kListWarps = 8;        // of a block that lists se
 inline constexpr std::int32_t kCountsOfThread = 12;  // at a time
 // Shared memory: a chunk's records, sums of warps and one number more, and a tile's counters.
 inline constexpr std::int32_t kStagedBytes = kChunkPoints * 16;
+inline constexpr std::int32_t kStagedRowBytes = kBinThreads * 8;  // where records are not staged
 inline constexpr std::int32_t kWarpSumBytes = (kWarp + 2) * 4;
 inline constexpr std::int32_t kTileBytes = kBinWarps * 2;
 // Every plan asks for the most: what a kernel may use is a property of the process, and a plan that
@@ -145,17 +146,16 @@ struct alignas(16) TileList {
 
 // The gradient of the values of a pass over heads.
 struct ValueParams {
-  const TileLevel* levels;             // [L]
-  const std::int32_t* level_of_point;  // [K]
-  const float* weights;                // fused: [heads][Q][K], by softmax; else null
-  std::uint16_t* begins;               // [heads][chunks][begin_stride] first of a tile's records
-  Segment* segments;                   // [heads][tiles][chunks] of a tile, in their order
-  TileList* lists;                     // [heads][tiles]
-  std::uint32_t* part_counts;          // [heads]
-  std::int32_t* part_tiles;            // [heads][max_parts] which tile a part is of
-  TileRecord* records;                 // [heads][Q K], those of a chunk ordered by tile
-  float* borders;                      // [heads][border_pixels][D] sums of a tile without parts
-  float* part_sums;                    // [heads][max_parts][kMaxTilePixels][D]
+  const TileLevel* levels;         // [L]
+  const PointLevel* point_levels;  // [K]
+  std::uint16_t* begins;           // [heads][chunks][begin_stride] first of a tile's records
+  Segment* segments;               // [heads][tiles][chunks] of a tile, in their order
+  TileList* lists;                 // [heads][tiles]
+  std::uint32_t* part_counts;      // [heads]
+  std::int32_t* part_tiles;        // [heads][max_parts] which tile a part is of
+  TileRecord* records;             // [heads][Q K], those of a chunk ordered by tile
+  float* borders;                  // [heads][border_pixels][D] sums of a tile without parts
+  float* part_sums;                // [heads][max_parts][kMaxTilePixels][D]
   std::int64_t first_head;
   std::int64_t border_pixels;  // of a head
   std::int32_t heads;          // of the pass
@@ -190,12 +190,14 @@ struct ValueParams {
 // or pairs of heads][query ranges][groups of points].
 struct PairedParams {
   const PointLevel* point_levels;  // [K]
-  std::uint32_t groups;            // of a row's points, as many as a warp locates at once
+  float* by_pixel;                 // as in PointParams
+  std::uint32_t groups;            // of a row's points, each of which other blocks take
   std::uint32_t query_ranges;      // of a batch item
   std::uint32_t iterations;        // of a block
   std::uint32_t longer_ranges;     // the first ones, of one iteration more
   std::int64_t coord_stride;       // bytes from a query to that of the next iteration
   std::int64_t weight_stride;
+  std::int64_t reference_stride;
   std::int64_t grad_stride;   // of grad_output
   std::int64_t index_stride;  // points
   bool grad_coord_pairs;      // as in PointParams
@@ -208,25 +210,27 @@ struct KernelOptions {
   std::int64_t points = 0;  // K
   bool even_heads = false;
   bool same_types = false;  // grad_output has the type of the values
+  bool fused = false;
 };
 
 // The ways in which point_gradients() loads rows: element by element; in vectors; in vectors where
-// every lane has channels, the input is sampled with coordinates that are pairs of F32, and the
-// bytes from a head's first token to its last fit 32 bits.
-enum PointInput { kElementRows, kVectorRows, kPlainRows, kPointInputs };
+// every lane has channels, the input is plain, and the bytes from a head's first token to its last
+// fit 32 bits.
+enum PointRows { kElementRows, kVectorRows, kPlainRows, kPointRows };
 
 struct Kernels {
-  points::FusedKernels fused;
+  Kernel<Params, PointParams> references;
   Kernel<Params, ValueParams> bin[2];  // by whether points are plain
   Kernel<ValueParams> list_segments;
   Kernel<Params, ValueParams> sum[2];         // by whether every row can be loaded in vectors
   Kernel<Params, ValueParams> sum_sparse[2];  // where some level is sparse
   Kernel<Params, ValueParams> join;
-  Kernel<Params, PointParams> points[kPointInputs];
-  std::int32_t point_rows[kPointInputs] = {};  // of a block
+  Kernel<Params, PointParams> points[kPointRows];
+  std::int32_t point_rows[kPointRows] = {};    // of a block
+  std::int32_t group_points[kPointRows] = {};  // of a row, that a slot locates at once
   Kernel<Params, PairedParams> paired;         // for all plain rows, if there is one
   std::int32_t paired_rows = 0;                // of an iteration
-  std::int32_t paired_points = 0;              // of a group; 0: there is no such kernel
+  std::int32_t paired_points = 0;              // that a block takes; 0: there is no such kernel
   std::int64_t sum_shared_bytes = 0;
   std::int64_t sparse_shared_bytes = 0;
 };

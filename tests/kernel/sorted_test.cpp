@@ -60,6 +60,14 @@ PlanResult plan_within(TestHandle const& handle, ProblemShape const& shape, std:
   return make_plan(handle, shape, id, 0, workspace_limit_bytes);
 }
 
+// Besides at other addresses, from some of which vectors cannot be loaded: with the same bits.
+void check_at_addresses(TestHandle const& handle, TestProblem const& problem) {
+  check_against_oracle(handle, problem);
+  ProblemShape const& shape = problem.shape;
+  PlanResult const plan = plan_within(handle, shape, sorted_kernels(handle, shape).front(), 0);
+  CHECK(differing_runs(plan.plan.get(), problem, 2) == 0);
+}
+
 // The least limit, to 1 %, that the kernel makes a plan for.
 std::size_t least_workspace(TestHandle const& handle, ProblemShape const& shape,
                             std::string const& id, std::size_t enough) {
@@ -103,11 +111,7 @@ TEST_CASE("sorted backward: every number of channels" * needs_gpu()) {
 TEST_CASE("sorted backward: any number of heads and points, queries in tiles" * needs_gpu()) {
   TestHandle const handle(gpu_options());
   auto const check = [&](ProblemShape const& shape) {
-    TestProblem const problem = problem_of(shape, 71);
-    check_against_oracle(handle, problem);
-    // At other addresses: from some of them vectors cannot be loaded.
-    PlanResult const plan = plan_within(handle, shape, sorted_kernels(handle, shape).front(), 0);
-    CHECK(differing_runs(plan.plan.get(), problem, 2) == 0);
+    check_at_addresses(handle, problem_of(shape, 71));
   };
   for (std::int64_t const heads : {1, 2, 3, 8}) {
     for (std::int32_t const points : {1, 8, 13, 29}) {
@@ -128,6 +132,46 @@ TEST_CASE("sorted backward: any number of heads and points, queries in tiles" * 
     ProblemShape shape = backward_shape({{{9, 8, 2}}, 2, 1230 / heads, heads, 32}, MSDA_DTYPE_F16);
     shape.query_hw = {5, static_cast<std::int32_t>(246 / heads)};
     check(shape);
+  }
+}
+
+// Fused input. A row of 16-bit heads of 32 channels is one group of points to three in registers,
+// or more groups in shared memory, of other heads up to 16 there, and beyond that it is staged in
+// the workspace; where K divides 32, rows do not end within the warps that bin them.
+TEST_CASE("sorted backward: fused rows of any number of points" * needs_gpu()) {
+  TestHandle const handle(gpu_options());
+  for (std::int32_t const dim : {2, 4}) {
+    for (std::int64_t const heads : {1, 2, 3}) {
+      for (std::int32_t const points : {1, 6, 13, 29, 47}) {
+        Shape const shape = {{{5, 6, points}, {0, 9, 1}, {7, 1, 2}}, 2, 11, heads, 32};
+        check_at_addresses(handle, problem_of(backward_shape(shape, MSDA_DTYPE_F16, dim), 72));
+      }
+    }
+    for (std::int32_t const points : {4, 8, 16, 33}) {
+      Shape const shape = {{{5, 6, points}}, 1, 70, 1, points == 16 ? 40 : 8};
+      check_at_addresses(handle, problem_of(backward_shape(shape, MSDA_DTYPE_F32, dim), 73));
+    }
+  }
+}
+
+TEST_CASE("sorted backward: fused rows that are no numbers" * needs_gpu()) {
+  TestHandle const handle(gpu_options());
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  for (std::int32_t const dim : {2, 4}) {
+    for (std::int32_t const points : {4, 5}) {
+      Shape const shape = {{{5, 6, points}, {4, 3, points}}, 1, 24, 2, 32};
+      TestProblem problem = problem_of(backward_shape(shape, MSDA_DTYPE_F16, dim), 74);
+      double i = 0;
+      for (TensorId const id : {TensorId::kLogit, TensorId::kOffset, TensorId::kReference}) {
+        std::vector<double>& numbers = problem.inputs[id];
+        for (std::size_t at = 7; at < numbers.size(); at += 41) {
+          i += 1;
+          numbers[at] = i < 3 ? NAN : std::fmod(i, 2) == 0 ? kInfinity : -kInfinity;
+        }
+      }
+      problem.settle();
+      check_at_addresses(handle, problem);
+    }
   }
 }
 

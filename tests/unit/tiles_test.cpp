@@ -88,7 +88,7 @@ TEST_CASE("every cell of every level lies in one tile") {
     }
     CHECK(tiling.sum_blocks == blocks);
     std::int64_t const looked_up = problem.has_points() ? problem.point_total : 0;
-    CHECK(points::level_of_points(problem).size() == static_cast<std::size_t>(looked_up));
+    CHECK(points::point_levels(problem).size() == static_cast<std::size_t>(looked_up));
   }
 }
 
@@ -174,7 +174,11 @@ TEST_CASE("the workspace of sorted is 24 bytes a point and 8 a value element at 
                                               problem.point_total);
       auto const elements = static_cast<double>(shape.batch * shape.head_count * shape.head_dim *
                                                 problem.token_count);
-      CHECK(static_cast<double>(workspace_of(problem, h200())) <= 24 * points + 8 * elements);
+      auto const bytes = static_cast<double>(workspace_of(problem, h200()));
+      CHECK(bytes <= 24 * points + 8 * elements);
+      ProblemShape sampled = shape;
+      sampled.reference_dim = 0;
+      CHECK(bytes <= static_cast<double>(workspace_of(problem_of(sampled), h200())) + 4 * points);
     }
   }
 }
