@@ -24,8 +24,7 @@ CHECKS = [
     if isinstance(node, ast.FunctionDef) and re.match("dtensors_|gradients_|training_", node.name)
 ]
 # Each process takes some seconds to import torch, so 4 of the CPU run what another number may change.
-OF_FOUR = ["dtensors_are_split_by_batch_heads_and_queries", "training_by_ddp_is_that_of_one_process"]
-OF_FOUR += ["training_by_fsdp2_is_that_of_one_process"]
+OF_FOUR = ["training_by_ddp_is_that_of_one_process", "training_by_fsdp2_is_that_of_one_process"]
 CASES = [(count, name) for count in COUNTS for name in (OF_FOUR if KIND == "cpu" and count == 4 else CHECKS)]
 
 
