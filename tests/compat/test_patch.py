@@ -46,6 +46,26 @@ def test_counts_calls_and_fallbacks_with_their_reason(arrays):
     assert "method='discrete'" in str(report) and report.targets[0] in str(report)
 
 
+def test_report_names_the_kernel_that_ran(arrays, monkeypatch):
+    """By the plans of the calls, which work with torch's number of threads and with autocast's type of value."""
+    value, coord, weight = arrays
+    planned, plans = libmsda.torch._calls._call_of, []
+
+    def spy(*signature):
+        found = planned(*signature)
+        plans.append(found.call.plan)
+        assert found.call.handle.threads == torch.get_num_threads()
+        return found
+
+    monkeypatch.setattr(libmsda.torch._calls, "_call_of", spy)
+    with libmsda.compat.transformers() as patch:
+        run_v1(*arrays)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            run_v1(value, coord, weight)
+    assert {plan.info.kernel_id for plan in plans} == {*patch.report().kernels}
+    assert len(patch.report().kernels) == 2
+
+
 def test_uneven_points_per_level_match_stock(arrays):
     value, coord, weight = arrays
     ragged = value, LEVELS, coord.flatten(3, 4), weight.flatten(3), [1, 5]

@@ -1,15 +1,15 @@
 """A call of somebody's operator in libmsda's terms."""
 
-import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
 import libmsda
 import libmsda.torch
+from libmsda.torch import _calls, _operators
 from libmsda.torch._levels import elements, level_shapes
 
 _DTYPES = {
@@ -18,17 +18,6 @@ _DTYPES = {
     torch.float16: "float16",
     torch.bfloat16: "bfloat16",
 }
-
-
-class Shape(NamedTuple):
-    """What decides which kernel libmsda takes."""
-
-    value: tuple[int, ...]
-    coord: tuple[int, ...]
-    level_hw: tuple[tuple[int, int], ...]
-    points: tuple[int, ...]
-    dtypes: tuple[torch.dtype, torch.dtype, torch.dtype]
-    device: torch.device
 
 
 @dataclass
@@ -63,29 +52,20 @@ class Call:
     def _settings(self) -> dict[str, Any]:
         return dict(points=self.points, level_start_index=self.level_start)
 
-    def shape(self) -> Shape:
-        tensors = (self.value, self.coord, self.weight)
-        dtypes = tuple(tensor.dtype for tensor in tensors)
-        return Shape(tuple(self.value.shape), tuple(self.coord.shape), self.level_hw, self.points, dtypes, self.value.device)
+    def signature(self) -> Hashable:
+        """What decides which kernel libmsda takes."""
+        tensors = [(t.shape, t.stride(), t.dtype, t.device) for t in (self.value, self.coord, self.weight)]
+        rest = self.level_hw, self.points, self.level_start, torch.get_num_threads()
+        return *tensors, *rest, torch.is_autocast_enabled(self.value.device.type)
 
-
-def kernel_of(shape: Shape) -> str:
-    """The kernel that is predicted to be the fastest, which is the one that libmsda.torch runs."""
-    problem = libmsda.Problem(
-        level_hw=shape.level_hw,
-        points=shape.points,
-        batch=shape.value[0],
-        query_count=shape.coord[1],
-        head_count=shape.value[2],
-        head_dim=shape.value[3],
-        **dict(zip(("value_dtype", "coord_dtype", "weight_dtype"), map(_DTYPES.get, shape.dtypes))),
-    )
-    return libmsda.Plan(problem, handle=_handle(shape.device.index if shape.device.type == "cuda" else None)).info.kernel_id
-
-
-@functools.lru_cache
-def _handle(device: int | None) -> libmsda.Handle:
-    return libmsda.default_handle() if device is None else libmsda.Handle(device=device)
+    def kernel(self) -> str | None:
+        """The kernel of forward(), by the plan that it has made; None within torch.func, which hides the tensors' memory."""
+        if torch._C._functorch.peek_interpreter_stack() is not None:
+            return None
+        value = _operators.in_autocast(self.value, self.value.device.type)
+        settings = _calls.Settings(**self._settings())
+        call = _calls.planned(_calls.SAMPLED, (value, self.coord, self.weight), self.level_hw, settings, None)
+        return call.plan.info.kernel_id
 
 
 def call_of(

@@ -8,7 +8,7 @@ import threading
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any
@@ -66,7 +66,7 @@ class Patch:
     def __init__(self, found: "Found", absent: dict[str, str] | None = None):
         targets = tuple(dict.fromkeys(str(target) for target in found.targets))
         self._counts = Report(targets=targets, skipped=found.skipped, absent=absent or {})
-        self._shapes: set[_operator.Shape] = set()
+        self._kernels: dict[Hashable, str | None] = {}  # by the signatures of calls
         self._counts_lock = threading.Lock()
         self._held: list[Site] = []
         with _lock:
@@ -86,8 +86,8 @@ class Patch:
     def report(self) -> Report:
         """A copy of the counts so far."""
         with self._counts_lock:
-            report, shapes = copy.deepcopy(self._counts), list(self._shapes)
-        report.kernels = tuple(sorted({_operator.kernel_of(shape) for shape in shapes}))
+            report, kernels = copy.deepcopy(self._counts), {*self._kernels.values()}
+        report.kernels = tuple(sorted(kernels - {None}))
         return report
 
     def __enter__(self) -> "Patch":
@@ -99,11 +99,13 @@ class Patch:
     def __repr__(self) -> str:
         return f"<Patch of {len(self._counts.targets)} targets{'' if self._held else ', undone'}>"
 
-    def _count_call(self, shape: "_operator.Shape", seconds: float) -> None:
+    def _count_call(self, call: "_operator.Call", seconds: float) -> None:
+        signature = call.signature()
+        kernel = self._kernels[signature] if signature in self._kernels else call.kernel()
         with self._counts_lock:
             self._counts.calls += 1
             self._counts.seconds += seconds
-            self._shapes.add(shape)
+            self._kernels[signature] = kernel
 
     def _count_fallback(self, reason: str) -> None:
         with self._counts_lock:
@@ -229,7 +231,7 @@ def answer(site: Site, read: Callable[[], "_operator.Call | str"], stock: Callab
             output = call.forward()
             seconds = time.perf_counter() - begin
             for patch in patches:
-                patch._count_call(call.shape(), seconds)
+                patch._count_call(call, seconds)
             return output
         reason = call
     except (libmsda.InvalidArgumentError, libmsda.UnsupportedError) as error:

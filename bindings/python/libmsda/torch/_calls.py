@@ -90,6 +90,11 @@ def _call_of(
     return planned
 
 
+def planned(*signature: Any) -> Call:
+    """The call that forward() makes of names, tensors, levels, settings and out_dtype."""
+    return _call_of(*signature).call
+
+
 def _without_memory(
     shape: tuple[int, ...], dtype: torch.dtype, device: torch.device
 ) -> torch.Tensor:

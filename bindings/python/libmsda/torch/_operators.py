@@ -260,15 +260,20 @@ def _split(given: Sequence[Any], count: int) -> tuple[Any, ...]:
     return given[:count], given[count], given[count + 1], given[count + 2], given[count + 3 :]
 
 
-def _autocast(operator: Callable[..., Any], device: str) -> Callable[..., Any]:
-    """The operator under autocast: value is cast to the type of the region, unless it is float64 or
+def in_autocast(value: torch.Tensor, device: str) -> torch.Tensor:
+    """value as the operator takes it under autocast: in the type of the region, unless it is float64 or
     float8. The points and weights keep their types, for coordinates need them."""
+    if torch.is_autocast_enabled(device) and value.dtype in (torch.float32, torch.float16, torch.bfloat16):
+        return value.to(torch.get_autocast_dtype(device))
+    return value
+
+
+def _autocast(operator: Callable[..., Any], device: str) -> Callable[..., Any]:
     keys = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, f"Autocast{device.upper()}"))
 
     def call(value: torch.Tensor, *rest: Any) -> torch.Tensor:
+        value = in_autocast(value, device)  # before the guard, within which autocast counts as off
         with torch._C._ExcludeDispatchKeyGuard(keys):
-            if value.dtype in (torch.float32, torch.float16, torch.bfloat16):
-                value = value.to(torch.get_autocast_dtype(device))
             return operator(value, *rest)
 
     return call
