@@ -1,4 +1,4 @@
-"""Attention modules as other projects write them, and what a call of a module dispatches and allocates."""
+"""Attention modules as other projects write them, and what a call of a module calls and allocates."""
 
 import torch
 import torch.nn.functional as F
@@ -6,7 +6,6 @@ import transformers.models.deformable_detr.modeling_deformable_detr as deformabl
 from torch import nn
 from torch._C._profiler import _EventType
 from torch.profiler import ProfilerActivity, profile
-from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import DeformableDetrConfig, ResNetConfig
 
 LEVELS = ((6, 5), (3, 2))
@@ -106,17 +105,17 @@ class Ultralytics(Attention):
         return self.attend(query, refer_bbox, value, torch.tensor(value_shapes), value_mask)
 
 
-class Dispatched(TorchDispatchMode):
-    """Counts what is dispatched to PyTorch's and libmsda's operators."""
+def calls_of(work):
+    """The operators that `work` calls, views among them, without those that they call in turn."""
+    with profile(activities=[ProfilerActivity.CPU]) as profiled:
+        work()
+    is_operator = lambda event: event.name.startswith(("aten::", "msda::"))
 
-    def __init__(self):
-        super().__init__()
-        self.total = self.computing = 0  # computing: without views, which neither compute nor allocate
+    def is_called_by_another(event):
+        parent = event.cpu_parent
+        return parent is not None and (is_operator(parent) or is_called_by_another(parent))
 
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        self.total += 1
-        self.computing += not function.is_view
-        return function(*args, **(kwargs or {}))
+    return [one.name for one in profiled.events() if is_operator(one) and not is_called_by_another(one)]
 
 
 def peak_bytes(work):

@@ -1,10 +1,10 @@
 """The operators msda::attend and attend_backward: the fused operator on what a module's products give.
 
-    value      [B*S, M*D]      the projected value, the heads side by side
-    reference  [B, Q, L, R]    R is 2 or 4; [B, Q, 1, R] counts for every level
-    points     [B*Q, M*K*3]    offsets [M, K, 2] of a query, then its logits [M, K]; K = L * P
+    value      [B, S, M*D]      the projected value, the heads side by side
+    reference  [B, Q, L, R]     R is 2 or 4; [B, Q, 1, R] counts for every level
+    points     [B, Q, M*K*3]    offsets [M, K, 2] of a query, then its logits [M, K]; K = L * P
 
-attend() returns [B*Q, M*D] of value's type; attend_backward() the gradients of value, points and
+attend() returns [B, Q, M*D] of value's type; attend_backward() the gradients of value, points and
 reference, and attend_backward_() those of value and reference: it writes that of points over points.
 Locations and softmax are computed in float32, or float64 where an input has it.
 """
@@ -47,8 +47,7 @@ def _is_fused_backward(device: torch.device) -> bool:
 
 
 class _Inputs(NamedTuple):
-    """The operator's inputs as views of a module's tensors; points in float32 or float64, which
-    kernels read fastest and locations need."""
+    """The operator's inputs as views of a module's tensors."""
 
     levels: Levels
     value: torch.Tensor  # [B,S,M,D]
@@ -64,24 +63,35 @@ class _Inputs(NamedTuple):
         level_hw: Sequence[int],
         head_count: int,
     ) -> "_Inputs":
-        batch, queries = reference.shape[:2]
         levels = tuple(zip(level_hw[::2], level_hw[1::2]))
-        tokens = sum(height * width for height, width in levels)
-        heads_of_level = head_count, len(levels), points.shape[1] // (3 * head_count * len(levels))
-        dtype = torch.promote_types(torch.promote_types(points.dtype, reference.dtype), torch.float32)
-        offset, logit = parts(points.to(dtype))
-        return _Inputs(
-            levels,
-            value.view(batch, tokens, head_count, value.shape[1] // head_count),
-            reference.to(dtype),
-            offset.view(batch, queries, *heads_of_level, 2),
-            logit.view(batch, queries, *heads_of_level),
-        )
+        offset, logit = heads_of(points, head_count, len(levels))
+        heads = head_count, value.shape[2] // head_count
+        return _Inputs(levels, value.view(*value.shape[:2], *heads), reference, offset, logit)
+
+    def dtype(self) -> torch.dtype:
+        """float32 or float64: which kernels read fastest and locations need."""
+        dtype = torch.promote_types(self.offset.dtype, self.reference.dtype)
+        return torch.promote_types(dtype, torch.float32)
+
+    def fused(self) -> tuple[torch.Tensor, ...]:
+        """As the fused operator takes them. On CUDA its fast kernels read packed rows alone."""
+        dtype = self.dtype()
+        points = [self.offset.to(dtype), self.logit.to(dtype)]
+        if self.value.is_cuda:
+            points = [one.contiguous() for one in points]
+        return self.value, self.reference.to(dtype), *points
+
+
+def heads_of(points: torch.Tensor, head_count: int, level_count: int) -> tuple[torch.Tensor, ...]:
+    """Views of points: offsets [B,Q,M,L,P,2] and logits [B,Q,M,L,P]."""
+    offset, logit = parts(points)
+    shape = *points.shape[:2], head_count, level_count, points.shape[2] // (3 * head_count * level_count)
+    return offset.view(*shape, 2), logit.view(shape)
 
 
 def parts(points: torch.Tensor) -> tuple[torch.Tensor, ...]:
     """Offsets and logits of points."""
-    return points.tensor_split((points.shape[1] // 3 * 2,), 1)
+    return points.tensor_split((points.shape[2] // 3 * 2,), 2)
 
 
 def _attend(
@@ -92,9 +102,8 @@ def _attend(
     head_count: int,
 ) -> torch.Tensor:
     given = _Inputs.of(value, reference, points, level_hw, head_count)
-    tensors = given.value, given.reference, given.offset, given.logit
-    output = _calls.forward(FUSED, tensors, given.levels, _SETTINGS, None, None)
-    return output.view(points.shape[0], value.shape[1])
+    output = _calls.forward(FUSED, given.fused(), given.levels, _SETTINGS, None, None)
+    return output.view(*points.shape[:2], value.shape[2])
 
 
 def _attend_backward(
@@ -141,47 +150,57 @@ def _differentiate(
     for item in zip(*[tensor.tensor_split(items) for tensor in tensors]):
         into, grad_value_of_item, grad_output_of_item, *inputs = item
         given = _Inputs.of(*inputs, level_hw, head_count)
-        shape = (*inputs[1].shape[:2], *given.value.shape[2:])
-        grad_reference, *grads = backward(
+        grad_reference = backward(
             given,
-            grad_output_of_item.view(shape),
+            grad_output_of_item.view(*inputs[1].shape[:2], *given.value.shape[2:]),
             grad_value_of_item.view(given.value.shape),
+            heads_of(into, head_count, len(given.levels)),
             reference_wanted,
         )
-        for part, grad in zip(parts(into), grads):
-            part.copy_(grad.view(part.shape))
-        del grads, grad
         grad_references.append(grad_reference.to(reference.dtype))
     return grad_value, torch.cat(grad_references)
 
 
 def _fused_backward(
-    given: _Inputs, grad_output: torch.Tensor, grad_value: torch.Tensor, reference_wanted: bool
-) -> list[torch.Tensor]:
-    """Writes grad_value; returns the gradients of reference, offset and logit."""
-    tensors = given.value, given.reference, given.offset, given.logit
+    given: _Inputs,
+    grad_output: torch.Tensor,
+    grad_value: torch.Tensor,
+    into: tuple[torch.Tensor, ...],
+    reference_wanted: bool,
+) -> torch.Tensor:
+    """Writes grad_value and the gradients of offset and logit; returns that of reference."""
     wanted = True, reference_wanted, True, True
-    return _calls.backward(
-        FUSED, grad_output, tensors, given.levels, _SETTINGS, None, wanted, grad_value
-    )[1:]
+    _, grad_reference, *grads = _calls.backward(
+        FUSED, grad_output, given.fused(), given.levels, _SETTINGS, None, wanted, grad_value
+    )
+    for part, grad in zip(into, grads):
+        part.copy_(grad.view(part.shape))
+    return grad_reference
 
 
 def _sampled_backward(
-    given: _Inputs, grad_output: torch.Tensor, grad_value: torch.Tensor, reference_wanted: bool
-) -> list[torch.Tensor]:
+    given: _Inputs,
+    grad_output: torch.Tensor,
+    grad_value: torch.Tensor,
+    into: tuple[torch.Tensor, ...],
+    reference_wanted: bool,
+) -> torch.Tensor:
     """_fused_backward() with locations and softmax made and differentiated here."""
     levels, value, reference, offset, logit = given
+    dtype = given.dtype()
+    reference = reference.to(dtype)
     expanded = reference.expand(-1, -1, len(levels), -1)[:, :, None, :, None]
     if reference.shape[-1] == 2:
-        unit = _pixel_sizes(levels, offset.dtype, offset.device)
+        unit = _pixel_sizes(levels, dtype, offset.device)
     else:
         unit = expanded[..., 2:] * (0.5 / offset.shape[4])
     coord = torch.addcmul(expanded[..., :2], offset, unit)
-    weight = logit.flatten(3).softmax(-1)
+    weight = logit.flatten(3).softmax(-1, dtype=dtype)
     tensors = value, coord, weight
     _, grad_coord, grad_weight = _calls.backward(
         SAMPLED, grad_output, tensors, levels, _SETTINGS, None, (True,) * 3, grad_value
     )
+    del coord
     grad_reference = reference.new_empty(0)
     if reference_wanted:
         grad_reference = grad_coord.sum((2, 4))
@@ -190,9 +209,11 @@ def _sampled_backward(
             grad_reference = torch.cat([grad_reference, size], -1)
         if reference.shape[2] == 1:
             grad_reference = grad_reference.sum(2, keepdim=True)
-    mean = (grad_weight * weight).sum(-1, keepdim=True)
-    grad_logit = grad_weight.sub_(mean).mul_(weight)
-    return [grad_reference, grad_coord.mul_(unit), grad_logit]
+    torch.mul(grad_coord, unit, out=into[0])
+    del grad_coord
+    grad_logit = torch._softmax_backward_data(grad_weight, weight, -1, dtype)
+    into[1].copy_(grad_logit.view(logit.shape))
+    return grad_reference
 
 
 def _pixel_sizes(levels: Levels, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
@@ -213,7 +234,7 @@ for _device in ("CPU", "CUDA"):
 def _fake_attend(
     value: torch.Tensor, reference: torch.Tensor, points: torch.Tensor, *_rest: Any
 ) -> torch.Tensor:
-    return value.new_empty(points.shape[0], value.shape[1])
+    return value.new_empty(*points.shape[:2], value.shape[2])
 
 
 @torch.library.register_fake("msda::attend_backward", lib=_library)
