@@ -142,7 +142,7 @@ TEST_CASE("an empty dimension beside a huge one has a schedule") {
       ProblemShape shape = corpus_case("rounds_kept").shape;
       shape.*empty = 0;
       shape.*huge = kHuge;
-      for (Variant const& variant : persistent_family().variants) {
+      for (Variant const& variant : persistent_family().model.variants) {
         Least const least = min_turns(variant, shape, 0);
         schedules += least.blocks != 0 ? 1 : 0;
         CHECK(least.blocks <= 1);  // none is launched
