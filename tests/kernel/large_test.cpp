@@ -91,7 +91,7 @@ class SpreadTensors {
  private:
   ProblemShape shape_;
   msda_tensors tensors_;
-  std::array<std::unique_ptr<SparseMemory>, kTensorCount> memory_;
+  std::array<std::unique_ptr<SparseMemory>, msda::kTensorCount> memory_;
 };
 
 // The same numbers spread and packed give the same bits, in every element of every result.

@@ -54,7 +54,7 @@ class Float32Backward {
 
   TestProblem const& problem_;
   ProblemShape const& s_;
-  std::array<std::vector<float>, kTensorCount> sums_;
+  std::array<std::vector<float>, msda::kTensorCount> sums_;
 };
 
 std::vector<float> Float32Backward::weights(std::int64_t row) const {
