@@ -17,7 +17,7 @@ enum class Tensor : std::int32_t {
 #undef MSDA_TENSOR
 };
 
-// What a problem must be to have a tensor; the bits of both where it must be two things.
+// The modes of a problem that a tensor belongs to, as bits; a problem must have all of them.
 enum TensorMode : unsigned { kAnyMode = 0, kForward = 1, kBackward = 2, kSampled = 4, kFused = 8 };
 enum class TensorRole { kInput, kOptionalInput, kResult, kOptionalResult };
 
