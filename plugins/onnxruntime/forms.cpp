@@ -150,25 +150,32 @@ void check_reference(const Inputs& inputs, std::int64_t queries, std::int64_t po
 }  // namespace
 
 const std::vector<Form>& forms() {
-  using enum Role;
+  using R = Role;
   static const std::vector<Form> list{
-      {"MSDeformAttn", {"msda"}, {kValue, kLevels, kCoord, kWeight, kScale}, 4, false, true},
+      {"MSDeformAttn",
+       {"msda"},
+       {R::kValue, R::kLevels, R::kCoord, R::kWeight, R::kScale},
+       4,
+       false,
+       true},
       {"MSDeformAttnFused",
        {"msda"},
-       {kValue, kLevels, kReference, kOffset, kLogit, kScale},
+       {R::kValue, R::kLevels, R::kReference, R::kOffset, R::kLogit, R::kScale},
        5,
        false,
        true},
-      // NVIDIA's plugin, of TAO's exports and hand-written ones.
+      // NVIDIA's plugin, of TAO's exports and hand-written ones. Not in com.microsoft, where some
+      // have it: the host would no longer find operators of its own there, such as FusedConv.
+      // libmsda.onnx.rewrite() takes those.
       {"MultiscaleDeformableAttnPlugin_TRT",
-       {"", "TRT", "com.microsoft", "nvidia"},
-       {kValue, kLevels, kStarts, kCoord, kWeight},
+       {"", "TRT", "nvidia"},
+       {R::kValue, R::kLevels, R::kStarts, R::kCoord, R::kWeight},
        5,
        false,
        true},
       {"MMCVMultiScaleDeformableAttention",
        {"mmdeploy", "mmcv", ""},
-       {kValue, kLevels, kStarts, kCoord, kWeight},
+       {R::kValue, R::kLevels, R::kStarts, R::kCoord, R::kWeight},
        5,
        true,
        true},
@@ -177,13 +184,13 @@ const std::vector<Form>& forms() {
       // CUDA runs them on the CPU.
       {"MultiScaleDeformableAttnTRT",
        {""},
-       {kValue, kLevels, kReference, kOffset, kFifth},
+       {R::kValue, R::kLevels, R::kReference, R::kOffset, R::kFifth},
        4,
        false,
        false},
       {"MultiScaleDeformableAttnTRT2",
        {""},
-       {kValue, kLevels, kReference, kOffset, kFifth},
+       {R::kValue, R::kLevels, R::kReference, R::kOffset, R::kFifth},
        4,
        false,
        false},

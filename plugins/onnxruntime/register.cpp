@@ -1,6 +1,7 @@
 // What the shared library exports: RegisterCustomOps(), which puts the operators into a session's
 // options.
 
+#include <atomic>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -153,12 +154,17 @@ OrtStatus* infer(const OrtCustomOp* op, OrtShapeInferContext* context) {
       given[i] = read_description(api, info);
       given[i].value = reinterpret_cast<const OrtValue*>(info);  // not null: the input is there
     }
-    const Tensor output = output_of(self(op).form, sort_inputs(self(op).form, given));
+    Tensor output = output_of(self(op).form, sort_inputs(self(op).form, given));
     OrtTensorTypeAndShapeInfo* info = nullptr;
     check(api.CreateTensorTypeAndShapeInfo(&info));
     const OwnedDescription own(info, api.ReleaseTensorTypeAndShapeInfo);
     std::vector<const char*> symbols;
-    for (const std::string& symbol : output.symbols) symbols.push_back(symbol.c_str());
+    static std::atomic<std::uint64_t> unnamed{0};  // of all nodes: equal names would mean equal dimensions
+    for (std::size_t i = 0; i < output.shape.size(); ++i) {
+      std::string& symbol = output.symbols[i];
+      if (output.shape[i] < 0 && symbol.empty()) symbol = "msda_dim_" + std::to_string(++unnamed);
+      symbols.push_back(symbol.c_str());
+    }
     check(api.SetTensorElementType(info, output.type));
     check(api.SetDimensions(info, output.shape.data(), output.shape.size()));
     check(api.SetSymbolicDimensions(info, symbols.data(), symbols.size()));
