@@ -139,7 +139,8 @@ def _forward(
         return _eager.forward(names, tensors, levels, settings, value_scale, out_dtype)
     for name, tensor in zip(names, tensors):
         _check_tensor(name, tensor)
-    _sharding.prepare()
+    if not torch.compiler.is_compiling():
+        _sharding.prepare()
     operators = _operators.operators[names]
     call = operators.functorch if _eager.in_functorch() else operators.forward
     return call(

@@ -20,7 +20,8 @@ USUAL = {"batch": 0, "heads": 2, "queries": 1}
 
 
 def prepare() -> None:
-    """Registers the rules, once there can be a DTensor: importing it takes more than a second."""
+    """Registers the rules, once there can be a DTensor: importing it takes more than a second. Called when
+    libmsda.torch is imported and by calls that are no plain ones, but not in compiled code."""
     if "torch.distributed.tensor" in sys.modules:
         _register()
 
