@@ -14,9 +14,6 @@
 // --check: no times. `msda roofline --calibrate` has the rates of single loads.
 #include "kernels/common/launch.h"
 #include "kernels/common/ptx.cuh"
-#include "kernels/common/ptx_async.cuh"
-#include "kernels/common/ptx_barrier.cuh"
-#include "kernels/common/shared.cuh"
 
 #include <cuda.h>
 #include <cuda_runtime.h>

@@ -45,8 +45,8 @@ def reading_set(root: pathlib.Path, file: pathlib.Path) -> ReadingSet:
 
 
 def is_kernel(file: pathlib.Path) -> bool:
-    """Whether it has a kernel, and is not an engine's or the family's instantiations."""
-    return file.parent.name not in (*ENGINES, "common") and file.stem != file.parent.name and "__global__" in file.read_text()
+    """Whether it has a kernel, and is not an engine's."""
+    return file.parent.name not in (*ENGINES, "common") and "__global__" in file.read_text()
 
 
 def reading_faults(root: pathlib.Path, files: list[pathlib.Path]) -> list[str]:

@@ -9,7 +9,7 @@
 #pragma once
 
 #include "kernels/atomic/atomic.h"
-#include "kernels/common/ptx_cluster.cuh"
+#include "kernels/common/ptx.cuh"
 #include "kernels/points/gradients.cuh"
 
 namespace msda::atomic {

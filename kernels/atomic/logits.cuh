@@ -6,7 +6,7 @@
 #pragma once
 
 #include "kernels/atomic/atomic.h"
-#include "kernels/common/ptx_cluster.cuh"
+#include "kernels/common/ptx.cuh"
 #include "kernels/common/sampling.cuh"
 #include "kernels/points/softmax.cuh"
 

@@ -3,9 +3,7 @@
 #pragma once
 
 #include "kernels/cluster/cluster.h"
-#include "kernels/common/ptx_async.cuh"
-#include "kernels/common/ptx_barrier.cuh"
-#include "kernels/common/ptx_cluster.cuh"
+#include "kernels/common/ptx.cuh"
 #include "kernels/rows/row_points.cuh"
 
 namespace msda::cluster {

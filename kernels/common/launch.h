@@ -1,8 +1,8 @@
-// Loading and launching kernels: what fails becomes a status.
+// Loading and launching kernels, and asking about them: what fails becomes a status.
 #pragma once
 
 #include "core/cuda.h"
-#include "kernels/common/kernel_entry.h"
+#include "kernels/common/params.h"
 
 #include <cuda_runtime_api.h>
 
@@ -11,6 +11,23 @@
 #include <type_traits>
 
 namespace msda {
+
+// Calls fn with std::true_type or std::false_type, for a bool that is known at run time and has to
+// be when kernels are compiled; with_bools() with both.
+template <class Fn>
+void with_bool(bool value, Fn fn) {
+  if (value) {
+    fn(std::true_type());
+  } else {
+    fn(std::false_type());
+  }
+}
+
+template <class Fn>
+void with_bools(Fn fn) {
+  fn(std::false_type());
+  fn(std::true_type());
+}
 
 // Loads a kernel onto the current device now, so that its first launch can be inside a capture.
 // `shared_bytes`: the most of dynamic shared memory that a launch will ask for.
@@ -65,6 +82,31 @@ void launch_kernel(Kernel<Parameters...> kernel, LaunchOptions const& options, c
   }
   void* pointers[] = {const_cast<Parameters*>(&parameters)...};
   cuda::check(cudaLaunchKernelExC(&config, kernel.handle, pointers), "launching the kernel");
+}
+
+// The clusters with the threads, shared memory and cluster_blocks of `options` that the current
+// device runs at a time; 0 where it runs none. The kernel may have sizes that are not portable from
+// here on.
+template <typename... Parameters>
+std::int32_t max_active_clusters(void (*kernel)(Parameters...), LaunchOptions const& options) {
+  constexpr std::int32_t kPortableBlocks = 8;
+  auto const* const entry = kernel_entry(kernel);
+  if (options.cluster_blocks > kPortableBlocks) {
+    cuda::check(cudaFuncSetAttribute(entry, cudaFuncAttributeNonPortableClusterSizeAllowed, 1),
+                "asking for large clusters");
+  }
+  cudaLaunchAttribute cluster{};
+  cluster.id = cudaLaunchAttributeClusterDimension;
+  cluster.val.clusterDim = {static_cast<unsigned>(options.cluster_blocks), 1, 1};
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(options.cluster_blocks));
+  config.blockDim = dim3(static_cast<unsigned>(options.threads));
+  config.dynamicSmemBytes = options.shared_bytes;
+  config.attrs = &cluster;
+  config.numAttrs = 1;
+  int count = 0;
+  cuda::check(cudaOccupancyMaxActiveClusters(&count, entry, &config), "counting clusters");
+  return count;
 }
 
 }  // namespace msda

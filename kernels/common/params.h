@@ -1,10 +1,13 @@
 // Params is what every kernel is handed: a problem and one call's buffers as plain data, made by
-// make_params().
+// make_params(). Kernel is what a plan has of a kernel. A family's own header needs both, and none
+// of CUDA's headers.
 #pragma once
 
 #include <msda.h>
 
 #include <cstdint>
+
+struct CUkern_st;  // cudaKernel_t points to one
 
 namespace msda {
 
@@ -84,5 +87,22 @@ struct Params {
   }
 #endif
 };
+
+// A kernel of these parameters that a plan has loaded. The handle is looked up then, not at every
+// launch.
+template <typename... Parameters>
+struct Kernel {
+  CUkern_st* handle = nullptr;
+  std::int32_t code_sm = 0;  // compute capability, times ten, that its code was made for
+};
+
+#ifdef MSDA_SIMULATED  // tests/simt/runtime/kernel_launch.h
+using simt::kernel_entry;
+#else
+template <typename... Parameters>
+const void* kernel_entry(void (*kernel)(Parameters...)) {
+  return reinterpret_cast<const void*>(kernel);
+}
+#endif
 
 }  // namespace msda

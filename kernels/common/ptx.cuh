@@ -1,10 +1,27 @@
-// Instructions that CUDA C++ cannot spell, one function each. Above each stands the section of the
-// PTX ISA 9.0 manual, chapter "Instruction Set", that it is from.
+// Instructions that CUDA C++ cannot spell, one function each, and declarations of shared memory:
+// all for which the simulated device (tests/simt) has words of its own. Above each function stands
+// the section of the PTX ISA 9.0 manual, chapter "Instruction Set", that it is from.
 #pragma once
+
+#include <cstdint>
+
+namespace msda {
+
+// The address of a shared variable, as instructions take it.
+template <typename T>
+__device__ __forceinline__ std::uint32_t shared_address(const T* at) {
+  return static_cast<std::uint32_t>(__cvta_generic_to_shared(at));
+}
+
+}  // namespace msda
 
 #ifndef MSDA_SIMULATED  // tests/simt/ptx has a twin of each function
 
-#include <cstdint>
+// MSDA_SHARED(type, name[, extents]): one variable for each block.
+#define MSDA_SHARED(type, name, ...) __shared__ type name __VA_ARGS__
+
+// Bytes that the launch asks for.
+#define MSDA_DYNAMIC_SHARED(name) extern __shared__ char name[]
 
 namespace msda::ptx {
 
@@ -175,6 +192,276 @@ __device__ __forceinline__ std::uint32_t lanes_of_bit(std::uint32_t key, std::ui
 
 __device__ __forceinline__ void pin(std::uint32_t& value) { asm volatile("" : "+r"(value)); }
 __device__ __forceinline__ void pin(const char*& pointer) { asm volatile("" : "+l"(pointer)); }
+
+// ---- Data Movement and Conversion Instructions: asynchronous copies. Addresses `to` in shared
+// memory and `barrier` are the thread's own; what copies bytes for a barrier, that expects them.
+
+// ---- cp.async
+
+// 16 bytes that stay in L1, of which the first `from_bytes` are copied and the others are 0: what
+// other threads copy, too.
+__device__ __forceinline__ void copy_async_by_l1(std::uint32_t to, const void* from,
+                                                 std::uint32_t from_bytes) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(from_bytes)
+               : "memory");
+}
+// ---- cp.async.commit_group, cp.async.wait_group
+__device__ __forceinline__ void commit_copies() {
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}
+// Waits until at most kLeft groups of the thread are not done.
+template <int kLeft>
+__device__ __forceinline__ void wait_for_copy_groups() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kLeft) : "memory");
+}
+// ---- cp.async.bulk. Multiples of 16 bytes.
+
+__device__ __forceinline__ void bulk_load(std::uint32_t to, const void* from, std::uint32_t bytes,
+                                          std::uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
+          "r"(to),
+      "l"(from), "r"(bytes), "r"(barrier)
+      : "memory");
+}
+// ---- cp.async.bulk.tensor. `map`: a CUtensorMap among the kernel's parameters, or in global
+// memory; coordinates of the tile's first element, the fastest dimension's first, and that one a
+// multiple of 16 bytes. Coordinates may be negative; what is outside the tensor is loaded as 0.
+
+__device__ __forceinline__ void tensor_load(std::uint32_t to, const void* map,
+                                            std::int32_t const (&at)[2], std::uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {%2, %3}], [%4];" ::"r"(to),
+      "l"(map), "r"(at[0]), "r"(at[1]), "r"(barrier)
+      : "memory");
+}
+__device__ __forceinline__ void tensor_load(std::uint32_t to, const void* map,
+                                            std::int32_t const (&at)[3], std::uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {%2, %3, %4}], [%5];" ::"r"(to),
+      "l"(map), "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(barrier)
+      : "memory");
+}
+__device__ __forceinline__ void tensor_load(std::uint32_t to, const void* map,
+                                            std::int32_t const (&at)[4], std::uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(to),
+      "l"(map), "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(at[3]), "r"(barrier)
+      : "memory");
+}
+__device__ __forceinline__ void tensor_load(std::uint32_t to, const void* map,
+                                            std::int32_t const (&at)[5], std::uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {%2, %3, %4, %5, %6}], [%7];" ::"r"(to),
+      "l"(map), "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(at[3]), "r"(at[4]), "r"(barrier)
+      : "memory");
+}
+
+// ---- Parallel Synchronization and Communication Instructions: named barriers and mbarrier objects
+
+// ---- mbarrier.init. An object is 8 bytes of shared memory, by its address.
+
+__device__ __forceinline__ void init_mbarrier(std::uint32_t at, std::uint32_t arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(at), "r"(arrivals) : "memory");
+}
+
+// ---- mbarrier.arrive, mbarrier.expect_tx
+
+// The result is the phase's state, which waits by parity do not need.
+__device__ __forceinline__ std::uint64_t arrive_mbarrier(std::uint32_t at) {
+  std::uint64_t state;
+  asm volatile("mbarrier.arrive.shared::cta.b64 %0, [%1];" : "=l"(state) : "r"(at) : "memory");
+  return state;
+}
+// The phase also waits for so many bytes of bulk copies.
+__device__ __forceinline__ std::uint64_t arrive_and_expect(std::uint32_t at, std::uint32_t bytes) {
+  std::uint64_t state;
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 %0, [%1], %2;"
+               : "=l"(state)
+               : "r"(at), "r"(bytes)
+               : "memory");
+  return state;
+}
+
+// ---- mbarrier.try_wait
+
+// Returns when the phase of this parity is complete; the first phase has parity 0. It loops, since
+// try_wait gives up after a time of the hardware's.
+__device__ __forceinline__ void wait_parity(std::uint32_t at, std::uint32_t parity) {
+  asm volatile(
+      "{\n.reg .pred done;\nagain_%=:\n"
+      "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
+      "@!done bra again_%=;\n}" ::"r"(at),
+      "r"(parity)
+      : "memory");
+}
+// As wait_parity(), acquired by the block alone: stores of another block of a cluster need not be
+// there. The hit rate of L1 fell from 12 to 1 % where wait_parity() stood instead.
+__device__ __forceinline__ void wait_parity_in_block(std::uint32_t at, std::uint32_t parity) {
+  asm volatile(
+      "{\n.reg .pred done;\nagain_%=:\n"
+      "mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [%0], %1;\n"
+      "@!done bra again_%=;\n}" ::"r"(at),
+      "r"(parity)
+      : "memory");
+}
+
+// ---- membar, fence
+
+// Before the first use of an object by other blocks, or by copies.
+__device__ __forceinline__ void fence_mbarrier_init() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+// Asynchronous copies see earlier stores to shared memory from here on.
+__device__ __forceinline__ void fence_async_proxy() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+// ---- Clusters of blocks, and grids that depend on one another
+
+// ---- Special Registers: %cluster_ctarank, %cluster_nctarank
+
+__device__ __forceinline__ std::uint32_t cluster_rank() {
+  std::uint32_t rank;
+  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+}
+__device__ __forceinline__ std::uint32_t cluster_blocks() {
+  std::uint32_t count;
+  asm volatile("mov.u32 %0, %%cluster_nctarank;" : "=r"(count));
+  return count;
+}
+
+// ---- Parallel Synchronization and Communication Instructions: barrier.cluster. All threads of
+// the cluster; each waits after each arrival.
+
+__device__ __forceinline__ void arrive_cluster() {
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+}
+__device__ __forceinline__ void wait_cluster() {
+  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+__device__ __forceinline__ void sync_cluster() {
+  arrive_cluster();
+  wait_cluster();
+}
+
+// ---- Data Movement and Conversion Instructions: mapa
+
+// The address of another block's variable that lies where `at` lies in the own one.
+__device__ __forceinline__ std::uint32_t map_shared(std::uint32_t at, std::uint32_t rank) {
+  std::uint32_t mapped;
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(mapped) : "r"(at), "r"(rank));
+  return mapped;
+}
+
+// ---- Data Movement and Conversion Instructions: ld, st. Addresses of map_shared().
+
+__device__ __forceinline__ std::uint32_t load_cluster(std::uint32_t at) {
+  std::uint32_t word;
+  asm volatile("ld.shared::cluster.u32 %0, [%1];" : "=r"(word) : "r"(at) : "memory");
+  return word;
+}
+__device__ __forceinline__ void load_cluster(std::uint32_t at, std::uint32_t (&to)[4]) {
+  asm volatile("ld.shared::cluster.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "r"(at)
+               : "memory");
+}
+// ---- Control Flow Instructions: griddepcontrol. Of LaunchOptions::overlaps_previous; code for
+// devices before 9.0, where no launch overlaps another one, has neither.
+
+// The next kernel of the stream may begin when all blocks of this one have said so or ended.
+__device__ __forceinline__ void launch_dependents() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+// Returns when the stream's previous kernel has ended and what it stored is there. That kernel has
+// waited for the one before, so all earlier ones have ended, too. A kernel calls it before it first
+// reads or writes global memory, its output and workspace included.
+__device__ __forceinline__ void wait_for_previous_grid() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+// ---- Warp Level Matrix Multiply-Accumulate Instructions. All lanes of a warp.
+
+// ---- ldmatrix. Matrices of 8 rows of 16 bytes, whose addresses lanes 0 to 7 give, 8 to 15 for
+// the second, and so on. Lane i gets word i % 4 of row i / 4; transposed, of columns of halves.
+
+__device__ __forceinline__ void load_matrices(std::uint32_t row, std::uint32_t (&to)[1]) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%1];"
+               : "=r"(to[0])
+               : "r"(row)
+               : "memory");
+}
+__device__ __forceinline__ void load_matrices(std::uint32_t row, std::uint32_t (&to)[2]) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
+               : "=r"(to[0]), "=r"(to[1])
+               : "r"(row)
+               : "memory");
+}
+__device__ __forceinline__ void load_matrices(std::uint32_t row, std::uint32_t (&to)[4]) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "r"(row)
+               : "memory");
+}
+__device__ __forceinline__ void load_transposed(std::uint32_t row, std::uint32_t (&to)[2]) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
+               : "=r"(to[0]), "=r"(to[1])
+               : "r"(row)
+               : "memory");
+}
+__device__ __forceinline__ void load_transposed(std::uint32_t row, std::uint32_t (&to)[4]) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "r"(row)
+               : "memory");
+}
+
+// ---- mma, in float32: a of 16 rows, b of 8 columns, K as named.
+
+// sums += a * b
+__device__ __forceinline__ void multiply_f16_k16(float (&sums)[4], std::uint32_t const (&a)[4],
+                                                 std::uint32_t const (&b)[2]) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+__device__ __forceinline__ void multiply_bf16_k16(float (&sums)[4], std::uint32_t const (&a)[4],
+                                                  std::uint32_t const (&b)[2]) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+// products = a * b
+__device__ __forceinline__ void products_f16_k16(float (&products)[4], std::uint32_t const (&a)[4],
+                                                 std::uint32_t const (&b)[2]) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %10, %10, %10};"
+      : "=f"(products[0]), "=f"(products[1]), "=f"(products[2]), "=f"(products[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(0.0f));
+}
+__device__ __forceinline__ void products_bf16_k16(float (&products)[4], std::uint32_t const (&a)[4],
+                                                  std::uint32_t const (&b)[2]) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %10, %10, %10};"
+      : "=f"(products[0]), "=f"(products[1]), "=f"(products[2]), "=f"(products[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(0.0f));
+}
 
 }  // namespace msda::ptx
 

@@ -1,8 +1,7 @@
 // The row kernel: packed inputs, D a multiple of 8. README.md here has the schedule and its count.
 #pragma once
 
-#include "kernels/common/ptx_cluster.cuh"
-#include "kernels/common/shared.cuh"
+#include "kernels/common/ptx.cuh"
 #include "kernels/common/vecs.cuh"
 #include "kernels/direct/direct.h"
 #include "kernels/direct/generic.cuh"

@@ -2,8 +2,7 @@
 // have to be summed. They are written to be right; the row kernels are the fast ones.
 #pragma once
 
-#include "kernels/common/ptx_cluster.cuh"
-#include "kernels/common/shared.cuh"
+#include "kernels/common/ptx.cuh"
 #include "kernels/direct/direct.h"
 #include "kernels/rows/row_element.cuh"
 

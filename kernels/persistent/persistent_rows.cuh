@@ -22,9 +22,7 @@
 // warp.
 #pragma once
 
-#include "kernels/common/ptx_async.cuh"
-#include "kernels/common/ptx_cluster.cuh"
-#include "kernels/common/shared.cuh"
+#include "kernels/common/ptx.cuh"
 #include "kernels/persistent/exact_row.cuh"
 #include "kernels/persistent/persistent.h"
 #include "kernels/persistent/row_softmax.cuh"
@@ -161,9 +159,7 @@ class JobQueue {
 
   __device__ Job fetch_job(Lane<Config> const& lane) const {
     std::uint32_t n = ptx::count_up_shared(
-        static_cast<std::uint32_t>(
-            __cvta_generic_to_shared(&lane.shared.fetched[Config::kCachesLevels ? turn_ : 0])),
-        lane.index);
+        shared_address(&lane.shared.fetched[Config::kCachesLevels ? turn_ : 0]), lane.index);
     n = __shfl_sync(0xffffffffu, n, 0);
     std::uint32_t index;
     if constexpr (Config::kCachesLevels) {
@@ -448,8 +444,7 @@ struct WarpState {
 
   __device__ WarpState(Params const& p, ScheduleParams const& schedule, Storage<Config>& shared)
       : lane(p, schedule, shared) {
-    auto const records = static_cast<std::uint32_t>(
-        __cvta_generic_to_shared(&shared.records[threadIdx.x / 32][0][0]));
+    auto const records = shared_address(&shared.records[threadIdx.x / 32][0][0]);
     gather.records = records + lane.slot() * Table::kRecordBytes;
     put = Config::kInLines ? records + lane.prepared_slot(0) * Table::kRecordBytes +
                                  static_cast<unsigned>(lane.first_point(0)) * Table::kRowBytes

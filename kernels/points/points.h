@@ -2,7 +2,6 @@
 // kernels are handed beside the problem. Host and device include it.
 #pragma once
 
-#include "kernels/common/kernel_entry.h"
 #include "kernels/common/params.h"
 
 #include <bit>

@@ -6,7 +6,7 @@
 // other: load `j` is that of the point of lane source(j).
 #pragma once
 
-#include "kernels/common/ptx_matrix.cuh"
+#include "kernels/common/ptx.cuh"
 #include "kernels/points/lanes.cuh"
 
 namespace msda::points {

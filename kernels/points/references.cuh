@@ -4,7 +4,7 @@
 // kernel launched.
 #pragma once
 
-#include "kernels/common/ptx_cluster.cuh"
+#include "kernels/common/ptx.cuh"
 #include "kernels/points/locate.cuh"
 
 namespace msda::points {

@@ -5,7 +5,6 @@
 
 #include "kernels/common/ptx.cuh"
 #include "kernels/common/sampling.cuh"
-#include "kernels/common/shared.cuh"
 #include "kernels/rows/layout.h"
 
 namespace msda::rows {
@@ -91,7 +90,7 @@ struct Storage;
 // they are meant to.
 __device__ __forceinline__ std::uint32_t cache_begin() {
   MSDA_DYNAMIC_SHARED(cache);
-  auto const begin = static_cast<std::uint32_t>(__cvta_generic_to_shared(cache));
+  auto const begin = shared_address(cache);
   return (begin + kLineBytes - 1) / kLineBytes * kLineBytes;
 }
 

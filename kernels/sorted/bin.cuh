@@ -10,9 +10,8 @@
 // finds the segments and writes 8 bytes for each.
 #pragma once
 
-#include "kernels/common/ptx_cluster.cuh"
+#include "kernels/common/ptx.cuh"
 #include "kernels/common/sampling.cuh"
-#include "kernels/common/shared.cuh"
 #include "kernels/points/locate.cuh"
 #include "kernels/points/softmax.cuh"
 #include "kernels/sorted/tiles.cuh"

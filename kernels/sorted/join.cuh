@@ -4,7 +4,7 @@
 // stored. It takes 32 instructions for 32 points on enc-local.
 #pragma once
 
-#include "kernels/common/ptx_cluster.cuh"
+#include "kernels/common/ptx.cuh"
 #include "kernels/sorted/tiles.cuh"
 
 namespace msda::sorted {

@@ -10,8 +10,7 @@
 // wavefronts of L1.
 #pragma once
 
-#include "kernels/common/ptx_cluster.cuh"
-#include "kernels/common/shared.cuh"
+#include "kernels/common/ptx.cuh"
 #include "kernels/points/gradients.cuh"
 #include "kernels/sorted/sorted.h"
 

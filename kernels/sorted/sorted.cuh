@@ -2,7 +2,6 @@
 // MSDA_INSTANTIATE(type, revision, sm) for each of their rows.
 #pragma once
 
-#include "kernels/common/choose.h"
 #include "kernels/common/launch.h"
 #include "kernels/points/references.cuh"
 #include "kernels/sorted/bin.cuh"

@@ -15,8 +15,7 @@
 // records, so that a tile of few records is summed record by record.
 #pragma once
 
-#include "kernels/common/ptx_cluster.cuh"
-#include "kernels/common/shared.cuh"
+#include "kernels/common/ptx.cuh"
 #include "kernels/sorted/sum_lists.cuh"
 
 namespace msda::sorted {

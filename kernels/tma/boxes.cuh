@@ -4,7 +4,7 @@
 // cycles of an SM, which is this design's bound.
 #pragma once
 
-#include "kernels/common/ptx_async.cuh"
+#include "kernels/common/ptx.cuh"
 #include "kernels/tma/tensor_maps.h"
 #include "kernels/tma/tma_rows.cuh"
 

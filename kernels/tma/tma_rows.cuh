@@ -6,10 +6,7 @@
 #pragma once
 
 #include "kernels/common/ptx.cuh"
-#include "kernels/common/ptx_barrier.cuh"
-#include "kernels/common/ptx_cluster.cuh"
 #include "kernels/common/sampling.cuh"
-#include "kernels/common/shared.cuh"
 #include "kernels/common/vecs.cuh"
 #include "kernels/tma/tma.h"
 
@@ -33,11 +30,10 @@ struct StageBarriers {
 __device__ __forceinline__ void init_stages(StageBarriers& barriers, std::int32_t full,
                                             std::int32_t empty, std::uint32_t consumers) {
   for (std::int32_t i = 0; i < full; ++i) {
-    ptx::init_mbarrier(static_cast<std::uint32_t>(__cvta_generic_to_shared(&barriers.full[i])), 1);
+    ptx::init_mbarrier(shared_address(&barriers.full[i]), 1);
   }
   for (std::int32_t i = 0; i < empty; ++i) {
-    ptx::init_mbarrier(static_cast<std::uint32_t>(__cvta_generic_to_shared(&barriers.empty[i])),
-                       consumers);
+    ptx::init_mbarrier(shared_address(&barriers.empty[i]), consumers);
   }
   ptx::fence_mbarrier_init();
 }
@@ -70,8 +66,7 @@ struct StageRing {
   std::uint32_t full, empty;  // addresses in shared memory
 
   __device__ __forceinline__ StageRing(std::uint64_t& first_full, std::uint64_t& first_empty)
-      : full(static_cast<std::uint32_t>(__cvta_generic_to_shared(&first_full))),
-        empty(static_cast<std::uint32_t>(__cvta_generic_to_shared(&first_empty))) {}
+      : full(shared_address(&first_full)), empty(shared_address(&first_empty)) {}
 
   __device__ __forceinline__ std::uint32_t full_of(StageCursor const& at) const {
     return full + at.stage() * 8;
@@ -93,7 +88,7 @@ struct StageRing {
 // The first whole line of dynamic shared memory.
 __device__ __forceinline__ std::uint32_t stage_begin() {
   MSDA_DYNAMIC_SHARED(stages);
-  auto const begin = static_cast<std::uint32_t>(__cvta_generic_to_shared(stages));
+  auto const begin = shared_address(stages);
   return (begin + kLineBytes - 1) / kLineBytes * kLineBytes;
 }
 

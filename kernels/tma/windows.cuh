@@ -4,7 +4,7 @@
 // global memory at their turn, so that a row's bits do not depend on windows.
 #pragma once
 
-#include "kernels/common/ptx_async.cuh"
+#include "kernels/common/ptx.cuh"
 #include "kernels/tma/tensor_maps.h"
 #include "kernels/tma/tma_rows.cuh"
 

@@ -1,5 +1,5 @@
-// The wrappers of kernels/common/ptx_barrier.cuh.
-#include "kernels/common/ptx_barrier.cuh"
+// The wrappers of mbarrier objects in kernels/common/ptx.cuh.
+#include "kernels/common/ptx.cuh"
 #include "ptx/ptx_run.cuh"
 #include "support/gpu_tests.h"
 

@@ -1,6 +1,5 @@
-// Bulk copies and tiles of tensors: the wrappers of kernels/common/ptx_async.cuh for one block.
-#include "kernels/common/ptx_async.cuh"
-#include "kernels/common/ptx_barrier.cuh"
+// Bulk copies and tiles of tensors: the wrappers of kernels/common/ptx.cuh for one block.
+#include "kernels/common/ptx.cuh"
 #include "ptx/ptx_run.cuh"
 #include "ptx/tensor_maps.cuh"
 #include "support/gpu_tests.h"

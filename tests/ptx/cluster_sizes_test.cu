@@ -1,8 +1,6 @@
 // Clusters of every size pass words through one another's shared memory, under a watchdog.
-#include "kernels/common/clusters.h"
-#include "kernels/common/ptx_async.cuh"
-#include "kernels/common/ptx_barrier.cuh"
-#include "kernels/common/ptx_cluster.cuh"
+#include "kernels/common/launch.h"
+#include "kernels/common/ptx.cuh"
 #include "ptx/ptx_run.cuh"
 #include "ptx/watchdog.h"
 #include "support/gpu_tests.h"

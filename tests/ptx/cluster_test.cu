@@ -1,5 +1,5 @@
-// The wrappers of kernels/common/ptx_cluster.cuh.
-#include "kernels/common/ptx_cluster.cuh"
+// The wrappers of clusters in kernels/common/ptx.cuh.
+#include "kernels/common/ptx.cuh"
 #include "ptx/ptx_run.cuh"
 #include "support/gpu_tests.h"
 

@@ -1,5 +1,5 @@
-// The wrappers of kernels/common/ptx_matrix.cuh, against products in float64.
-#include "kernels/common/ptx_matrix.cuh"
+// The wrappers of matrix instructions in kernels/common/ptx.cuh, against products in float64.
+#include "kernels/common/ptx.cuh"
 #include "ptx/ptx_run.cuh"
 #include "support/gpu_tests.h"
 

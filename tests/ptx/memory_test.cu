@@ -1,7 +1,5 @@
-// The wrappers of kernels/common/ptx.cuh that move bytes or vote, and cp.async of ptx_async.cuh.
+// The wrappers of kernels/common/ptx.cuh that move bytes or vote, and cp.async.
 #include "kernels/common/ptx.cuh"
-#include "kernels/common/ptx_async.cuh"
-#include "kernels/common/ptx_barrier.cuh"
 #include "ptx/ptx_run.cuh"
 #include "support/gpu_tests.h"
 

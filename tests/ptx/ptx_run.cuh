@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernels/common/launch.h"
-#include "kernels/common/shared.cuh"
+#include "kernels/common/ptx.cuh"
 #include "ptx/watchdog.h"
 
 #include <cuda_runtime.h>

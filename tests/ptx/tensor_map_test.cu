@@ -1,8 +1,7 @@
 // Tensor maps of values as the tma family has them: the order of dimensions, and boxes beside loads
 // by all threads. A kernel that waits for ever fails in minutes.
 #include "core/cuda.h"
-#include "kernels/common/ptx_async.cuh"
-#include "kernels/common/ptx_barrier.cuh"
+#include "kernels/common/ptx.cuh"
 #include "ptx/ptx_run.cuh"
 #include "support/gpu_tests.h"
 

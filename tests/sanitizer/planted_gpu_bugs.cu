@@ -1,7 +1,7 @@
 // Bugs that the GPU sanitizers have to find, so that their silence about the kernels says
 // something: planted_gpu_bugs memcheck|racecheck|initcheck|synccheck.
 
-#include "kernels/common/shared.cuh"
+#include "kernels/common/ptx.cuh"
 #include "support/launch.cuh"
 
 #include <cuda_runtime.h>

@@ -1,7 +1,7 @@
 // Launches of the tests' own kernels, without <<<>>>, which nvcc alone reads.
 #pragma once
 
-#include "kernels/common/kernel_entry.h"
+#include "kernels/common/params.h"
 
 #include <cuda_runtime.h>
 

@@ -181,8 +181,9 @@ def test_the_command_fails_for_a_kernel_that_needs_much_reading(tmp_path, header
     files[last] = files[last].replace(f"kernels/new/part{headers}.cuh", "kernels/rows/rows.cuh")
     files["rows/rows.cuh"] = '#include "kernels/common/long.cuh"\n' + "int x;\n" * (engine_lines - 1)
     files["common/long.cuh"] = "int x;\n" * 5000
-    kernel = '#include "kernels/new/part0.cuh"\n\n__global__ void rows();\n'
-    faults = kernel_faults(tmp_path, files | {"new/kernel.cuh": kernel, "new/new.cuh": kernel + "int x;\n" * 3000})
+    files["new/kernel.cuh"] = '#include "kernels/new/part0.cuh"\n\n__global__ void rows();\n'
+    files["new/new.cuh"] = '#include "kernels/new/kernel.cuh"\n' + "int x;\n" * 3000  # instantiations: no kernel
+    faults = kernel_faults(tmp_path, files)
     assert faults == ([f"kernels/new/kernel.cuh: a reader opens {found}"] if found else [])
 
 

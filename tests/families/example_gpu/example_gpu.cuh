@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels/common/launch.h"
-#include "kernels/common/ptx_cluster.cuh"
+#include "kernels/common/ptx.cuh"
 #include "kernels/rows/row_element.cuh"
 #include "tests/families/example_gpu/example_gpu.h"
 

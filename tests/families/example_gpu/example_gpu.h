@@ -3,7 +3,6 @@
 #pragma once
 
 #include "kernels/common/elements.h"
-#include "kernels/common/kernel_entry.h"
 #include "kernels/common/params.h"
 
 namespace msda::example_gpu {

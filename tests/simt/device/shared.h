@@ -1,4 +1,4 @@
-// __shared__ variables, as kernels/common/shared.cuh declares them for nvcc.
+// __shared__ variables, as kernels/common/ptx.cuh declares them for nvcc.
 #pragma once
 
 #include "runtime/device_calls.h"

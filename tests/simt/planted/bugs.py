@@ -103,9 +103,9 @@ VALUES = "kernels/direct/generic_values.cuh"
 ROW, GENERIC = "kernels/direct/direct_rows.cuh", "kernels/direct/generic.cuh"
 SLOTS, ELEMENT = "kernels/rows/slots.cuh", "kernels/rows/row_element.cuh"
 ROWS, INPUTS = "kernels/persistent/persistent_rows.cuh", "kernels/rows/row_points.cuh"
-COPIED = "kernels/pipeline/copied_rows.cuh"
+COPIED = "kernels/pipeline/pipeline.cuh"
 STAGES, BOXES, WINDOWS = "kernels/tma/tma_rows.cuh", "kernels/tma/boxes.cuh", "kernels/tma/windows.cuh"
-CLUSTER_ROWS = "kernels/cluster/cluster_rows.cuh"
+CLUSTER_ROWS = "kernels/cluster/cluster.cuh"
 BARRIER, BULK = "tests/ptx/barrier_test.cu", "tests/ptx/bulk_test.cu"
 CLUSTER, MEMORY = "tests/ptx/cluster_test.cu", "tests/ptx/memory_test.cu"
 
@@ -182,7 +182,7 @@ BUGS = (
         "  if (lane.index == 0) ptx::arrive_and_expect(barrier, bytes);\n", "", "spread_even", ORDER,
         "simulated device: ", quick=True),
     Bug("no_phase_flip", "the mbarrier of the levels is waited for without its phase", "spread", CLUSTER_ROWS,
-        "        fills_before % 2);", "        0);", "spread_even", ORDER, f"simulated device: |{WRONG}"),
+        "full[buffer_]), fills_before % 2);", "full[buffer_]), 0);", "spread_even", ORDER, f"simulated device: |{WRONG}"),
     Bug("short_levels", "the mbarrier expects a line less than is copied", "spread", CLUSTER_ROWS,
         "ptx::arrive_and_expect(barrier, bytes);", "ptx::arrive_and_expect(barrier, bytes - 128);", "spread_even", ORDER,
         f"simulated device: |{WRONG}"),

@@ -1,4 +1,4 @@
-// Twins of kernels/common/ptx_async.cuh.
+// Twins of the asynchronous copies of kernels/common/ptx.cuh.
 #pragma once
 
 #include "runtime/device_calls.h"

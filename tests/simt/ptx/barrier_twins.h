@@ -1,4 +1,4 @@
-// Twins of kernels/common/ptx_barrier.cuh.
+// Twins of the barriers of kernels/common/ptx.cuh.
 #pragma once
 
 #include "runtime/device_calls.h"

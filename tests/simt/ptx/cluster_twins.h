@@ -1,4 +1,4 @@
-// Twins of kernels/common/ptx_cluster.cuh.
+// Twins of the instructions of clusters in kernels/common/ptx.cuh.
 #pragma once
 
 #include "ptx/memory_twins.h"

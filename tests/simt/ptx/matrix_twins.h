@@ -1,4 +1,4 @@
-// Twins of kernels/common/ptx_matrix.cuh. Fragments are as the manual's figures "MMA .m16n8k16
+// Twins of kernels/common/ptx.cuh. Fragments are as the manual's figures "MMA .m16n8k16
 // fragment layout" have them: lane = 4 * group + member.
 #pragma once
 

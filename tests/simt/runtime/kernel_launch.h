@@ -40,7 +40,7 @@ std::string kernel_name(const void* entry);
 // Bytes of __shared__ variables that the kernel declares: known once it has run, 0 before.
 std::size_t static_shared_bytes(const void* entry);
 
-// kernels/common/kernel_entry.h calls it where nvcc would take the address of the kernel.
+// kernels/common/params.h calls it where nvcc would take the address of the kernel.
 template <typename... Parameters>
 const void* kernel_entry(void (*kernel)(Parameters...)) {
   static constexpr std::size_t kBytes[] = {sizeof(Parameters)..., 0};

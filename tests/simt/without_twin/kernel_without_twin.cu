@@ -2,7 +2,7 @@
 // compile.
 #include "kernels/common/ptx.cuh"
 
-#ifndef MSDA_SIMULATED  // as in kernels/common/ptx*.cuh
+#ifndef MSDA_SIMULATED  // as in kernels/common/ptx.cuh
 namespace msda::ptx {
 __device__ __forceinline__ void instruction_without_twin() { asm volatile("nanosleep.u32 20;"); }
 }  // namespace msda::ptx
