@@ -233,15 +233,9 @@ ScheduleParams cluster_schedule(Entry const& entry, Problem const& problem, Quer
     schedule.row_stride[l] =
         problem.levels[l].height > 1 ? u32(cached.row_pixels[l] * pixel_vecs) : 0;
   }
-  std::int64_t const jobs = schedule.head_group_jobs.divisor;
-  std::int64_t const groups =
-      std::max<std::int64_t>(schedule.head_groups.divisor * problem.batch, 1);  // B may be 0
   schedule.blocks =
       u32(std::clamp<std::int64_t>(clusters, 1, std::max<std::int64_t>(schedule.jobs, 1)));
-  GridRanges const ranges = grid_ranges_of(jobs, groups, schedule.blocks, value_bytes(problem));
-  schedule.head_group_indices = divider(u32(ranges.head_group_indices));
-  schedule.index_count = u32(ranges.head_group_indices * groups);
-  schedule.grid_range = u32(ranges.grid_range);
+  deal_grid_ranges(schedule, problem);
   return schedule;
 }
 

@@ -1,6 +1,5 @@
 #include "kernels/common/plan.h"
 
-#include "core/dtype.h"
 #include "kernels/common/params.h"
 
 #include <algorithm>

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/counts.h"
+#include "core/dtype.h"
 #include "core/family.h"
 #include "core/problem.h"
 #include "kernels/common/elements.h"
@@ -52,6 +53,10 @@ bool value_strides_are_multiples(Problem const& problem, std::int64_t alignment)
 // Both at least 0, `of_one` more.
 constexpr std::int64_t divide_up(std::int64_t items, std::int64_t of_one) {
   return (items + of_one - 1) / of_one;
+}
+
+inline std::int32_t element_bytes(Problem const& problem) {
+  return static_cast<std::int32_t>(dtype_bytes(problem.value_dtype));
 }
 
 // ---- the work of a problem

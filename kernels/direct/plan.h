@@ -61,7 +61,7 @@ struct Order {
 
   Order(Problem const& problem, Device const& device);
   std::int64_t runs(Problem const& problem) const {
-    return (problem.batch * problem.head_count + run_heads - 1) / run_heads;
+    return divide_up(problem.batch * problem.head_count, run_heads);
   }
 };
 

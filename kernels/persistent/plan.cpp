@@ -102,7 +102,7 @@ CachedLevels choose_cached_levels(Problem const& problem, std::int64_t pixel_byt
   std::ranges::stable_sort(order, {}, bytes_of);
   CachedLevels cached;
   for (std::size_t const l : order) {
-    std::int64_t const lines = (bytes_of(l) + kLineBytes - 1) / kLineBytes;
+    std::int64_t const lines = divide_up(bytes_of(l), kLineBytes);
     if (cached.shared_bytes() + lines * kLineBytes > kMaxCachedBytes) break;
     cached.levels |= std::uint32_t{1} << l;
     cached.begin[l] = cached.end;
@@ -127,13 +127,7 @@ void cache_levels_in(ScheduleParams& schedule, Entry const& entry, Problem const
     schedule.places[l].origin = u32(cached.begin[l] / kVecBytes);
     schedule.row_stride[l] = u32(problem.levels[l].row_tokens * pixel_bytes / kVecBytes);
   }
-  std::int64_t const jobs = schedule.head_group_jobs.divisor;
-  std::int64_t const groups = std::max<std::int64_t>(schedule.head_groups.divisor * problem.batch,
-                                                     1);  // none is launched where B is 0
-  GridRanges const ranges = grid_ranges_of(jobs, groups, schedule.blocks, value_bytes(problem));
-  schedule.head_group_indices = divider(u32(ranges.head_group_indices));
-  schedule.index_count = u32(ranges.head_group_indices * groups);
-  schedule.grid_range = u32(ranges.grid_range);
+  deal_grid_ranges(schedule, problem);
 }
 
 }  // namespace
@@ -169,9 +163,8 @@ JobWork work_of_job(Entry const& entry, Problem const& problem) {
   std::int64_t const chunk = job.group * layout.lanes * layout.spread;
   auto const add_chunks = [&](std::int64_t count, std::int64_t left) {
     std::int64_t const of_chunk = std::min(job.group, left);
-    std::int64_t const lanes =
-        std::min<std::int64_t>(layout.lanes, (left + job.group - 1) / job.group);
-    std::int64_t const loads = (lanes + in_flight - 1) / in_flight;
+    std::int64_t const lanes = std::min<std::int64_t>(layout.lanes, divide_up(left, job.group));
+    std::int64_t const loads = divide_up(lanes, in_flight);
     job.chunks += count;
     job.turns += count * of_chunk;
     job.records += count * of_chunk * (entry.points == pfew ? lanes : loads * in_flight);

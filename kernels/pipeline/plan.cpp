@@ -13,10 +13,6 @@ namespace {
 #define MSDA_COSTS "kernels/pipeline/costs.inc"
 #include "core/costs.inc"
 
-std::int32_t element_bytes(Problem const& problem) {
-  return static_cast<std::int32_t>(dtype_bytes(problem.value_dtype));
-}
-
 std::int64_t rows_of_block(Entry const& entry, Problem const& problem) {
   return kThreads / layout_of(entry.channels, element_bytes(problem)).lanes;
 }
@@ -53,7 +49,7 @@ double predicted_us(Costs const& costs, Variant const& variant, Problem const& p
   Entry const& entry = kTable[variant];
   Layout const layout = layout_of(entry.channels, element_bytes(problem));
   double const points = number(problem.point_total);
-  double const chunks = number((problem.point_total + layout.lanes - 1) / layout.lanes);
+  double const chunks = number(divide_up(problem.point_total, layout.lanes));
   double const vecs = number(layout.lanes * layout.vecs);
   double const gather_ns = std::max(costs.point_ns, costs.point_vec_ns * vecs);
   double const locate_ns = costs.locate_ns + (problem.fused() ? costs.fused_ns : 0.0);

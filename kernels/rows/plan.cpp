@@ -61,8 +61,8 @@ struct Tiles {
 // grid they are of.
 void add_tiles(std::span<Part const> picture, Grid const& finest, std::int64_t height,
                Tiles& tiles) {
-  std::int64_t const across = (finest.width + kTileWidth - 1) / kTileWidth;
-  std::int64_t const down = (finest.height + height - 1) / height;
+  std::int64_t const across = divide_up(finest.width, kTileWidth);
+  std::int64_t const down = divide_up(finest.height, height);
   // The centre of pixel y of n is at (y + 1/2) finest / n of the finest grid.
   auto const tile_of = [](std::int64_t y, std::int64_t n, std::int64_t finest, std::int64_t tile) {
     return (2 * y + 1) * finest / (2 * n * tile);
@@ -235,7 +235,7 @@ ScheduleParams make_schedule(Entry const& entry, Problem const& problem, QueryOr
   schedule.head_groups =
       divider(at_least_one(each.of_item / std::max<std::int64_t>(each.of_group, 1)));
   schedule.head_group_jobs = divider(at_least_one(each.of_group));
-  schedule.tile_jobs = divider(at_least_one((jobs + dealt - 1) / dealt));
+  schedule.tile_jobs = divider(at_least_one(divide_up(jobs, dealt)));
   schedule.blocks = at_least_one(blocks);
   schedule.rounds = u32(rounds);
   schedule.rotation = u32(blocks / (rounds + 1) + 1);
@@ -285,10 +285,20 @@ GridRanges grid_ranges_of(std::int64_t jobs, std::int64_t groups, std::int64_t b
   std::int64_t const indices = jobs + std::min(kCopyingIndices, jobs / 8);
   // Blocks that copy twice are late, so a few had better have nothing.
   if (static_cast<double>(of_group * groups) >= kMinBusy * static_cast<double>(ranges)) {
-    std::int64_t const grid_range = (jobs + of_group - 1) / of_group;
+    std::int64_t const grid_range = divide_up(jobs, of_group);
     return {jobs, grid_range * of_group, grid_range};
   }
-  return {jobs, indices, (indices * groups + ranges - 1) / ranges};
+  return {jobs, indices, divide_up(indices * groups, ranges)};
+}
+
+void deal_grid_ranges(ScheduleParams& schedule, Problem const& problem) {
+  std::int64_t const groups =
+      std::max<std::int64_t>(schedule.head_groups.divisor * problem.batch, 1);  // B may be 0
+  GridRanges const ranges = grid_ranges_of(schedule.head_group_jobs.divisor, groups,
+                                           schedule.blocks, value_bytes(problem));
+  schedule.head_group_indices = divider(static_cast<std::uint32_t>(ranges.head_group_indices));
+  schedule.index_count = static_cast<std::uint32_t>(ranges.head_group_indices * groups);
+  schedule.grid_range = static_cast<std::uint32_t>(ranges.grid_range);
 }
 
 std::int64_t GridRanges::tile_count(std::int64_t groups) const {

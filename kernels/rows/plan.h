@@ -5,6 +5,7 @@
 #include "core/device.h"
 #include "core/dtype.h"
 #include "core/problem.h"
+#include "kernels/common/plan.h"
 #include "kernels/rows/layout.h"
 
 #include <algorithm>
@@ -58,10 +59,6 @@ inline double value_bytes(Problem const& problem) {
   return static_cast<double>(item_bytes(problem)) * static_cast<double>(problem.batch);
 }
 
-inline std::int32_t element_bytes(Problem const& problem) {
-  return static_cast<std::int32_t>(dtype_bytes(problem.value_dtype));
-}
-
 inline bool is_grouped(Entry const& entry, Problem const& problem) {
   return problem.head_count % heads_of_line(entry.channels, element_bytes(problem)) == 0;
 }
@@ -78,7 +75,7 @@ struct Jobs {
 
 inline Jobs jobs_of(Entry const& entry, Problem const& problem) {
   Layout const layout = layout_for(entry, problem);
-  std::int64_t const of_group = (problem.query_count + layout.queries - 1) / layout.queries;
+  std::int64_t const of_group = divide_up(problem.query_count, layout.queries);
   return {of_group, of_group * (problem.head_count / layout.heads)};
 }
 
@@ -127,5 +124,7 @@ struct GridRanges {
 };
 GridRanges grid_ranges_of(std::int64_t jobs, std::int64_t groups, std::int64_t blocks,
                           double value_bytes);
+// Deals the jobs of a schedule whose blocks are known in grid ranges.
+void deal_grid_ranges(ScheduleParams& schedule, Problem const& problem);
 
 }  // namespace msda::rows

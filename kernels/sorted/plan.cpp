@@ -48,7 +48,7 @@ double bytes_of(Problem const& problem) {
 
 double instructions_of(Costs const& costs, Problem const& problem) {
   double const lanes = std::max(1.0, number(problem.head_dim) / kChannelsOfLane);
-  double const slices = number((problem.head_dim + kMaxSlice - 1) / kMaxSlice);
+  double const slices = number(divide_up(problem.head_dim, kMaxSlice));
   double tiles = 0;
   for (SumLevel const& level : make_tiling(problem).sum_levels) {
     tiles += number(level.tiles) *
@@ -273,7 +273,7 @@ ValueParams value_params(Problem const& problem, Tiling const& tiling, Bins cons
   std::int64_t const row_points = std::max<std::int64_t>(problem.point_total, 1);
   params.query_stride = static_cast<std::uint32_t>(kWarp / row_points);
   params.point_stride = static_cast<std::uint32_t>(kWarp % row_points);
-  params.slices = static_cast<std::int32_t>((problem.head_dim + kMaxSlice - 1) / kMaxSlice);
+  params.slices = static_cast<std::int32_t>(divide_up(problem.head_dim, kMaxSlice));
   params.by_quads = multiplier(problem.head_dim / 4);
   params.by_chunks = quotient_multiplier(bins.chunks);
   params.by_tile_ranges = quotient_multiplier(bins.tile_ranges);
@@ -308,9 +308,9 @@ void take_arrays(PointParams& params, Problem const& problem, Arena& arena) {
 Passes make_passes(Problem const& problem, Tiling const& tiling, Bins const& bins,
                    Device const& device) {
   std::size_t const limit = device.workspace_limit_bytes;
-  std::int64_t const blocks = std::max(
-      {std::int64_t{1}, bins.chunks * bins.tile_ranges,
-       (tiling.tiles + bins.max_parts) * ((problem.head_dim + kMaxSlice - 1) / kMaxSlice)});
+  std::int64_t const blocks =
+      std::max({std::int64_t{1}, bins.chunks * bins.tile_ranges,
+                (tiling.tiles + bins.max_parts) * (divide_up(problem.head_dim, kMaxSlice))});
   std::int64_t const heads =
       std::min(problem.batch * problem.head_count, std::max<std::int64_t>(kMaxBlocks / blocks, 1));
   std::int64_t const rows = std::max<std::int64_t>(problem.head_count, 1);

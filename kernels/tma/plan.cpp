@@ -14,10 +14,6 @@ namespace {
 #define MSDA_COSTS "kernels/tma/costs.inc"
 #include "core/costs.inc"
 
-std::int32_t element_bytes(Problem const& problem) {
-  return static_cast<std::int32_t>(dtype_bytes(problem.value_dtype));
-}
-
 // Pixels on each side of a tile that its points may lie beside it. Windows that held 99 % of the
 // points of local workloads had 4 to 8; what they hold is read from L2 for every tile anew. A tile
 // without a place has all that a stage holds.
