@@ -61,3 +61,16 @@ def test_the_example_is_the_same_script_for_one_process_and_several(count):
     assert len(wanted) == 2 and wanted[1] < 0.7 * wanted[0], one.stdout + one.stderr
     done = launch(count, EXAMPLE, *words, "--shard")
     assert losses(done.stdout) == pytest.approx(wanted, rel=1e-3), done.stdout + done.stderr
+
+
+def test_a_pytorch_with_other_names_inside_has_all_but_the_rules():
+    code = """
+import sys, torch, torch.distributed.tensor
+sys.modules["torch.distributed.tensor._op_schema"] = None
+import libmsda.torch
+value, weight = torch.ones(1, 6, 1, 4), torch.ones(1, 2, 1, 1)
+with torch.autocast("cpu"):
+    print(*libmsda.torch.forward(value, ((2, 3),), torch.full((1, 2, 1, 1, 2), 0.5), weight).shape)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=HANG_SECONDS)
+    assert done.stdout.split() == ["1", "2", "1", "4"], done.stderr

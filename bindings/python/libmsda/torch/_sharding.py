@@ -28,11 +28,14 @@ def prepare() -> None:
 
 @functools.cache
 def _register() -> None:
-    from torch.distributed.tensor import DTensor
-    from torch.distributed.tensor._op_schema import RuntimeSchemaInfo
-    from torch.distributed.tensor.experimental import register_sharding
+    try:
+        from torch.distributed.tensor import DTensor
+        from torch.distributed.tensor._op_schema import RuntimeSchemaInfo
+        from torch.distributed.tensor.experimental import register_sharding
 
-    known = DTensor._op_dispatcher.sharding_propagator.op_to_schema_info  # type: ignore[attr-defined]
+        known = DTensor._op_dispatcher.sharding_propagator.op_to_schema_info  # type: ignore[attr-defined]
+    except (ImportError, AttributeError):
+        return  # a PyTorch with other names inside: it says itself that an operator has no sharding rule
     for names, operators in _operators.operators.items():
         for is_backward, operator in enumerate((operators.forward, operators.backward)):
             register_sharding(operator)(functools.partial(_rules, names, bool(is_backward)))
