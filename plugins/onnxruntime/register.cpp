@@ -159,7 +159,8 @@ OrtStatus* infer(const OrtCustomOp* op, OrtShapeInferContext* context) {
     check(api.CreateTensorTypeAndShapeInfo(&info));
     const OwnedDescription own(info, api.ReleaseTensorTypeAndShapeInfo);
     std::vector<const char*> symbols;
-    static std::atomic<std::uint64_t> unnamed{0};  // of all nodes: equal names would mean equal dimensions
+    static std::atomic<std::uint64_t> unnamed{
+        0};  // of all nodes: equal names would mean equal dimensions
     for (std::size_t i = 0; i < output.shape.size(); ++i) {
       std::string& symbol = output.symbols[i];
       if (output.shape[i] < 0 && symbol.empty()) symbol = "msda_dim_" + std::to_string(++unnamed);
