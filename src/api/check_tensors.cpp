@@ -145,7 +145,7 @@ CallRules::Span CallRules::workspace_of(msda_tensors const& t) const {
 bool CallRules::take_turns(Span const& a, Span const& b) {
   if (!a.is_written || !b.is_written || a.shape == nullptr || b.shape == nullptr) return false;
   struct Dimension {
-    std::int64_t count, stride;
+    std::int64_t count = 1, stride = 0;
   };
   std::array<Dimension, 3> shared;
   std::size_t shared_count = 0;
@@ -169,12 +169,11 @@ bool CallRules::take_turns(Span const& a, Span const& b) {
   auto const apart = static_cast<std::int64_t>(a_first ? b.begin - a.begin : a.begin - b.begin);
   if (apart < (a_first ? of_a : of_b)) return false;
   std::int64_t extent = apart + (a_first ? of_b : of_a);
-  auto const end = shared.begin() + static_cast<std::ptrdiff_t>(shared_count);
-  std::sort(shared.begin(), end,
-            [](Dimension const& x, Dimension const& y) { return x.stride < y.stride; });
-  for (auto dimension = shared.begin(); dimension != end; ++dimension) {
-    if (dimension->stride < extent) return false;
-    extent += dimension->stride * (dimension->count - 1);
+  std::ranges::sort(shared, {}, &Dimension::stride);
+  for (Dimension const& dimension : shared) {
+    if (dimension.count <= 1) continue;
+    if (dimension.stride < extent) return false;
+    extent += dimension.stride * (dimension.count - 1);
   }
   return true;
 }
