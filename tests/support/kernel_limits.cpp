@@ -59,9 +59,14 @@ std::int64_t row_tokens(ProblemShape const& shape, LevelShape const& level) {
 
 namespace {
 
+// Strides of dimensions of 1 lead nowhere, so they may be any.
 bool is_packed(ProblemShape const& shape, TensorId id) {
-  TensorLayout const layout = layout_of(shape, id);
-  return layout.strides == packed(layout.dims);
+  TensorLayout layout = layout_of(shape, id);
+  Strides3 const wanted = packed(layout.dims);
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    if (layout.dims[i] == 1) layout.strides[i] = wanted[i];
+  }
+  return layout.strides == wanted;
 }
 
 bool points_fit(ProblemShape const& shape, RowLimits const& limits) {

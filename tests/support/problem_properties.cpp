@@ -173,6 +173,9 @@ constexpr Pair kExcluded[] = {
     {"output_strides repeating", ""},
     {"grad_coord_strides repeating", ""},
     {"grad_weight_strides repeating", ""},
+    // Forward has no gradients.
+    {"grad_coord_strides", "operation forward"},
+    {"grad_weight_strides", "operation forward"},
 };
 
 }  // namespace

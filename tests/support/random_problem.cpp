@@ -73,10 +73,9 @@ void random_dtypes(Rng& rng, ProblemShape& shape) {
 
 // Strides of a group of [batch][rows][heads][inner]: packed, padded, heads outside rows, or
 // repeating.
-Strides3 random_strides(Rng& rng, std::array<std::int64_t, 4> const& dims, bool may_repeat) {
-  enum Kind { kPacked, kPadded, kPermuted, kRepeating };
-  Kind const drawn = rng.pick({kPacked, kPadded, kPermuted, kPermuted, kRepeating});
-  Kind const kind = drawn == kRepeating && !may_repeat ? kPermuted : drawn;
+enum StridesKind { kPacked, kPadded, kPermuted, kRepeating };
+
+Strides3 strides_of_kind(Rng& rng, std::array<std::int64_t, 4> const& dims, StridesKind kind) {
   if (kind == kPacked) return {0, 0, 0};
   std::array<std::size_t, 3> order = {2, 1, 0};  // from the inside out
   if (kind != kPadded && rng.chance(0.7)) std::swap(order[0], order[1]);
@@ -91,6 +90,11 @@ Strides3 random_strides(Rng& rng, std::array<std::int64_t, 4> const& dims, bool 
     extent = strides[i] * (std::max<std::int64_t>(dims[i], 1) - 1) + extent;
   }
   return strides;
+}
+
+Strides3 random_strides(Rng& rng, std::array<std::int64_t, 4> const& dims, bool may_repeat) {
+  StridesKind const drawn = rng.pick({kPacked, kPadded, kPermuted, kPermuted, kRepeating});
+  return strides_of_kind(rng, dims, drawn == kRepeating && !may_repeat ? kPermuted : drawn);
 }
 
 void random_query_grids(Rng& rng, ProblemShape& shape) {
@@ -526,13 +530,13 @@ void move_levels(std::uint64_t seed, ProblemShape& shape) {
   fit_value_strides(shape);
 }
 
-// Gives the gradients of points strides of their own, those of a third of the problems. From random
+// Gives the gradients of points strides of their own, those of half of the problems. From random
 // numbers of its own, so that it changes nothing else of a seed's problem.
 void move_gradients(std::uint64_t seed, ProblemShape& shape) {
   Rng rng(seed ^ 0x57121DE56DADu);
-  if (!shape.backward() || !rng.chance(0.3)) return;
+  if (!shape.backward() || !rng.chance(0.5)) return;
   auto const strides = [&](TensorId id) {
-    return random_strides(rng, layout_of(shape, id).dims, false);
+    return strides_of_kind(rng, layout_of(shape, id).dims, rng.pick({kPadded, kPermuted}));
   };
   shape.grad_coord_strides = strides(TensorId::kGradCoord);
   shape.grad_weight_strides = strides(TensorId::kGradWeight);

@@ -68,8 +68,8 @@ TEST_CASE("the generic backward keeps at most 13 bytes a point, and 8 a level an
   for (std::uint64_t seed = 1; seed <= 500; ++seed) {
     msda::test::ProblemShape shape = msda::test::random_problem_shape(seed, MSDA_BACKWARD);
     shape.query_hw.clear();
-    shape.value_strides = shape.coord_strides = shape.weight_strides =
-        shape.output_strides = {0, 0, 0};
+    shape.value_strides = shape.coord_strides = shape.weight_strides = shape.output_strides =
+        shape.grad_coord_strides = shape.grad_weight_strides = {0, 0, 0};
     if (seed % 3 == 0) shape.query_count *= 300;
     Problem const problem = canonical(shape);
     direct::BinParams bins = direct::bin_params(problem, direct::make_tiles(problem));
