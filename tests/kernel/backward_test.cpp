@@ -292,6 +292,7 @@ TEST_CASE("simd backward needs at most 24 bytes a point, 8 a value and a window 
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
     ProblemShape shape = random_problem_shape(seed, MSDA_BACKWARD);
     shape.query_hw.clear();
+    shape.grad_coord_strides = shape.grad_weight_strides = {0, 0, 0};
     if (seed % 3 == 0) shape.query_count *= 200;
     if (seed % 5 == 0) shape.head_dim += 2000;
     std::int64_t const points =
