@@ -48,7 +48,7 @@ def check(tree, *steps, **budgets):
 def test_within_the_budget(tree):
     result = check(tree)
     assert result.returncode == 0, result.stdout + result.stderr
-    pattern = r"^2 passed, 0 failed;.*; (\d+) seconds of a core of 4800, and 0 of 1300 for front ends$"
+    pattern = r"^2 passed, 0 failed;.*; (\d+) seconds of a core of 5200, and 0 of 1300 for front ends$"
     used = int(re.search(pattern, result.stdout, re.M)[1])
     assert used >= 3 and "install    passed" in result.stdout
 
@@ -59,6 +59,13 @@ def test_above_the_budget(tree):
     assert result.returncode == 1
     found = re.search(r"; (\d+) seconds of a core of 2, .*\nFAILED: more .*:\n +(\d+) install\n +(\d+) setup\n", result.stdout)
     assert found and int(found[1]) == int(found[2]) + int(found[3]) and int(found[2]) >= 2
+
+
+def test_slow_cores_have_as_much_more(tree):
+    script(tree / "build/venv/bin/python", "echo 500\n")  # milliseconds of the loop, twice as many as a core of its own takes
+    result = check(tree, budget_core_seconds=3)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert re.search(r"takes 250 ms for a loop; here it takes 500\.\n.* seconds of a core of 6, and 0 of 2600", result.stdout)
 
 
 def test_front_ends_have_a_budget_of_their_own(tree):
