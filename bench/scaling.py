@@ -24,7 +24,7 @@ LAYERS = {
     "Deformable-DETR": (6, 2 * 22223, ("enc-local",)),
     "BEVFormer-base": (6, 6 * 30825, ("bevformer-cross", "bevformer-temporal")),
 }
-# Of bev-local, the only measured backward that resembles BEVFormer's: backward over forward.
+# BEVFormer's backward over its forward is taken from bev-local, the only measured one that resembles it.
 LIKE = {"bevformer-cross": "bev-local", "bevformer-temporal": "bev-local"}
 
 

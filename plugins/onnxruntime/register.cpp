@@ -1,5 +1,5 @@
-// What the shared library exports: RegisterCustomOps(), which puts the operators into a session's
-// options.
+// RegisterCustomOps() is all that the shared library exports: it puts the operators into a
+// session's options.
 
 #include <atomic>
 #include <deque>

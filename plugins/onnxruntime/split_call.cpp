@@ -120,7 +120,7 @@ struct Locations {
   }
 };
 
-// What all parts of a call share.
+// A job is shared by all parts of a call.
 struct Job {
   const Inputs& inputs;
   const msda_problem& problem;  // the whole

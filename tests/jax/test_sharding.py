@@ -12,7 +12,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from problems import LETTERS, RESULTS, arrays, assert_same_bits, call, everything
 
-# What one device and several compute in another order: sums over the queries, and over the heads.
+# Sums over the queries, and over the heads, have another order on several devices than on one.
 PARTIAL = {False: (1,), True: (1, 2)}
 
 

@@ -32,7 +32,7 @@ Reason reason(std::string_view id, ProblemShape const& shape, Device const& devi
   return Reason::kNone;
 }
 
-// What a plan takes of the families that serve every GPU.
+// The kernel that a plan takes from the families that serve every GPU.
 std::string chosen(ProblemShape const& shape, Device const& device) {
   std::vector<KernelRef> kernels;
   for (Family const& family : families()) {

@@ -1,4 +1,4 @@
-// What the registry has of families whose code is not in this build, and of their predictions.
+// The registry has the models and predictions of families whose code is not in this build.
 
 #include "registry.h"
 #include "core/build_config.h"

@@ -153,7 +153,7 @@ msda_status msda_tuning_export(const msda_handle* handle, char* text, size_t* te
 msda_status msda_tuning_import(msda_handle* handle, const char* text, size_t text_size);
 """
 
-# By name, in the order of msda_tensors.
+# Tensors stand in the order of msda_tensors.
 TENSORS = {
     "value": ('BSMD', 'value_dtype', 'value_strides', None, None, False, False),
     "coord": ('BQMK2', 'coord_dtype', 'coord_strides', None, 'sampled', False, False),

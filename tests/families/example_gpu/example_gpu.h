@@ -9,7 +9,7 @@ namespace msda::example_gpu {
 
 inline constexpr std::int32_t kThreads = 128;  // of a block
 
-// What a plan loads. Instantiated in CUDA files, for each row of variants.inc.
+// A plan loads its kernel by this. CUDA files instantiate it for each row of variants.inc.
 template <ValueType kType>
 Kernel<Params> load_rows();
 

@@ -1,4 +1,4 @@
-// What a plan prepares on a device, and its launch.
+// A plan is prepared for a device here, and launched.
 
 #include "kernels/common/launch.h"
 #include "kernels/common/make_params.h"
