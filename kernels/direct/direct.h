@@ -25,7 +25,7 @@ inline constexpr std::int32_t kThreads = 256;  // of a block
 inline constexpr std::int32_t kWarp = 32;
 inline constexpr std::int32_t kWarpsPerBlock = kThreads / kWarp;
 
-// The tiles of a level, see generic_values.cuh.
+// The tiles of a level, see generic_backward.cuh.
 struct LevelTiles {
   std::int64_t first;  // of those of a head
   std::int64_t across;

@@ -192,7 +192,7 @@ void workspace(Variant const&, Problem const& problem, Device const& device, Are
 
 namespace {
 
-// The work of a slot's lanes for a row of the row kernel, as RowConfig in direct_rows.cuh deals
+// The work of a slot's lanes for a row of the row kernel, as RowConfig in direct.cuh deals
 // them.
 struct RowWork {
   std::int64_t all_vecs = 0;   // of the row

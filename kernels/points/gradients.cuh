@@ -8,9 +8,9 @@
 // several groups of four lanes, which take different points or the two sides of each.
 #pragma once
 
+#include "kernels/points/fused.cuh"
 #include "kernels/points/locate.cuh"
 #include "kernels/points/products.cuh"
-#include "kernels/points/softmax.cuh"
 
 namespace msda::points {
 

@@ -12,8 +12,8 @@
 
 #include "kernels/common/ptx.cuh"
 #include "kernels/common/sampling.cuh"
+#include "kernels/points/fused.cuh"
 #include "kernels/points/locate.cuh"
-#include "kernels/points/softmax.cuh"
 #include "kernels/sorted/tiles.cuh"
 
 namespace msda::sorted {

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernels/common/launch.h"
-#include "kernels/points/references.cuh"
+#include "kernels/points/fused.cuh"
 #include "kernels/sorted/bin.cuh"
 #include "kernels/sorted/join.cuh"
 #include "kernels/sorted/points.cuh"

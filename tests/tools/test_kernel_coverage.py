@@ -17,7 +17,7 @@ def line(number, count, instance="f<1>"):
 @pytest.fixture
 def cover(tmp_path):
     """Runs the script on a folder with one kernel; `lines` are what gcov says of it."""
-    kernel = tmp_path / "kernels" / "direct" / "direct_rows.cuh"
+    kernel = tmp_path / "kernels" / "direct" / "direct.cuh"
     kernel.parent.mkdir(parents=True)
     kernel.write_text("\n" * 20)
     (tmp_path / "host.h").write_text("\n")
@@ -25,7 +25,7 @@ def cover(tmp_path):
     build.mkdir()
 
     def run(lines, *arguments, counted=True):
-        report = {"files": [{"file": "kernels/direct/direct_rows.cuh", "lines": lines},
+        report = {"files": [{"file": "kernels/direct/direct.cuh", "lines": lines},
                             {"file": "host.h", "lines": [line(1, 0)]}]}
         (tmp_path / "report").write_text(json.dumps(report) + "\n")
         gcov = tmp_path / "gcov"

@@ -99,8 +99,8 @@ BALLOTS = """    std::uint32_t same = lanes & __ballot_sync(kAllLanes, is_there)
     }
     std::uint32_t const rank = rank_in_tile(mine, same, is_there, tile);
 """
-VALUES = "kernels/direct/generic_values.cuh"
-ROW, GENERIC = "kernels/direct/direct_rows.cuh", "kernels/direct/generic.cuh"
+VALUES = "kernels/direct/generic_backward.cuh"
+ROW, GENERIC = "kernels/direct/direct.cuh", "kernels/direct/generic.cuh"
 SLOTS, ELEMENT = "kernels/rows/slots.cuh", "kernels/rows/row_element.cuh"
 ROWS, INPUTS = "kernels/persistent/persistent_rows.cuh", "kernels/rows/row_points.cuh"
 COPIED = "kernels/pipeline/pipeline.cuh"
@@ -272,7 +272,7 @@ BUGS = (
     Bug("left_derivative", "on a pixel line the derivative is the left-hand one", "direct_backward",
         "kernels/common/sampling.cuh", "  Real const left = floor(point.x);\n", "  Real const left = ceil(point.x) - 1;\n",
         "on a pixel line*on the GPU", ORDER, r"CHECK\( sides\.right\.compared_with"),
-    Bug("slots_beyond_add", "slots behind the last row add, too", "atomic", "kernels/atomic/add_rows.cuh",
+    Bug("slots_beyond_add", "slots behind the last row add, too", "atomic", "kernels/atomic/atomic.cuh",
         "has[i] = row.is_there && channel(i) < p.head_dim;", "has[i] = channel(i) < p.head_dim;",
         "atomic backward: every number of channels", ORDER, WRONG),
     # ---- stages of tensor maps' boxes and windows
