@@ -19,9 +19,12 @@
 #include "msda.h"
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <new>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace msda {
@@ -64,6 +67,13 @@ class Handle {
     auto options = make<msda_handle_options>();
     options.device = MSDA_DEVICE_CPU;
     options.thread_count = thread_count;
+    return Handle(options);
+  }
+
+  /** The CUDA device of this ordinal. */
+  static Handle cuda(std::int32_t device = 0) {
+    auto options = make<msda_handle_options>();
+    options.device = device;
     return Handle(options);
   }
 
@@ -172,30 +182,79 @@ class Plan {
   std::unique_ptr<msda_plan, Destroy> plan_;
 };
 
-/** Host memory for the workspace of a CPU plan, aligned as it asks. One for each call in flight. */
+/** A forward and a backward plan of one problem; its operation is not looked at. */
+struct Plans {
+  Plans(const Handle& handle, const msda_problem& problem,
+        const msda_plan_options& options = make<msda_plan_options>())
+      : forward(handle, with(problem, MSDA_FORWARD), options),
+        backward(handle, with(problem, MSDA_BACKWARD), options) {}
+
+  Plan forward, backward;
+
+ private:
+  static msda_problem with(msda_problem problem, msda_operation operation) {
+    problem.operation = operation;
+    return problem;
+  }
+};
+
+/** Memory for the workspace of a plan, aligned as it asks. One for each call in flight. Moves, does
+ * not copy. */
 class Workspace {
  public:
-  explicit Workspace(const Plan& plan) {
-    const msda_plan_info info = plan.info();
-    bytes_ = info.workspace_bytes;
-    if (bytes_ == 0) return;
-    storage_.resize(bytes_ + info.workspace_alignment);
-    const auto misaligned =
-        reinterpret_cast<std::uintptr_t>(storage_.data()) % info.workspace_alignment;
-    data_ = storage_.data() + (info.workspace_alignment - misaligned);
+  /** Host memory, for a plan of the CPU. */
+  explicit Workspace(const Plan& plan) { take(plan.info(), Host(), Host()); }
+
+  /** For whichever of the two runs. */
+  explicit Workspace(const Plans& plans) : Workspace(plans, Host(), Host()) {}
+
+  /** Memory of the caller's, for a plan of a GPU: allocate(bytes) returns void*, aligned to 256 as
+   * cudaMalloc() does, or throws; free(pointer) gives it back.
+   *
+   *     msda::Workspace workspace(plan, allocate, [](void* p) { cudaFree(p); });
+   */
+  template <typename Allocate, typename Free>
+  Workspace(const Plan& plan, Allocate allocate, Free free) {
+    take(plan.info(), allocate, free);
+  }
+  template <typename Allocate, typename Free>
+  Workspace(const Plans& plans, Allocate allocate, Free free) {
+    msda_plan_info larger = plans.forward.info();
+    const msda_plan_info backward = plans.backward.info();
+    if (larger.workspace_bytes < backward.workspace_bytes)
+      larger.workspace_bytes = backward.workspace_bytes;
+    if (larger.workspace_alignment < backward.workspace_alignment)
+      larger.workspace_alignment = backward.workspace_alignment;
+    take(larger, allocate, free);
   }
 
-  Workspace(const Workspace&) = delete;
-  Workspace& operator=(const Workspace&) = delete;
-
-  void attach(msda_tensors& tensors) noexcept {
-    tensors.workspace = data_;
+  void attach(msda_tensors& tensors) const noexcept {
+    tensors.workspace = memory_.get();
     tensors.workspace_bytes = bytes_;
   }
 
  private:
-  std::vector<std::uint8_t> storage_;
-  std::uint8_t* data_ = nullptr;
+  /** operator new and its delete, aligned to a cache line and more. */
+  struct Host {
+    static constexpr std::align_val_t kAlignment{256};
+    void* operator()(std::size_t bytes) const { return ::operator new(bytes, kAlignment); }
+    void operator()(void* memory) const noexcept { ::operator delete(memory, kAlignment); }
+  };
+
+  template <typename Allocate, typename Free>
+  void take(const msda_plan_info& info, Allocate allocate, Free free) {
+    if (info.workspace_bytes == 0) return;
+    memory_ = std::unique_ptr<void, std::function<void(void*)>>(allocate(info.workspace_bytes),
+                                                                std::move(free));
+    if (reinterpret_cast<std::uintptr_t>(memory_.get()) % info.workspace_alignment != 0) {
+      throw Error(MSDA_ERROR_INVALID_ARGUMENT,
+                  "msda::Workspace: the memory allocated is not aligned to " +
+                      std::to_string(info.workspace_alignment) + " bytes");
+    }
+    bytes_ = info.workspace_bytes;
+  }
+
+  std::unique_ptr<void, std::function<void(void*)>> memory_;
   std::size_t bytes_ = 0;
 };
 

@@ -7,24 +7,20 @@ int main(void) {
   const int32_t level_hw[2] = {2, 2};
   const float value[4] = {1, 2, 3, 4}, coord[2] = {0.5f, 0.5f}, weight[1] = {2};
   float output[1] = {0};
-  msda_handle_options options = {0};
-  msda_problem problem = {0};
-  msda_tensors tensors = {0};
+  msda_handle_options options = MSDA_HANDLE_OPTIONS_INIT;
+  msda_problem problem = MSDA_PROBLEM_INIT;
+  msda_tensors tensors = MSDA_TENSORS_INIT;
   msda_handle* handle = NULL;
   msda_plan* plan = NULL;
-  msda_plan_info info = {0};
+  msda_plan_info info = MSDA_PLAN_INFO_INIT;
   char* memory = NULL;
 
-  options.struct_size = sizeof(options);
   options.device = MSDA_DEVICE_CPU;
-  problem.struct_size = sizeof(problem);
   problem.level_hw = level_hw;
   problem.level_count = 1;
   problem.point_count = 1;
   problem.batch = problem.query_count = problem.head_count = problem.head_dim = 1;
   problem.value_dtype = MSDA_DTYPE_F32;
-  info.struct_size = sizeof(info);
-  tensors.struct_size = sizeof(tensors);
   tensors.value = value;
   tensors.coord = coord;
   tensors.weight = weight;
