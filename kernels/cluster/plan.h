@@ -1,5 +1,5 @@
-// The rows of variants.inc, one kernel id for each size of a cluster, and what is known of them
-// without device code.
+// The family's model: the rows of variants.inc, one kernel id for each size of a cluster, which
+// problems they take and what they cost. It needs no device code.
 #pragma once
 
 #include "core/family.h"

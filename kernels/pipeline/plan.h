@@ -1,4 +1,5 @@
-// The rows of variants.inc, and what is known of them without device code.
+// The family's model: the rows of variants.inc, which problems they take and what they cost. It
+// needs no device code.
 #pragma once
 
 #include "core/family.h"

@@ -3,8 +3,12 @@
 #include "cli/report_json.h"
 #include "cli/report_text.h"
 #include "cli/svg_plot.h"
+#include "core/cpu_model.h"
+#include "core/join.h"
 
 #include <fmt/core.h>
+
+#include <algorithm>
 #include <set>
 
 namespace msda::cli {
@@ -52,9 +56,22 @@ Json check_json(BenchRow const& row) {
   return json;
 }
 
+std::string machine_of(BenchSettings const& settings) {
+  if (settings.threads.size() == 1) return machine_text(settings.threads[0]);
+  return fmt::format("{}, threads {}", cpu_model(), join(settings.threads, ", "));
+}
+
+// How many times as fast a row is as the first of its workload.
+std::string speed_text(std::vector<BenchRow> const& rows, BenchRow const& row) {
+  BenchRow const& first = *std::ranges::find(rows, row.workload, &BenchRow::workload);
+  if (!is_timed(first) || !is_timed(row)) return "-";
+  return fmt::format("{:.2f}", first.timing.median() / row.timing.median());
+}
+
 Json row_json(BenchRow const& row) {
   Work const work = work_of(row.spec);
   Json json = {{"workload", row.workload},
+               {"threads", row.threads},
                {"kernel_id", row.kernel_id},
                {"problem", problem_json(row.spec)},
                {"workspace_bytes", row.workspace_bytes},
@@ -72,13 +89,23 @@ Json row_json(BenchRow const& row) {
 }  // namespace
 
 std::string bench_table(std::vector<BenchRow> const& rows, BenchSettings const& settings) {
-  std::vector<std::vector<std::string>> cells = {{"workload", "kernel", "value", "coord", "median",
-                                                  "min", "max", "runs", "points/s", "gathered/s",
-                                                  "max error", "of bound", "compared", "check"}};
+  bool const has_threads = settings.threads.size() > 1;
+  std::set<std::string> workloads;
+  for (BenchRow const& row : rows) workloads.insert(row.workload);
+  bool const is_comparison = workloads.size() < rows.size();
+  std::vector<std::string> head = {"workload", "kernel", "value", "coord"};
+  if (has_threads) head.insert(head.begin() + 2, "threads");
+  std::size_t const text_columns = head.size();
+  if (is_comparison) head.emplace_back("times as fast");
+  head.insert(head.end(), {"median", "min", "max", "runs", "points/s", "gathered/s", "max error",
+                           "of bound", "compared", "check"});
+  std::vector<std::vector<std::string>> cells = {head};
   for (BenchRow const& row : rows) {
     std::vector<std::string> line = {row.workload, row.kernel_id,
                                      std::string(type_name(row.spec.value_dtype)),
                                      std::string(type_name(row.spec.coord_dtype))};
+    if (has_threads) line.insert(line.begin() + 2, std::to_string(row.threads));
+    if (is_comparison) line.push_back(speed_text(rows, row));
     if (is_timed(row)) {
       Work const work = work_of(row.spec);
       double const seconds = row.timing.median() * 1e-6;
@@ -95,12 +122,15 @@ std::string bench_table(std::vector<BenchRow> const& rows, BenchSettings const& 
                  compared_text(row), std::string(verdict(row))});
     cells.push_back(line);
   }
-  return fmt::format("{}; caches flushed by {} between runs\n{}", machine_text(settings.threads),
-                     bytes_text(static_cast<double>(settings.flush_bytes)), table_text(cells, 4));
+  return fmt::format("{}; caches flushed by {} between runs\n{}", machine_of(settings),
+                     bytes_text(static_cast<double>(settings.flush_bytes)),
+                     table_text(cells, text_columns));
 }
 
 std::string bench_json(std::vector<BenchRow> const& rows, BenchSettings const& settings) {
-  Json json = report_json({{"threads", settings.threads},
+  Json const threads =
+      settings.threads.size() == 1 ? Json(settings.threads[0]) : Json(settings.threads);
+  Json json = report_json({{"threads", threads},
                            {"seed", settings.seed},
                            {"warmup", settings.warmup},
                            {"flush_bytes", settings.flush_bytes}});
@@ -136,13 +166,16 @@ std::string bench_plot(std::vector<BenchRow> const& rows, BenchSettings const& s
   for (BenchRow const& row : rows) {
     if (!is_timed(row)) continue;
     operations.insert(operation_name(row.spec));
-    bars.push_back({row.workload,
-                    fmt::format("{}, {}", row.kernel_id, type_name(row.spec.value_dtype)),
-                    row.timing.min() * 1e-3, row.timing.median() * 1e-3, row.timing.max() * 1e-3,
-                    time_text(row.timing.median())});
+    std::string const threads =
+        settings.threads.size() == 1 ? "" : fmt::format(", {} threads", row.threads);
+    bars.push_back(
+        {row.workload,
+         fmt::format("{}, {}{}", row.kernel_id, type_name(row.spec.value_dtype), threads),
+         row.timing.min() * 1e-3, row.timing.median() * 1e-3, row.timing.max() * 1e-3,
+         time_text(row.timing.median())});
   }
   std::string const operation = operations.empty() ? "" : fmt::format(" {}", *operations.begin());
-  return svg_bars(fmt::format("msda{} - {}", operation, machine_text(settings.threads)),
+  return svg_bars(fmt::format("msda{} - {}", operation, machine_of(settings)),
                   "milliseconds: median, with the fastest and the slowest run", bars);
 }
 

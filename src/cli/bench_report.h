@@ -12,6 +12,7 @@ namespace msda::cli {
 
 struct BenchRow {
   std::string workload;
+  unsigned threads = 1;
   lab::ProblemShape spec;
   std::string kernel_id;
   double predicted_us = 0;
@@ -24,7 +25,7 @@ struct BenchRow {
 };
 
 struct BenchSettings {
-  unsigned threads = 1;
+  std::vector<unsigned> threads;  // of one run after the other
   std::int64_t seed = 0;
   std::int64_t warmup = 0;
   std::size_t flush_bytes = 0;

@@ -18,6 +18,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <memory>
+#include <utility>
 
 namespace msda::cli {
 
@@ -42,10 +44,11 @@ int list_workloads() {
   return kExitOk;
 }
 
-int save_inputs(std::vector<Workload> const& workloads, Options const& options) {
-  if (workloads.size() != 1) {
-    bad_input("--save-inputs writes one workload: {} were chosen", workloads.size());
+int save_inputs(std::vector<Workload> const& workloads, std::vector<Options> const& runs) {
+  if (workloads.size() * runs.size() != 1) {
+    bad_input("--save-inputs writes one workload: {} were chosen", workloads.size() * runs.size());
   }
+  Options const& options = runs[0];
   ResultFiles files(options);
   ProblemShape const spec = workload_spec(workloads[0], options);
   Case const input = random_case(workloads[0], spec, static_cast<std::uint64_t>(options.seed));
@@ -89,6 +92,7 @@ BenchRow measure(Case const& input, AccuracyCheck const& check, Engine const& en
                  std::string const& workload) {
   BenchRow row;
   row.workload = workload;
+  row.threads = used_threads(options);
   row.spec = input.spec;
   row.check_mode = options.check_mode;
   row.reference_id = check.reference_id();
@@ -111,29 +115,64 @@ BenchRow measure(Case const& input, AccuracyCheck const& check, Engine const& en
   return row;
 }
 
-std::vector<BenchRow> measure_all(std::vector<Workload> const& workloads, Options const& options) {
-  CheckOptions const how = check_options(options);
-  Engine const engine = make_engine(options);
-  auto const seed = static_cast<std::uint64_t>(options.seed);
-  std::vector<ProblemShape> specs;
-  std::vector<std::vector<std::string>> kernels;
+// The options of each of the runs asked for: each number of threads with each type.
+std::vector<Options> single_runs(Options const& options) {
+  std::vector<Options> runs(1, options);
+  auto const vary = [&runs](auto const& values, auto member) {
+    if (values.empty()) return;
+    std::vector<Options> varied;
+    for (Options const& run : runs) {
+      for (auto const& value : values) {
+        varied.push_back(run);
+        varied.back().*member = value;
+      }
+    }
+    runs = std::move(varied);
+  };
+  vary(options.thread_counts, &Options::threads);
+  vary(options.dtypes, &Options::dtype);
+  return runs;
+}
+
+// A workload in one run.
+struct Job {
+  Workload const& workload;
+  Options const& options;
+  Engine const& engine;
+  ProblemShape spec;
+  std::vector<std::string> kernels;
+};
+
+std::vector<BenchRow> measure_all(std::vector<Workload> const& workloads,
+                                  std::vector<Options> const& runs) {
+  std::vector<std::unique_ptr<Engine const>> engines;
+  for (Options const& run : runs) {
+    engines.push_back(std::unique_ptr<Engine const>(new Engine(make_engine(run))));
+  }
+  std::vector<Job> jobs;
   std::size_t step_count = 0;
   // All plans first: a kernel that does not exist should not show after minutes of work.
   for (Workload const& workload : workloads) {
-    specs.push_back(workload_spec(workload, options));
-    kernels.push_back(chosen_kernels(engine, specs.back(), options));
-    for (std::string const& id : kernels.back()) Runner(engine, specs.back(), id);
-    step_count += 2 + 2 * kernels.back().size();
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+      ProblemShape const spec = workload_spec(workload, runs[i]);
+      jobs.push_back(
+          {workload, runs[i], *engines[i], spec, chosen_kernels(*engines[i], spec, runs[i])});
+      for (std::string const& id : jobs.back().kernels) Runner(*engines[i], spec, id);
+      step_count += 2 + 2 * jobs.back().kernels.size();
+    }
   }
   std::vector<BenchRow> rows;
   ProgressBar progress(step_count);
-  for (std::size_t i = 0; i < workloads.size(); ++i) {
-    progress.step(fmt::format("{}  making data", workloads[i].name));
-    Case const input = random_case(workloads[i], specs[i], seed);
-    progress.step(fmt::format("{}  exact results", workloads[i].name));
-    AccuracyCheck const check(input, engine, how);
-    for (std::string const& id : kernels[i]) {
-      rows.push_back(measure(input, check, engine, id, options, progress, workloads[i].name));
+  for (Job const& job : jobs) {
+    std::string const& name = job.workload.name;
+    progress.step(fmt::format("{}  making data", name));
+    Case const input =
+        random_case(job.workload, job.spec, static_cast<std::uint64_t>(job.options.seed));
+    progress.step(fmt::format("{}  exact results", name));
+    CheckOptions const how = check_options(job.options);
+    AccuracyCheck const check(input, job.engine, how);
+    for (std::string const& id : job.kernels) {
+      rows.push_back(measure(input, check, job.engine, id, job.options, progress, name));
     }
   }
   return rows;
@@ -144,14 +183,24 @@ int run_bench(Options const& options) {
   Options chosen = options;
   if (chosen.workloads.empty() && !chosen.levels) chosen.workloads = {"main"};
   std::vector<Workload> const workloads = chosen_workloads(chosen);
-  if (options.save_inputs) return save_inputs(workloads, options);
+  std::vector<Options> const runs = single_runs(options);
+  if (options.save_inputs) return save_inputs(workloads, runs);
+  check_options(options);
+  if (options.csv && options.thread_counts.size() > 1) {
+    bad_input("{} is '{}': it has no column for {}; give one number of threads",
+              options.label("csv"), *options.csv, options.label("threads"));
+  }
   BenchSettings settings;
-  settings.threads = used_threads(options);
+  for (Options const& run : runs) {
+    unsigned const threads = used_threads(run);
+    if (std::ranges::find(settings.threads, threads) == settings.threads.end())
+      settings.threads.push_back(threads);
+  }
   settings.seed = options.seed;
   settings.warmup = options.warmup;
   settings.flush_bytes = timing_options(options, bench_flush_bytes(options)).flush_bytes;
   ResultFiles files(options);
-  std::vector<BenchRow> const rows = measure_all(workloads, options);
+  std::vector<BenchRow> const rows = measure_all(workloads, runs);
   if (options.json) files.add_text("json", bench_json(rows, settings));
   if (options.csv) files.add_text("csv", bench_csv(rows));
   if (options.plot) files.add_text("plot", bench_plot(rows, settings));
@@ -185,6 +234,7 @@ const Command kBenchCommand = {
     "  msda bench --workload main --dtype bf16 --json times.json --plot times.svg\n"
     "  msda bench --workload rtdetr,dec --kernels all --csv times.csv\n"
     "  msda bench --workload rtdetr --check all\n"
+    "  msda bench --workload dec --threads 1,2 --dtype f32,f16\n"
     "  msda bench --workload enc-local --wisdom tuning.txt\n"
     "  msda bench --levels 64x64,32x32 --queries 1000 --heads 4 --points 3,6 --pattern local\n"
     "  msda bench --workload dec --save-inputs dec.npz",

@@ -2,16 +2,30 @@
 #include "cli/case_input.h"
 #include "cli/commands.h"
 #include "cli/exit_code.h"
+#include "cli/report_json.h"
 #include "cli/report_text.h"
+#include "cli/result_files.h"
+#include "cli/timing_choice.h"
 #include "cli/workload_choice.h"
 #include "lab/input_error.h"
 #include "lab/plan_runner.h"
+
+#include <sstream>
+#include <string>
 
 namespace msda::cli {
 
 using namespace lab;
 
 namespace {
+
+// What msda_explain() says of each kernel, the best first.
+Json lines(std::string const& text) {
+  Json json = Json::array();
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) json.push_back(line);
+  return json;
+}
 
 int run_explain(Options const& options) {
   std::vector<ProblemShape> specs;
@@ -26,13 +40,18 @@ int run_explain(Options const& options) {
       specs.push_back(workload_spec(workload, options));
     }
   }
+  ResultFiles files(options);
   Engine const engine(options.device, options.threads);
   std::string report = options.environment_line();
+  Json json = report_json({{"device", options.device}, {"threads", used_threads(options)}});
   for (std::size_t i = 0; i < specs.size(); ++i) {
+    std::string const ranks = explain(engine, specs[i]);
     report += fmt::format("{}problem  {}\ntypes    {}\n{}", i == 0 ? "" : "\n",
-                          sizes_text(specs[i]), types_text(specs[i]), explain(engine, specs[i]));
+                          sizes_text(specs[i]), types_text(specs[i]), ranks);
+    json["results"].push_back({{"problem", problem_json(specs[i])}, {"kernels", lines(ranks)}});
   }
-  fmt::print("{}", report);
+  files.add_text("json", json.dump(2) + "\n");
+  files.finish(report);
   return kExitOk;
 }
 
@@ -48,7 +67,7 @@ const Command kExplainCommand = {
     "Examples:\n"
     "  msda explain --workload enc-local --dtype f16\n"
     "  msda explain --levels 80x80,40x40,20x20 --queries 300 --backward\n"
-    "  msda explain tensors.npz --threads 1",
+    "  msda explain tensors.npz --threads 1 --json -",
     run_explain};
 
 }  // namespace msda::cli

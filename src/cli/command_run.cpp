@@ -2,8 +2,10 @@
 #include "cli/case_input.h"
 #include "cli/commands.h"
 #include "cli/exit_code.h"
+#include "cli/report_json.h"
 #include "cli/report_text.h"
 #include "cli/result_files.h"
+#include "cli/timing_choice.h"
 #include "cli/wisdom.h"
 #include "core/join.h"
 #include "lab/accuracy_check.h"
@@ -72,7 +74,7 @@ std::string measurement_text(ProblemShape const& spec, Measurement const& measur
   text += options.environment_line();
   text += fmt::format("types    {}\n", types_text(spec));
   text += fmt::format("kernel   {}, predicted {}, workspace {}\n", info.kernel_id,
-                      time_text(info.predicted_us),
+                      rough_time_text(info.predicted_us),
                       bytes_text(static_cast<double>(info.workspace_bytes)));
   text += fmt::format("time     median {}  min {}  max {}  ({} runs after {} to warm up)\n",
                       time_text(timing.median()), time_text(timing.min()), time_text(timing.max()),
@@ -98,6 +100,19 @@ Accuracy check(Case const& input, std::vector<NamedArray> const& results, Engine
   return AccuracyCheck(input, engine, check_options).check(results, kernel_id);
 }
 
+Json run_json(Case const& input, Measurement const& measurement, Options const& options) {
+  Json result = {{"kernel_id", measurement.info.kernel_id},
+                 {"problem", problem_json(input.spec)},
+                 {"workspace_bytes", measurement.info.workspace_bytes},
+                 {"predicted_us", measurement.info.predicted_us},
+                 {"time_us", timing_json(measurement.timing)},
+                 {"check", nullptr}};
+  Json json = report_json(
+      {{"device", options.device}, {"threads", used_threads(options)}, {"warmup", options.warmup}});
+  json["results"].push_back(std::move(result));
+  return json;
+}
+
 int run_run(Options const& options) {
   ResultFiles files(options);
   Case const input = load_case(options);
@@ -111,11 +126,17 @@ int run_run(Options const& options) {
   std::string report = measurement_text(spec, measurement, options);
   std::string remarks;
   for (std::string const& remark : input.remarks) remarks += remark + "\n";
+  Json json = run_json(input, measurement, options);
   int exit_code = kExitOk;
   if (options.check || options.check_queries) {
     Accuracy const accuracy = check(input, results, engine, kernel_id, options);
     report += fmt::format("check    {} elements against ref.cpu@1: {}\n", accuracy.value_count,
                           accuracy_text(accuracy));
+    json["results"][0]["check"] = {{"passed", accuracy.passed()},
+                                   {"reference", "ref.cpu@1"},
+                                   {"elements", accuracy.value_count},
+                                   {"max_error", accuracy.max_error},
+                                   {"max_share_of_bound", accuracy.max_bound_share}};
     if (!accuracy.passed()) {
       remarks += fmt::format("msda run: {}: {}\n", kernel_id, wrong_text(accuracy));
       exit_code = kExitCheckFailed;
@@ -127,6 +148,7 @@ int run_run(Options const& options) {
     files.add_arrays("output", arrays);
     report += fmt::format("output   {} ({})\n", *options.output, join(names, ", "));
   }
+  files.add_text("json", json.dump(2) + "\n");
   files.finish(report);
   fmt::print(stderr, "{}", remarks);
   return exit_code;
@@ -141,7 +163,8 @@ const Command kRunCommand = {
     "Runs one problem from an .npz file or a folder of raw .bin files, prints the kernel and its "
     "time,\n"
     "and can check and write the result. Every size is checked against the files, and arrays are\n"
-    "converted to the types asked for (rounded to nearest even) before the run.",
+    "converted to the types asked for (rounded to nearest even) before the run.\n"
+    "`msda bench --workload dec --save-inputs tensors.npz` writes a file to begin with.",
     ".npz file, or folder of .bin files (as --dir)",
     "Examples:\n"
     "  msda run tensors.npz --check\n"

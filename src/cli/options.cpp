@@ -47,7 +47,13 @@ struct OptionRow {
   const char* help;
   Setter set;
   const char* group = nullptr;
+  char letter = 0;  // of the short form, such as -o; 0: none
 };
+
+OptionRow with_letter(char letter, OptionRow row) {
+  row.letter = letter;
+  return row;
+}
 
 // The variable of the environment that the old commands read for an option; null: none.
 const char* environment_of(std::string_view option) {
@@ -93,6 +99,19 @@ std::string parse_told_locality(std::string const& text) {
     bad_input("must be unknown, local, scattered or pattern");
   }
   return text;
+}
+
+// Threads of one run after the other.
+std::vector<std::int32_t> parse_thread_counts(std::string const& text) {
+  std::vector<std::int32_t> counts;
+  for (std::string const& count : parse_names(text)) counts.push_back(whole32(0, kAnyInt32)(count));
+  return counts;
+}
+
+std::vector<msda_dtype> parse_types(std::string const& text) {
+  std::vector<msda_dtype> types;
+  for (std::string const& type : parse_names(text)) types.push_back(parse_type(type));
+  return types;
 }
 
 bool parse_math(std::string const& text) {
@@ -182,8 +201,10 @@ std::vector<OptionRow> size_rows() {
 
 std::vector<OptionRow> type_rows() {
   return {
-      {"dtype", kProblem, "TYPE", "of value; coordinates and weights become f32 (f64 with f64)",
-       &Options::dtype, parse_type},
+      {"dtype", kProblem & ~kBench, "TYPE",
+       "of value; coordinates and weights become f32 (f64 with f64)", &Options::dtype, parse_type},
+      {"dtype", kBench, "TYPE,..", "the same; several are timed one after the other",
+       &Options::dtypes, parse_types},
       {"value-dtype", kProblem, "TYPE", "of value", &Options::value_dtype, parse_type},
       {"coord-dtype", kProblem, "TYPE", "of sampling locations, references and offsets",
        &Options::coord_dtype, parse_wide_type},
@@ -233,8 +254,10 @@ std::vector<OptionRow> compute_rows() {
        "take the kernel that `msda tune` found the fastest and wrote there, if\n"
        "it has the problem and nothing else names a kernel",
        &Options::wisdom, as_it_is},
-      {"threads", kExecuted, "N", "threads on the CPU; default 0, all", &Options::threads,
+      {"threads", kExecuted & ~kBench, "N", "threads on the CPU; default 0, all", &Options::threads,
        whole32(0, kAnyInt32)},
+      {"threads", kBench, "N,..", "the same; several are timed one after the other",
+       &Options::thread_counts, parse_thread_counts},
       {"device", kExecuted, "NAME", "cpu, or the number of a GPU; default cpu", &Options::device,
        parse_device},
       {"device", kRoofline, "N", "number of a GPU: its times are measured now", &Options::device,
@@ -292,10 +315,13 @@ std::vector<OptionRow> measure_rows() {
 
 std::vector<OptionRow> output_rows() {
   return {
-      {"output", kRun, "FILE",
-       "write the results: .npz, or one array as .npy or raw .bin; - is\nstandard output, in this "
-       "and all other files that are written",
-       &Options::output, as_it_is},
+      with_letter('o', {"output", kRun, "FILE",
+                        "write the results: .npz, or one array as .npy or raw .bin; - is\n"
+                        "standard output, in this and all other files that are written",
+                        &Options::output, as_it_is}),
+      with_letter('q', {"quiet", kRun | kWorkloads, nullptr,
+                        "print no report, only what is wrong; files are written", &Options::quiet,
+                        parse_bool}),
       {"save-inputs", kBench, "FILE", "write the tensors of one workload as .npz and stop",
        &Options::save_inputs, as_it_is},
       {"wisdom", kTune, "FILE", "add what was found out to the records in this file, or make it",
@@ -303,7 +329,8 @@ std::vector<OptionRow> output_rows() {
       {"kernels", kInfo, nullptr, "list every kernel, not only the families",
        &Options::list_kernels, parse_bool},
       {"json", kInfo, nullptr, "print JSON", &Options::json_to_stdout, parse_bool},
-      {"json", kWorkloads, "FILE", "write the results as JSON", &Options::json, as_it_is},
+      {"json", kRun | kExplain | kWorkloads, "FILE", "write the results as JSON", &Options::json,
+       as_it_is},
       {"csv", kBench | kTune, "FILE",
        "write the results as CSV; those of bench in the baselines' format", &Options::csv,
        as_it_is},
@@ -338,6 +365,13 @@ OptionRow const* find_row(Command const& command, std::string name) {
   return nullptr;
 }
 
+OptionRow const* find_letter(Command const& command, char letter) {
+  for (OptionRow const& row : options_table()) {
+    if ((row.commands & command.bit) != 0 && row.letter == letter) return &row;
+  }
+  return nullptr;
+}
+
 std::string suggest_name(Command const& command, std::string name, const char* prefix) {
   std::replace(name.begin(), name.end(), '_', '-');
   std::vector<std::string> candidates;
@@ -367,7 +401,9 @@ void add_flag(Command const& command, std::vector<std::string> const& words, std
     out.wants_help = true;
     return;
   }
-  OptionRow const* const row = name.starts_with("--") ? find_row(command, name.substr(2)) : nullptr;
+  OptionRow const* const row = name.starts_with("--") ? find_row(command, name.substr(2))
+                               : name.size() == 2     ? find_letter(command, name[1])
+                                                      : nullptr;
   if (row == nullptr) {
     std::size_t const dashes = std::min(name.find_first_not_of('-'), name.size());
     bad_input("unknown option '{}'{}", name, suggest_name(command, name.substr(dashes), "--"));
@@ -423,7 +459,7 @@ bool reads_environment(Command const& command, Words const& words) {
 
 void add_option(CLI::App& app, OptionRow const& row, Words const& words, bool has_environment,
                 Options& options) {
-  std::string flags;
+  std::string flags = row.letter == 0 ? "" : fmt::format("-{}", row.letter);
   for (std::string const& name : row.names) flags += (flags.empty() ? "--" : ",--") + name;
   auto const given = words.given.find(&row);
   const char* const environment = has_environment ? environment_of(row.names.front()) : nullptr;
@@ -473,7 +509,8 @@ Command const& find_command(std::string const& name) {
     if (command.name == name) return command;
     names.emplace_back(command.name);
   }
-  bad_input("unknown command '{}'{}", name, suggestion(name, names));
+  bad_input("unknown command '{}'{}; there are {}", name, suggestion(name, names),
+            join(names, ", "));
 }
 
 int run_command(Command const& command, std::vector<std::string> const& words) {
@@ -527,8 +564,8 @@ std::string general_help() {
   }
   text += fmt::format(
       "\nOptions:\n"
-      "  -h, --help   this help; `msda COMMAND --help` for that of a command\n"
-      "  --version    the version of the library\n"
+      "  -h, --help      this help; `msda help COMMAND` or `msda COMMAND --help` for a command's\n"
+      "  -V, --version   the version of the library\n"
       "\n{}\n\n{}\n",
       kNotes, kExamples);
   return text;
@@ -546,6 +583,8 @@ std::string help_json() {
     for (OptionRow const& row : options_table()) {
       if ((row.commands & command.bit) == 0) continue;
       nlohmann::ordered_json option = {{"names", row.names}, {"group", row.group}};
+      option["letter"] =
+          row.letter == 0 ? nullptr : nlohmann::ordered_json(std::string(1, row.letter));
       option["value"] = row.value == nullptr ? nullptr : nlohmann::ordered_json(row.value);
       option["help"] = row.help;
       options.push_back(option);
@@ -579,10 +618,13 @@ int dispatch(std::vector<std::string> const& words, std::string& command_name) {
   std::string const& first = words.front();
   if (first == "--help" || first == "-h" || first == "help") {
     bool const wants_json = words.size() == 2 && words[1] == "--json";
+    if (first == "help" && words.size() == 2 && !wants_json) {
+      return run_command(find_command(words[1]), {"--help"});
+    }
     fmt::print("{}", wants_json ? help_json() : general_help());
     return kExitOk;
   }
-  if (first == "--version") {
+  if (first == "--version" || first == "-V") {
     fmt::print("msda {}\n", version_text());
     return kExitOk;
   }

@@ -45,6 +45,7 @@ struct Options {
   std::string point_locality = "unknown";  // or another of locality_name(), or kOfPattern
 
   std::optional<msda_dtype> dtype;
+  std::vector<msda_dtype> dtypes;  // of bench: one after the other
   std::optional<msda_dtype> value_dtype;
   std::optional<msda_dtype> coord_dtype;
   std::optional<msda_dtype> weight_dtype;
@@ -62,6 +63,7 @@ struct Options {
   std::string kernel;
   std::vector<std::string> kernels;
   std::int32_t threads = 0;
+  std::vector<std::int32_t> thread_counts;  // of bench: one after the other
   std::int32_t device = MSDA_DEVICE_CPU;
   std::int64_t iterations = 11;
   std::int64_t warmup = 2;
@@ -88,6 +90,7 @@ struct Options {
   std::optional<std::string> times;
   std::optional<std::string> ncu;
 
+  bool quiet = false;
   bool list_kernels = false;
   bool json_to_stdout = false;
   std::optional<std::string> json;

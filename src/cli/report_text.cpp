@@ -39,6 +39,15 @@ std::string time_text(double microseconds) {
   return fmt::format("{:.2f} s", microseconds * 1e-6);
 }
 
+std::string rough_time_text(double microseconds) {
+  double const unit =
+      microseconds > 0 ? std::pow(10.0, std::floor(std::log10(microseconds)) - 1) : 1;
+  double const rounded = std::round(microseconds / unit) * unit;
+  if (rounded < 1e3) return fmt::format("{:.3g} us", rounded);
+  if (rounded < 1e6) return fmt::format("{:.3g} ms", rounded * 1e-3);
+  return fmt::format("{:.3g} s", rounded * 1e-6);
+}
+
 std::string bytes_text(double bytes) { return scaled(bytes, "B"); }
 
 std::string count_text(double count) { return scaled(count, ""); }

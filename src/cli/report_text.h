@@ -12,8 +12,10 @@ namespace msda::cli {
 
 std::string version_text();                  // of the library: "0.1.0"
 std::string time_text(double microseconds);  // "812.3 us", "4.81 ms", "2.30 s"
-std::string bytes_text(double bytes);        // "6.3 MB"
-std::string count_text(double count);        // "2.8 M"
+// With two digits, which is what a prediction is worth: "810 us".
+std::string rough_time_text(double microseconds);
+std::string bytes_text(double bytes);  // "6.3 MB"
+std::string count_text(double count);  // "2.8 M"
 
 std::string sizes_text(
     lab::ProblemShape const& spec);  // "forward sampled  B 2  Q 24  M 8  D 32  levels ..."

@@ -74,7 +74,7 @@ void print_report(std::FILE* stream, std::string_view report) {
 
 }  // namespace
 
-ResultFiles::ResultFiles(Options const& options) {
+ResultFiles::ResultFiles(Options const& options) : is_quiet_(options.quiet) {
   std::vector<std::string> const inputs = input_files(options);
   for (OutputOption const& option : output_options()) {
     std::optional<std::string> const& path = options.*option.path;
@@ -132,7 +132,7 @@ void ResultFiles::finish(std::string_view report) {
       if (entry.file.is_standard_output()) stream = stderr;
     }
   }
-  print_report(stream, report);
+  if (!is_quiet_) print_report(stream, report);
   for (Entry& entry : entries_) entry.file.commit();
 }
 

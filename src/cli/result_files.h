@@ -23,7 +23,8 @@ class ResultFiles {
   // to has to live until finish().
   void add_text(std::string_view option, std::string text);
   void add_arrays(std::string_view option, std::vector<lab::FileArray> arrays);
-  // Writes the files, and prints the report: to standard error where a file is standard output.
+  // Writes the files, and prints the report unless --quiet is given: to standard error where a file
+  // is standard output.
   void finish(std::string_view report);
 
   // The file of an option that was given.
@@ -38,6 +39,7 @@ class ResultFiles {
   };
   Entry* find(std::string_view option);
 
+  bool is_quiet_;
   std::vector<Entry> entries_;
 };
 

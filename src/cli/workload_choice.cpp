@@ -1,6 +1,7 @@
 #include "cli/workload_choice.h"
 
 #include "cli/case_input.h"
+#include "core/join.h"
 #include "lab/input_error.h"
 #include "lab/text_values.h"
 
@@ -78,8 +79,8 @@ std::vector<Workload> chosen_workloads(Options const& options) {
       if (is_wanted) chosen.push_back(workload);
     }
     if (chosen.size() == before) {
-      bad_input("{} names an unknown workload '{}'{}", options.label("workload"), name,
-                suggestion(name, names));
+      bad_input("{} names an unknown workload '{}'{}; there are {}", options.label("workload"),
+                name, suggestion(name, names), join(names, ", "));
     }
   }
   for (Workload& workload : chosen) {

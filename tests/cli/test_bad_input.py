@@ -26,7 +26,13 @@ def assert_refused(result, command, *fragments):
 # ---- arguments: the words after `msda`, and what the message must hold
 ARGUMENTS = [
     ([], "", "no command"),
-    (["rnu"], "", "unknown command 'rnu'; did you mean 'run'?"),
+    (["rnu"], "", "unknown command 'rnu'; did you mean 'run'?; there are info, run, explain, roofline, bench, tune"),
+    (["help", "rnu"], "", "unknown command 'rnu'; did you mean 'run'?"),
+    (["bench", "--threads", "1,x"], "bench", "--threads is '1,x': must be a whole number"),
+    (["bench", "--dtype", "f32,f31"], "bench", "--dtype is 'f32,f31'"),
+    (["bench", "--workload", "dec", "--threads", "1,2", "--csv", "t.csv"], "bench", "--csv is 't.csv': it has no column for --threads"),
+    (["bench", "--workload", "dec", "--dtype", "f32,f16", "--save-inputs", "t.npz"], "bench", "writes one workload: 2 were chosen"),
+    (["info", "-o", "x"], "info", "unknown option '-o'"),
     (["--verbose"], "", "unknown option '--verbose'"),
     (["run"], "run", "give one input"),
     (["run", EDGES, "--npz", EDGES], "run", "give one input"),
@@ -94,7 +100,7 @@ ARGUMENTS = [
     (["explain", "--levels", "4x4", "--point-locality", "far"], "explain", "must be unknown, local, scattered or pattern"),
     (["explain", "--levels", "4x4", "--fused", 3], "explain", "--fused is '3': must be 2"),
     (["explain", "--levels", "4x4,2x2", "--points", "1,2,3"], "explain", "there are 2 levels"),
-    (["bench", "--workload", "encoder"], "bench", "unknown workload 'encoder'"),
+    (["bench", "--workload", "encoder"], "bench", "unknown workload 'encoder'; there are main, all, "),
     (["bench", "--workload", "enc-unifrom"], "bench", "did you mean 'enc-uniform'?"),
     (["bench", "--levels", "4x4", "--pattern", "spiral"], "bench", "must be uniform or local"),
     (["bench", "--levels", "4x4", "--kernels", "none@1"], "bench", "none@1"),

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import xml.etree.ElementTree
 
 import numpy as np
@@ -400,3 +401,24 @@ def test_progress_bar_only_on_a_terminal(msda_ok):
     assert bar.endswith("\r\x1b[2K"), "the bar is taken away at the end"
     assert "\x1b" not in table
     assert "\x1b" not in msda_ok(*arguments)  # and its stderr is empty
+
+
+def test_runs_one_after_the_other(msda_ok, tmp_path):
+    options = ["--threads", "1,2", "--dtype", "f32,f16", "--iterations", 3, "--json", tmp_path / "t.json"]
+    lines = [line.split() for line in msda_ok("bench", *SMALL, *options).splitlines()]
+    head = next(i for i, line in enumerate(lines) if line[0] == "workload")
+    assert " ".join(lines[head]).startswith("workload kernel threads value coord times as fast median")
+    rows = [line[1:4] for line in lines[head + 1 :]]  # behind the name, which has a word here
+    results = json.loads((tmp_path / "t.json").read_text())
+    assert results["settings"]["threads"] == [1, 2]
+    kinds = [(r["threads"], r["problem"]["value_dtype"]) for r in results["results"]]
+    assert kinds == [(1, "f32"), (1, "f16"), (2, "f32"), (2, "f16")]
+    assert len(rows) == 4 and all(r["check"]["passed"] for r in results["results"])
+    medians = [r["time_us"]["median"] for r in results["results"]]
+    shown = [next(word for word in line[4:] if re.fullmatch(r"\d+\.\d\d", word)) for line in lines[head + 1 :]]
+    assert shown == [f"{medians[0] / median:.2f}" for median in medians]
+
+
+def test_quiet(msda_ok, tmp_path):
+    assert msda_ok("bench", *SMALL, "-q", "--iterations", 3, "--csv", tmp_path / "t.csv") == ""
+    assert (tmp_path / "t.csv").stat().st_size > 0

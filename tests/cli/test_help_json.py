@@ -25,9 +25,14 @@ def options_of(help, command):
 def test_has_what_help_has(msda_ok, command):
     help = json.loads(msda_ok("help", "--json"))
     assert [c["name"] for c in help["commands"]] == COMMANDS
-    shown = re.findall(r"^  (?:-h,)?(--[a-z-]+)", msda_ok(command, "--help"), re.MULTILINE)
+    shown = re.findall(r"^  (?:-[a-z],)?(--[a-z-]+)", msda_ok(command, "--help"), re.MULTILINE)
     listed = [f"--{option['names'][0]}" for option in options_of(help, command)]
     assert sorted(shown) == sorted([*listed, "--help"])
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_a_command(msda_ok, command):
+    assert msda_ok("help", command) == msda_ok(command, "--help")
 
 
 def complete(documents, *words, cwd):
@@ -48,6 +53,7 @@ def complete(documents, *words, cwd):
         (["run", "x"], ["x.npz", "xs"]),
         (["run", "--dir", "x"], ["xs"]),
         (["info", "--j"], ["--json"]),
+        (["bench", "--dtype", "bf"], ["bf16"]),
     ],
 )
 def test_bash_completes(documents, tmp_path, words, expected):
@@ -65,3 +71,5 @@ def test_man_page_has_every_option(documents, msda_ok):
         for option in options_of(help, command):
             for name in option["names"]:
                 assert f"\\fB--{name}\\fR" in section, name
+            if option["letter"]:
+                assert f"\\fB-{option['letter']}\\fR, \\fB--{option['names'][0]}\\fR" in section
