@@ -30,7 +30,8 @@ Reason reject_forward(Variant const& variant, Problem const& problem, Device con
                       bool has_features) {
   Reason const reason = reject_basics(variant, problem, device, has_features);
   if (reason != Reason::kNone) return reason;
-  return problem.backward() ? Reason::kOperation : reject_f64_points(problem);
+  if (problem.backward()) return Reason::kOperation;
+  return problem.nearest() ? Reason::kSamplingMode : reject_f64_points(problem);
 }
 
 bool sides_fit(Problem const& problem) {

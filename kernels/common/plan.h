@@ -29,7 +29,7 @@ Reason reject_basics(Variant const& variant, Problem const& problem, Device cons
                      bool has_features = true);
 // Coordinates or weights of float64, which only the generic kernels of direct load.
 Reason reject_f64_points(Problem const& problem);
-// The first questions of forwards by rows: those above, and the operation.
+// The first questions of forwards by rows: those above, the operation and the sampling mode.
 Reason reject_forward(Variant const& variant, Problem const& problem, Device const& device,
                       bool has_features = true);
 // float32 can count the pixels of every side.

@@ -105,6 +105,60 @@ __device__ __forceinline__ Point<Real> point_at(Params const& p, PointRow const&
           to_pixel(product_sum(reference.y, y, reference.height, scale), height), check == check};
 }
 
+// Nearest sampling: the pixel of a point.
+struct Pixel {
+  std::int32_t x;
+  std::int32_t y;
+  bool is_number;  // none of the point's coordinates is NaN or infinite
+};
+
+// size * coord + 1/2 with two roundings: these choose the pixel.
+__device__ __forceinline__ float to_nearest(float coord, float size) {
+  return __fadd_rn(__fmul_rn(coord, size), 0.5f);
+}
+__device__ __forceinline__ double to_nearest(double coord, double size) {
+  return __dadd_rn(__dmul_rn(coord, size), 0.5);
+}
+
+// The pixel along an axis of `size` pixels, the first or last one for what lies outside.
+template <typename Real>
+__device__ __forceinline__ std::int32_t nearest_pixel(Real coord, std::int32_t size) {
+  auto const n = static_cast<Real>(size);
+  Real const position = to_nearest(coord, n);
+  if (!(position >= 1)) return 0;
+  // float32 may have a larger size than there is.
+  return position < n ? min(static_cast<std::int32_t>(position), size - 1) : size - 1;
+}
+
+// As point_at(), but in the arithmetic of the coordinates: all kernels find the same pixel.
+template <typename Real>
+__device__ __forceinline__ Pixel nearest_at(Params const& p, PointRow const& row,
+                                            LevelParams const& level, std::int32_t l,
+                                            std::int64_t k) {
+  if constexpr (sizeof(Real) == 8) {
+    if (p.coord_dtype != MSDA_DTYPE_F64) return nearest_at<float>(p, row, level, l, k);
+  }
+  auto x = load_element<Real>(p.coord_dtype, p.coord, row.coord + 2 * k);
+  auto y = load_element<Real>(p.coord_dtype, p.coord, row.coord + 2 * k + 1);
+  Real check = zero_if_number(x) + zero_if_number(y);
+  if (p.reference_dim != 0) {
+    Reference<Real> const reference(p,
+                                    row.reference + static_cast<std::int64_t>(l) * p.reference_dim);
+    check += reference.check;
+    if (p.reference_dim == 2) {
+      // An offset in pixels of an empty map is divided by zero: no number.
+      if (level.width == 0 || level.height == 0) return {0, 0, false};
+      x = reference.x + x / static_cast<Real>(level.width);
+      y = reference.y + y / static_cast<Real>(level.height);
+    } else {
+      Real const scale = static_cast<Real>(0.5) / static_cast<Real>(level.point_count);
+      x = product_sum(reference.x, x, reference.width, scale);
+      y = product_sum(reference.y, y, reference.height, scale);
+    }
+  }
+  return {nearest_pixel(x, level.width), nearest_pixel(y, level.height), check == check};
+}
+
 // Softmax of a row of logits: weight = exp(logit - largest) / sum.
 template <typename Real>
 struct Softmax {
@@ -198,6 +252,32 @@ __device__ __forceinline__ Corners<Real> corners_of(LevelParams const& level,
     corners.any_inside = corners.any_inside || corners.inside[i];
   }
   return corners;
+}
+
+// A nearest point is its first corner, of weight 1.
+template <typename Real>
+__device__ __forceinline__ Corners<Real> corners_of(LevelParams const& level, Pixel const& pixel) {
+  Corners<Real> corners{0, level.row_tokens, {}, false, 0, 0};
+  if (level.width == 0 || level.height == 0) return corners;
+  corners.first = level.origin + pixel.y * level.row_tokens + pixel.x;
+  corners.inside[0] = corners.any_inside = true;
+  return corners;
+}
+
+// The corners of point k, which is on level l. False: the point contributes nothing.
+template <typename Real, bool kNearest>
+__device__ __forceinline__ bool find_corners(Params const& p, PointRow const& row,
+                                             LevelParams const& level, std::int32_t l,
+                                             std::int64_t k, Corners<Real>& corners) {
+  if constexpr (kNearest) {
+    Pixel const pixel = nearest_at<Real>(p, row, level, l, k);
+    if (pixel.is_number) corners = corners_of<Real>(level, pixel);
+    return pixel.is_number;
+  } else {
+    Point<Real> const point = point_at<Real>(p, row, level, l, k);
+    if (point.is_number) corners = corners_of(level, point);
+    return point.is_number;
+  }
 }
 
 }  // namespace msda

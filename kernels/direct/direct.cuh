@@ -282,21 +282,21 @@ __global__ void __launch_bounds__(Config::kThreads, Config::kBlocksPerSm)
 
 // ---- the kernels of a row of variants.inc
 
-template <ValueType kType, typename Real>
+template <ValueType kType, typename Real, bool kNearest>
 Kernels load_generic(KernelOptions options) {
   Kernels kernels;
   if (!options.backward) {
-    kernels.forward[0] = kernels.forward[1] = load_kernel(forward_any<kType, Real>);
+    kernels.forward[0] = kernels.forward[1] = load_kernel(forward_any<kType, Real, kNearest>);
     kernels.block_items = kThreads;
     return kernels;
   }
   with_bool(options.fused, [&](auto fused) {
-    kernels.of_points = load_kernel(backward_points<kType, Real, fused>);
+    kernels.of_points = load_kernel(backward_points<kType, Real, fused, kNearest>);
   });
-  kernels.count_tiles = load_kernel(count_tiles<Real>);
+  kernels.count_tiles = load_kernel(count_tiles<Real, kNearest>);
   kernels.sum_counts = load_kernel(sum_counts);
-  kernels.list_points = load_kernel(list_points<Real>);
-  kernels.add_tiles = load_kernel(add_tiles<kType, Real>);
+  kernels.list_points = load_kernel(list_points<Real, kNearest>);
+  kernels.add_tiles = load_kernel(add_tiles<kType, Real, kNearest>);
   kernels.store_sums = load_kernel(store_sums<typename ValueTraits<kType>::Sum>);
   return kernels;
 }
@@ -322,10 +322,17 @@ Kernels load_kernels(KernelOptions options) {
   if constexpr (kMax != dany) {
     return load_rows<kType, kMax, kPoints>(options);
   } else {
-    if constexpr (kType != ValueType::f64) {
-      if (!options.wide) return load_generic<kType, float>(options);
-    }
-    return load_generic<kType, double>(options);
+    Kernels kernels;
+    with_bool(options.nearest, [&](auto nearest) {
+      if constexpr (kType != ValueType::f64) {
+        if (!options.wide) {
+          kernels = load_generic<kType, float, nearest>(options);
+          return;
+        }
+      }
+      kernels = load_generic<kType, double, nearest>(options);
+    });
+    return kernels;
   }
 }
 

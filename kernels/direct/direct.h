@@ -74,7 +74,8 @@ constexpr bool is_half_line(std::int32_t channels, std::int32_t element_bytes) {
 struct KernelOptions {
   bool backward = false;
   bool fused = false;
-  bool wide = false;   // coordinates in float64
+  bool wide = false;  // coordinates in float64
+  bool nearest = false;
   bool split = false;  // M is odd, see is_half_line()
 };
 

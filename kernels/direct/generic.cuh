@@ -33,7 +33,7 @@ __device__ Sum warp_sum(Sum x) {
 
 // ---- forward
 
-template <ValueType kType, typename Real>
+template <ValueType kType, typename Real, bool kNearest>
 __global__ void __launch_bounds__(kThreads, 2) forward_any(const __grid_constant__ Params p) {
   ptx::wait_for_previous_grid();
   std::int64_t const M = p.head_count;
@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(kThreads, 2) forward_any(const __grid_constant
     std::int64_t const bq = i / p.head_dim / M;
     Row<Real> const row(p, bq / p.query_count, bq % p.query_count, m);
     store_element(p.output_dtype, p.output, p.output_strides.at(row.b, row.q, m) + d,
-                  forward_element<kType>(p, row, d));
+                  forward_element<kType, kNearest>(p, row, d));
   }
 }
 

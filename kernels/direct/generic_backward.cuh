@@ -20,7 +20,7 @@ namespace msda::direct {
 template <typename Sum>
 struct PointGrad {
   Sum x, y, weight;
-  bool any_inside;  // else all are zero, whatever the attention weight
+  bool has_slope;  // else x and y are zero, whatever the attention weight
 };
 
 // Bytes from the start of the values to the rows of a point's corners. Those of a corner that is
@@ -63,15 +63,12 @@ __device__ void sum_products(Params const& p, const CornerRows* points, int coun
 }
 
 // The gradients of the lane's point, zero where it has none; `points` are the warp's.
-template <ValueType kType, typename Real>
+template <ValueType kType, bool kNearest, typename Real>
 __device__ auto point_grad(Params const& p, Row<Real> const& row, RowPoint const& at,
                            CornerRows* points) {
   using Sum = typename ValueTraits<kType>::Sum;
   Corners<Real> corners{};
-  if (at.is_there) {
-    Point<Real> const point = point_at<Real>(p, row.at, at.level, at.l, at.k);
-    if (point.is_number) corners = corners_of(at.level, point);
-  }
+  if (at.is_there) find_corners<Real, kNearest>(p, row.at, at.level, at.l, at.k, corners);
   std::int64_t const head = row.b * p.value_strides.batch + row.m * p.value_strides.head;
   CornerRows rows;
 #pragma unroll
@@ -90,8 +87,12 @@ __device__ auto point_grad(Params const& p, Row<Real> const& row, RowPoint const
                       p.output_strides.at(row.b, row.q, row.m), products);
   Sum const one = 1;
   Sum const scale = kIsScaled<kType> ? p.scale_of(row.m) : one;
-  PointGrad<Sum> grad{0, 0, 0, corners.any_inside};
+  PointGrad<Sum> grad{0, 0, 0, false};
   if (!corners.any_inside) return grad;
+  if constexpr (kNearest) {
+    grad.weight = products[0] * scale;
+    return grad;
+  }
 #pragma unroll
   for (int c = 0; c < 4; ++c) {
     // Not zero times a gradient that may be infinite.
@@ -108,7 +109,7 @@ __device__ auto point_grad(Params const& p, Row<Real> const& row, RowPoint const
 // The gradient by the normalised coordinate that a pixel position comes from.
 template <typename Sum>
 __device__ void to_coord_grad(LevelParams const& level, Sum weight, PointGrad<Sum>& grad) {
-  if (!grad.any_inside) return;
+  if (!grad.has_slope) return;
   grad.x *= weight * static_cast<Sum>(level.width);
   grad.y *= weight * static_cast<Sum>(level.height);
 }
@@ -119,14 +120,14 @@ __device__ void store_if_asked(msda_dtype dtype, void* array, std::int64_t index
 }
 
 // One head of one query, sampled input: the gradients of its points are independent.
-template <ValueType kType, typename Real>
+template <ValueType kType, bool kNearest, typename Real>
 __device__ void sampled_point_grads(Params const& p, Row<Real> const& row, CornerRows* points) {
   using Sum = typename ValueTraits<kType>::Sum;
   std::int64_t const to_coord = p.grad_coord_strides.at(row.b, row.q, row.m);
   std::int64_t const to_weight = p.grad_weight_strides.at(row.b, row.q, row.m);
   for (std::int64_t first = 0; first < p.point_total; first += kWarp) {
     RowPoint const at(p, first + lane_index());
-    PointGrad<Sum> grad = point_grad<kType>(p, row, at, points);
+    PointGrad<Sum> grad = point_grad<kType, kNearest>(p, row, at, points);
     if (!at.is_there) continue;
     store_if_asked(p.weight_dtype, p.grad_weight, to_weight + at.k, grad.weight);
     to_coord_grad(at.level, static_cast<Sum>(row.weight(p, at.k)), grad);
@@ -136,7 +137,7 @@ __device__ void sampled_point_grads(Params const& p, Row<Real> const& row, Corne
 }
 
 // The softmax's own derivative: w_k (g_k - sum_j w_j g_j). The sum first, then each.
-template <ValueType kType, typename Real>
+template <ValueType kType, bool kNearest, typename Real>
 __device__ void logit_grads(Params const& p, Row<Real> const& row, CornerRows* points) {
   using Sum = typename ValueTraits<kType>::Sum;
   std::int64_t const to = p.grad_weight_strides.at(row.b, row.q, row.m);
@@ -146,7 +147,8 @@ __device__ void logit_grads(Params const& p, Row<Real> const& row, CornerRows* p
     for (std::int64_t first = 0; first < p.point_total; first += kWarp) {
       RowPoint const at(p, first + lane_index());
       // One warpful is still there.
-      if (pass == 0 || p.point_total > kWarp) grad = point_grad<kType>(p, row, at, points);
+      if (pass == 0 || p.point_total > kWarp)
+        grad = point_grad<kType, kNearest>(p, row, at, points);
       if (!at.is_there) continue;
       auto const weight = static_cast<Sum>(row.weight(p, at.k));
       if (pass == 0) {
@@ -218,7 +220,7 @@ struct ReferenceSums {
 
 // Neighbouring heads of one query, fused input; if the gradient of its reference points is wanted,
 // all heads, since they add to it.
-template <ValueType kType, typename Real>
+template <ValueType kType, typename Real, bool kNearest>
 __device__ void fused_point_grads(Params const& p, std::int64_t b, std::int64_t q,
                                   std::int64_t first_head, std::int64_t heads, CornerRows* points) {
   using Sum = typename ValueTraits<kType>::Sum;
@@ -231,7 +233,7 @@ __device__ void fused_point_grads(Params const& p, std::int64_t b, std::int64_t 
     for (std::int64_t m = first_head; m < first_head + heads; ++m) {
       PointRow const of_points(p, b, q, m);
       Row<Real> const row(b, q, m, of_points, warp_softmax<Real>(p, of_points));
-      PointGrad<Sum> grad = point_grad<kType>(p, row, at, points);
+      PointGrad<Sum> grad = point_grad<kType, kNearest>(p, row, at, points);
       if (!at.is_there) continue;
       to_coord_grad(at.level, static_cast<Sum>(row.weight(p, at.k)), grad);
       FusedGrad<Sum> const by = fused_grad<Sum>(p, row, at, grad);
@@ -246,7 +248,7 @@ __device__ void fused_point_grads(Params const& p, std::int64_t b, std::int64_t 
 }
 
 // A warp a head of a query, or a query where heads have a sum.
-template <ValueType kType, typename Real, bool kFused>
+template <ValueType kType, typename Real, bool kFused, bool kNearest>
 __global__ void __launch_bounds__(kThreads, sizeof(Real) == 4 && !kFused ? 2 : 1)
     backward_points(const __grid_constant__ Params p) {
   MSDA_SHARED(CornerRows, points_of_warps, [kWarpsPerBlock][kWarp]);
@@ -261,16 +263,16 @@ __global__ void __launch_bounds__(kThreads, sizeof(Real) == 4 && !kFused ? 2 : 1
     std::int64_t const q = query - b * p.query_count;
     if constexpr (!kFused) {
       Row<Real> const row(b, q, first_head, PointRow(p, b, q, first_head), {});
-      sampled_point_grads<kType>(p, row, points);
+      sampled_point_grads<kType, kNearest>(p, row, points);
     } else {
       if (p.grad_coord != nullptr || p.grad_reference != nullptr) {
-        fused_point_grads<kType, Real>(p, b, q, first_head, heads, points);
+        fused_point_grads<kType, Real, kNearest>(p, b, q, first_head, heads, points);
       }
       if (p.grad_weight == nullptr) continue;
       for (std::int64_t m = first_head; m < first_head + heads; ++m) {
         PointRow const of_points(p, b, q, m);
         Row<Real> const row(b, q, m, of_points, warp_softmax<Real>(p, of_points));
-        logit_grads<kType>(p, row, points);
+        logit_grads<kType, kNearest>(p, row, points);
       }
     }
   }
@@ -324,14 +326,23 @@ struct PointAhead {
   }
 };
 
+__device__ inline std::int64_t tile_of_cell(LevelTiles const& tiles, std::int32_t x,
+                                            std::int32_t y) {
+  return tiles.first + (y >> tiles.height_bits) * tiles.across + (x >> tiles.width_bits);
+}
+
 // The tile of a head that a point lies in, or -1: no corner is on the map.
-template <typename Real>
+template <bool kNearest, typename Real>
 __device__ std::int64_t tile_of(Params const& p, BinParams const& s, std::int64_t b, std::int64_t m,
                                 PointAhead<Real> const& ahead) {
   if (!ahead.is_there) return -1;
   HeadPoint const& at = ahead.at;
   LevelParams const level = p.level(at.l);
   if (level.width == 0 || level.height == 0) return -1;
+  if constexpr (kNearest) {
+    Pixel const pixel = nearest_at<Real>(p, PointRow(p, b, at.q, m), level, at.l, at.k);
+    return pixel.is_number ? tile_of_cell(s.levels[at.l], pixel.x + 1, pixel.y + 1) : -1;
+  }
   Point<Real> const point =
       p.reference_dim == 0 ? Point<Real>{to_pixel(ahead.x, static_cast<Real>(level.width)),
                                          to_pixel(ahead.y, static_cast<Real>(level.height)), true}
@@ -341,10 +352,8 @@ __device__ std::int64_t tile_of(Params const& p, BinParams const& s, std::int64_
   // an integer.
   if (!(point.x >= -1 && point.x < static_cast<Real>(level.width))) return -1;
   if (!(point.y >= -1 && point.y < static_cast<Real>(level.height))) return -1;
-  auto const cell_x = static_cast<std::int32_t>(floor(point.x)) + 1;
-  auto const cell_y = static_cast<std::int32_t>(floor(point.y)) + 1;
-  LevelTiles const tiles = s.levels[at.l];
-  return tiles.first + (cell_y >> tiles.height_bits) * tiles.across + (cell_x >> tiles.width_bits);
+  return tile_of_cell(s.levels[at.l], static_cast<std::int32_t>(floor(point.x)) + 1,
+                      static_cast<std::int32_t>(floor(point.y)) + 1);
 }
 
 // A chunk of a head's points.
@@ -368,7 +377,7 @@ struct Chunk {
 
 // Calls fn(point, place, points of the warp before that go there too, their number, whether it is
 // the first of them), for points that lie near a map, 32 at a time in their order.
-template <typename Real, class Fn>
+template <typename Real, bool kNearest, class Fn>
 __device__ void for_each_near_point(Params const& p, BinParams const& s, Chunk const& chunk,
                                     Fn fn) {
   for (std::int64_t base = chunk.first; base < chunk.last; base += kPointsAhead * kWarp) {
@@ -380,7 +389,7 @@ __device__ void for_each_near_point(Params const& p, BinParams const& s, Chunk c
     }
 #pragma unroll
     for (int j = 0; j < kPointsAhead; ++j) {
-      long long const tile = tile_of<Real>(p, s, chunk.b, chunk.m, points[j]);
+      long long const tile = tile_of<kNearest>(p, s, chunk.b, chunk.m, points[j]);
       unsigned const same = __match_any_sync(kAllLanes, tile);
       unsigned const before = same & ((1u << static_cast<unsigned>(lane_index())) - 1u);
       fn(base + j * kWarp + lane_index(), tile < 0 ? nullptr : chunk.places + tile * s.chunks,
@@ -389,17 +398,17 @@ __device__ void for_each_near_point(Params const& p, BinParams const& s, Chunk c
   }
 }
 
-template <typename Real>
+template <typename Real, bool kNearest>
 static __global__ void __launch_bounds__(kThreads, 1)
     count_tiles(const __grid_constant__ Params p, const __grid_constant__ BinParams s) {
   ptx::wait_for_previous_grid();
   std::int64_t const jobs = s.heads * s.chunks;
   for (std::int64_t job = warp_index(); job < jobs; job += warp_count()) {
-    for_each_near_point<Real>(p, s, Chunk(p, s, job),
-                              [](std::int64_t, std::int64_t* place, int before, int same) {
-                                if (place != nullptr && before == 0) *place += same;
-                                __syncwarp();
-                              });
+    for_each_near_point<Real, kNearest>(
+        p, s, Chunk(p, s, job), [](std::int64_t, std::int64_t* place, int before, int same) {
+          if (place != nullptr && before == 0) *place += same;
+          __syncwarp();
+        });
   }
 }
 
@@ -446,7 +455,7 @@ static __global__ void __launch_bounds__(kThreads, 1)
 }
 
 // Leaves in each place where the next one's points begin.
-template <typename Real>
+template <typename Real, bool kNearest>
 static __global__ void __launch_bounds__(kThreads, 1)
     list_points(const __grid_constant__ Params p, const __grid_constant__ BinParams s) {
   ptx::wait_for_previous_grid();
@@ -462,7 +471,7 @@ static __global__ void __launch_bounds__(kThreads, 1)
       }
       __syncwarp();
     };
-    for_each_near_point<Real>(p, s, chunk, list);
+    for_each_near_point<Real, kNearest>(p, s, chunk, list);
   }
 }
 
@@ -478,13 +487,14 @@ struct alignas(16) Scatter {
 };
 
 // Locates point i of a head; returns a number that points of the same cell have, and no others.
-template <ValueType kType, typename Real, typename Sum>
+template <typename Real, bool kNearest, typename Sum>
 __device__ long long scatter_point(Params const& p, std::int64_t b, std::int64_t m, std::int64_t i,
                                    Sum scale, Scatter<Sum>& scatter) {
   HeadPoint const at(p, i);
   LevelParams const level = p.level(at.l);
   Row<Real> const row(p, b, at.q, m);
-  Corners<Real> const corners = corners_of(level, point_at<Real>(p, row.at, level, at.l, at.k));
+  Corners<Real> corners{};
+  find_corners<Real, kNearest>(p, row.at, level, at.l, at.k, corners);
   Sum const weight = static_cast<Sum>(row.weight(p, at.k)) * scale;
   std::int64_t const first = b * p.token_count * p.head_count + m;
   // Two cells in columns -1 and W - 1 may have one token as their first corner, where maps have no
@@ -565,7 +575,7 @@ __device__ inline int turn_of_tile(Params const& p, BinParams const& s, std::int
   return static_cast<int>((y & 1) << 1 | (x & 1));
 }
 
-template <ValueType kType, typename Real>
+template <ValueType kType, typename Real, bool kNearest>
 __global__ void __launch_bounds__(kThreads, sizeof(Real) == 4 ? 3 : 1)
     add_tiles(const __grid_constant__ Params p, const __grid_constant__ BinParams s, int turn) {
   using Sum = typename ValueTraits<kType>::Sum;
@@ -589,7 +599,7 @@ __global__ void __launch_bounds__(kThreads, sizeof(Real) == 4 ? 3 : 1)
       Scatter<Sum> mine{{-1, -1, -1, -1}, 0, {}, false};
       long long cell = LLONG_MIN;  // of lanes behind the last point: they come last
       if (base + lane_index() < end) {
-        cell = scatter_point<kType, Real>(p, b, m, list[base + lane_index()], scale, mine);
+        cell = scatter_point<Real, kNearest>(p, b, m, list[base + lane_index()], scale, mine);
       }
       Turn const its_turn(cell);
       mine.opens_cell = its_turn.is_first;

@@ -54,6 +54,7 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
   plan.kernels = kLoad[kTable.index_of(variant)]({.backward = problem.backward(),
                                                   .fused = problem.fused(),
                                                   .wide = is_wide(problem),
+                                                  .nearest = problem.nearest(),
                                                   .split = problem.head_count % 2 == 1});
   // 8-bit values are loaded 8 bytes at a time, all else 16.
   plan.has_aligned_strides =

@@ -335,7 +335,7 @@ void count_generic_kernel(Problem const& problem, Counts& counts) {
 
 std::optional<Counts> counts(Variant const& variant, Problem const& problem, Device const&) {
   Entry const& entry = kTable[variant];
-  if (problem.backward()) return std::nullopt;
+  if (problem.backward() || problem.nearest()) return std::nullopt;
   // Vecs of values that are not aligned are loaded element by element.
   bool const has_vecs =
       value_strides_are_multiples(problem, dtype_bytes(problem.value_dtype) == 1 ? 8 : 16);

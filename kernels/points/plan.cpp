@@ -26,6 +26,7 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
     return reason;
   }
   if (!problem.backward()) return Reason::kOperation;
+  if (problem.nearest()) return Reason::kSamplingMode;
   if (problem.levels_overlap && !takes_overlap) return Reason::kOverlap;
   if (Reason const reason = reject_f64_points(problem); reason != Reason::kNone) return reason;
   if (device.sm_count_limit != 0) return Reason::kSmLimit;

@@ -55,6 +55,8 @@ std::string_view reason_text(Reason reason) {
       return "needs clusters of more blocks than the device has multiprocessors";
     case Reason::kOverlap:
       return "does not compute gradients of levels that overlap";
+    case Reason::kSamplingMode:
+      return "does not do this sampling_mode";
   }
   return "unknown reason";
 }

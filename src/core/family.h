@@ -49,6 +49,7 @@ enum class Reason : std::int32_t {
   kMapStrides,
   kClusters,
   kOverlap,
+  kSamplingMode,
 };
 std::string_view reason_text(Reason reason);
 

@@ -35,10 +35,14 @@ std::string float64_kernel(Engine const& engine) {
 }
 
 // The problem that the exact kernel gets. ref.cpu computes in float64 whatever the types, but its
-// gradients have the types of what they are of.
+// gradients have the types of what they are of. The type of coordinates decides which pixel is the
+// nearest.
 ProblemShape exact_problem(ProblemShape spec, bool is_cpu) {
   if (!is_cpu) spec.value_dtype = MSDA_DTYPE_F64;
-  if (!is_cpu || spec.backward()) spec.coord_dtype = spec.weight_dtype = MSDA_DTYPE_F64;
+  if (!is_cpu || spec.backward()) {
+    spec.weight_dtype = MSDA_DTYPE_F64;
+    if (!spec.nearest()) spec.coord_dtype = MSDA_DTYPE_F64;
+  }
   spec.output_dtype = spec.grad_value_dtype = MSDA_DTYPE_F64;
   spec.math_mode = MSDA_MATH_ACCURATE;
   return spec;
@@ -283,6 +287,8 @@ class ExactParts::Pass {
 
   void add(std::string const& name, Array array) {
     TensorRow const& row = *std::ranges::find(tensor_rows(), name, &TensorRow::name);
+    std::int64_t overflow_count = 0;  // there is none
+    array = convert(std::move(array), MSDA_DTYPE_F64, overflow_count);
     if (name == "grad_value" && !is_cpu_) apply_scale(take_values(), array);
     Part place = place_of(row);
     Sum& sum = sums_[name];

@@ -123,6 +123,7 @@ std::string ProblemShape::describe() const {
   if (point_locality != MSDA_POINTS_UNKNOWN) {
     text += fmt::format(" point_locality={}", locality_name(point_locality));
   }
+  if (nearest()) text += " sampling=nearest";
   return text;
 }
 

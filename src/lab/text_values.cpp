@@ -159,6 +159,11 @@ msda_point_locality parse_locality(std::string const& text) {
   bad_input("must be unknown, local or scattered");
 }
 
+msda_sampling_mode parse_sampling(std::string const& text) {
+  if (text != "bilinear" && text != "nearest") bad_input("must be bilinear or nearest");
+  return text == "nearest" ? MSDA_SAMPLING_NEAREST : MSDA_SAMPLING_BILINEAR;
+}
+
 std::string nearest(std::string_view word, std::vector<std::string> const& candidates) {
   std::string best;
   std::size_t best_distance = std::max<std::size_t>(2, word.size() / 3) + 1;

@@ -27,6 +27,7 @@ std::vector<std::int32_t> parse_points(std::string const& text);
 std::vector<std::int64_t> parse_starts(std::string const& text);
 std::vector<std::string> parse_names(std::string const& text);
 msda_point_locality parse_locality(std::string const& text);  // what locality_name() gives
+msda_sampling_mode parse_sampling(std::string const& text);   // bilinear or nearest
 const char* locality_name(msda_point_locality locality);
 
 // The candidate most like `word`, or "" if none is.

@@ -235,6 +235,7 @@ DrawnProblem draw_problem(Choices& choices) {
   p.math_mode = number<std::int32_t>(choices, MSDA_MATH_FAST);
   p.determinism = number<std::int32_t>(choices, MSDA_NONDETERMINISTIC);
   p.point_locality = number<std::int32_t>(choices, MSDA_POINTS_SCATTERED);
+  p.sampling_mode = number<std::int32_t>(choices, MSDA_SAMPLING_NEAREST);
   p.flags = seldom(choices) ? choices.ConsumeIntegral<std::uint32_t>() : 0;
   return drawn;
 }

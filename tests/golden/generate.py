@@ -4,9 +4,10 @@
     generate.py --check                 every committed file against a fresh computation
     generate.py --out DIR --set extra   writes a set of cases as DIR/<case>.npz
 
-The sets: `golden` is what is committed beside this file; `extra` has the same form and other
-shapes. Inputs come from numpy's seeded generator and are reproduced bit for bit, results from
-oracle.py to RESULT_TOLERANCE of an array's largest element. README.md says what each array is.
+The sets: `golden` is what is committed beside this file, `nearest` in the folder of that name, for
+nearest sampling; `extra` has the same form and other shapes. Inputs come from numpy's seeded generator
+and are reproduced bit for bit, results from oracle.py to RESULT_TOLERANCE of an array's largest
+element. README.md says what each array is.
 """
 
 import argparse
@@ -64,6 +65,12 @@ SETS = {
         Case("fused_ref2", PYRAMID, [4] * 4, 2, 8, 32, 17, reference_dim=2),
         Case("fused_ref4", COARSE, [3, 6, 3], 2, 8, 32, 17, reference_dim=4),
     ],
+    "nearest": [
+        Case("edges", PYRAMID, [4] * 4, 1, 2, 8, 32, at_edges=True),
+        Case("ragged_points", COARSE, [3, 6, 3], 1, 2, 24, 19, coord_range=(-0.5, 1.5)),
+        Case("fused_ref2", PYRAMID, [4] * 4, 2, 2, 16, 17, reference_dim=2),
+        Case("fused_ref4", COARSE, [3, 6, 3], 2, 2, 16, 17, reference_dim=4),
+    ],
     "extra": [
         Case("x_one_pixel", [(1, 1)], [1], 2, 1, 5, 9),
         Case("x_thin_levels", [(1, 13), (11, 1)], [3, 5], 1, 4, 20, 27, at_edges=True),
@@ -119,7 +126,7 @@ def draw(rng, case):
     return arrays
 
 
-def results(arrays):
+def results(arrays, **options):
     """Output and gradients of the inputs in `arrays`, by name."""
     shape = (arrays["value"], arrays["level_hw"], arrays["points"])
     if "coord" in arrays:
@@ -130,8 +137,8 @@ def results(arrays):
         inputs = (arrays["reference"], arrays["offset"], arrays["logit"])
         names = ("grad_value", "grad_reference", "grad_offset", "grad_logit")
         forward, backward = oracle.forward_fused, oracle.backward_fused
-    gradients = backward(*shape, *inputs, arrays["grad_output"])
-    return {"output": forward(*shape, *inputs), **dict(zip(names, gradients))}
+    gradients = backward(*shape, *inputs, arrays["grad_output"], **options)
+    return {"output": forward(*shape, *inputs, **options), **dict(zip(names, gradients))}
 
 
 def make(set_name, seed=SEED):
@@ -139,7 +146,7 @@ def make(set_name, seed=SEED):
     rng = np.random.default_rng(seed)
     for case in SETS[set_name]:
         inputs = draw(rng, case)
-        yield case.name, inputs, results(inputs)
+        yield case.name, inputs, results(inputs, nearest=set_name == "nearest")
 
 
 def kind(array):
@@ -171,20 +178,22 @@ def differences(inputs, computed, stored):
 
 def check():
     """Compares every committed file; returns how many are wrong."""
+    folders = {"golden": HERE, "nearest": HERE / "nearest"}
     wrong = 0
     expected_files = set()
-    for name, inputs, computed in make("golden"):
-        path = HERE / f"{name}.npz"
-        expected_files.add(path)
-        if not path.exists():
-            found = ["the file is missing"]
-        else:
-            found = list(differences(inputs, computed, dict(np.load(path))))
-        for line in found:
-            print(f"{path.name}: {line}")
-        wrong += bool(found)
-    for path in sorted(set(HERE.glob("*.npz")) - expected_files):
-        print(f"{path.name}: made by no case of this generator")
+    for set_name, folder in folders.items():
+        for name, inputs, computed in make(set_name):
+            path = folder / f"{name}.npz"
+            expected_files.add(path)
+            if not path.exists():
+                found = ["the file is missing"]
+            else:
+                found = list(differences(inputs, computed, dict(np.load(path))))
+            for line in found:
+                print(f"{path.relative_to(HERE)}: {line}")
+            wrong += bool(found)
+    for path in sorted(set(HERE.rglob("*.npz")) - expected_files):
+        print(f"{path.relative_to(HERE)}: made by no case of this generator")
         wrong += 1
     print(f"golden vectors: {len(expected_files)} files, {wrong or 'none'} wrong")
     return wrong

@@ -20,6 +20,10 @@ mean of the four pixels around (px, py), pixels outside the map being zero; outp
 of weight * sample. A fused call means weight = softmax(logit) over the K points, and coord =
 reference + offset / (W, H) or reference.xy + offset / P * reference.wh / 2 for a level of P points.
 
+With nearest=True a sample is one pixel instead, in column int(x W + 1/2) and row int(y H + 1/2), each
+moved to the map's edge where it is outside; gradients by x and y are zero. Every operation on the way there
+is rounded as coord's or offset's type says: float64, else float32.
+
 What is not finite:
   * a point whose x or y is not finite contributes nothing, whatever its weight, and gets zero
     gradients;
@@ -62,15 +66,19 @@ def _wide(array):
 
 
 class _Taps:
-    """The four pixels under every point of one level, and their bilinear weights."""
+    """The four pixels under every point of one level, and their bilinear weights; or where nearest is
+    the type of the coordinates, the one pixel."""
 
-    def __init__(self, value, level, coord):
+    def __init__(self, value, level, coord, nearest=None):
         x, y = coord[..., 0], coord[..., 1]  # [B,Q,M,P]
         self.finite = np.isfinite(x) & np.isfinite(y)
-        px = np.where(self.finite, x, -9.0) * level.width - 0.5
-        py = np.where(self.finite, y, -9.0) * level.height - 0.5
+        x, y = (np.where(self.finite, a, -9.0) for a in (x, y))
+        if nearest:
+            px, py = _nearest_pixel(x, level.width, nearest), _nearest_pixel(y, level.height, nearest)
+        else:
+            px, py = x * level.width - 0.5, y * level.height - 0.5
         x0, y0 = np.floor(px), np.floor(py)
-        near = (x0 >= -1) & (x0 < level.width) & (y0 >= -1) & (y0 < level.height)
+        near = self.finite & (x0 >= -1) & (x0 < level.width) & (y0 >= -1) & (y0 < level.height)
         px, py, x0, y0 = (np.where(near, a, -9.0) for a in (px, py, x0, y0))  # no huge integers
         self.fx, self.fy = px - x0, py - y0
         self.rows, self.inside, self.pixels = [], [], []
@@ -80,6 +88,8 @@ class _Taps:
         for dy, dx in CORNERS:
             cx, cy = (x0 + dx).astype(np.int64), (y0 + dy).astype(np.int64)
             inside = (cx >= 0) & (cx < level.width) & (cy >= 0) & (cy < level.height)
+            if nearest and (dy, dx) != (0, 0):
+                inside = np.zeros_like(inside)
             row = np.where(inside, level.first_pixel + cy * level.row_pitch + cx, 0)
             pixel = np.zeros((*x.shape, value.shape[3]))
             if value.shape[1] > 0:
@@ -98,6 +108,16 @@ class _Taps:
         return sum(self.bilinear(i)[..., None] * self.pixels[i] for i in range(4))
 
 
+def _nearest_pixel(coord, size, dtype):
+    """Column or row of the pixel along an axis of `size`, in whole numbers of float64."""
+    position = coord.astype(dtype) * dtype(size) + dtype(0.5)
+    return np.clip(np.trunc(position.astype(np.float64)), 0, size - 1)
+
+
+def _arithmetic(coord):
+    return np.float64 if np.asarray(coord).dtype == np.float64 else np.float32
+
+
 def _scaled(value, value_scale):
     value = _wide(value)
     return value if value_scale is None else value * _wide(value_scale)[:, None]
@@ -109,14 +129,15 @@ def _quiet(function):
 
 
 @_quiet
-def forward(value, level_hw, points, coord, weight, *, value_border=0, value_scale=None):
+def forward(value, level_hw, points, coord, weight, *, value_border=0, value_scale=None, nearest=False):
     """output [B,Q,M,D] in float64. value_scale [M] multiplies the values of each head."""
+    nearest = nearest and _arithmetic(coord)
     value, coord, weight = _scaled(value, value_scale), _wide(coord), _wide(weight)
     levels, tokens = levels_of(level_hw, points, value_border)
     assert value.shape[1] == tokens, (value.shape, tokens)
     output = np.zeros((*weight.shape[:3], value.shape[3]))
     for level in levels:
-        taps = _Taps(value, level, coord[:, :, :, level.points])
+        taps = _Taps(value, level, coord[:, :, :, level.points], nearest)
         w = np.where(taps.finite, weight[:, :, :, level.points], 0.0)
         output += (w[..., None] * taps.sample()).sum(axis=3)
     return output
@@ -133,17 +154,19 @@ def backward(
     *,
     value_border=0,
     value_scale=None,
+    nearest=False,
 ):
     """(grad_value, grad_coord, grad_weight) of sum(output * grad_output), in float64.
 
     grad_value is by the stored value, so it carries value_scale; border pixels get zero. The sample
     has a kink where px or py is a whole number; grad_coord is the right-hand derivative there."""
+    nearest = nearest and _arithmetic(coord)
     value, coord, weight = _scaled(value, value_scale), _wide(coord), _wide(weight)
     grad = _wide(grad_output)[:, :, :, None]  # [B,Q,M,1,D]
     grad_value, grad_coord = np.zeros_like(value), np.zeros_like(coord)
     grad_weight = np.zeros_like(weight)
     for level in levels_of(level_hw, points, value_border)[0]:
-        taps = _Taps(value, level, coord[:, :, :, level.points])
+        taps = _Taps(value, level, coord[:, :, :, level.points], nearest)
         w = np.where(taps.finite, weight[:, :, :, level.points], 0.0)
         v00, v01, v10, v11 = taps.pixels
         fx, fy = taps.fx[..., None], taps.fy[..., None]
@@ -152,8 +175,9 @@ def backward(
         by_px = w * (grad * slope_x).sum(axis=-1)
         by_py = w * (grad * slope_y).sum(axis=-1)
         touched = lambda result: np.where(taps.touches, result, 0.0)  # noqa: B023  called in this round only
-        grad_coord[:, :, :, level.points, 0] = touched(by_px * level.width)
-        grad_coord[:, :, :, level.points, 1] = touched(by_py * level.height)
+        if not nearest:
+            grad_coord[:, :, :, level.points, 0] = touched(by_px * level.width)
+            grad_coord[:, :, :, level.points, 1] = touched(by_py * level.height)
         grad_weight[:, :, :, level.points] = touched((grad * taps.sample()).sum(axis=-1))
         for corner in range(4):
             share = (w * taps.bilinear(corner))[..., None] * grad
@@ -182,11 +206,15 @@ def _point_sizes(level_hw, points):
 
 
 @_quiet
-def fused_inputs(level_hw, points, reference, offset, logit):
+def fused_inputs(level_hw, points, reference, offset, logit, nearest=False):
     """The (coord, weight) that a fused call stands for."""
-    reference, offset = _wide(reference), _wide(offset)
-    level, wh, count = _point_sizes(level_hw, points)
+    dtype = _arithmetic(offset) if nearest else np.float64
+    reference, offset = (np.asarray(array).astype(dtype) for array in (reference, offset))
+    level, wh, count = (np.asarray(array) for array in _point_sizes(level_hw, points))
+    wh, count = wh.astype(dtype), count.astype(dtype)
     anchor = reference[:, :, None, level]  # [B,Q,1,K,2|4]
+    if nearest and reference.shape[-1] == 4:
+        return anchor[..., :2] + offset * (anchor[..., 2:] * (dtype(0.5) / count)), softmax(logit)
     if reference.shape[-1] == 2:
         coord = anchor + offset / wh
     else:
@@ -196,15 +224,17 @@ def fused_inputs(level_hw, points, reference, offset, logit):
 
 def forward_fused(value, level_hw, points, reference, offset, logit, **options):
     """output [B,Q,M,D] of a call with reference points, offsets and logits."""
-    coord, weight = fused_inputs(level_hw, points, reference, offset, logit)
+    nearest = options.get("nearest", False)
+    coord, weight = fused_inputs(level_hw, points, reference, offset, logit, nearest)
     return forward(value, level_hw, points, coord, weight, **options)
 
 
 @_quiet
 def backward_fused(value, level_hw, points, reference, offset, logit, grad_output, **options):
     """(grad_value, grad_reference, grad_offset, grad_logit) of sum(output * grad_output)."""
+    nearest = options.get("nearest", False)
+    coord, weight = fused_inputs(level_hw, points, reference, offset, logit, nearest)
     reference, offset = _wide(reference), _wide(offset)
-    coord, weight = fused_inputs(level_hw, points, reference, offset, logit)
     grad_value, grad_coord, grad_weight = backward(
         value, level_hw, points, coord, weight, grad_output, **options
     )

@@ -8,6 +8,10 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <iterator>
+#include <vector>
+
 using namespace msda::test;
 
 namespace {
@@ -44,8 +48,14 @@ void check_rounded(TestHandle const& handle, GoldenCase const& golden, msda_dtyp
   }
 }
 
+std::vector<GoldenCase> both_modes() {
+  std::vector<GoldenCase> cases = golden_cases();
+  std::ranges::copy(nearest_golden_cases(), std::back_inserter(cases));
+  return cases;
+}
+
 void check_all_types(TestHandle const& handle) {
-  for (GoldenCase const& golden : golden_cases()) {
+  for (GoldenCase const& golden : both_modes()) {
     for (msda_dtype const value_dtype : kAllDtypes) {
       CAPTURE(golden.name);
       CAPTURE(type_name(value_dtype));
@@ -57,11 +67,14 @@ void check_all_types(TestHandle const& handle) {
 
 }  // namespace
 
-TEST_CASE("all golden vectors are there") { CHECK(golden_cases().size() == 16); }
+TEST_CASE("all golden vectors are there") {
+  CHECK(golden_cases().size() == 16);
+  CHECK(nearest_golden_cases().size() == 4);
+}
 
 TEST_CASE("golden vectors in float64 forward and backward") {
   TestHandle const handle;
-  for (GoldenCase const& golden : golden_cases()) {
+  for (GoldenCase const& golden : both_modes()) {
     CAPTURE(golden.name);
     check_float64(handle, golden, MSDA_FORWARD);
     check_float64(handle, golden, MSDA_BACKWARD);

@@ -109,6 +109,7 @@ std::map<std::string, Setter> const& setters() {
          d.result.shape.determinism = text == "none" ? MSDA_NONDETERMINISTIC : MSDA_DETERMINISTIC;
        }},
       {"query_hw", to(&ProblemShape::query_hw, lab::parse_levels)},
+      {"sampling", to(&ProblemShape::sampling_mode, lab::parse_sampling)},
       {"point_locality", to(&ProblemShape::point_locality, lab::parse_locality)},
       {"data", [](Draft& d, std::string const& text) { set_data(d.result.data, text); }},
       {"only", [](Draft& d, std::string const& text) { set_only(d.result, text); }},

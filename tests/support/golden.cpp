@@ -43,9 +43,9 @@ GoldenCase read_case(std::filesystem::path const& path) {
   return result;
 }
 
-std::vector<GoldenCase> read_all() {
+std::vector<GoldenCase> read_all(const char* folder) {
   std::vector<std::filesystem::path> paths;
-  for (auto const& entry : std::filesystem::directory_iterator(source_path("tests/golden"))) {
+  for (auto const& entry : std::filesystem::directory_iterator(source_path(folder))) {
     if (entry.path().extension() == ".npz") paths.push_back(entry.path());
   }
   std::sort(paths.begin(), paths.end());
@@ -57,7 +57,18 @@ std::vector<GoldenCase> read_all() {
 }  // namespace
 
 std::vector<GoldenCase> const& golden_cases() {
-  static std::vector<GoldenCase> const cases = read_all();
+  static std::vector<GoldenCase> const cases = read_all("tests/golden");
+  return cases;
+}
+
+std::vector<GoldenCase> const& nearest_golden_cases() {
+  static std::vector<GoldenCase> const cases = [] {
+    std::vector<GoldenCase> result = read_all("tests/golden/nearest");
+    for (GoldenCase& golden : result) {
+      golden.problem.shape.sampling_mode = MSDA_SAMPLING_NEAREST;
+    }
+    return result;
+  }();
   return cases;
 }
 

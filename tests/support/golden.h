@@ -16,6 +16,8 @@ struct GoldenCase {
 
 // All files, read once.
 std::vector<GoldenCase> const& golden_cases();
+// Those of tests/golden/nearest, of nearest sampling.
+std::vector<GoldenCase> const& nearest_golden_cases();
 
 // "", or the first element that is further from the file's than 1e-12 of the array's largest, which
 // is what the files, float64 results of another program, are good to. A NaN is further.

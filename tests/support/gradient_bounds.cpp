@@ -23,6 +23,9 @@
 // grad_reference: n = M P_l terms, each with the error of its grad_coord.
 // grad_logit = w_k (g_k - sum w_j g_j), n = K, with the errors of the weights and of g.
 //
+// Nearest sampling. dx and dy are 0: rounding is part of the formula. Gradients by position are
+// exactly 0.
+//
 // Products of these errors are left to kSlack. dx is below half a pixel wherever a point is near a
 // map: only coordinates far beyond it are known less well.
 #include "support/gradient_bounds.h"
@@ -221,6 +224,7 @@ void Model::add_to_values(Point const& p, Sides const& xs, Sides const& ys, doub
 }
 
 void Model::add_point(Point const& p) {
+  if (s_.nearest() && !p.touches) return;
   double const dx = position_error(problem_, p, 0, u()), dy = position_error(problem_, p, 1, u());
   bool const near = p.px >= -1 - dx && p.px <= level(p).width + dx && p.py >= -1 - dy &&
                     p.py <= level(p).height + dy;
@@ -246,7 +250,7 @@ void Model::add_point(Point const& p) {
                                  rounding * (most.size_weight + beside) + dx * most.step_x +
                                      dy * most.step_y + dx * dy * most.mixed};
   double const weight = finite_or_zero(p.weight);
-  for (Index axis = 0; axis < 2; ++axis) {
+  for (Index axis = 0; axis < 2 && !s_.nearest(); ++axis) {
     Sides const& sides = axis == 0 ? xs : ys;
     double const size = axis == 0 ? level(p).width : level(p).height;
     double const of_sum = rounding * ((axis == 0 ? most.size_x : most.size_y) + beside) +

@@ -83,6 +83,7 @@ bool points_fit(ProblemShape const& shape, RowLimits const& limits) {
 std::string row_reason(KernelId const& id, ProblemShape const& shape, RowLimits const& limits) {
   if (shape.value_dtype != id.value_dtype()) return kWrongValueDtype;
   if (shape.backward()) return kWrongOperation;
+  if (shape.nearest()) return kWrongSampling;
   if (std::string reason = float64_reason(shape); !reason.empty()) return reason;
   std::int64_t const D = shape.head_dim, most = id.channels();
   std::int64_t const least = most == limits.multiple ? most : most / 2 + 1;
@@ -101,6 +102,7 @@ std::string row_reason(KernelId const& id, ProblemShape const& shape, RowLimits 
 std::string points_reason(KernelId const& id, ProblemShape const& shape, bool takes_overlap) {
   if (shape.value_dtype != id.value_dtype()) return kWrongValueDtype;
   if (!shape.backward()) return kWrongOperation;
+  if (shape.nearest()) return kWrongSampling;
   if (!takes_overlap && levels_overlap(shape)) return kOverlap;
   if (std::string reason = float64_reason(shape); !reason.empty()) return reason;
   std::int64_t const D = shape.head_dim;

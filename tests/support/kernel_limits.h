@@ -66,6 +66,7 @@ inline constexpr const char* kWrongLevels = "does not take these levels";
 inline constexpr const char* kWrongPoints = "does not take these point counts";
 inline constexpr const char* kWrongStrides = "does not take these strides";
 inline constexpr const char* kWrongMathMode = "does not do this math_mode";
+inline constexpr const char* kWrongSampling = "does not do this sampling_mode";
 inline constexpr const char* kOverlap = "does not compute gradients of levels that overlap";
 inline constexpr const char* kTooLarge = "a tensor is too large for its index type";
 

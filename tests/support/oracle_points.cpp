@@ -14,7 +14,55 @@ Index token_of(ProblemShape const& shape, Point const& p, double cx, double cy) 
          static_cast<Index>(cx) + border;
 }
 
+namespace {
+
+// The whole number of pixels along an axis of a point of nearest sampling, in the arithmetic of its
+// coordinate.
+template <typename Real>
+double nearest_pixel(double coord, std::int32_t size) {
+  Real const product = static_cast<Real>(coord) * static_cast<Real>(size);
+  Real const position = product + static_cast<Real>(0.5);
+  return std::clamp(std::trunc(static_cast<double>(position)), 0.0, size - 1.0);
+}
+
+void place_nearest(ProblemShape const& shape, Point& p) {
+  LevelShape const& level = shape.levels[at(p.level)];
+  p.finite = std::isfinite(p.x) && std::isfinite(p.y);
+  p.touches = p.finite && level.width > 0 && level.height > 0;
+  std::fill_n(p.token, 4, Index{-1});
+  std::fill_n(p.share, 4, 0.0);
+  p.fx = p.fy = 0;
+  if (!p.touches) return;
+  auto const pixel =
+      shape.coord_dtype == MSDA_DTYPE_F64 ? nearest_pixel<double> : nearest_pixel<float>;
+  p.px = pixel(p.x, level.width);
+  p.py = pixel(p.y, level.height);
+  p.token[0] = token_of(shape, p, p.px, p.py);
+  p.share[0] = 1;
+}
+
+// The coordinate of a fused point of nearest sampling: NaN where one of its numbers is none, the
+// largest number where the sum is beyond it.
+template <typename Real>
+double nearest_coord(double reference, double extent, double offset, std::int64_t divisor,
+                     bool is_box) {
+  bool const all_finite =
+      std::isfinite(reference) && std::isfinite(extent) && std::isfinite(offset) && divisor != 0;
+  if (!all_finite) return std::numeric_limits<double>::quiet_NaN();
+  auto const by = static_cast<Real>(divisor);
+  Real const unit = static_cast<Real>(0.5) / by;
+  Real const step = static_cast<Real>(extent) * unit;
+  Real const boxed = static_cast<Real>(offset) * step;
+  Real const divided = static_cast<Real>(offset) / by;
+  Real const sum = static_cast<Real>(reference) + (is_box ? boxed : divided);
+  Real const most = std::numeric_limits<Real>::max();
+  return static_cast<double>(std::clamp(sum, -most, most));
+}
+
+}  // namespace
+
 void place(ProblemShape const& shape, Point& p, double move_x, double move_y) {
+  if (shape.nearest()) return place_nearest(shape, p);
   LevelShape const& level = shape.levels[at(p.level)];
   p.finite = std::isfinite(p.x) && std::isfinite(p.y);
   p.touches = false;
@@ -53,6 +101,7 @@ bool is_float(double x) { return static_cast<double>(static_cast<float>(x)) == x
 
 double position_error(TestProblem const& problem, Point const& p, Index axis, double u) {
   ProblemShape const& s = problem.shape;
+  if (s.nearest()) return 0;
   LevelShape const& level = s.levels[at(p.level)];
   double const size = axis == 0 ? level.width : level.height;
   double const coord = axis == 0 ? p.x : p.y;
@@ -91,6 +140,13 @@ Points make_points(TestProblem const& problem) {
       for (Index p = 0; p < level.points; ++p, ++k) {
         for (Index axis = 0; axis < 2; ++axis) {
           double& coord = points.coord[at((row * K + k) * 2 + axis)];
+          if (s.nearest()) {
+            auto const sum =
+                s.coord_dtype == MSDA_DTYPE_F64 ? nearest_coord<double> : nearest_coord<float>;
+            Index const divisor = R == 4 ? level.points : axis == 0 ? level.width : level.height;
+            coord = sum(anchor[axis], R == 4 ? anchor[2 + axis] : 0, coord, divisor, R == 4);
+            continue;
+          }
           coord = R == 2 ? anchor[axis] + coord / size[axis]
                          : anchor[axis] + coord / level.points * anchor[2 + axis] / 2;
         }

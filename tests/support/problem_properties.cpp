@@ -189,6 +189,7 @@ std::vector<Property> properties_of(RandomDraw const& draw) {
       {"math_mode", shape.math_mode == MSDA_MATH_FAST ? "fast" : "accurate"},
       {"query_hw", shape.query_hw.empty() ? "none" : "given"},
       {"point_locality", std::to_string(shape.point_locality)},
+      {"sampling_mode", shape.nearest() ? "nearest" : "bilinear"},
   };
   auto const matters = [&](std::string_view field) {
     return shape.backward() || !field.starts_with("grad_");
@@ -228,6 +229,7 @@ std::vector<Property> all_properties() {
   add("math_mode", {"accurate", "fast"});
   add("query_hw", {"none", "given"});
   add("point_locality", {"0", "1", "2"});
+  add("sampling_mode", {"bilinear", "nearest"});
   for (const char* const name : {"B=0",
                                  "Q=0",
                                  "M=0",

@@ -128,8 +128,10 @@ TEST_CASE("the bound is tight enough to see a wrong float") {
   CHECK(compare(expected[TensorId::kOutput], output).failure != "");
 }
 
-TEST_CASE("the oracle gives the golden vectors") {
-  for (GoldenCase const& golden : golden_cases()) {
+namespace {
+
+void check_oracle(std::vector<GoldenCase> const& cases) {
+  for (GoldenCase const& golden : cases) {
     CAPTURE(golden.name);
     for (msda_operation const operation : {MSDA_FORWARD, MSDA_BACKWARD}) {
       TestProblem problem = golden.problem;
@@ -142,6 +144,13 @@ TEST_CASE("the oracle gives the golden vectors") {
       }
     }
   }
+}
+
+}  // namespace
+
+TEST_CASE("the oracle gives the golden vectors") {
+  check_oracle(golden_cases());
+  check_oracle(nearest_golden_cases());
 }
 
 TEST_CASE("a number that is off from a golden file's is seen") {

@@ -6,7 +6,7 @@ ABI_VERSION = 0
 # Bytes on a 64-bit machine.
 STRUCT_SIZES = {
     "msda_handle_options": 64,
-    "msda_problem": 288,
+    "msda_problem": 296,
     "msda_plan_options": 32,
     "msda_plan_info": 48,
     "msda_tensors": 144,
@@ -26,6 +26,8 @@ typedef int32_t msda_math_mode;
 enum { MSDA_MATH_ACCURATE = 0, MSDA_MATH_FAST = 1 };
 typedef int32_t msda_point_locality;
 enum { MSDA_POINTS_UNKNOWN = 0, MSDA_POINTS_LOCAL = 1, MSDA_POINTS_SCATTERED = 2 };
+typedef int32_t msda_sampling_mode;
+enum { MSDA_SAMPLING_BILINEAR = 0, MSDA_SAMPLING_NEAREST = 1 };
 typedef int32_t msda_determinism;
 enum { MSDA_DETERMINISTIC = 0, MSDA_NONDETERMINISTIC = 1 };
 typedef int32_t msda_plan_mode;
@@ -88,6 +90,7 @@ typedef struct msda_problem {
   int64_t token_count;
   int64_t grad_coord_strides[3];
   int64_t grad_weight_strides[3];
+  msda_sampling_mode sampling_mode;
 } msda_problem;
 typedef struct msda_plan_options {
   size_t struct_size;

@@ -65,7 +65,7 @@ void Worker::forward(std::int64_t b, std::int64_t q, std::int64_t m) {
   std::fill_n(vector_, problem_.head_dim, 0.0);
   for (Level const& level : problem_.levels) {
     for (std::int64_t k = level.point_start; k < level.point_start + level.point_count; ++k) {
-      Corners const corners = locate(level, points_.x[k], points_.y[k]);
+      Corners const corners = locate(problem_, level, points_.x[k], points_.y[k]);
       if (!corners.finite) continue;
       for (std::int64_t d = 0; d < problem_.head_dim; ++d) {
         double sample = 0;
@@ -86,7 +86,7 @@ void Worker::forward(std::int64_t b, std::int64_t q, std::int64_t m) {
 
 Worker::PointGrad Worker::point_grad(Level const& level, std::int64_t b, std::int64_t m,
                                      std::int64_t k) const {
-  Corners const corners = locate(level, points_.x[k], points_.y[k]);
+  Corners const corners = locate(problem_, level, points_.x[k], points_.y[k]);
   PointGrad grad{0, 0, 0};
   if (!corners.any_inside) return grad;
   for (std::int64_t d = 0; d < problem_.head_dim; ++d) {
@@ -102,6 +102,7 @@ Worker::PointGrad Worker::point_grad(Level const& level, std::int64_t b, std::in
     grad.y += vector_[d] * by_fy;
     grad.weight += vector_[d] * sample;
   }
+  if (problem_.nearest()) return {0, 0, grad.weight};
   grad.x *= points_.weight[k] * static_cast<double>(level.width);
   grad.y *= points_.weight[k] * static_cast<double>(level.height);
   return grad;
@@ -193,7 +194,7 @@ void Worker::backward_value(std::int64_t b, std::int64_t q, std::int64_t m, doub
   read_grad_output(b, q, m);
   for (Level const& level : problem_.levels) {
     for (std::int64_t k = level.point_start; k < level.point_start + level.point_count; ++k) {
-      Corners const corners = locate(level, points_.x[k], points_.y[k]);
+      Corners const corners = locate(problem_, level, points_.x[k], points_.y[k]);
       for (int i = 0; i < 4; ++i) {
         if (corners.token[i] < 0) continue;
         double const factor = points_.weight[k] * corners.weight[i] * scale;

@@ -13,11 +13,24 @@ std::int64_t row_offset(Strides const& strides, std::int64_t b, std::int64_t q, 
   return b * strides.batch + q * strides.row + m * strides.head;
 }
 
+// The result of one operation on the way to the pixel of a nearest point, which is rounded so that
+// all kernels find the same pixel.
+double rounded(Problem const& problem, double x) {
+  return problem.coord_dtype == MSDA_DTYPE_F64 ? x : static_cast<double>(static_cast<float>(x));
+}
+
+// Finiteness is asked of what is read: what comes of it may overflow.
+double nan_unless(bool is_finite, double x) {
+  return is_finite ? x : std::numeric_limits<double>::quiet_NaN();
+}
+
 void read_sampled(Problem const& problem, Call const& call, std::int64_t coord_row,
                   std::int64_t weight_row, Points const& points) {
   for (std::int64_t k = 0; k < problem.point_total; ++k) {
-    points.x[k] = load_element(problem.coord_dtype, call[Tensor::kCoord], coord_row + 2 * k);
-    points.y[k] = load_element(problem.coord_dtype, call[Tensor::kCoord], coord_row + 2 * k + 1);
+    double const x = load_element(problem.coord_dtype, call[Tensor::kCoord], coord_row + 2 * k);
+    double const y = load_element(problem.coord_dtype, call[Tensor::kCoord], coord_row + 2 * k + 1);
+    points.x[k] = nan_unless(std::isfinite(x), x);
+    points.y[k] = nan_unless(std::isfinite(y), y);
     points.weight[k] = load_element(problem.weight_dtype, call[Tensor::kWeight], weight_row + k);
   }
 }
@@ -35,33 +48,71 @@ void read_softmax(Problem const& problem, Call const& call, std::int64_t weight_
   for (std::int64_t k = 0; k < K; ++k) weight[k] /= sum;
 }
 
+// One axis of a level's reference: a point, or the centre of a box and its extent.
+struct Reference {
+  double centre = 0;
+  double extent = 0;
+};
+
 // Deformable DETR: reference points plus offsets in pixels, or boxes with offsets in units of their
-// size.
+// size. `size`: of the level in pixels.
+double fused_coord(Problem const& problem, Level const& level, std::int64_t size,
+                   Reference const& reference, double offset) {
+  auto const pixels = static_cast<double>(size);
+  double const per_point = 0.5 / static_cast<double>(level.point_count);
+  if (!problem.nearest()) {
+    return problem.reference_dim == 2 ? reference.centre + offset / pixels
+                                      : reference.centre + offset * reference.extent * per_point;
+  }
+  bool const is_finite = std::isfinite(reference.centre) && std::isfinite(reference.extent) &&
+                         std::isfinite(offset) && (problem.reference_dim == 4 || size > 0);
+  if (!is_finite) return nan_unless(false, 0);
+  double const distance =
+      problem.reference_dim == 2
+          ? offset / rounded(problem, pixels)
+          : offset * rounded(problem, reference.extent * rounded(problem, per_point));
+  return rounded(problem, reference.centre + rounded(problem, distance));
+}
+
 void read_fused(Problem const& problem, Call const& call, std::int64_t reference_row,
                 std::int64_t coord_row, std::int64_t weight_row, Points const& points) {
   read_softmax(problem, call, weight_row, points.weight);
+  std::int64_t const R = problem.reference_dim;
   auto const level_count = static_cast<std::int64_t>(problem.levels.size());
   for (std::int64_t l = 0; l < level_count; ++l) {
     Level const& level = problem.levels[static_cast<std::size_t>(l)];
-    double reference[4] = {};
-    for (std::int64_t i = 0; i < problem.reference_dim; ++i) {
-      reference[i] = load_element(problem.coord_dtype, call[Tensor::kReference],
-                                  (reference_row + l) * problem.reference_dim + i);
-    }
+    auto const component = [&](std::int64_t i) {
+      return load_element(problem.coord_dtype, call[Tensor::kReference],
+                          (reference_row + l) * R + i);
+    };
+    Reference const x{component(0), R == 4 ? component(2) : 0};
+    Reference const y{component(1), R == 4 ? component(3) : 0};
     for (std::int64_t k = level.point_start; k < level.point_start + level.point_count; ++k) {
       double const dx = load_element(problem.coord_dtype, call[Tensor::kOffset], coord_row + 2 * k);
       double const dy =
           load_element(problem.coord_dtype, call[Tensor::kOffset], coord_row + 2 * k + 1);
-      if (problem.reference_dim == 2) {
-        points.x[k] = reference[0] + dx / static_cast<double>(level.width);
-        points.y[k] = reference[1] + dy / static_cast<double>(level.height);
-      } else {
-        double const per_point = 0.5 / static_cast<double>(level.point_count);
-        points.x[k] = reference[0] + dx * reference[2] * per_point;
-        points.y[k] = reference[1] + dy * reference[3] * per_point;
-      }
+      points.x[k] = fused_coord(problem, level, level.width, x, dx);
+      points.y[k] = fused_coord(problem, level, level.height, y, dy);
     }
   }
+}
+
+// The pixel of an axis of `size` that holds a nearest point.
+std::int64_t nearest_pixel(Problem const& problem, double coord, std::int64_t size) {
+  double const pixels = rounded(problem, static_cast<double>(size));
+  double const position = rounded(problem, rounded(problem, coord * pixels) + 0.5);
+  if (!(position >= 1)) return 0;
+  // The rounded size may be larger.
+  return position < pixels ? std::min(static_cast<std::int64_t>(position), size - 1) : size - 1;
+}
+
+Corners locate_nearest(Problem const& problem, Level const& level, double x, double y) {
+  Corners corners{!std::isnan(x) && !std::isnan(y), false, {-1, -1, -1, -1}, {1}, 0, 0};
+  if (!corners.finite || !level.has_pixels()) return corners;
+  corners.any_inside = true;
+  corners.token[0] = level.origin + nearest_pixel(problem, y, level.height) * level.row_tokens +
+                     nearest_pixel(problem, x, level.width);
+  return corners;
 }
 
 }  // namespace
@@ -79,7 +130,8 @@ void read_points(Problem const& problem, Call const& call, std::int64_t b, std::
   }
 }
 
-Corners locate(Level const& level, double x, double y) {
+Corners locate(Problem const& problem, Level const& level, double x, double y) {
+  if (problem.nearest()) return locate_nearest(problem, level, x, y);
   Corners corners{std::isfinite(x) && std::isfinite(y), false, {-1, -1, -1, -1}, {}, 0, 0};
   if (!corners.finite) return corners;
   double const px = x * static_cast<double>(level.width) - 0.5;

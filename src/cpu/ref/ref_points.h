@@ -8,7 +8,9 @@
 
 namespace msda::ref {
 
-// The K points of one (batch, query, head): normalised coordinates and attention weights.
+// The K points of one (batch, query, head): normalised coordinates and attention weights. A point
+// with a coordinate that is NaN contributes nothing, and unless sampling is nearest nor does one
+// with an infinite one.
 struct Points {
   double* x;       // [K]
   double* y;       // [K]
@@ -28,6 +30,7 @@ struct Corners {
   double fx, fy;
 };
 
-Corners locate(Level const& level, double x, double y);
+// Nearest sampling has one corner, the first, of weight 1.
+Corners locate(Problem const& problem, Level const& level, double x, double y);
 
 }  // namespace msda::ref

@@ -27,6 +27,9 @@ constexpr VariantTable kTable({
 // Pixel positions are 32-bit integers, and the float32 nearest above a size must still fit one.
 constexpr std::int64_t kLargestSide = std::numeric_limits<std::int32_t>::max() - 256;
 
+// The pixel of a nearest point is a float32 number.
+constexpr std::int64_t kLargestNearestSide = 1 << 24;
+
 // Queries that one thread takes of one head before it asks for more work: long enough for the
 // values of a head to be worth having near, short enough that the inputs of all heads of a run stay
 // near too.
@@ -44,8 +47,9 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
   if (problem.value_dtype != variant.value_dtype) return Reason::kValueDtype;
   if (problem.backward() && problem.head_dim == 0) return Reason::kHeadDim;  // nothing to sum
   if (problem.backward() && problem.levels_overlap) return Reason::kOverlap;
+  std::int64_t const largest_side = problem.nearest() ? kLargestNearestSide : kLargestSide;
   for (Level const& level : problem.levels) {
-    if (level.height > kLargestSide || level.width > kLargestSide) return Reason::kLevels;
+    if (level.height > largest_side || level.width > largest_side) return Reason::kLevels;
   }
   return Reason::kNone;
 }

@@ -460,6 +460,7 @@ class BandSum {
   HWY_NOINLINE void sum_batch(Batch& batch) {
     const Floats d;
     if constexpr (kValues == Values::kCopied) load_missing(batch);
+    if (HWY_UNLIKELY(problem_.nearest())) return sum_nearest(batch);
     // In variables, for a vector that is stored might be a member.
     float* const window = window_;
     std::int64_t const right = pixel_floats_, down = pitch_ * pixel_floats_, grad_at = grad_at_;
@@ -492,6 +493,33 @@ class BandSum {
       if constexpr (kOfPoints) store_sums(dot[0], dot[1], dot[2], dot[3], dots + 4 * i);
     }
     if constexpr (kOfPoints) finish_points(batch, dots);
+    batch.count = 0;
+  }
+
+  // Nearest points have one pixel each, and no number of another one may get into their sums.
+  HWY_NOINLINE void sum_nearest(Batch& batch) {
+    const Floats d;
+    for (std::int64_t i = 0; i < batch.count; ++i) {
+      const float* const grad = channels(batch.grad_output[i]);
+      float* const pixel = window_ + batch.pixel[i] * pixel_floats_;
+      const float* const value =
+          kInPlace ? reinterpret_cast<const float*>(batch.value[0][i]) : pixel;
+      V const weight = hn::Set(d, batch.weight[i]);
+      V dot = hn::Zero(d);
+      for (std::int64_t v = 0; v < vectors(); ++v) {
+        auto const g = hn::LoadU(d, grad + v * kLanes);
+        if constexpr (kOfPoints) dot = hn::MulAdd(g, hn::LoadU(d, value + v * kLanes), dot);
+        if constexpr (kOfValue) {
+          float* const at = pixel + grad_at_ + v * kLanes;
+          hn::Store(hn::MulAdd(g, weight, hn::Load(d, at)), d, at);
+        }
+      }
+      if constexpr (kOfPoints) {
+        Record& result = *batch.from[i];
+        result.x = result.y = 0.0f;
+        result.weight = hn::GetLane(hn::SumOfLanes(d, dot)) * source_.scale;
+      }
+    }
     batch.count = 0;
   }
 

@@ -221,6 +221,20 @@ HWY_INLINE V to_pixels(V coord, V size, V half_step, const float* centre, const 
   }
 }
 
+// The pixel of nearest sampling, rounded as include/msda.h says: no fused multiply-add, and a
+// quotient where it has one.
+template <int kReference, class V>
+HWY_INLINE V to_nearest(V coord, V size, V half_step, const float* centre, const float* extent) {
+  const Floats d;
+  if constexpr (kReference == 2) coord = hn::Add(hn::Load(d, centre), hn::Div(coord, size));
+  if constexpr (kReference == 4) {
+    auto const step = hn::Mul(hn::Load(d, extent), half_step);
+    coord = hn::Add(hn::Load(d, centre), hn::Mul(coord, step));
+  }
+  auto const pixel = hn::Floor(hn::Add(hn::Mul(coord, size), hn::Set(d, 0.5f)));
+  return hn::Min(hn::Max(pixel, hn::Zero(d)), hn::Sub(size, hn::Set(d, 1.0f)));
+}
+
 template <class V>
 HWY_INLINE V zero_if_number(V v) {
   return hn::Sub(v, v);
@@ -228,7 +242,7 @@ HWY_INLINE V zero_if_number(V v) {
 
 // A coordinate that is no number takes the point's weight with it, NaN or not. All others are
 // clamped so that what is far outside stays outside and fits an integer.
-template <int kReference, typename T>
+template <int kReference, bool kNearest, typename T>
 HWY_INLINE void read_coords(HeadSource const& source, std::int64_t q, const T* coord,
                             std::int64_t first, std::int64_t count, Points& points) {
   const Floats d;
@@ -245,10 +259,16 @@ HWY_INLINE void read_coords(HeadSource const& source, std::int64_t q, const T* c
     auto const width = hn::Load(d, levels.width + i);
     auto const height = hn::Load(d, levels.height + i);
     auto const half_step = hn::Load(d, levels.half_step + i);
-    auto const px = to_pixels<kReference>(x, width, half_step, references.centre[0] + i,
-                                          references.extent[0] + i);
-    auto const py = to_pixels<kReference>(y, height, half_step, references.centre[1] + i,
-                                          references.extent[1] + i);
+    auto const to_axis = [&](auto coord, auto size, int axis) HWY_ATTR {
+      const float *const centre = references.centre[axis] + i, *const extent =
+                                                                   references.extent[axis] + i;
+      if constexpr (kNearest) {
+        return to_nearest<kReference>(coord, size, half_step, centre, extent);
+      } else {
+        return to_pixels<kReference>(coord, size, half_step, centre, extent);
+      }
+    };
+    auto const px = to_axis(x, width, 0), py = to_axis(y, height, 1);
     auto check = hn::Add(zero_if_number(x), zero_if_number(y));
     if constexpr (kReference != 0) {
       check = hn::Add(check, zero_if_number(hn::Load(d, references.centre[0] + i)));
@@ -273,7 +293,7 @@ HWY_INLINE void read_coords(HeadSource const& source, std::int64_t q, const T* c
 }
 
 // float64 coordinates are turned into pixels in float64: in float32 they would lose the bound.
-template <int kReference>
+template <int kReference, bool kNearest>
 HWY_INLINE void read_coords(HeadSource const& source, std::int64_t q, const double* coord,
                             std::int64_t first, std::int64_t count, Points& points) {
   auto const& levels = source.problem.levels;
@@ -287,16 +307,30 @@ HWY_INLINE void read_coords(HeadSource const& source, std::int64_t q, const doub
                             static_cast<double>(levels[l].height)};
     for (std::int64_t i = begin; i < end; ++i) {
       double at[2] = {coord[2 * i], coord[2 * i + 1]};
+      bool is_number = std::isfinite(at[0]) && std::isfinite(at[1]);
       for (int axis = 0; axis < 2; ++axis) {
         if constexpr (kReference == 2) at[axis] = reference[axis] + at[axis] / size[axis];
         if constexpr (kReference == 4) {
+          auto const count = static_cast<double>(levels[l].point_count);
           double const step =
-              0.5 * reference[2 + axis] / static_cast<double>(levels[l].point_count);
+              kNearest ? reference[2 + axis] * (0.5 / count) : 0.5 * reference[2 + axis] / count;
           at[axis] = reference[axis] + at[axis] * step;
         }
+        if constexpr (kNearest) {  // a sum beyond float64 is of numbers, too
+          for (int n = axis; n < kReference; n += 2)
+            is_number = is_number && std::isfinite(reference[n]);
+          if constexpr (kReference == 2) is_number = is_number && size[axis] > 0;
+        } else {
+          is_number = is_number && std::isfinite(at[axis]);
+        }
       }
-      bool const is_number = std::isfinite(at[0]) && std::isfinite(at[1]);
       auto const pixel = [&](int axis) HWY_ATTR {
+        if constexpr (kNearest) {
+          double const position = std::floor(at[axis] * size[axis] + 0.5);
+          return is_number && size[axis] > 0
+                     ? static_cast<float>(std::clamp(position, 0.0, size[axis] - 1))
+                     : kOutside;
+        }
         double const position = at[axis] * size[axis] - 0.5;
         return is_number ? static_cast<float>(std::clamp(position, -2.0, size[axis])) : kOutside;
       };
@@ -371,6 +405,7 @@ HWY_NOINLINE void keep_weights_apart(std::int64_t count, Points const& points, C
   }
 }
 
+template <bool kNearest>
 HWY_INLINE void find_corners(HeadSource const& source, std::int64_t first, std::int64_t count,
                              Points const& points, Corners& corners) {
   const Floats d;
@@ -394,8 +429,11 @@ HWY_INLINE void find_corners(HeadSource const& source, std::int64_t first, std::
     auto const top = hn::Lt(hn::BitCast(du, y0), rows), bottom = hn::Lt(hn::BitCast(du, y1), rows);
     auto const ones = [&](auto a, auto b)
                           HWY_ATTR { return hn::BitCast(di, hn::VecFromMask(du, hn::And(a, b))); };
-    hn::Vec<decltype(di)> const inside[4] = {ones(top, left), ones(top, right), ones(bottom, left),
-                                             ones(bottom, right)};
+    hn::Vec<decltype(di)> inside[4] = {ones(top, left), ones(top, right), ones(bottom, left),
+                                       ones(bottom, right)};
+    if constexpr (kNearest) {  // a point is its first corner
+      for (int corner = 1; corner < 4; ++corner) inside[corner] = hn::Zero(di);
+    }
     const hn::Half<decltype(di)> dh;
     store_offsets(
         source, first, i, x0, y0, inside, [](auto v) HWY_ATTR { return hn::LowerHalf(v); },
@@ -411,7 +449,7 @@ HWY_INLINE void find_corners(HeadSource const& source, std::int64_t first, std::
 
 // ---- the functions of a plan
 
-template <int kReference, typename T>
+template <int kReference, bool kNearest, typename T>
 void read_points(HeadSource const& source, std::int64_t q, std::int64_t first, std::int64_t count,
                  RowSoftmax& known, Points& points) {
   Problem const& problem = source.problem;
@@ -423,37 +461,43 @@ void read_points(HeadSource const& source, std::int64_t q, std::int64_t first, s
   const T* const coord =
       static_cast<const T*>(source.call[kReference == 0 ? Tensor::kCoord : Tensor::kOffset]) +
       source.coord + q * problem.coord.row + 2 * first;
-  read_coords<kReference>(source, q, coord, first, count, points);
+  read_coords<kReference, kNearest>(source, q, coord, first, count, points);
 }
 
-template <int kReference>
+template <int kReference, bool kNearest>
 ReadPoints reader_by_dtype(msda_dtype coord_dtype) {
   switch (coord_dtype) {
     case MSDA_DTYPE_F32:
-      return read_points<kReference, float>;
+      return read_points<kReference, kNearest, float>;
     case MSDA_DTYPE_F16:
-      return read_points<kReference, F16>;
+      return read_points<kReference, kNearest, F16>;
     case MSDA_DTYPE_BF16:
-      return read_points<kReference, Bf16>;
+      return read_points<kReference, kNearest, Bf16>;
     default:
-      return read_points<kReference, double>;
+      return read_points<kReference, kNearest, double>;
   }
 }
 
-ReadPoints reader_of(Problem const& problem) {
-  if (!problem.fused()) return reader_by_dtype<0>(problem.coord_dtype);
-  if (problem.reference_dim == 2) return reader_by_dtype<2>(problem.coord_dtype);
-  return reader_by_dtype<4>(problem.coord_dtype);
+template <bool kNearest>
+ReadPoints reader_by_input(Problem const& problem) {
+  if (!problem.fused()) return reader_by_dtype<0, kNearest>(problem.coord_dtype);
+  if (problem.reference_dim == 2) return reader_by_dtype<2, kNearest>(problem.coord_dtype);
+  return reader_by_dtype<4, kNearest>(problem.coord_dtype);
 }
 
+ReadPoints reader_of(Problem const& problem) {
+  return problem.nearest() ? reader_by_input<true>(problem) : reader_by_input<false>(problem);
+}
+
+template <bool kNearest>
 void locate(HeadSource const& source, std::int64_t q, std::int64_t first, std::int64_t count,
             Corners& corners) {
   Points points;
   source.tables.read_points(source, q, first, count, corners.softmax, points);
-  find_corners(source, first, count, points, corners);
+  find_corners<kNearest>(source, first, count, points, corners);
 }
 
-Locate locator(Problem const&) { return locate; }
+Locate locator(Problem const& problem) { return problem.nearest() ? locate<true> : locate<false>; }
 
 void softmax_weights(HeadSource const& source, std::int64_t q, std::int64_t first,
                      std::int64_t count, RowSoftmax& known, Points& points) {

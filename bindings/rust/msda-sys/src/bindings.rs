@@ -99,42 +99,60 @@ pub const MSDA_POINTS_LOCAL: _bindgen_ty_6 = 1;
   queries have no order in space or that their offsets are as long as the maps are wide.*/
 pub const MSDA_POINTS_SCATTERED: _bindgen_ty_6 = 2;
 pub type _bindgen_ty_6 = core::ffi::c_uint;
+/** What the sample of a point is.
+ @since 0.1*/
+pub type msda_sampling_mode = i32;
+/// The bilinear sum of four pixels, as "what it computes" has it.
+pub const MSDA_SAMPLING_BILINEAR: _bindgen_ty_7 = 0;
+/** One pixel, that of RT-DETR v2's method="discrete":
+      ix = min(max(int(x * W + 0.5), 0), W - 1)   iy = min(max(int(y * H + 0.5), 0), H - 1)
+      sample = v[iy][ix]
+  int() drops the fraction. Every operation is rounded to float32, to float64 where coord_dtype
+  is F64: all kernels read the same pixel. So are those of FUSED, coord = reference.xy + offset
+  / (W, H) or reference.xy + offset * (reference.wh * (0.5 / P_l)).
+  A finite point, however far outside, has the pixel of the map's edge; the tokens that
+  value_border adds are never read. On a level without pixels its sample is 0. A point that is
+  NaN or infinite contributes nothing, as in the other mode, and nor does one of FUSED whose
+  reference or offset is, or whose offset is divided by 0. The gradients of value, weight and
+  logit follow from the formula; those of coord, reference and offset are zero.*/
+pub const MSDA_SAMPLING_NEAREST: _bindgen_ty_7 = 1;
+pub type _bindgen_ty_7 = core::ffi::c_uint;
 /** Whether a result has the same bits on every run (same device, library and kernel id). The
  forward result always has; this governs the backward one.
  @since 0.1*/
 pub type msda_determinism = i32;
 /// Kernels whose bits differ from run to run are rejected.
-pub const MSDA_DETERMINISTIC: _bindgen_ty_7 = 0;
+pub const MSDA_DETERMINISTIC: _bindgen_ty_8 = 0;
 /// Any kernel, for example one that sums gradients by atomic additions.
-pub const MSDA_NONDETERMINISTIC: _bindgen_ty_7 = 1;
-pub type _bindgen_ty_7 = core::ffi::c_uint;
+pub const MSDA_NONDETERMINISTIC: _bindgen_ty_8 = 1;
+pub type _bindgen_ty_8 = core::ffi::c_uint;
 /** How msda_plan_create() picks the kernel.
  @since 0.1*/
 pub type msda_plan_mode = i32;
 /** The kernel with the smallest predicted time. Those that pay only where points are scattered
   are left out unless msda_problem::point_locality says so.*/
-pub const MSDA_PLAN_HEURISTIC: _bindgen_ty_8 = 0;
+pub const MSDA_PLAN_HEURISTIC: _bindgen_ty_9 = 0;
 /** The kernel measured fastest for this problem, from the handle's tuning records; that of
   MSDA_PLAN_HEURISTIC where no record is of the same problem, options, device, threads, library
   version and kernel revision.*/
-pub const MSDA_PLAN_TUNED: _bindgen_ty_8 = 1;
+pub const MSDA_PLAN_TUNED: _bindgen_ty_9 = 1;
 /// The kernel that kernel_id names, or a failure that says why it does not take the problem.
-pub const MSDA_PLAN_FORCED: _bindgen_ty_8 = 2;
-pub type _bindgen_ty_8 = core::ffi::c_uint;
+pub const MSDA_PLAN_FORCED: _bindgen_ty_9 = 2;
+pub type _bindgen_ty_9 = core::ffi::c_uint;
 /** How much the log callback is told. Each level includes those above it.
  @since 0.1*/
 pub type msda_log_level = i32;
 /// Nothing: the callback is never called.
-pub const MSDA_LOG_OFF: _bindgen_ty_9 = 0;
+pub const MSDA_LOG_OFF: _bindgen_ty_10 = 0;
 /// Failures that are also returned as a status.
-pub const MSDA_LOG_ERROR: _bindgen_ty_9 = 1;
+pub const MSDA_LOG_ERROR: _bindgen_ty_10 = 1;
 /// Things that work but cost the caller something.
-pub const MSDA_LOG_WARN: _bindgen_ty_9 = 2;
+pub const MSDA_LOG_WARN: _bindgen_ty_10 = 2;
 /// What was chosen: devices, kernels, plans.
-pub const MSDA_LOG_INFO: _bindgen_ty_9 = 3;
+pub const MSDA_LOG_INFO: _bindgen_ty_10 = 3;
 /// Every call.
-pub const MSDA_LOG_TRACE: _bindgen_ty_9 = 4;
-pub type _bindgen_ty_9 = core::ffi::c_uint;
+pub const MSDA_LOG_TRACE: _bindgen_ty_10 = 4;
+pub type _bindgen_ty_10 = core::ffi::c_uint;
 /** A device, its threads, allocator, log and tuning records. Opaque.
  @since 0.1*/
 #[repr(C)]
@@ -384,12 +402,14 @@ pub struct msda_problem {
     /** Elements between neighbours along [B][Q][M] of grad_weight and of grad_logit; [K] is packed.
   0 0 0: packed, whatever weight_strides are. A 0 among others must not make rows overlap.*/
     pub grad_weight_strides: [i64; 3usize],
+    /// Whether a point samples four pixels or one.
+    pub sampling_mode: msda_sampling_mode,
 }
 #[test]
 fn bindgen_test_layout_msda_problem() {
     const UNINIT: ::core::mem::MaybeUninit<msda_problem> = ::core::mem::MaybeUninit::uninit();
     let ptr = UNINIT.as_ptr();
-    assert_eq!(::core::mem::size_of::<msda_problem>(), 288usize, "Size of msda_problem");
+    assert_eq!(::core::mem::size_of::<msda_problem>(), 296usize, "Size of msda_problem");
     assert_eq!(
         ::core::mem::align_of::<msda_problem>(),
         8usize,
@@ -562,6 +582,11 @@ fn bindgen_test_layout_msda_problem() {
         },
         264usize,
         "Offset of field: msda_problem::grad_weight_strides",
+    );
+    assert_eq!(
+        unsafe { ::core::ptr::addr_of!((*ptr).sampling_mode) as usize - ptr as usize },
+        288usize,
+        "Offset of field: msda_problem::sampling_mode",
     );
 }
 /** How a plan is made. Zeroed: the kernel predicted to be fastest, any workspace, the whole device.

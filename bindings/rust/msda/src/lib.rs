@@ -65,5 +65,5 @@ pub use msda_sys as sys;
 #[cfg(feature = "ndarray")]
 pub use ndarray;
 pub use plan::{Plan, PlanInfo, PlanOptions, Workspace};
-pub use problem::{Determinism, MathMode, Operation, PointLocality, Problem};
+pub use problem::{Determinism, MathMode, Operation, PointLocality, Problem, SamplingMode};
 pub use tensors::{Gradients, Inputs, Slice, SliceMut};

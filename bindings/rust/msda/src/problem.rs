@@ -38,6 +38,15 @@ pub enum PointLocality {
     Scattered = sys::MSDA_POINTS_SCATTERED as i32,
 }
 
+/// The pixels that a point samples: `msda_sampling_mode`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(i32)]
+pub enum SamplingMode {
+    #[default]
+    Bilinear = sys::MSDA_SAMPLING_BILINEAR as i32,
+    Nearest = sys::MSDA_SAMPLING_NEAREST as i32,
+}
+
 /// The shapes and types of one computation: `msda_problem`, whose fields say what each setter means. What is
 /// not set has the library's default; sizes are 1 but for Q, M, D and P, which are 0. Tensors are packed
 /// unless strides are given.
@@ -70,6 +79,7 @@ pub struct Problem {
     math_mode: MathMode,
     determinism: Determinism,
     point_locality: PointLocality,
+    sampling_mode: SamplingMode,
 }
 
 impl Problem {
@@ -103,6 +113,7 @@ impl Problem {
             math_mode: MathMode::default(),
             determinism: Determinism::default(),
             point_locality: PointLocality::default(),
+            sampling_mode: SamplingMode::default(),
         }
     }
 
@@ -224,6 +235,11 @@ impl Problem {
         self.point_locality = locality;
         self
     }
+    /// Four pixels a point, or the one that holds it.
+    pub fn sampling_mode(mut self, mode: SamplingMode) -> Self {
+        self.sampling_mode = mode;
+        self
+    }
 
     /// Calls `use_it` with the C struct, which points into `self`.
     pub(crate) fn with_c<T>(
@@ -289,6 +305,7 @@ impl Problem {
             token_count: self.token_count,
             grad_coord_strides: self.grad_coord_strides,
             grad_weight_strides: self.grad_weight_strides,
+            sampling_mode: self.sampling_mode as i32,
         })
     }
 
