@@ -31,19 +31,42 @@ def test_counts_calls_and_fallbacks_with_their_reason(arrays):
     stock = run_v1(*arrays)
     ragged = value, LEVELS, coord.flatten(3, 4), weight.flatten(3), [3, 3]
     discrete = d_fine.multi_scale_deformable_attention_v2(*ragged, method="discrete")
+    halves = [one.half() if isinstance(one, torch.Tensor) else one for one in ragged]
+    discrete_halves = d_fine.multi_scale_deformable_attention_v2(*halves, method="discrete")
     with libmsda.compat.enable() as patch:
         torch.testing.assert_close(run_v1(*arrays), stock)
         torch.testing.assert_close(mask2former.multi_scale_deformable_attention(value, LEVELS, coord, weight), stock)
         torch.testing.assert_close(d_fine.multi_scale_deformable_attention_v2(*ragged), stock)
-        assert torch.equal(d_fine.multi_scale_deformable_attention_v2(*ragged, method="discrete"), discrete)
+        torch.testing.assert_close(d_fine.multi_scale_deformable_attention_v2(*ragged, method="discrete"), discrete)
+        assert torch.equal(d_fine.multi_scale_deformable_attention_v2(*halves, method="discrete"), discrete_halves)
         report = patch.report()
-    assert report.calls == 3
-    assert dict(report.fallbacks) == {"method='discrete'; libmsda samples bilinearly": 1}
+    assert report.calls == 4
+    reason = "method='discrete' rounds float16 positions to float16, libmsda to float32"
+    assert dict(report.fallbacks) == {reason: 1}
     assert report.seconds > 0
     assert report.kernels and all(".cpu" in kernel for kernel in report.kernels)
     module = "transformers.models.deformable_detr.modeling_deformable_detr"
     assert f"{module}.MultiScaleDeformableAttention.forward" in report.targets
     assert "method='discrete'" in str(report) and report.targets[0] in str(report)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_discrete_sampling_reads_the_pixels_of_stock_code(dtype):
+    """On lines between pixels, beside them by one rounding, and outside of the maps."""
+    levels, points = [(6, 5), (3, 4)], [3, 3]
+    value = torch.arange(42.0, dtype=dtype).view(1, 42, 1, 1).repeat(2, 1, 4, 3).requires_grad_()
+    sizes = torch.tensor([[5, 6], [4, 3]]).repeat_interleave(3, 0)
+    coord = (torch.randint(-9, 20, (2, 70, 4, 6, 2)) + 0.5).to(dtype) / sizes
+    weight = torch.rand(2, 70, 4, 6, dtype=dtype, requires_grad=True)
+    for moved in (coord.nextafter(coord - 1), coord, coord.nextafter(coord + 1), 1e6 * coord):
+        given = value, levels, moved, weight, points, "discrete"
+        stock = d_fine.multi_scale_deformable_attention_v2(*given)
+        wanted = torch.autograd.grad(stock.square().sum(), (value, weight))
+        with libmsda.compat.enable() as patch:
+            ours = d_fine.multi_scale_deformable_attention_v2(*given)
+        assert (patch.report().calls, patch.report().fallbacks.total()) == (1, 0)
+        torch.testing.assert_close(ours, stock)
+        torch.testing.assert_close(torch.autograd.grad(ours.square().sum(), (value, weight)), wanted)
 
 
 def test_report_names_the_kernel_that_ran(arrays, monkeypatch):

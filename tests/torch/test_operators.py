@@ -74,6 +74,25 @@ def test_gradients_are_those_of_differences(fused, boxes):
     assert gradcheck(lambda *t: call(fused, t), given, eps=1e-7, atol=1e-5)
 
 
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("fused", FUSED)
+def test_nearest_sampling(fused, device):
+    """By the dispatcher, compiled and plain: gradients of differences, those by points zero."""
+    given = tensors(fused, torch.float64, device, batch=1, queries=2, grad=True)
+    run = lambda *t: call(fused, t, sampling_mode="nearest")
+    assert gradcheck(run, given, eps=1e-7, atol=1e-5)
+    output = run(*given)
+    gradients = torch.autograd.grad(output.sum(), given)
+    assert [bool(one.any()) for one in gradients] == ([True, False, False, True] if fused else [True, False, True])
+    assert not torch.equal(output, call(fused, given))
+    name = "forward_fused" if fused else "forward"
+    operator = getattr(torch.ops.msda, name)
+    assert torch.equal(operator(*given, FLAT, sampling_mode="nearest"), output)
+    assert torch.equal(torch.compile(run, fullgraph=True, backend="aot_eager")(*given), output)
+    with pytest.raises(libmsda.InvalidArgumentError, match="sampling_mode is 'cubic': must be one of bilinear, nearest"):
+        call(fused, given, sampling_mode="cubic")
+
+
 @pytest.mark.parametrize("fused", FUSED)
 def test_gradients_of_gradients_are_refused(fused):
     given = tensors(fused, torch.float64, batch=1, queries=2, grad=True)

@@ -77,7 +77,8 @@ def forward(
 
     A point (x, y) on a level of H x W pixels samples bilinearly at px = x W - 1/2, py = y H - 1/2;
     pixels outside the level count as zero. (Zhu et al., Deformable DETR, ICLR 2021, equations 2
-    and 3 without the linear layers.) A point that is not finite contributes nothing.
+    and 3 without the linear layers.) sampling_mode="nearest" samples one pixel instead. A point that
+    is not finite contributes nothing.
 
     B batch, S tokens (pixels of all levels), M heads, D channels of a head, Q queries, L levels,
     K points of all levels together.
@@ -92,7 +93,7 @@ def forward(
     out_dtype of a new output; None: that of value, float32 for float8 values.
     options   an Options; help(libmsda.Options) has its fields, and each is a keyword here, too:
               points, level_start_index, value_scale, value_border, query_hw, point_locality,
-              math_mode, kernel, threads, handle. A keyword goes before the object's field.
+              math_mode, kernel, threads, handle, sampling_mode. A keyword goes before the object's field.
 
     Arrays are of numpy, torch, cupy or JAX (JAX on the CPU), all of one package and device; lists
     count as numpy's. The output is of that package. On a CUDA device the call is enqueued on the

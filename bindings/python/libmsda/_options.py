@@ -6,7 +6,14 @@ from typing import Any, Literal, TypedDict
 
 from ._core.errors import InvalidArgumentError
 from ._core.handle import Handle
-from ._core.problem import MATH_MODES, POINT_LOCALITIES, check_choice, integer, pairs
+from ._core.problem import (
+    MATH_MODES,
+    POINT_LOCALITIES,
+    SAMPLING_MODES,
+    check_choice,
+    integer,
+    pairs,
+)
 
 _INT32_MAX = 2**31 - 1
 
@@ -32,6 +39,9 @@ class Options:
     kernel            a kernel id of libmsda.kernels(); None: the one predicted to be fastest.
     threads           CPU: how many work on the call; None or 0: all. Never changes the result.
     handle            a Handle to run on, instead of threads.
+    sampling_mode     "bilinear": a point samples four pixels. "nearest": one, int(x W + 0.5) and
+                      int(y H + 0.5) rounded towards 0, that of the level's edge where this is
+                      outside; the gradients of coord, reference and offset are zero.
     """
 
     points: int | Sequence[int] | None = None
@@ -44,6 +54,7 @@ class Options:
     kernel: str | None = None
     threads: int | None = None
     handle: Handle | None = None
+    sampling_mode: Literal["bilinear", "nearest"] = "bilinear"
     key: tuple[Any, ...] = dataclasses.field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -57,6 +68,7 @@ class Options:
             put("query_hw", pairs("query_hw", self.query_hw))
         check_choice("point_locality", self.point_locality, POINT_LOCALITIES)
         check_choice("math_mode", self.math_mode, MATH_MODES)
+        check_choice("sampling_mode", self.sampling_mode, SAMPLING_MODES)
         if self.threads is not None:
             put("threads", integer("threads", self.threads, _INT32_MAX))
             if self.handle is not None:
@@ -81,6 +93,7 @@ class Options:
                 self.point_locality,
                 self.math_mode,
                 self.kernel,
+                self.sampling_mode,
             ),
         )
 
@@ -91,6 +104,7 @@ class Options:
             query_hw=self.query_hw,
             point_locality=self.point_locality,
             math_mode=self.math_mode,
+            sampling_mode=self.sampling_mode,
         )
 
 
@@ -105,6 +119,7 @@ class SharedKeywords(TypedDict, total=False):
     math_mode: Literal["accurate", "fast"]
     kernel: str | None
     threads: int | None
+    sampling_mode: Literal["bilinear", "nearest"]
 
 
 class Keywords(SharedKeywords, total=False):

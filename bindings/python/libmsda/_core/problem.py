@@ -34,6 +34,8 @@ POINT_LOCALITIES = {
     "scattered": lib.MSDA_POINTS_SCATTERED,
 }
 
+SAMPLING_MODES = {"bilinear": lib.MSDA_SAMPLING_BILINEAR, "nearest": lib.MSDA_SAMPLING_NEAREST}
+
 _INT32_MAX, _INT64_MAX = 2**31 - 1, 2**63 - 1
 
 
@@ -159,6 +161,8 @@ class Problem:
     output_strides    of output and grad_output. Inner axes and all other arrays are packed.
     grad_coord_strides    of grad_coord and grad_offset; grad_weight_strides of grad_weight and
                       grad_logit. Rows must not overlap; the two can be parts of one array.
+    sampling_mode     "bilinear": four pixels; "nearest": pixel int(x W + 0.5), int(y H + 0.5) of the
+                      level, that of its edge where this is outside; gradients by coord are zero.
     """
 
     level_hw: Sequence[Sequence[int]]
@@ -188,6 +192,7 @@ class Problem:
     token_count: int = 0
     grad_coord_strides: Strides = PACKED
     grad_weight_strides: Strides = PACKED
+    sampling_mode: Literal["bilinear", "nearest"] = "bilinear"
 
     def __post_init__(self) -> None:
         put = lambda field, value: object.__setattr__(self, field, value)
@@ -204,6 +209,7 @@ class Problem:
         check_choice("input_mode", self.input_mode, _INPUT_MODES)
         check_choice("math_mode", self.math_mode, MATH_MODES)
         check_choice("point_locality", self.point_locality, POINT_LOCALITIES)
+        check_choice("sampling_mode", self.sampling_mode, SAMPLING_MODES)
         self._resolve_dtypes(put)
         for field in _STRIDES:
             given = getattr(self, field)
@@ -344,5 +350,6 @@ class Problem:
         c.input_mode = _INPUT_MODES[self.input_mode]
         c.math_mode = MATH_MODES[self.math_mode]
         c.point_locality = POINT_LOCALITIES[self.point_locality]
+        c.sampling_mode = SAMPLING_MODES[self.sampling_mode]
         c.determinism = lib.MSDA_DETERMINISTIC if self.deterministic else lib.MSDA_NONDETERMINISTIC
         return c, (level_hw, points, query_hw, level_start)

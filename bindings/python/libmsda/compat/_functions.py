@@ -24,6 +24,10 @@ from ._patch import Found, Reader, Site, Target, replacement
 _BOUND = "ms_deformable_attn_core"  # where RT-DETR, D-FINE and DEIM keep the function in each instance
 
 
+# sampling_mode by the method of RT-DETR v2.
+_METHODS = {"default": "bilinear", "discrete": "nearest"}
+
+
 def find(modules: Iterable[Any], found: Found) -> None:
     """Adds the references of the modules to the operator."""
     for module in modules:
@@ -64,9 +68,15 @@ def _read_ragged(
     num_points_list: Any,
     method: str = "default",
 ) -> _operator.Call | str:
-    if method != "default":
-        return f"method={method!r}; libmsda samples bilinearly"
-    return _operator.call_of(value, value_spatial_shapes, sampling_locations, attention_weights, num_points_list)
+    mode = _METHODS.get(method)
+    if mode is None:
+        return f"method={method!r}; libmsda knows {', '.join(map(repr, _METHODS))}"
+    if mode == "nearest" and sampling_locations.dtype.itemsize < 4:
+        dtype = str(sampling_locations.dtype).removeprefix("torch.")
+        return f"method={method!r} rounds {dtype} positions to {dtype}, libmsda to float32"
+    return _operator.call_of(
+        value, value_spatial_shapes, sampling_locations, attention_weights, num_points_list, sampling_mode=mode
+    )
 
 
 def _read_ragged_of_layout(  # DEIM says how value is laid out, which call_of() sees

@@ -30,6 +30,7 @@ class Call:
     weight: torch.Tensor
     points: tuple[int, ...]
     level_start: tuple[int, ...] | None = None  # None: each level begins where the one before ends
+    sampling_mode: str = "bilinear"
 
     def forward(self) -> torch.Tensor:
         return libmsda.torch.forward(*self._inputs(), **self._settings()).flatten(2)
@@ -50,12 +51,14 @@ class Call:
         return self.value, self.level_hw, self.coord, self.weight
 
     def _settings(self) -> dict[str, Any]:
-        return dict(points=self.points, level_start_index=self.level_start)
+        return dict(
+            points=self.points, level_start_index=self.level_start, sampling_mode=self.sampling_mode
+        )
 
     def signature(self) -> Hashable:
         """What decides which kernel libmsda takes."""
         tensors = [(t.shape, t.stride(), t.dtype, t.device) for t in (self.value, self.coord, self.weight)]
-        rest = self.level_hw, self.points, self.level_start, torch.get_num_threads()
+        rest = self.level_hw, self.points, self.level_start, self.sampling_mode, torch.get_num_threads()
         return *tensors, *rest, torch.is_autocast_enabled(self.value.device.type)
 
     def kernel(self) -> str | None:
@@ -75,6 +78,7 @@ def call_of(
     weight: torch.Tensor,
     points: Sequence[int] | None = None,
     level_start: Any = None,
+    sampling_mode: str = "bilinear",
 ) -> Call | str:
     """The Call of these arguments, or the reason why libmsda does not take them.
 
@@ -100,7 +104,10 @@ def call_of(
     if points is None:
         points = [math.prod(coord.shape[3:-1]) // len(levels)] * len(levels)
     starts = None if level_start is None else tuple(elements(level_start))
-    return Call(value, levels, coord, weight.reshape(coord.shape[:-1]), tuple(map(int, points)), starts)
+    if sampling_mode == "nearest":
+        coord = coord.detach()  # of no gradient in stock code, where zeros would be subject to weight decay
+    weight = weight.reshape(coord.shape[:-1])
+    return Call(value, levels, coord, weight, tuple(map(int, points)), starts, sampling_mode)
 
 
 def _refusal(tensors: list[tuple[str, Any]]) -> str | None:

@@ -55,11 +55,13 @@ def _writer(name: str) -> Callable[..., Any]:
 
     def write(*given: Any, **settings: Any) -> Any:
         names = ("level_hw", "out_dtype", "value_scale", "points", "level_start_index", "value_border",
-                 "query_hw", "point_locality", "math_mode", "kernel_id", "threads")  # fmt: skip
+                 "query_hw", "point_locality", "math_mode", "kernel_id", "threads", "sampling_mode")  # fmt: skip
         tensors, settings = given[:count], dict(zip(names, given[count:])) | settings
         for key in ("out_dtype", "value_scale", "level_start_index", "value_border"):
             if settings.get(key):
                 raise UnsupportedError(f"{key} is given: a node of ONNX has no {key}")
+        if settings.get("sampling_mode", "bilinear") != "bilinear":
+            raise UnsupportedError("sampling_mode is nearest: a node of ONNX samples bilinearly")
         levels = list(zip(*[iter(settings["level_hw"])] * 2))
         points = settings.get("points") or _points(tensors[-1].shape, len(levels))
         sizes = standard.Constant(value=_function.integers("level_hw", levels))

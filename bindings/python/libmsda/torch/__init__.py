@@ -60,9 +60,9 @@ def forward(
                 coord and weight each have float64, float32, float16 or bfloat16 elements.
     out_dtype   of the output; None: that of value, float32 for float8 values.
     value_scale [M] float32: multiplies the values of each head; float8 values only. It has no gradient.
-    settings    points, level_start_index, value_border, query_hw, point_locality, math_mode, kernel and
-                threads, as help(libmsda.Options) describes them. threads=None: those of the CPU that
-                torch.get_num_threads() says.
+    settings    points, level_start_index, value_border, query_hw, point_locality, math_mode, kernel,
+                threads and sampling_mode, as help(libmsda.Options) describes them. threads=None: those
+                of the CPU that torch.get_num_threads() says.
 
     Gradients are computed for the inputs that require them, with the same bits every time where
     torch.use_deterministic_algorithms(True) is in force; gradients of gradients are not. Under

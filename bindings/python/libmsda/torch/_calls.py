@@ -46,6 +46,7 @@ class Settings(NamedTuple):
     math_mode: str = "accurate"
     kernel: str | None = None
     threads: int | None = None
+    sampling_mode: str = "bilinear"
 
     def options(self) -> Options:
         return Options(**self._asdict())

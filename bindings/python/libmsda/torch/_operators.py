@@ -28,7 +28,8 @@ from ._calls import FUSED, SAMPLED, Levels, Settings
 _SETTINGS = (
     "Tensor? value_scale=None, int[]? points=None, int[]? level_start_index=None, "
     "bool value_border=False, int[]? query_hw=None, str point_locality='unknown', "
-    "str math_mode='accurate', str? kernel_id=None, int? threads=None"
+    "str math_mode='accurate', str? kernel_id=None, int? threads=None, "
+    "str sampling_mode='bilinear'"
 )
 _library = torch.library.Library("msda", "DEF")
 
