@@ -50,6 +50,7 @@ Params make_params(Problem const& problem, const LevelParams* far_levels) {
   params.grad_coord_strides = stride_params(problem.grad_coord);
   params.grad_weight_strides = stride_params(problem.grad_weight);
   params.coord_dtype = problem.coord_dtype;
+  params.reference_dtype = problem.reference_dtype;
   params.weight_dtype = problem.weight_dtype;
   params.output_dtype = problem.output_dtype;
   params.grad_value_dtype = problem.grad_value_dtype;

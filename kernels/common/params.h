@@ -43,7 +43,7 @@ struct Params {
   const void* coord;         // [B][Q][M][K][2] coord_dtype: 0..1 spans the map; fused: offset in
                              // pixels, or in units of half a box over P
   const void* weight;        // [B][Q][M][K] weight_dtype; fused: logit
-  const void* reference;     // fused: [B][Q][L][reference_dim] coord_dtype, 0..1 spans the map
+  const void* reference;     // fused: [B][Q][L][reference_dim] reference_dtype, 0..1 spans
   const float* value_scale;  // [M] factors on values of a scaled type, or null: 1
   void* output;              // [B][Q][M][D] output_dtype
   const void* grad_output;   // [B][Q][M][D] output_dtype
@@ -51,7 +51,7 @@ struct Params {
   void* grad_value;      // [B][S][M][D] grad_value_dtype
   void* grad_coord;      // [B][Q][M][K][2] coord_dtype; fused: grad_offset
   void* grad_weight;     // [B][Q][M][K] weight_dtype; fused: grad_logit
-  void* grad_reference;  // [B][Q][L][reference_dim] coord_dtype
+  void* grad_reference;  // [B][Q][L][reference_dim] reference_dtype
   void* sums;            // backward, where grad_value itself cannot hold the sums: [B][S][M][D]
                          // float, or double for F64
 
@@ -76,6 +76,7 @@ struct Params {
   LevelParams near_levels[kInlineLevels];
   StrideParams grad_coord_strides;
   StrideParams grad_weight_strides;
+  msda_dtype reference_dtype;
 
 #ifdef __CUDACC__
   // Returns a value: the near ones are read from constant memory, which an address would hide.

@@ -23,6 +23,7 @@ Reason reject_basics(Variant const& variant, Problem const& problem, Device cons
 
 Reason reject_f64_points(Problem const& problem) {
   if (problem.coord_dtype == MSDA_DTYPE_F64) return Reason::kCoordDtype;
+  if (problem.fused() && problem.reference_dtype == MSDA_DTYPE_F64) return Reason::kReferenceDtype;
   return problem.weight_dtype == MSDA_DTYPE_F64 ? Reason::kWeightDtype : Reason::kNone;
 }
 
@@ -100,11 +101,11 @@ double forward_bytes(Problem const& problem) {
 
 Counts counts_of_tensors(Problem const& problem) {
   Counts counts;
-  double const coord_bytes = number(dtype_bytes(problem.coord_dtype));
   counts.input_bytes =
-      points_of(problem) * (2 * coord_bytes + number(dtype_bytes(problem.weight_dtype))) +
+      points_of(problem) *
+          number(2 * dtype_bytes(problem.coord_dtype) + dtype_bytes(problem.weight_dtype)) +
       number(problem.batch) * number(problem.query_count) * number(problem.reference_dim) *
-          static_cast<double>(problem.levels.size()) * coord_bytes;
+          static_cast<double>(problem.levels.size()) * number(dtype_bytes(problem.reference_dtype));
   counts.output_bytes =
       rows_of(problem) * number(problem.head_dim * dtype_bytes(problem.output_dtype));
   double pixels = 0;  // of a batch item and head

@@ -73,8 +73,8 @@ struct Reference {
  private:
   static __device__ __forceinline__ Real component(Params const& p, std::int64_t at) {
     // Kernels whose coordinates are float32 refuse F64.
-    if constexpr (sizeof(Real) == 4) return load_narrow(p.coord_dtype, p.reference, at);
-    return load_element<Real>(p.coord_dtype, p.reference, at);
+    if constexpr (sizeof(Real) == 4) return load_narrow(p.reference_dtype, p.reference, at);
+    return load_element<Real>(p.reference_dtype, p.reference, at);
   }
 };
 
@@ -136,7 +136,9 @@ __device__ __forceinline__ Pixel nearest_at(Params const& p, PointRow const& row
                                             LevelParams const& level, std::int32_t l,
                                             std::int64_t k) {
   if constexpr (sizeof(Real) == 8) {
-    if (p.coord_dtype != MSDA_DTYPE_F64) return nearest_at<float>(p, row, level, l, k);
+    bool const is_f64 = p.coord_dtype == MSDA_DTYPE_F64 ||
+                        (p.reference_dim != 0 && p.reference_dtype == MSDA_DTYPE_F64);
+    if (!is_f64) return nearest_at<float>(p, row, level, l, k);
   }
   auto x = load_element<Real>(p.coord_dtype, p.coord, row.coord + 2 * k);
   auto y = load_element<Real>(p.coord_dtype, p.coord, row.coord + 2 * k + 1);

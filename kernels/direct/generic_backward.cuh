@@ -184,7 +184,7 @@ __device__ FusedGrad<Sum> fused_grad(Params const& p, Row<Real> const& row, RowP
     if (p.reference_dim == 2) {
       result.offset[i] = by_coord[i] / size[i];
     } else {
-      auto const extent = load_element<Sum>(p.coord_dtype, p.reference, reference + 2 + i);
+      auto const extent = load_element<Sum>(p.reference_dtype, p.reference, reference + 2 + i);
       auto const offset = load_element<Sum>(p.coord_dtype, p.coord, row.at.coord + 2 * at.k + i);
       result.reference[2 + i] = by_coord[i] * offset * scale;
       result.offset[i] = by_coord[i] * (extent * scale);
@@ -211,7 +211,7 @@ struct ReferenceSums {
       if (p.level(l).point_start + p.level(l).point_count > end) return;
       if (lane_index() < p.reference_dim) {
         std::int64_t const to = (query * p.level_count + l) * p.reference_dim + lane_index();
-        store_element(p.coord_dtype, p.grad_reference, to, sum);
+        store_element(p.reference_dtype, p.grad_reference, to, sum);
       }
       sum = 0;
     }

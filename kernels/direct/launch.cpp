@@ -22,7 +22,8 @@ constexpr Kernels (*kLoad[])(KernelOptions) = {
 };
 
 bool is_wide(Problem const& problem) {
-  return problem.coord_dtype == MSDA_DTYPE_F64 || problem.weight_dtype == MSDA_DTYPE_F64;
+  return problem.coord_dtype == MSDA_DTYPE_F64 || problem.weight_dtype == MSDA_DTYPE_F64 ||
+         (problem.fused() && problem.reference_dtype == MSDA_DTYPE_F64);
 }
 
 // Blocks of one launch; the generic kernels walk over what is more in strides of the grid.
@@ -147,7 +148,7 @@ void clear_references(Params const& p, cudaStream_t stream) {
   if (p.grad_reference == nullptr || elements == 0) return;
   cuda::check(
       cudaMemsetAsync(p.grad_reference, 0,
-                      static_cast<std::size_t>(elements * dtype_bytes(p.coord_dtype)), stream),
+                      static_cast<std::size_t>(elements * dtype_bytes(p.reference_dtype)), stream),
       "clearing grad_reference");
 }
 

@@ -49,8 +49,9 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
                                                   .heads = known_heads(entry, problem)});
   plan.has_aligned_strides = value_strides_are_multiples(problem, kVecBytes);
   plan.has_whole_groups = groups_are_whole(entry, problem);
-  plan.has_f32_inputs =
-      problem.coord_dtype == MSDA_DTYPE_F32 && problem.weight_dtype == MSDA_DTYPE_F32;
+  plan.has_f32_inputs = problem.coord_dtype == MSDA_DTYPE_F32 &&
+                        problem.weight_dtype == MSDA_DTYPE_F32 &&
+                        (!problem.fused() || problem.reference_dtype == MSDA_DTYPE_F32);
   return prepared;
 }
 

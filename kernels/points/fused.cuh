@@ -156,7 +156,7 @@ static __global__ void __launch_bounds__(kReferenceThreads, 4)
     for (int j = 0; j < p.reference_dim; ++j) {
       auto const size = static_cast<float>(j % 2 == 0 ? level.width : level.height);
       float const gradient = sums[j] * (j < 2 ? size : size * box_scale);
-      store_narrow(p.coord_dtype, p.grad_reference, at + j, sums[j] == 0.0f ? 0.0f : gradient);
+      store_narrow(p.reference_dtype, p.grad_reference, at + j, sums[j] == 0.0f ? 0.0f : gradient);
     }
   }
 }

@@ -16,7 +16,7 @@ void clear_point_gradients(Params const& p, cudaStream_t stream) {
   std::int64_t const points = queries * p.head_count * p.point_total;
   clear(p.grad_coord, 2 * points, p.coord_dtype, stream);
   clear(p.grad_weight, points, p.weight_dtype, stream);
-  clear(p.grad_reference, queries * p.level_count * p.reference_dim, p.coord_dtype, stream);
+  clear(p.grad_reference, queries * p.level_count * p.reference_dim, p.reference_dtype, stream);
 }
 
 void sum_references(Kernel<Params, PointParams> kernel, Params const& p, PointParams const& points,

@@ -116,7 +116,7 @@ __device__ __forceinline__ float4 stream_reference(const char* at, bool is_box) 
 
 // The reference at element `at`.
 __device__ __forceinline__ float4 load_reference(Params const& p, std::int64_t at) {
-  auto const element = [&](int i) { return load_narrow(p.coord_dtype, p.reference, at + i); };
+  auto const element = [&](int i) { return load_narrow(p.reference_dtype, p.reference, at + i); };
   if (p.reference_dim == 2) return {element(0), element(1), 0.0f, 0.0f};
   return {element(0), element(1), element(2), element(3)};
 }

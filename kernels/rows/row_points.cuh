@@ -206,7 +206,7 @@ template <class Config>
 __device__ __forceinline__ void read_reference(Lane<Config> const& lane, std::uint32_t query, int k,
                                                std::uint32_t (&to)[4]) {
   bool const is_box = lane.p.reference_dim == 4;
-  bool const is_float32 = lane.coord_dtype() == MSDA_DTYPE_F32;
+  bool const is_float32 = lane.reference_dtype() == MSDA_DTYPE_F32;
   std::uint32_t const bytes =
       static_cast<std::uint32_t>(lane.p.reference_dim) * (is_float32 ? 4 : 2);
   const char* const at = static_cast<const char*>(lane.p.reference) +
@@ -385,8 +385,8 @@ template <class Config>
 __device__ __forceinline__ Frame frame_of(Lane<Config> const& lane,
                                           std::uint32_t const (&reference)[4], int k) {
   auto const element = [&](int i) {
-    if (lane.coord_dtype() == MSDA_DTYPE_F32) return __uint_as_float(reference[i]);
-    float2 const pair = pair_of(lane.coord_dtype(), reference[i / 2]);
+    if (lane.reference_dtype() == MSDA_DTYPE_F32) return __uint_as_float(reference[i]);
+    float2 const pair = pair_of(lane.reference_dtype(), reference[i / 2]);
     return i % 2 == 0 ? pair.x : pair.y;
   };
   // Nothing reads the scale where the reference is a point.

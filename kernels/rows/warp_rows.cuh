@@ -150,6 +150,9 @@ struct Lane {
   __device__ msda_dtype weight_dtype() const {
     return Config::kInputs == inputs_f32 ? MSDA_DTYPE_F32 : p.weight_dtype;
   }
+  __device__ msda_dtype reference_dtype() const {
+    return Config::kInputs == inputs_f32 ? MSDA_DTYPE_F32 : p.reference_dtype;
+  }
 
   // The entry that point k has in the block's table of places, and its level.
   __device__ int place_of(int k) const {

@@ -143,8 +143,8 @@ struct CallOfPlan {
   // As points::Input has it.
   bool has_plain_input() const {
     return params.coord_dtype == MSDA_DTYPE_F32 && has_coord_pairs() &&
-           (!problem.fused() ||
-            is_aligned(params.reference, params.reference_dim * dtype_bytes(params.coord_dtype)));
+           (!problem.fused() || (params.reference_dtype == MSDA_DTYPE_F32 &&
+                                 is_aligned(params.reference, params.reference_dim * 4)));
   }
   // For bin_points(): besides, a warp's points are whole rows, on maps of usual sides.
   bool has_plain_points() const {

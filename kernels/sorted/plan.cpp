@@ -363,7 +363,8 @@ PairedLaunch paired_launch(Params const& p, std::int64_t rows, std::int64_t poin
   params.longer_ranges = static_cast<std::uint32_t>(iterations % ranges);
   params.coord_stride = queries * p.coord_strides.row * dtype_bytes(p.coord_dtype);
   params.weight_stride = queries * p.weight_strides.row * dtype_bytes(p.weight_dtype);
-  params.reference_stride = queries * p.level_count * p.reference_dim * dtype_bytes(p.coord_dtype);
+  params.reference_stride =
+      queries * p.level_count * p.reference_dim * dtype_bytes(p.reference_dtype);
   params.grad_stride = queries * p.output_strides.row * dtype_bytes(p.output_dtype);
   params.index_stride = queries * p.head_count * p.point_total;
   return {params, of_range * ranges};

@@ -237,7 +237,7 @@ void take_inputs(Buffers& operands, Call& call) {
   if (reference != nullptr) {
     problem.reference_dim = static_cast<std::int32_t>(reference->dims[3]);
     check_shape("reference", *reference, {B, Q, problem.level_count});
-    if (reference->dtype != point.dtype) throw CallError("reference has not the type of offset");
+    problem.reference_dtype = dtype_of("reference", reference->dtype);
     tensors.reference = reference->data;
   }
 }
@@ -267,7 +267,7 @@ void take_gradients(Buffers& results, std::int32_t wanted, Call& call) {
     tensors.grad_coord = take("grad_coord", problem.coord_dtype, {B, Q, M, K, 2});
     tensors.grad_weight = take("grad_weight", problem.weight_dtype, {B, Q, M, K});
   } else {
-    tensors.grad_reference = take("grad_reference", problem.coord_dtype,
+    tensors.grad_reference = take("grad_reference", problem.reference_dtype,
                                   {B, Q, problem.level_count, problem.reference_dim});
     tensors.grad_offset = take("grad_offset", problem.coord_dtype, {B, Q, M, K, 2});
     tensors.grad_logit = take("grad_logit", problem.weight_dtype, {B, Q, M, K});

@@ -287,10 +287,7 @@ void read_problem(const Inputs& inputs, const Attributes& attributes, OwnedProbl
     check_reference(inputs, problem.query_count, problem.point_count, problem);
     if (!inputs.is_grouped) {
       problem.input_mode = MSDA_INPUT_FUSED;
-      if (dtype_of(inputs.reference.type) != problem.coord_dtype) {
-        refuse(std::string("reference is ") + type_name(inputs.reference.type) + ": must be " +
-               type_name(inputs.offset.type) + ", the type of offset");
-      }
+      problem.reference_dtype = check_type(inputs.reference, false);
     }
   }
   if (inputs.scale.value != nullptr) {

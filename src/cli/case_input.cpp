@@ -455,6 +455,10 @@ msda_dtype wanted_coord_type(Options const& options) {
   return options.coord_dtype.value_or(sampling_type(options));
 }
 
+msda_dtype wanted_reference_type(Options const& options) {
+  return options.reference_dtype.value_or(wanted_coord_type(options));
+}
+
 msda_dtype wanted_weight_type(Options const& options) {
   return options.weight_dtype.value_or(sampling_type(options));
 }

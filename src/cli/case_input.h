@@ -30,6 +30,7 @@ class CaseArrays {
 // The type an option asks for, NONE if none does.
 msda_dtype wanted_value_type(Options const& options);
 msda_dtype wanted_coord_type(Options const& options);
+msda_dtype wanted_reference_type(Options const& options);
 msda_dtype wanted_weight_type(Options const& options);
 
 }  // namespace msda::cli

@@ -107,6 +107,11 @@ TypeWish type_wish(Options const& options, TensorRow const& row) {
     return {first_of(options.stored_coord_dtype, options.coord_dtype), "--stored-coord-dtype",
             false};
   }
+  if (row.dtype == &ProblemShape::reference_dtype) {
+    return {first_of(options.stored_coord_dtype,
+                     options.reference_dtype ? options.reference_dtype : options.coord_dtype),
+            "--stored-coord-dtype", false};
+  }
   if (row.dtype == &ProblemShape::weight_dtype) {
     return {first_of(options.stored_weight_dtype, options.weight_dtype), "--stored-weight-dtype",
             false};
@@ -194,6 +199,7 @@ void settle_types(Case& input, Options const& options) {
   };
   spec.value_dtype = pick(wanted_value_type(options), &ProblemShape::value_dtype);
   spec.coord_dtype = pick(wanted_coord_type(options), &ProblemShape::coord_dtype);
+  spec.reference_dtype = pick(wanted_reference_type(options), &ProblemShape::reference_dtype);
   spec.weight_dtype = pick(wanted_weight_type(options), &ProblemShape::weight_dtype);
   spec.output_dtype = options.output_dtype.value_or(MSDA_DTYPE_NONE);
   spec.grad_value_dtype = options.grad_value_dtype.value_or(MSDA_DTYPE_NONE);

@@ -208,6 +208,8 @@ std::vector<OptionRow> type_rows() {
       {"value-dtype", kProblem, "TYPE", "of value", &Options::value_dtype, parse_type},
       {"coord-dtype", kProblem, "TYPE", "of sampling locations, references and offsets",
        &Options::coord_dtype, parse_wide_type},
+      {"reference-dtype", kProblem, "TYPE", "of references; default --coord-dtype",
+       &Options::reference_dtype, parse_wide_type},
       {"weight-dtype", kProblem, "TYPE", "of attention weights and logits", &Options::weight_dtype,
        parse_wide_type},
       {"output-dtype", kProblem, "TYPE",

@@ -51,6 +51,7 @@ struct Options {
   std::optional<msda_dtype> weight_dtype;
   std::optional<msda_dtype> output_dtype;
   std::optional<msda_dtype> grad_value_dtype;
+  std::optional<msda_dtype> reference_dtype;
   std::optional<msda_dtype> stored_value_dtype;
   std::optional<msda_dtype> stored_coord_dtype;
   std::optional<msda_dtype> stored_weight_dtype;

@@ -52,6 +52,7 @@ Json problem_json(ProblemShape const& spec) {
           {"tokens", spec.token_count()},
           {"value_dtype", type_name(spec.value_dtype)},
           {"coord_dtype", type_name(spec.coord_dtype)},
+          {"reference_dtype", type_name(spec.reference_dtype)},
           {"weight_dtype", type_name(spec.weight_dtype)},
           {"output_dtype", type_name(spec.output_dtype)}};
 }

@@ -70,6 +70,9 @@ std::string types_text(ProblemShape const& spec) {
   std::string text = fmt::format("value {}  coord {}  weight {}  output {}",
                                  type_name(spec.value_dtype), type_name(spec.coord_dtype),
                                  type_name(spec.weight_dtype), type_name(spec.output_dtype));
+  if (spec.fused() && spec.reference_dtype != spec.coord_dtype) {
+    text += fmt::format("  reference {}", type_name(spec.reference_dtype));
+  }
   if (spec.backward()) text += fmt::format("  grad_value {}", type_name(spec.grad_value_dtype));
   if (spec.math_mode == MSDA_MATH_FAST) text += "  fast math";
   if (spec.determinism == MSDA_NONDETERMINISTIC) text += "  any order";

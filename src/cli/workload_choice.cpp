@@ -108,6 +108,7 @@ ProblemShape workload_spec(Workload const& workload, Options const& options) {
   msda_dtype const value_type = wanted_value_type(options);
   spec.value_dtype = value_type == MSDA_DTYPE_NONE ? MSDA_DTYPE_F32 : value_type;
   spec.coord_dtype = wanted_coord_type(options);
+  spec.reference_dtype = wanted_reference_type(options);
   spec.weight_dtype = wanted_weight_type(options);
   spec.output_dtype = options.output_dtype.value_or(MSDA_DTYPE_NONE);
   spec.grad_value_dtype = options.grad_value_dtype.value_or(MSDA_DTYPE_NONE);

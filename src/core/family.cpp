@@ -24,6 +24,8 @@ std::string_view reason_text(Reason reason) {
       return "does not take this value_dtype";
     case Reason::kCoordDtype:
       return "does not take this coord_dtype";
+    case Reason::kReferenceDtype:
+      return "does not take this reference_dtype";
     case Reason::kWeightDtype:
       return "does not take this weight_dtype";
     case Reason::kHeadDim:

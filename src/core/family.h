@@ -34,6 +34,7 @@ enum class Reason : std::int32_t {
   kInputMode,
   kValueDtype,
   kCoordDtype,
+  kReferenceDtype,
   kWeightDtype,
   kHeadDim,
   kHeadCount,

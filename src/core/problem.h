@@ -63,6 +63,10 @@ struct Problem {
   bool fused() const { return input_mode == MSDA_INPUT_FUSED; }
   bool backward() const { return operation == MSDA_BACKWARD; }
   bool nearest() const { return sampling_mode == MSDA_SAMPLING_NEAREST; }
+  // Whether points are located in float64 by nearest sampling.
+  bool points_are_f64() const {
+    return coord_dtype == MSDA_DTYPE_F64 || (fused() && reference_dtype == MSDA_DTYPE_F64);
+  }
   // Without points all results are 0, as far as they have elements.
   bool has_points() const {
     return batch > 0 && query_count > 0 && head_count > 0 && point_total > 0;

@@ -41,7 +41,7 @@ ProblemShape exact_problem(ProblemShape spec, bool is_cpu) {
   if (!is_cpu) spec.value_dtype = MSDA_DTYPE_F64;
   if (!is_cpu || spec.backward()) {
     spec.weight_dtype = MSDA_DTYPE_F64;
-    if (!spec.nearest()) spec.coord_dtype = MSDA_DTYPE_F64;
+    if (!spec.nearest()) spec.coord_dtype = spec.reference_dtype = MSDA_DTYPE_F64;
   }
   spec.output_dtype = spec.grad_value_dtype = MSDA_DTYPE_F64;
   spec.math_mode = MSDA_MATH_ACCURATE;

@@ -110,6 +110,9 @@ std::string ProblemShape::describe() const {
       type_name(value_dtype), type_name(coord_dtype), type_name(weight_dtype),
       type_name(output_dtype));
   if (fused()) text += fmt::format(" fused={}", reference_dim);
+  if (fused() && reference_dtype != coord_dtype) {
+    text += fmt::format(" reference_dtype={}", type_name(reference_dtype));
+  }
   if (value_border != 0) text += fmt::format(" value_border={}", value_border);
   if (!level_start.empty()) text += fmt::format(" level_start={}", join(level_start, ","));
   if (tokens != 0) text += fmt::format(" tokens={}", tokens);

@@ -143,6 +143,7 @@ Rules problem_rules() {
       {"grad_weight_strides",
        [](std::int64_t v) { return Verdict{right_if(v == 0).status, v > 0 ? "grad_weight" : ""}; }},
       {"sampling_mode", one_of({MSDA_SAMPLING_BILINEAR, MSDA_SAMPLING_NEAREST})},
+      {"reference_dtype", wide_dtype},
   };
 }
 

@@ -296,6 +296,7 @@ TEST_CASE("a record is of its problem device threads and limits") {
   CHECK(changed([](ProblemShape& s) { s.point_locality = MSDA_POINTS_LOCAL; }) == heuristic);
   CHECK(changed([](ProblemShape& s) { s.math_mode = MSDA_MATH_FAST; }) == heuristic);
   CHECK(changed([](ProblemShape& s) { s.coord_dtype = MSDA_DTYPE_F16; }) == heuristic);
+  CHECK(changed([](ProblemShape& s) { s.reference_dtype = MSDA_DTYPE_F16; }) == heuristic);
   CHECK(changed([](ProblemShape& s) { s.determinism = MSDA_NONDETERMINISTIC; }) == heuristic);
   CHECK(changed([](ProblemShape& s) {
           s.value_strides = {1 << 20, s.head_count * s.head_dim * 2, s.head_dim * 2};

@@ -228,8 +228,8 @@ DrawnProblem draw_problem(Choices& choices) {
   if (seldom(choices)) p.reference_dim = number<std::int32_t>(choices, 5);
   p.value_dtype = number<std::int32_t>(choices, MSDA_DTYPE_F64);
   if (p.value_dtype == MSDA_DTYPE_NONE && !seldom(choices)) p.value_dtype = MSDA_DTYPE_F32;
-  for (msda_dtype* dtype :
-       {&p.coord_dtype, &p.weight_dtype, &p.output_dtype, &p.grad_value_dtype}) {
+  for (msda_dtype* dtype : {&p.coord_dtype, &p.weight_dtype, &p.output_dtype, &p.grad_value_dtype,
+                            &p.reference_dtype}) {
     if (choices.ConsumeBool()) *dtype = number<std::int32_t>(choices, MSDA_DTYPE_F64);
   }
   p.math_mode = number<std::int32_t>(choices, MSDA_MATH_FAST);
@@ -280,6 +280,7 @@ std::vector<Tensor> tensors_of(msda_problem const& p) {
   msda_dtype const points = is_f64 ? MSDA_DTYPE_F64 : MSDA_DTYPE_F32;
   msda_dtype const results = p.value_dtype == MSDA_DTYPE_F8_E4M3 ? MSDA_DTYPE_F32 : p.value_dtype;
   msda_dtype const coord = or_else(p.coord_dtype, points), weight = or_else(p.weight_dtype, points);
+  msda_dtype const anchor = or_else(p.reference_dtype, coord);
   msda_dtype const output = or_else(p.output_dtype, results);
   std::int64_t const tokens[3] = {p.batch, s.tokens, p.head_count};
   std::int64_t const queries[3] = {p.batch, p.query_count, p.head_count};
@@ -290,7 +291,7 @@ std::vector<Tensor> tensors_of(msda_problem const& p) {
   std::vector<Tensor> all = {
       {MSDA_FUZZ_FIELD(value), p.value_dtype, extent(tokens, p.value_strides, p.head_dim), false}};
   if (is_fused) {
-    all.push_back({MSDA_FUZZ_FIELD(reference), coord, reference, false});
+    all.push_back({MSDA_FUZZ_FIELD(reference), anchor, reference, false});
     all.push_back({MSDA_FUZZ_FIELD(offset), coord, coords, false});
     all.push_back({MSDA_FUZZ_FIELD(logit), weight, weights, false});
   } else {
@@ -306,7 +307,7 @@ std::vector<Tensor> tensors_of(msda_problem const& p) {
   all.push_back({MSDA_FUZZ_FIELD(grad_value), or_else(p.grad_value_dtype, results),
                  extent(tokens, nullptr, p.head_dim), true});
   if (is_fused) {
-    all.push_back({MSDA_FUZZ_FIELD(grad_reference), coord, reference, true});
+    all.push_back({MSDA_FUZZ_FIELD(grad_reference), anchor, reference, true});
     all.push_back({MSDA_FUZZ_FIELD(grad_offset), coord, grad_coords, true});
     all.push_back({MSDA_FUZZ_FIELD(grad_logit), weight, grad_weights, true});
   } else {

@@ -45,7 +45,7 @@ WRONG = {
     "threads below 0": (sampled(threads=-1), "threads is -1: must be 0 to"),
     "a scale of float32": (sampled(value_scale=SCALE), "value_scale is given: must be None, as"),
     "a scale of 2 heads": (sampled(value=VALUE.astype(FLOAT8), value_scale=SCALE[1:]), r"must be \(3,\)"),
-    "reference of float16": (fused(reference=REFERENCE.astype("float16")), "must be float32, as offset's"),
+    "reference of integers": (fused(reference=REFERENCE.astype(int)), "reference.dtype is 'int64': must be one of"),
     "reference of 3 numbers": (fused(reference=REFERENCE[..., [0, 1, 1]]), "axis 3 must be 2 .x, y. or 4"),
     "offset of integers": (fused(offset=OFFSET.astype(int)), "offset.dtype is 'int64': must be one of"),
     "logit of fewer points": (fused(logit=LOGIT[..., 1:]), "logit has shape"),

@@ -176,8 +176,8 @@ def test_bad_references_are_refused():
     fused = {"name": "MSDeformAttnFused"}
     refused(given | {"reference": given["reference"][..., :1]}, r"reference is .*: must be \[B, Q, L, 2\] or", **fused)
     refused(given | {"reference": given["reference"][:, :, :1]}, "reference is .*: dimension 2 must be 2, the levels", **fused)
-    half = given["reference"].astype("float16")
-    refused(given | {"reference": half}, "reference is float16: must be float, the type of offset", **fused)
+    whole = given["reference"].astype("int32")
+    refused(given | {"reference": whole}, "reference is int32: must be float, float16, bfloat16 or double", **fused)
     trt = {"name": "MultiScaleDeformableAttnTRT", "domain": ""}
     given |= {"reference": given["reference"][:, :, :1], "offset": given["offset"].reshape(1, 7, 2, 12)}
     pair = array(rng, (1, 7, 1, 4), "float32")

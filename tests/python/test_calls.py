@@ -101,6 +101,29 @@ def test_a_reference_of_one_level_is_broadcast(small):
     assert np.array_equal(one.offset, both.offset)
 
 
+@pytest.mark.parametrize("dim", [2, 4])
+@pytest.mark.parametrize("kernel", ["ref.cpu@1", "simd.cpu.f32@1"])
+def test_references_beside_offsets_of_16_bits(small, kernel, dim):
+    """The numbers that they are together: those of offsets that are as wide, which hold the same."""
+    reference = np.random.default_rng(7).uniform(0.2, 0.8, (2, 7, 2, dim)).astype(np.float32)
+    offset = small["coord"].astype(np.float16)
+    given = (small["value"], small["level_hw"], reference)
+    wide = libmsda.forward_fused(*given, offset.astype(np.float32), small["weight"], kernel=kernel)
+    found = libmsda.forward_fused(*given, offset, small["weight"], kernel=kernel)
+    assert found.dtype == np.float32 and np.array_equal(found, wide)
+    expected = libmsda.backward_fused(*given, offset.astype(np.float32), small["weight"], wide, kernel=kernel)
+    gradients = libmsda.backward_fused(*given, offset, small["weight"], wide, kernel=kernel)
+    assert gradients.reference.dtype == np.float32 and gradients.offset.dtype == np.float16
+    assert np.array_equal(gradients.reference, expected.reference) and expected.reference.any()
+    assert np.array_equal(gradients.offset, expected.offset.astype(np.float16))
+    assert np.array_equal(gradients.logit, expected.logit)
+    # 16 bits of a reference are another position.
+    half = libmsda.forward_fused(
+        *given[:2], reference.astype(np.float16), offset.astype(np.float32), small["weight"], kernel=kernel
+    )
+    assert not np.array_equal(half, wide) and np.allclose(half, wide, atol=0.05)
+
+
 def test_wanted_is_one_name_or_several(small):
     grad = libmsda.forward(**small)
     one = libmsda.backward(**small, grad_output=grad, wanted="value")

@@ -104,7 +104,9 @@ def draw(seed):
     inputs = (coord, weight)
     if rng.random() < 0.4:
         dim = int(pick(rng, [2, 4]))
-        reference = rng.uniform(0.05, 0.95, (B, Q, L, dim)).astype(coord.dtype)
+        own_type = dtype != np.float64 and rng.random() < 0.5
+        reference = rng.uniform(0.05, 0.95, (B, Q, L, dim))
+        reference = reference.astype(pick(rng, WIDE_DTYPES) if own_type else coord.dtype)
         offset = (3 * rng.standard_normal((B, Q, M, K, 2))).astype(coord.dtype)
         if odd:
             offset[rng.random(offset.shape) < 0.1] = pick(rng, [np.nan, np.inf, -np.inf])

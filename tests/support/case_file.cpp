@@ -89,7 +89,12 @@ std::map<std::string, Setter> const& setters() {
          d.result.shape.set_dtypes(lab::parse_type(text));
          d.result.gives_dtype = true;
        }},
-// value_dtype is there already.
+      {"coord_dtype",
+       [](Draft& d, std::string const& text) {
+         ProblemShape& shape = d.result.shape;
+         shape.coord_dtype = shape.reference_dtype = lab::parse_type(text);
+       }},
+// value_dtype and coord_dtype are there already.
 #define MSDA_DTYPE(name, otherwise) {#name, to(&ProblemShape::name, lab::parse_type)},
 #define MSDA_STRIDES(name, tensors) {#name, to(&ProblemShape::name, strides)},
 #include "core/problem_fields.inc"

@@ -80,8 +80,8 @@ std::string expected_reason(TestHandle const& handle, std::string const& kernel_
   KernelId const id(kernel_id);
   bool const fits = !handle.on_gpu() || limits_of(id).cluster_blocks(id) <= handle.sm_count();
   // The operation and types are looked at before the device, sizes behind it.
-  for (const char* const earlier :
-       {"operation", "sampling_mode", "value_dtype", "coord_dtype", "weight_dtype"}) {
+  for (const char* const earlier : {"operation", "sampling_mode", "value_dtype", "coord_dtype",
+                                    "reference_dtype", "weight_dtype"}) {
     if (fits || reason.ends_with(earlier)) return reason;
   }
   return kClusterReason;

@@ -43,6 +43,9 @@ bool levels_overlap(ProblemShape const& shape) {
 
 std::string float64_reason(ProblemShape const& shape) {
   if (shape.coord_dtype == MSDA_DTYPE_F64) return "does not take this coord_dtype";
+  if (shape.fused() && shape.reference_dtype == MSDA_DTYPE_F64) {
+    return "does not take this reference_dtype";
+  }
   return shape.weight_dtype == MSDA_DTYPE_F64 ? "does not take this weight_dtype" : "";
 }
 

@@ -176,6 +176,10 @@ constexpr Pair kExcluded[] = {
     // Forward has no gradients.
     {"grad_coord_strides", "operation forward"},
     {"grad_weight_strides", "operation forward"},
+    // Sampled input has no references.
+    {"reference_dtype", "reference_dim 0"},
+    {"reference_dtype", "infinite weights"},
+    {"reference_dtype", "pixel lines"},
 };
 
 }  // namespace
@@ -192,6 +196,7 @@ std::vector<Property> properties_of(RandomDraw const& draw) {
       {"sampling_mode", shape.nearest() ? "nearest" : "bilinear"},
   };
   auto const matters = [&](std::string_view field) {
+    if (field == "reference_dtype" && !shape.fused()) return false;
     return shape.backward() || !field.starts_with("grad_");
   };
   for (Dtype const& row : kDtypes) {

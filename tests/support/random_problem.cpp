@@ -550,10 +550,23 @@ void choose_sampling(std::uint64_t seed, ProblemShape& shape) {
   if (rng.chance(0.25)) shape.sampling_mode = MSDA_SAMPLING_NEAREST;
 }
 
+// Gives references a type of their own, those of half of the fused problems; float64 seldom, which
+// few kernels take. From random numbers of its own, as above.
+void retype_references(std::uint64_t seed, ProblemShape& shape) {
+  Rng rng(seed ^ 0x2EFE2E9CE5u);
+  shape.reference_dtype = shape.coord_dtype;
+  if (!shape.fused() || !rng.chance(0.5)) return;
+  bool const is_wide = shape.coord_dtype == MSDA_DTYPE_F64 || shape.weight_dtype == MSDA_DTYPE_F64;
+  shape.reference_dtype = rng.chance(is_wide ? 0.25 : 0.1)
+                              ? MSDA_DTYPE_F64
+                              : rng.pick({MSDA_DTYPE_F32, MSDA_DTYPE_F16, MSDA_DTYPE_BF16});
+}
+
 RandomDraw draw(std::uint64_t seed, msda_operation operation, Rng& rng) {
   ProblemShape shape =
       operation == MSDA_FORWARD ? random_forward_shape(seed, rng) : random_shape(rng);
   shape.operation = operation;
+  retype_references(seed, shape);
   move_levels(seed, shape);
   move_gradients(seed, shape);
   choose_sampling(seed, shape);

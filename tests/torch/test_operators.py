@@ -45,6 +45,23 @@ def test_the_bits_of_libmsda(fused, device):
 
 
 @pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("boxes", [2, 4])
+def test_references_beside_offsets_of_16_bits(boxes, device):
+    """As autocast leaves them: the gradients of each are of its type."""
+    value, reference, offset, logit = tensors(True, device=device, boxes=boxes)
+    given = [value, reference, offset.half(), logit.half()]
+    given = [t.requires_grad_() for t in given]
+    output = call(True, given)
+    grad_output = torch.rand_like(output)
+    output.backward(grad_output)
+    wide = expected(True, [t.float() for t in given])
+    assert output.dtype == torch.float32 and torch.allclose(output, wide, atol=1e-6)
+    assert [t.grad.dtype for t in given] == [t.dtype for t in given]
+    assert_gradients(True, given, grad_output)
+    assert torch.allclose(given[1].grad, expected(True, [t.float() for t in given], grad_output)[1], atol=1e-4)
+
+
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("fused", FUSED)
 @pytest.mark.parametrize("layout", ["packed", "permuted", "spread"])
 def test_opcheck(fused, layout, device):

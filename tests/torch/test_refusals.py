@@ -55,7 +55,7 @@ WRONG = {
     "threads below 0": (sampled(threads=-1), "threads is -1: must be 0 to"),
     "queries of another grid": (sampled(query_hw=[3, 3]), "query_hw has 9 pixels in all: must be"),
     "coord elsewhere": (sampled(coord=COORD.to("meta")), "coord is on meta: must be on cpu"),
-    "reference of float16": (fused(reference=REFERENCE.half()), "must be float32, as offset's"),
+    "reference of integers": (fused(reference=REFERENCE.int()), "reference.dtype is 'int32': must be one of"),
     "reference of 3 numbers": (
         fused(reference=REFERENCE.repeat(1, 1, 1, 2)[..., :3]),
         "axis 3 must be 2 .x, y. or 4",

@@ -91,6 +91,7 @@ typedef struct msda_problem {
   int64_t grad_coord_strides[3];
   int64_t grad_weight_strides[3];
   msda_sampling_mode sampling_mode;
+  msda_dtype reference_dtype;
 } msda_problem;
 typedef struct msda_plan_options {
   size_t struct_size;
@@ -161,7 +162,7 @@ TENSORS = {
     "value": ('BSMD', 'value_dtype', 'value_strides', None, None, False, False),
     "coord": ('BQMK2', 'coord_dtype', 'coord_strides', None, 'sampled', False, False),
     "weight": ('BQMK', 'weight_dtype', 'weight_strides', None, 'sampled', False, False),
-    "reference": ('BQLR', 'coord_dtype', None, None, 'fused', False, False),
+    "reference": ('BQLR', 'reference_dtype', None, None, 'fused', False, False),
     "offset": ('BQMK2', 'coord_dtype', 'coord_strides', None, 'fused', False, False),
     "logit": ('BQMK', 'weight_dtype', 'weight_strides', None, 'fused', False, False),
     "value_scale": ('M', None, None, None, None, True, False),
@@ -170,7 +171,7 @@ TENSORS = {
     "grad_value": ('BSMD', 'grad_value_dtype', None, 'backward', None, True, True),
     "grad_coord": ('BQMK2', 'coord_dtype', 'grad_coord_strides', 'backward', 'sampled', True, True),
     "grad_weight": ('BQMK', 'weight_dtype', 'grad_weight_strides', 'backward', 'sampled', True, True),
-    "grad_reference": ('BQLR', 'coord_dtype', None, 'backward', 'fused', True, True),
+    "grad_reference": ('BQLR', 'reference_dtype', None, 'backward', 'fused', True, True),
     "grad_offset": ('BQMK2', 'coord_dtype', 'grad_coord_strides', 'backward', 'fused', True, True),
     "grad_logit": ('BQMK', 'weight_dtype', 'grad_weight_strides', 'backward', 'fused', True, True),
 }

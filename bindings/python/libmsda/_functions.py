@@ -137,11 +137,11 @@ def forward_fused(
     value     [B,S,M,D] float64, float32, float16, bfloat16 or float8_e4m3fn.
     level_hw  [L,2] integers (H, W), in pixels: the height first.
     reference [B,Q,L,2] or [B,Q,L,4]: points or boxes, 0 to 1 over the level; [B,Q,1,...]: for every
-              level. Of offset's type.
+              level.
     offset    [B,Q,M,K,2] or [B,Q,M,L,P,2]: in pixels of the point's level, or with boxes in units
               of their size / (2 P).
     logit     [B,Q,M,K] or [B,Q,M,L,P]
-              offset and logit each have float64, float32, float16 or bfloat16 elements.
+              reference, offset and logit each have float64, float32, float16 or bfloat16 elements.
     out       [B,Q,M,D] to write into; None: a new array.
     out_dtype of a new output; None: that of value, float32 for float8 values.
     options   an Options, or its fields as keywords, as in forward().
@@ -495,7 +495,9 @@ def problem_of(
         strides[name] = found
     fields = options.of_problem()
     if fused:
-        fields |= {"input_mode": "fused", "reference_dim": views["reference"].shape[3]}
+        reference = views["reference"]
+        fields |= {"input_mode": "fused", "reference_dim": reference.shape[3]}
+        fields["reference_dtype"] = reference.dtype
     if backward:
         fields |= {"operation": "backward", "deterministic": deterministic}
         fields["output_dtype"] = views["grad_output"].dtype
@@ -548,11 +550,6 @@ def _outputs(
 def check_types(views: dict[str, View]) -> None:
     for name, view in views.items():
         dtype_name(f"{name}.dtype", view.dtype)
-    if "reference" in views and views["reference"].dtype != views["offset"].dtype:
-        raise InvalidArgumentError(
-            f"reference.dtype is {views['reference'].dtype}: must be {views['offset'].dtype}, "
-            "as offset's"
-        )
 
 
 def check_axes(views: dict[str, View], levels: tuple[tuple[int, int], ...]) -> None:

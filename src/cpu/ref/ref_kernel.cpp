@@ -122,7 +122,7 @@ void Worker::store_fused(std::int64_t l, std::int64_t k, std::int64_t row,
   double* const sum = reference_grad + l * R;
   if (R == 4) {
     for (int i = 0; i < 2; ++i) {
-      double const size = load_element(problem_.coord_dtype, call_[Tensor::kReference],
+      double const size = load_element(problem_.reference_dtype, call_[Tensor::kReference],
                                        (reference_row + l) * R + 2 + i);
       double const per_point = 0.5 / static_cast<double>(level.point_count);
       double const offset =
@@ -182,7 +182,7 @@ void Worker::backward_points(std::int64_t b, std::int64_t q, double* reference_g
   std::fill_n(reference_grad, count, 0.0);
   for (std::int64_t m = 0; m < problem_.head_count; ++m) head_backward(b, q, m, reference_grad);
   for (std::int64_t i = 0; i < count; ++i) {
-    store_optional(problem_.coord_dtype, call_[Tensor::kGradReference],
+    store_optional(problem_.reference_dtype, call_[Tensor::kGradReference],
                    (b * problem_.query_count + q) * count + i, reference_grad[i]);
   }
 }

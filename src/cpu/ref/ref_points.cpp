@@ -16,7 +16,7 @@ std::int64_t row_offset(Strides const& strides, std::int64_t b, std::int64_t q, 
 // The result of one operation on the way to the pixel of a nearest point, which is rounded so that
 // all kernels find the same pixel.
 double rounded(Problem const& problem, double x) {
-  return problem.coord_dtype == MSDA_DTYPE_F64 ? x : static_cast<double>(static_cast<float>(x));
+  return problem.points_are_f64() ? x : static_cast<double>(static_cast<float>(x));
 }
 
 // Finiteness is asked of what is read: what comes of it may overflow.
@@ -82,7 +82,7 @@ void read_fused(Problem const& problem, Call const& call, std::int64_t reference
   for (std::int64_t l = 0; l < level_count; ++l) {
     Level const& level = problem.levels[static_cast<std::size_t>(l)];
     auto const component = [&](std::int64_t i) {
-      return load_element(problem.coord_dtype, call[Tensor::kReference],
+      return load_element(problem.reference_dtype, call[Tensor::kReference],
                           (reference_row + l) * R + i);
     };
     Reference const x{component(0), R == 4 ? component(2) : 0};

@@ -59,9 +59,13 @@ HWY_INLINE void read_block(const Record* row, std::int64_t first, std::int64_t c
   }
 }
 
-std::uintptr_t element_address(HeadSource const& source, Tensor tensor, std::int64_t element) {
-  return reinterpret_cast<std::uintptr_t>(source.call[tensor]) +
-         static_cast<std::uintptr_t>(element * dtype_bytes(source.problem.coord_dtype));
+// Reads `count` elements of a tensor from `element` on.
+HWY_INLINE void read_elements(HeadSource const& source, Tensor tensor, msda_dtype dtype,
+                              std::int64_t element, std::int64_t count, float* to) {
+  to_floats(dtype,
+            reinterpret_cast<std::uintptr_t>(source.call[tensor]) +
+                static_cast<std::uintptr_t>(element * dtype_bytes(dtype)),
+            count, to);
 }
 
 // d coord / d offset of a block of points, one axis after the other.
@@ -78,10 +82,8 @@ void offset_factors(HeadSource const& source, std::int64_t q, std::int64_t first
                        1.0f / static_cast<float>(level.height)};
     if (problem.reference_dim == 4) {
       float box[kLanes];
-      to_floats(
-          problem.coord_dtype,
-          element_address(source, Tensor::kReference, source.reference + (q * level_count + l) * 4),
-          4, box);
+      read_elements(source, Tensor::kReference, problem.reference_dtype,
+                    source.reference + (q * level_count + l) * 4, 4, box);
       for (int i = 0; i < 2; ++i) {
         factor[i] = box[2 + i] * (0.5f / static_cast<float>(level.point_count));
       }
@@ -182,8 +184,8 @@ void add_to_reference(HeadSource const& source, std::int64_t coord, Level const&
     std::int64_t const count = std::min(end - first, kPointBlock);
     float offset[2 * kPointBlock];
     if (problem.reference_dim == 4) {
-      to_floats(problem.coord_dtype, element_address(source, Tensor::kOffset, coord + 2 * first),
-                2 * count, offset);
+      read_elements(source, Tensor::kOffset, problem.coord_dtype, coord + 2 * first, 2 * count,
+                    offset);
     }
     for (std::int64_t i = 0; i < count; ++i) {
       Record const& by = row[first + i];
@@ -212,7 +214,7 @@ void store_reference(HeadSource const& source, std::int64_t q, QueryHeads const&
       std::copy_n(sum, R, heads.sums + l * R);
       continue;
     }
-    store_row(sum, R, problem.coord_dtype, source.call[Tensor::kGradReference],
+    store_row(sum, R, problem.reference_dtype, source.call[Tensor::kGradReference],
               source.reference + (q * level_count + l) * R);
   }
 }

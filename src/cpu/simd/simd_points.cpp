@@ -10,6 +10,8 @@
 // After foreach_target:
 #include "cpu/simd/simd_elements-inl.h"
 
+#include "core/dtype.h"
+
 #include <hwy/contrib/math/math-inl.h>
 #include <hwy/highway.h>
 
@@ -179,8 +181,8 @@ struct References {
 };
 
 template <int kReference, typename T>
-HWY_INLINE void spread_references(HeadSource const& source, std::int64_t q, std::int64_t first,
-                                  std::int64_t count, References& to) {
+HWY_INLINE void spread_elements(HeadSource const& source, std::int64_t q, std::int64_t first,
+                                std::int64_t count, References& to) {
   const Floats d;
   auto const& levels = source.problem.levels;
   const T* reference = static_cast<const T*>(source.call[Tensor::kReference]) + source.reference +
@@ -200,6 +202,19 @@ HWY_INLINE void spread_references(HeadSource const& source, std::int64_t q, std:
         if constexpr (kReference == 4) hn::StoreU(value[2 + axis], d, to.extent[axis] + i);
       }
     }
+  }
+}
+
+template <int kReference>
+HWY_NOINLINE void spread_references(HeadSource const& source, std::int64_t q, std::int64_t first,
+                                    std::int64_t count, References& to) {
+  switch (source.problem.reference_dtype) {
+    case MSDA_DTYPE_F32:
+      return spread_elements<kReference, float>(source, q, first, count, to);
+    case MSDA_DTYPE_F16:
+      return spread_elements<kReference, F16>(source, q, first, count, to);
+    default:
+      return spread_elements<kReference, Bf16>(source, q, first, count, to);
   }
 }
 
@@ -248,8 +263,7 @@ HWY_INLINE void read_coords(HeadSource const& source, std::int64_t q, const T* c
   const Floats d;
   PointLevels const& levels = levels_at(source, first);
   References references;
-  if constexpr (kReference != 0)
-    spread_references<kReference, T>(source, q, first, count, references);
+  if constexpr (kReference != 0) spread_references<kReference>(source, q, first, count, references);
   HWY_ALIGN float copy[2 * kPointBlock];
   const float* const pairs = as_floats(coord, 2 * count, copy);
   for (std::int64_t i = 0; i < count; i += kLanes) {
@@ -292,19 +306,37 @@ HWY_INLINE void read_coords(HeadSource const& source, std::int64_t q, const T* c
   }
 }
 
-// float64 coordinates are turned into pixels in float64: in float32 they would lose the bound.
+// Elements as float64: the array itself, or a copy.
+HWY_INLINE const double* as_doubles(msda_dtype dtype, const void* array, std::int64_t first,
+                                    std::int64_t count, double* copy) {
+  if (dtype == MSDA_DTYPE_F64) return static_cast<const double*>(array) + first;
+  for (std::int64_t i = 0; i < count; ++i) copy[i] = load_element(dtype, array, first + i);
+  return copy;
+}
+
+// Coordinates that are float64, or relative to float64 references, are turned into pixels in
+// float64: in float32 they would lose the bound. `row` is the element of the first one.
 template <int kReference, bool kNearest>
-HWY_INLINE void read_coords(HeadSource const& source, std::int64_t q, const double* coord,
-                            std::int64_t first, std::int64_t count, Points& points) {
-  auto const& levels = source.problem.levels;
-  const double* reference = static_cast<const double*>(source.call[Tensor::kReference]) +
-                            source.reference +
-                            q * static_cast<std::int64_t>(levels.size()) * kReference;
-  for (std::size_t l = 0; l < levels.size(); ++l, reference += kReference) {
+HWY_INLINE void read_wide_coords(HeadSource const& source, std::int64_t q, std::int64_t row,
+                                 std::int64_t first, std::int64_t count, Points& points) {
+  Problem const& problem = source.problem;
+  auto const& levels = problem.levels;
+  double pairs[2 * kPointBlock];
+  const double* const coord = as_doubles(
+      problem.coord_dtype, source.call[kReference == 0 ? Tensor::kCoord : Tensor::kOffset], row,
+      2 * count, pairs);
+  std::int64_t box = source.reference + q * static_cast<std::int64_t>(levels.size()) * kReference;
+  for (std::size_t l = 0; l < levels.size(); ++l, box += kReference) {
     std::int64_t const begin = std::max(levels[l].point_start - first, std::int64_t{0});
     std::int64_t const end = std::min(levels[l].point_start + levels[l].point_count - first, count);
     double const size[2] = {static_cast<double>(levels[l].width),
                             static_cast<double>(levels[l].height)};
+    double copy[4];
+    const double* reference = nullptr;
+    if constexpr (kReference != 0) {
+      reference = as_doubles(problem.reference_dtype, source.call[Tensor::kReference], box,
+                             kReference, copy);
+    }
     for (std::int64_t i = begin; i < end; ++i) {
       double at[2] = {coord[2 * i], coord[2 * i + 1]};
       bool is_number = std::isfinite(at[0]) && std::isfinite(at[1]);
@@ -458,10 +490,14 @@ void read_points(HeadSource const& source, std::int64_t q, std::int64_t first, s
   } else {
     read_softmax(source, q, first, count, known, points.weight);
   }
-  const T* const coord =
-      static_cast<const T*>(source.call[kReference == 0 ? Tensor::kCoord : Tensor::kOffset]) +
-      source.coord + q * problem.coord.row + 2 * first;
-  read_coords<kReference, kNearest>(source, q, coord, first, count, points);
+  std::int64_t const row = source.coord + q * problem.coord.row + 2 * first;
+  if constexpr (std::is_same_v<T, double>) {
+    read_wide_coords<kReference, kNearest>(source, q, row, first, count, points);
+  } else {
+    const void* const coord = source.call[kReference == 0 ? Tensor::kCoord : Tensor::kOffset];
+    read_coords<kReference, kNearest>(source, q, static_cast<const T*>(coord) + row, first, count,
+                                      points);
+  }
 }
 
 template <int kReference, bool kNearest>
@@ -481,8 +517,10 @@ ReadPoints reader_by_dtype(msda_dtype coord_dtype) {
 template <bool kNearest>
 ReadPoints reader_by_input(Problem const& problem) {
   if (!problem.fused()) return reader_by_dtype<0, kNearest>(problem.coord_dtype);
-  if (problem.reference_dim == 2) return reader_by_dtype<2, kNearest>(problem.coord_dtype);
-  return reader_by_dtype<4, kNearest>(problem.coord_dtype);
+  msda_dtype const dtype =
+      problem.reference_dtype == MSDA_DTYPE_F64 ? MSDA_DTYPE_F64 : problem.coord_dtype;
+  if (problem.reference_dim == 2) return reader_by_dtype<2, kNearest>(dtype);
+  return reader_by_dtype<4, kNearest>(dtype);
 }
 
 ReadPoints reader_of(Problem const& problem) {

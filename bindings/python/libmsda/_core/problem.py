@@ -142,6 +142,7 @@ class Problem:
     value_dtype       "float64", "float32", "float16", "bfloat16", "float8_e4m3fn", or such a dtype
                       of numpy, ml_dtypes, torch or JAX; kept as its name.
     coord_dtype, weight_dtype    None: float64 when value is, else float32. Not float8.
+    reference_dtype   of reference and its gradient; None: coord_dtype. Not float8.
     output_dtype, grad_value_dtype    None: like value; float32 when value is float8.
     operation         "forward" or "backward".
     input_mode        "sampled": coord and weight; "fused": reference, offset and logit.
@@ -193,6 +194,7 @@ class Problem:
     grad_coord_strides: Strides = PACKED
     grad_weight_strides: Strides = PACKED
     sampling_mode: Literal["bilinear", "nearest"] = "bilinear"
+    reference_dtype: Any = None
 
     def __post_init__(self) -> None:
         put = lambda field, value: object.__setattr__(self, field, value)
@@ -259,6 +261,11 @@ class Problem:
         ):
             given = getattr(self, field)
             put(field, default if given is None else dtype_name(field, given))
+        reference = self.reference_dtype
+        put(
+            "reference_dtype",
+            self.coord_dtype if reference is None else dtype_name("reference_dtype", reference),
+        )
 
     @property
     def point_total(self) -> int:

@@ -75,11 +75,12 @@ class _Inputs(NamedTuple):
         return torch.promote_types(dtype, torch.float32)
 
     def fused(self) -> tuple[torch.Tensor, ...]:
-        """As the fused operator takes them. On CUDA its fast kernels read packed rows alone."""
+        """As the fused operator takes them: as they are, each of its own type. On CUDA its fast kernels
+        read packed rows of one type alone."""
+        if not self.value.is_cuda:
+            return self.value, self.reference, self.offset, self.logit
         dtype = self.dtype()
-        points = [self.offset.to(dtype), self.logit.to(dtype)]
-        if self.value.is_cuda:
-            points = [one.contiguous() for one in points]
+        points = [one.to(dtype).contiguous() for one in (self.offset, self.logit)]
         return self.value, self.reference.to(dtype), *points
 
 
@@ -142,7 +143,7 @@ def _differentiate(
     """Writes grad_points, which may be points itself; returns the gradients of value and reference.
 
     The CPU takes one item of the batch after another, so that what it needs beside its inputs and
-    results is of one item: float32 copies, packed gradients, the kernel's workspace."""
+    results is of one item: packed gradients, the kernel's workspace."""
     backward = _fused_backward if _is_fused_backward(value.device) else _sampled_backward
     grad_value = torch.empty_like(value)
     items = 1 if value.device.type == "cuda" else max(len(reference), 1)

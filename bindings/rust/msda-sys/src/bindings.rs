@@ -367,8 +367,8 @@ pub struct msda_problem {
     pub input_mode: msda_input_mode,
     /// Of value; has no default, MSDA_DTYPE_NONE is an error.
     pub value_dtype: msda_dtype,
-    /** Of coord, reference, offset and their gradients: F64, F32, F16 or BF16. NONE: F64 when value
-  is F64, else F32. Mind that 16-bit normalised coordinates are coarse: they step by 0.08
+    /** Of coord, offset and their gradients: F64, F32, F16 or BF16. NONE: F64 when value is F64, else
+  F32. Mind that 16-bit normalised coordinates are coarse: they step by 0.08
   (F16) or 0.65 (BF16) pixels on a map of width 167.*/
     pub coord_dtype: msda_dtype,
     /** Of weight, logit and their gradients: F64, F32, F16 or BF16. NONE: F64 when value is F64, else
@@ -404,6 +404,9 @@ pub struct msda_problem {
     pub grad_weight_strides: [i64; 3usize],
     /// Whether a point samples four pixels or one.
     pub sampling_mode: msda_sampling_mode,
+    /** Of reference and grad_reference: F64, F32, F16 or BF16. NONE: coord_dtype. Offsets of 16 bits
+  with references of F32 keep positions exact where normalised ones of 16 bits are coarse.*/
+    pub reference_dtype: msda_dtype,
 }
 #[test]
 fn bindgen_test_layout_msda_problem() {
@@ -588,6 +591,11 @@ fn bindgen_test_layout_msda_problem() {
         288usize,
         "Offset of field: msda_problem::sampling_mode",
     );
+    assert_eq!(
+        unsafe { ::core::ptr::addr_of!((*ptr).reference_dtype) as usize - ptr as usize },
+        292usize,
+        "Offset of field: msda_problem::reference_dtype",
+    );
 }
 /** How a plan is made. Zeroed: the kernel predicted to be fastest, any workspace, the whole device.
  @since 0.1*/
@@ -744,7 +752,7 @@ pub struct msda_tensors {
     pub coord: *const core::ffi::c_void,
     /// SAMPLED: [B][Q][M][K] of weight_dtype, weight_strides.
     pub weight: *const core::ffi::c_void,
-    /// FUSED: [B][Q][L][reference_dim] of coord_dtype, packed: normalised points or boxes.
+    /// FUSED: [B][Q][L][reference_dim] of reference_dtype, packed: normalised points or boxes.
     pub reference: *const core::ffi::c_void,
     /** FUSED: [B][Q][M][K][2] of coord_dtype, coord_strides: in pixels of the point's level
   (reference_dim 2) or in units of box size / (2 P_l) (reference_dim 4).*/
@@ -766,7 +774,7 @@ pub struct msda_tensors {
     pub grad_coord: *mut core::ffi::c_void,
     /// SAMPLED: [B][Q][M][K] of weight_dtype, grad_weight_strides.
     pub grad_weight: *mut core::ffi::c_void,
-    /// FUSED: [B][Q][L][reference_dim] of coord_dtype, packed.
+    /// FUSED: [B][Q][L][reference_dim] of reference_dtype, packed.
     pub grad_reference: *mut core::ffi::c_void,
     /// FUSED: [B][Q][M][K][2] of coord_dtype, grad_coord_strides.
     pub grad_offset: *mut core::ffi::c_void,

@@ -76,6 +76,7 @@ pub struct Problem {
     weight_dtype: Option<Dtype>,
     output_dtype: Option<Dtype>,
     grad_value_dtype: Option<Dtype>,
+    reference_dtype: Option<Dtype>,
     math_mode: MathMode,
     determinism: Determinism,
     point_locality: PointLocality,
@@ -110,6 +111,7 @@ impl Problem {
             weight_dtype: None,
             output_dtype: None,
             grad_value_dtype: None,
+            reference_dtype: None,
             math_mode: MathMode::default(),
             determinism: Determinism::default(),
             point_locality: PointLocality::default(),
@@ -202,7 +204,7 @@ impl Problem {
         self.value_border = true;
         self
     }
-    /// Type of coord, reference, offset and their gradients.
+    /// Type of coord, offset and their gradients.
     pub fn coord_dtype(mut self, dtype: Dtype) -> Self {
         self.coord_dtype = Some(dtype);
         self
@@ -220,6 +222,11 @@ impl Problem {
     /// Type of the gradient of value.
     pub fn grad_value_dtype(mut self, dtype: Dtype) -> Self {
         self.grad_value_dtype = Some(dtype);
+        self
+    }
+    /// Type of reference and its gradient; that of coord where it is not set.
+    pub fn reference_dtype(mut self, dtype: Dtype) -> Self {
+        self.reference_dtype = Some(dtype);
         self
     }
     pub fn math_mode(mut self, mode: MathMode) -> Self {
@@ -306,6 +313,7 @@ impl Problem {
             grad_coord_strides: self.grad_coord_strides,
             grad_weight_strides: self.grad_weight_strides,
             sampling_mode: self.sampling_mode as i32,
+            reference_dtype: dtype(self.reference_dtype),
         })
     }
 
@@ -371,6 +379,7 @@ impl Problem {
             "weight_dtype" => self.weight_dtype.unwrap_or(points),
             "output_dtype" => self.output_dtype.unwrap_or(results),
             "grad_value_dtype" => self.grad_value_dtype.unwrap_or(results),
+            "reference_dtype" => self.reference_dtype.or(self.coord_dtype).unwrap_or(points),
             _ => unreachable!("no type {field}"),
         }
     }

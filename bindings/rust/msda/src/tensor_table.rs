@@ -34,7 +34,7 @@ pub(crate) const TENSORS: [Row; 15] = [
     Row { name: "value", axes: "BSMD", dtype: Some("value_dtype"), strides: Some("value_strides") },
     Row { name: "coord", axes: "BQMK2", dtype: Some("coord_dtype"), strides: Some("coord_strides") },
     Row { name: "weight", axes: "BQMK", dtype: Some("weight_dtype"), strides: Some("weight_strides") },
-    Row { name: "reference", axes: "BQLR", dtype: Some("coord_dtype"), strides: None },
+    Row { name: "reference", axes: "BQLR", dtype: Some("reference_dtype"), strides: None },
     Row { name: "offset", axes: "BQMK2", dtype: Some("coord_dtype"), strides: Some("coord_strides") },
     Row { name: "logit", axes: "BQMK", dtype: Some("weight_dtype"), strides: Some("weight_strides") },
     Row { name: "value_scale", axes: "M", dtype: None, strides: None },
@@ -43,7 +43,7 @@ pub(crate) const TENSORS: [Row; 15] = [
     Row { name: "grad_value", axes: "BSMD", dtype: Some("grad_value_dtype"), strides: None },
     Row { name: "grad_coord", axes: "BQMK2", dtype: Some("coord_dtype"), strides: Some("grad_coord_strides") },
     Row { name: "grad_weight", axes: "BQMK", dtype: Some("weight_dtype"), strides: Some("grad_weight_strides") },
-    Row { name: "grad_reference", axes: "BQLR", dtype: Some("coord_dtype"), strides: None },
+    Row { name: "grad_reference", axes: "BQLR", dtype: Some("reference_dtype"), strides: None },
     Row { name: "grad_offset", axes: "BQMK2", dtype: Some("coord_dtype"), strides: Some("grad_coord_strides") },
     Row { name: "grad_logit", axes: "BQMK", dtype: Some("weight_dtype"), strides: Some("grad_weight_strides") },
 ];
