@@ -19,7 +19,7 @@ using namespace lab;
 
 namespace {
 
-// What msda_explain() says of each kernel, the best first.
+// The lines of msda_explain(), one a kernel, the best first.
 Json lines(std::string const& text) {
   Json json = Json::array();
   std::istringstream stream(text);
