@@ -295,6 +295,7 @@ TEST_CASE("a record is of its problem device threads and limits") {
   CHECK(changed([](ProblemShape& s) { s.tokens = s.token_count() + 1; }) == heuristic);
   CHECK(changed([](ProblemShape& s) { s.point_locality = MSDA_POINTS_LOCAL; }) == heuristic);
   CHECK(changed([](ProblemShape& s) { s.math_mode = MSDA_MATH_FAST; }) == heuristic);
+  CHECK(changed([](ProblemShape& s) { s.sampling_mode = MSDA_SAMPLING_NEAREST; }) == heuristic);
   CHECK(changed([](ProblemShape& s) { s.coord_dtype = MSDA_DTYPE_F16; }) == heuristic);
   CHECK(changed([](ProblemShape& s) { s.reference_dtype = MSDA_DTYPE_F16; }) == heuristic);
   CHECK(changed([](ProblemShape& s) { s.determinism = MSDA_NONDETERMINISTIC; }) == heuristic);
