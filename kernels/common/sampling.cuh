@@ -161,6 +161,17 @@ __device__ __forceinline__ Pixel nearest_at(Params const& p, PointRow const& row
   return {nearest_pixel(x, level.width), nearest_pixel(y, level.height), check == check};
 }
 
+// The Point of a mode of sampling, or its Pixel.
+template <typename Real, bool kNearest>
+__device__ __forceinline__ auto place_of(Params const& p, PointRow const& row,
+                                         LevelParams const& level, std::int32_t l, std::int64_t k) {
+  if constexpr (kNearest) {
+    return nearest_at<Real>(p, row, level, l, k);
+  } else {
+    return point_at<Real>(p, row, level, l, k);
+  }
+}
+
 // Softmax of a row of logits: weight = exp(logit - largest) / sum.
 template <typename Real>
 struct Softmax {
@@ -264,22 +275,6 @@ __device__ __forceinline__ Corners<Real> corners_of(LevelParams const& level, Pi
   corners.first = level.origin + pixel.y * level.row_tokens + pixel.x;
   corners.inside[0] = corners.any_inside = true;
   return corners;
-}
-
-// The corners of point k, which is on level l. False: the point contributes nothing.
-template <typename Real, bool kNearest>
-__device__ __forceinline__ bool find_corners(Params const& p, PointRow const& row,
-                                             LevelParams const& level, std::int32_t l,
-                                             std::int64_t k, Corners<Real>& corners) {
-  if constexpr (kNearest) {
-    Pixel const pixel = nearest_at<Real>(p, row, level, l, k);
-    if (pixel.is_number) corners = corners_of<Real>(level, pixel);
-    return pixel.is_number;
-  } else {
-    Point<Real> const point = point_at<Real>(p, row, level, l, k);
-    if (point.is_number) corners = corners_of(level, point);
-    return point.is_number;
-  }
 }
 
 }  // namespace msda

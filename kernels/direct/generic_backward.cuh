@@ -68,7 +68,10 @@ __device__ auto point_grad(Params const& p, Row<Real> const& row, RowPoint const
                            CornerRows* points) {
   using Sum = typename ValueTraits<kType>::Sum;
   Corners<Real> corners{};
-  if (at.is_there) find_corners<Real, kNearest>(p, row.at, at.level, at.l, at.k, corners);
+  if (at.is_there) {
+    auto const point = place_of<Real, kNearest>(p, row.at, at.level, at.l, at.k);
+    if (point.is_number) corners = corners_of<Real>(at.level, point);
+  }
   std::int64_t const head = row.b * p.value_strides.batch + row.m * p.value_strides.head;
   CornerRows rows;
 #pragma unroll
@@ -92,18 +95,19 @@ __device__ auto point_grad(Params const& p, Row<Real> const& row, RowPoint const
   if constexpr (kNearest) {
     grad.weight = products[0] * scale;
     return grad;
-  }
+  } else {
 #pragma unroll
-  for (int c = 0; c < 4; ++c) {
-    // Not zero times a gradient that may be infinite.
-    if (!corners.inside[c]) products[c] = 0;
-    grad.weight += static_cast<Sum>(corners.weight(c)) * products[c];
+    for (int c = 0; c < 4; ++c) {
+      // Not zero times a gradient that may be infinite.
+      if (!corners.inside[c]) products[c] = 0;
+      grad.weight += static_cast<Sum>(corners.weight(c)) * products[c];
+    }
+    auto const fx = static_cast<Sum>(corners.fx);
+    auto const fy = static_cast<Sum>(corners.fy);
+    grad.x = (one - fy) * (products[1] - products[0]) + fy * (products[3] - products[2]);
+    grad.y = (one - fx) * (products[2] - products[0]) + fx * (products[3] - products[1]);
+    return PointGrad<Sum>{grad.x * scale, grad.y * scale, grad.weight * scale, true};
   }
-  auto const fx = static_cast<Sum>(corners.fx);
-  auto const fy = static_cast<Sum>(corners.fy);
-  grad.x = (one - fy) * (products[1] - products[0]) + fy * (products[3] - products[2]);
-  grad.y = (one - fx) * (products[2] - products[0]) + fx * (products[3] - products[1]);
-  return PointGrad<Sum>{grad.x * scale, grad.y * scale, grad.weight * scale, true};
 }
 
 // The gradient by the normalised coordinate that a pixel position comes from.
@@ -326,8 +330,9 @@ struct PointAhead {
   }
 };
 
-__device__ inline std::int64_t tile_of_cell(LevelTiles const& tiles, std::int32_t x,
-                                            std::int32_t y) {
+__device__ __forceinline__ std::int64_t tile_of_cell(BinParams const& s, std::int32_t l,
+                                                     std::int32_t x, std::int32_t y) {
+  LevelTiles const tiles = s.levels[l];
   return tiles.first + (y >> tiles.height_bits) * tiles.across + (x >> tiles.width_bits);
 }
 
@@ -341,19 +346,21 @@ __device__ std::int64_t tile_of(Params const& p, BinParams const& s, std::int64_
   if (level.width == 0 || level.height == 0) return -1;
   if constexpr (kNearest) {
     Pixel const pixel = nearest_at<Real>(p, PointRow(p, b, at.q, m), level, at.l, at.k);
-    return pixel.is_number ? tile_of_cell(s.levels[at.l], pixel.x + 1, pixel.y + 1) : -1;
+    return pixel.is_number ? tile_of_cell(s, at.l, pixel.x + 1, pixel.y + 1) : -1;
+  } else {
+    Point<Real> const point =
+        p.reference_dim == 0 ? Point<Real>{to_pixel(ahead.x, static_cast<Real>(level.width)),
+                                           to_pixel(ahead.y, static_cast<Real>(level.height)), true}
+                             : point_at<Real>(p, PointRow(p, b, at.q, m), level, at.l, at.k);
+    if (!point.is_number) return -1;
+    // Written so that NaN and infinite numbers are outside. Beyond these bounds the floor may not
+    // fit an integer.
+    if (!(point.x >= -1 && point.x < static_cast<Real>(level.width))) return -1;
+    if (!(point.y >= -1 && point.y < static_cast<Real>(level.height))) return -1;
+    auto const cell_x = static_cast<std::int32_t>(floor(point.x)) + 1;
+    auto const cell_y = static_cast<std::int32_t>(floor(point.y)) + 1;
+    return tile_of_cell(s, at.l, cell_x, cell_y);
   }
-  Point<Real> const point =
-      p.reference_dim == 0 ? Point<Real>{to_pixel(ahead.x, static_cast<Real>(level.width)),
-                                         to_pixel(ahead.y, static_cast<Real>(level.height)), true}
-                           : point_at<Real>(p, PointRow(p, b, at.q, m), level, at.l, at.k);
-  if (!point.is_number) return -1;
-  // Written so that NaN and infinite numbers are outside. Beyond these bounds the floor may not fit
-  // an integer.
-  if (!(point.x >= -1 && point.x < static_cast<Real>(level.width))) return -1;
-  if (!(point.y >= -1 && point.y < static_cast<Real>(level.height))) return -1;
-  return tile_of_cell(s.levels[at.l], static_cast<std::int32_t>(floor(point.x)) + 1,
-                      static_cast<std::int32_t>(floor(point.y)) + 1);
 }
 
 // A chunk of a head's points.
@@ -493,8 +500,8 @@ __device__ long long scatter_point(Params const& p, std::int64_t b, std::int64_t
   HeadPoint const at(p, i);
   LevelParams const level = p.level(at.l);
   Row<Real> const row(p, b, at.q, m);
-  Corners<Real> corners{};
-  find_corners<Real, kNearest>(p, row.at, level, at.l, at.k, corners);
+  Corners<Real> const corners =
+      corners_of<Real>(level, place_of<Real, kNearest>(p, row.at, level, at.l, at.k));
   Sum const weight = static_cast<Sum>(row.weight(p, at.k)) * scale;
   std::int64_t const first = b * p.token_count * p.head_count + m;
   // Two cells in columns -1 and W - 1 may have one token as their first corner, where maps have no

@@ -36,8 +36,9 @@ __device__ auto forward_element(Params const& p, Row<Real> const& row, std::int6
   for (std::int32_t l = 0; l < p.level_count; ++l) {
     LevelParams const level = p.level(l);
     for (std::int64_t k = level.point_start; k < level.point_start + level.point_count; ++k) {
-      Corners<Real> corners;
-      if (!find_corners<Real, kNearest>(p, row.at, level, l, k, corners)) continue;
+      auto const point = place_of<Real, kNearest>(p, row.at, level, l, k);
+      if (!point.is_number) continue;
+      Corners<Real> const corners = corners_of<Real>(level, point);
       // Distances, so that there is one product a point and not one a corner.
       auto const* const first = value + corners.first * p.value_strides.row;
       std::int64_t const down = level.row_tokens * p.value_strides.row;
