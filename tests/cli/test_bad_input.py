@@ -26,12 +26,20 @@ def assert_refused(result, command, *fragments):
 # ---- arguments: the words after `msda`, and what the message must hold
 ARGUMENTS = [
     ([], "", "no command"),
-    (["rnu"], "", "unknown command 'rnu'; did you mean 'run'?; there are info, run, explain, roofline, bench, tune"),
+    (["rnu"], "", "unknown command 'rnu'; did you mean 'run'?; there are info, run, explain, roofline"),
     (["help", "rnu"], "", "unknown command 'rnu'; did you mean 'run'?"),
     (["bench", "--threads", "1,x"], "bench", "--threads is '1,x': must be a whole number"),
     (["bench", "--dtype", "f32,f31"], "bench", "--dtype is 'f32,f31'"),
-    (["bench", "--workload", "dec", "--threads", "1,2", "--csv", "t.csv"], "bench", "--csv is 't.csv': it has no column for --threads"),
-    (["bench", "--workload", "dec", "--dtype", "f32,f16", "--save-inputs", "t.npz"], "bench", "writes one workload: 2 were chosen"),
+    (
+        ["bench", "--workload", "dec", "--threads", "1,2", "--csv", "t.csv"],
+        "bench",
+        "--csv is 't.csv': it has no column for --threads",
+    ),
+    (
+        ["bench", "--workload", "dec", "--dtype", "f32,f16", "--save-inputs", "t.npz"],
+        "bench",
+        "writes one workload: 2 were chosen",
+    ),
     (["info", "-o", "x"], "info", "unknown option '-o'"),
     (["--verbose"], "", "unknown option '--verbose'"),
     (["run"], "run", "give one input"),
