@@ -108,9 +108,9 @@ pub const MSDA_SAMPLING_BILINEAR: _bindgen_ty_7 = 0;
       ix = min(max(int(x * W + 0.5), 0), W - 1)   iy = min(max(int(y * H + 0.5), 0), H - 1)
       sample = v[iy][ix]
   int() drops the fraction. Every operation is rounded to float32, to float64 where coord_dtype
-  is F64 or reference_dtype of FUSED: all kernels read the same pixel. So are those of FUSED,
-  coord = reference.xy + offset / (W, H) or reference.xy + offset * (reference.wh * (0.5 /
- P_l)). A finite point, however far outside, has the pixel of the map's edge; the tokens that
+  is F64 or reference_dtype of FUSED: all kernels read the same pixel. FUSED rounds its
+  coord = reference.xy + offset / (W, H) or reference.xy + offset * (reference.wh * (0.5 / P_l))
+  alike. A finite point, however far outside, has the pixel of the map's edge; the tokens that
   value_border adds are never read. On a level without pixels its sample is 0. A point that is
   NaN or infinite contributes nothing, as in the other mode, and nor does one of FUSED whose
   reference or offset is, or whose offset is divided by 0. The gradients of value, weight and
