@@ -74,6 +74,7 @@ class NpzCase {
     ProblemShape& spec = case_.spec;
     spec.operation = options_.backward ? MSDA_BACKWARD : MSDA_FORWARD;
     spec.math_mode = options_.fast_math ? MSDA_MATH_FAST : MSDA_MATH_ACCURATE;
+    spec.sampling_mode = options_.sampling;
     if (options_.any_order) spec.determinism = MSDA_NONDETERMINISTIC;
     spec.point_locality = told_locality(options_);
     read_levels();
@@ -293,6 +294,7 @@ class FolderCase {
     }
     spec.operation = options_.backward ? MSDA_BACKWARD : MSDA_FORWARD;
     spec.math_mode = options_.fast_math ? MSDA_MATH_FAST : MSDA_MATH_ACCURATE;
+    spec.sampling_mode = options_.sampling;
     if (options_.any_order) spec.determinism = MSDA_NONDETERMINISTIC;
     spec.point_locality = told_locality(options_);
     spec.batch = require("batch", options_.batch);

@@ -242,6 +242,9 @@ std::vector<OptionRow> compute_rows() {
        parse_names},
       {"math", kProblem, "MODE", "accurate, or fast: kernels may sum in 16 bits; default accurate",
        &Options::fast_math, parse_math},
+      {"sampling", kProblem, "MODE",
+       "bilinear: four pixels a point; or nearest: one; default bilinear", &Options::sampling,
+       parse_sampling},
       {"point-locality", kProblem, "WORD",
        "where points land, which the choice of a kernel takes into account:\n"
        "local, scattered, unknown (the default), or for a workload pattern:\n"

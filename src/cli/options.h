@@ -60,6 +60,7 @@ struct Options {
   bool any_order = false;
   std::vector<std::string> gradients;
   bool fast_math = false;
+  msda_sampling_mode sampling = MSDA_SAMPLING_BILINEAR;
 
   std::string kernel;
   std::vector<std::string> kernels;

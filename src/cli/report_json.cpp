@@ -17,7 +17,8 @@ std::string_view operation_name(ProblemShape const& spec) {
 }
 
 std::string input_name(ProblemShape const& spec) {
-  return spec.fused() ? fmt::format("fused{}", spec.reference_dim) : "sampled";
+  std::string const mode = spec.fused() ? fmt::format("fused{}", spec.reference_dim) : "sampled";
+  return spec.nearest() ? mode + "_nearest" : mode;
 }
 
 std::string_view math_name(ProblemShape const& spec) {

@@ -75,6 +75,7 @@ std::string types_text(ProblemShape const& spec) {
   }
   if (spec.backward()) text += fmt::format("  grad_value {}", type_name(spec.grad_value_dtype));
   if (spec.math_mode == MSDA_MATH_FAST) text += "  fast math";
+  if (spec.nearest()) text += "  nearest pixels";
   if (spec.determinism == MSDA_NONDETERMINISTIC) text += "  any order";
   if (spec.point_locality != MSDA_POINTS_UNKNOWN) {
     text += fmt::format("  points {}", locality_name(spec.point_locality));
@@ -95,7 +96,8 @@ Work work_of(ProblemShape const& spec) {
   Work work;
   work.points = static_cast<double>(spec.batch) * static_cast<double>(spec.query_count) *
                 static_cast<double>(spec.head_count) * static_cast<double>(spec.point_total());
-  work.gathered_bytes = work.points * 4 * static_cast<double>(spec.head_dim) *
+  work.gathered_bytes = work.points * (spec.nearest() ? 1 : 4) *
+                        static_cast<double>(spec.head_dim) *
                         static_cast<double>(type_bytes(spec.value_dtype));
   for (TensorRow const& row : tensor_rows()) {
     if (row.is_optional() || !row.belongs_to(spec)) continue;
