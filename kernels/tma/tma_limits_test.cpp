@@ -37,6 +37,7 @@ std::string tensor_map_reason(ProblemShape const& shape) {
 std::string reason(KernelId const& id, ProblemShape const& shape) {
   if (shape.value_dtype != id.value_dtype()) return kWrongValueDtype;
   if (shape.backward()) return kWrongOperation;
+  if (shape.nearest()) return kWrongSampling;
   if (std::string reason = float64_reason(shape); !reason.empty()) return reason;
   std::int64_t const D = shape.head_dim, most = id.channels();
   if (D % 8 != 0 || D <= most / 2 || D > most) return kWrongHeadDim;
