@@ -22,8 +22,7 @@ constexpr Kernels (*kLoad[])(KernelOptions) = {
 };
 
 bool is_wide(Problem const& problem) {
-  return problem.coord_dtype == MSDA_DTYPE_F64 || problem.weight_dtype == MSDA_DTYPE_F64 ||
-         (problem.fused() && problem.reference_dtype == MSDA_DTYPE_F64);
+  return problem.points_are_f64() || problem.weight_dtype == MSDA_DTYPE_F64;
 }
 
 // Blocks of one launch; the generic kernels walk over what is more in strides of the grid.

@@ -72,10 +72,7 @@ class NpzCase {
   Case load() {
     note_unknown();
     ProblemShape& spec = case_.spec;
-    spec.operation = options_.backward ? MSDA_BACKWARD : MSDA_FORWARD;
-    spec.math_mode = options_.fast_math ? MSDA_MATH_FAST : MSDA_MATH_ACCURATE;
-    spec.sampling_mode = options_.sampling;
-    if (options_.any_order) spec.determinism = MSDA_NONDETERMINISTIC;
+    set_computation(options_, spec);
     spec.point_locality = told_locality(options_);
     read_levels();
     read_tensors();
@@ -292,10 +289,7 @@ class FolderCase {
       bad_input("{} {}", folder_.string(),
                 is_known ? "is not a folder" : "cannot be read: " + error.message());
     }
-    spec.operation = options_.backward ? MSDA_BACKWARD : MSDA_FORWARD;
-    spec.math_mode = options_.fast_math ? MSDA_MATH_FAST : MSDA_MATH_ACCURATE;
-    spec.sampling_mode = options_.sampling;
-    if (options_.any_order) spec.determinism = MSDA_NONDETERMINISTIC;
+    set_computation(options_, spec);
     spec.point_locality = told_locality(options_);
     spec.batch = require("batch", options_.batch);
     spec.query_count = require("queries", options_.queries);
@@ -455,6 +449,13 @@ msda_dtype wanted_value_type(Options const& options) {
 
 msda_dtype wanted_coord_type(Options const& options) {
   return options.coord_dtype.value_or(sampling_type(options));
+}
+
+void set_computation(Options const& options, ProblemShape& spec) {
+  spec.operation = options.backward ? MSDA_BACKWARD : MSDA_FORWARD;
+  spec.math_mode = options.fast_math ? MSDA_MATH_FAST : MSDA_MATH_ACCURATE;
+  spec.sampling_mode = options.sampling;
+  if (options.any_order) spec.determinism = MSDA_NONDETERMINISTIC;
 }
 
 msda_dtype wanted_reference_type(Options const& options) {

@@ -27,6 +27,9 @@ class CaseArrays {
   std::vector<std::int64_t> level_start_;
 };
 
+// Sets what the options say of the computation: operation, math, sampling, order of sums.
+void set_computation(Options const& options, lab::ProblemShape& spec);
+
 // The type an option asks for, NONE if none does.
 msda_dtype wanted_value_type(Options const& options);
 msda_dtype wanted_coord_type(Options const& options);

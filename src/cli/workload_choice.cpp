@@ -102,10 +102,7 @@ ProblemShape workload_spec(Workload const& workload, Options const& options) {
   }
   spec.tokens = options.tokens.value_or(0);
   spec.reference_dim = options.fused.value_or(0);
-  spec.operation = options.backward ? MSDA_BACKWARD : MSDA_FORWARD;
-  spec.math_mode = options.fast_math ? MSDA_MATH_FAST : MSDA_MATH_ACCURATE;
-  spec.sampling_mode = options.sampling;
-  if (options.any_order) spec.determinism = MSDA_NONDETERMINISTIC;
+  set_computation(options, spec);
   msda_dtype const value_type = wanted_value_type(options);
   spec.value_dtype = value_type == MSDA_DTYPE_NONE ? MSDA_DTYPE_F32 : value_type;
   spec.coord_dtype = wanted_coord_type(options);

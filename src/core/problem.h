@@ -63,7 +63,7 @@ struct Problem {
   bool fused() const { return input_mode == MSDA_INPUT_FUSED; }
   bool backward() const { return operation == MSDA_BACKWARD; }
   bool nearest() const { return sampling_mode == MSDA_SAMPLING_NEAREST; }
-  // Whether points are located in float64 by nearest sampling.
+  // Coordinates are float64, or relative to float64 references.
   bool points_are_f64() const {
     return coord_dtype == MSDA_DTYPE_F64 || (fused() && reference_dtype == MSDA_DTYPE_F64);
   }

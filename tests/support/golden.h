@@ -16,7 +16,7 @@ struct GoldenCase {
 
 // All files, read once.
 std::vector<GoldenCase> const& golden_cases();
-// Those of tests/golden/nearest, of nearest sampling.
+// The files of tests/golden/nearest, read once: nearest sampling.
 std::vector<GoldenCase> const& nearest_golden_cases();
 
 // "", or the first element that is further from the file's than 1e-12 of the array's largest, which

@@ -382,8 +382,13 @@ ProblemShape target_shape(Rng& rng, Target const& target, msda_dtype type) {
 }
 
 // The forward problems of neighbouring seeds go through all targets and types.
+// Every other forward is drawn so that one kernel takes it.
+bool is_for_kernel(std::uint64_t seed, msda_operation operation) {
+  return operation == MSDA_FORWARD && seed % 2 == 0;
+}
+
 ProblemShape random_forward_shape(std::uint64_t seed, Rng& rng) {
-  if (seed % 2 == 1) return random_shape(rng);
+  if (!is_for_kernel(seed, MSDA_FORWARD)) return random_shape(rng);
   struct Turn {
     Target target;
     msda_dtype type;
@@ -546,7 +551,7 @@ void move_gradients(std::uint64_t seed, ProblemShape& shape) {
 // A quarter of the problems that are not for one kernel sample the nearest pixel.
 void choose_sampling(std::uint64_t seed, ProblemShape& shape) {
   Rng rng(seed ^ 0x4EA2E57ull);
-  if (!shape.backward() && seed % 2 == 0) return;
+  if (is_for_kernel(seed, shape.operation)) return;
   if (rng.chance(0.25)) shape.sampling_mode = MSDA_SAMPLING_NEAREST;
 }
 
@@ -557,8 +562,7 @@ void retype_references(std::uint64_t seed, ProblemShape& shape) {
   Rng rng(seed ^ 0x2EFE2E9C04u);
   shape.reference_dtype = shape.coord_dtype;
   if (!shape.fused()) return;
-  bool const is_for_kernel = !shape.backward() && seed % 2 == 0;
-  shape.reference_dtype = !is_for_kernel && rng.chance(0.25)
+  shape.reference_dtype = !is_for_kernel(seed, shape.operation) && rng.chance(0.25)
                               ? MSDA_DTYPE_F64
                               : rng.pick({MSDA_DTYPE_F32, MSDA_DTYPE_F16, MSDA_DTYPE_BF16});
 }

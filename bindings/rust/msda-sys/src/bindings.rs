@@ -99,7 +99,7 @@ pub const MSDA_POINTS_LOCAL: _bindgen_ty_6 = 1;
   queries have no order in space or that their offsets are as long as the maps are wide.*/
 pub const MSDA_POINTS_SCATTERED: _bindgen_ty_6 = 2;
 pub type _bindgen_ty_6 = core::ffi::c_uint;
-/** What the sample of a point is.
+/** How many pixels a point samples: four, or the one that holds it.
  @since 0.1*/
 pub type msda_sampling_mode = i32;
 /// The bilinear sum of four pixels, as "what it computes" has it.
