@@ -126,12 +126,13 @@ __device__ __forceinline__ void point_gradients_of(Params const& p, AddParams co
   if (!stores || own >= p.point_total) return;
   points::PointGradient const gradient = points::point_gradient(mine, weight, sums);
   std::int64_t const index = row.index(p) * p.point_total + own;
-  points::store_coord(p, p.coord_dtype, s.points.by_pixel, index, index, mine, gradient,
+  points::GradientRow const to(p, row.b, row.q, row.m, own);
+  points::store_coord(p, p.coord_dtype, s.points.by_pixel, index, to.coord, mine, gradient,
                       s.points.grad_coord_pairs);
   if (s.gradients != nullptr) {
     s.gradients[index] = gradient.weight;
   } else if (p.grad_weight != nullptr) {
-    store_narrow(p.weight_dtype, p.grad_weight, index, gradient.weight);
+    store_narrow(p.weight_dtype, p.grad_weight, to.weight, gradient.weight);
   }
 }
 
@@ -202,26 +203,28 @@ static __global__ void __launch_bounds__(kConvertThreads, 4)
 // A row that kRowLanes lanes take, in the order [query][head].
 struct LogitRow {
   std::int64_t index;
+  std::int64_t b, q, m;
   bool is_there;  // else it is the last row once more, and nothing is stored
   int lane;
 
-  __device__ __forceinline__ explicit LogitRow(LogitParams const& s)
+  __device__ __forceinline__ LogitRow(Params const& p, LogitParams const& s)
       : lane(points::lane_of() % kRowLanes) {
     std::int64_t const i =
         (static_cast<std::int64_t>(blockIdx.x) * kRowThreads + threadIdx.x) / kRowLanes;
     is_there = i < s.rows;
     index = is_there ? i : s.rows - 1;
+    std::int64_t const query = index / p.head_count;
+    b = query / p.query_count;
+    q = query - b * p.query_count;
+    m = index - query * p.head_count;
   }
 };
 
 static __global__ void __launch_bounds__(kRowThreads, 4)
     softmax_rows(const __grid_constant__ Params p, const __grid_constant__ LogitParams s) {
   ptx::wait_for_previous_grid();
-  LogitRow const row(s);
-  std::int64_t const query = row.index / p.head_count;
-  std::int64_t const b = query / p.query_count;
-  std::int64_t const logits =
-      p.weight_strides.at(b, query - b * p.query_count, row.index - query * p.head_count);
+  LogitRow const row(p, s);
+  std::int64_t const logits = p.weight_strides.at(row.b, row.q, row.m);
   float largest = -INFINITY;
   for (std::int64_t k = row.lane; k < p.point_total; k += kRowLanes) {
     largest = fmaxf(largest, load_narrow(p.weight_dtype, p.weight, logits + k));
@@ -243,8 +246,9 @@ static __global__ void __launch_bounds__(kRowThreads, 4)
 static __global__ void __launch_bounds__(kRowThreads, 4)
     logit_gradients(const __grid_constant__ Params p, const __grid_constant__ LogitParams s) {
   ptx::wait_for_previous_grid();
-  LogitRow const row(s);
+  LogitRow const row(p, s);
   std::int64_t const first = row.index * p.point_total;
+  std::int64_t const to = p.grad_weight_strides.at(row.b, row.q, row.m);
   const float* const weights = s.weights + first;
   const float* const gradients = s.gradients + first;
   float mean = 0.0f;
@@ -254,7 +258,7 @@ static __global__ void __launch_bounds__(kRowThreads, 4)
   mean = sum_of_lanes(mean, kRowLanes);
   if (!row.is_there) return;
   for (std::int64_t k = row.lane; k < p.point_total; k += kRowLanes) {
-    store_narrow(p.weight_dtype, p.grad_weight, first + k, weights[k] * (gradients[k] - mean));
+    store_narrow(p.weight_dtype, p.grad_weight, to + k, weights[k] * (gradients[k] - mean));
   }
 }
 
@@ -268,6 +272,7 @@ Kernels load_kernels(KernelOptions options) {
   kernels.softmax = load_kernel(softmax_rows);
   kernels.logits = load_kernel(logit_gradients);
   kernels.references = load_kernel(points::sum_references);
+  kernels.clear_points = load_kernel(points::clear_points);
   kernels.convert = load_kernel(convert_sums);
   points::with_lanes<points::kWarp>(options.head_dim, [&](auto lanes) {
     using Config = PointConfig<kType, Loads::vectors, lanes>;

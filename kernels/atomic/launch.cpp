@@ -35,6 +35,7 @@ struct AtomicPlan final : Prepared {
   Kernels kernels{};
   bool has_vectors = false;  // as far as strides say
   bool has_coord_pairs = false;
+  bool has_grad_coord_pairs = false;
 };
 
 // Gives a slot as many points of a row as leave each SM its threads.
@@ -59,7 +60,8 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
   plan.has_vectors = same_types && value_strides_are_multiples(problem, 16) &&
                      row_stride_fits(problem.value, problem.value_dtype) &&
                      strides_are_multiples(problem.output, problem.output_dtype, 16);
-  plan.has_coord_pairs = points::has_coord_pairs(problem);
+  plan.has_coord_pairs = points::are_pairs(problem.coord);
+  plan.has_grad_coord_pairs = points::are_pairs(problem.grad_coord);
   plan.add.points.point_levels = plan.point_levels.data();
   plan.add.points.queries = problem.batch * problem.query_count;
   plan.add.points.heads_together = static_cast<std::uint32_t>(problem.head_count);
@@ -88,7 +90,7 @@ void add_points(AtomicPlan const& plan, Params const& p, AddParams const& add,
                    .overlaps_previous = true},
                   stream, p, add);
   } else {  // no values to load; softmax alone says what the gradients of logits are
-    points::clear_point_gradients(p, stream);
+    points::clear_point_gradients(kernels.clear_points, p, stream);
     points::clear(add.gradients, rows * p.point_total, MSDA_DTYPE_F32, stream);
   }
   if (add.gradients == nullptr) return;
@@ -105,7 +107,7 @@ void launch(Variant const&, Launch const& launch) {
   bool const has_points = row_count(problem) * problem.point_total > 0;
   if (!has_points || (problem.token_count == 0 && !problem.fused())) {
     points::clear(p.grad_value, value_elements(problem), p.grad_value_dtype, stream);
-    points::clear_point_gradients(p, stream);
+    points::clear_point_gradients(plan.kernels.clear_points, p, stream);
     return;
   }
   std::int64_t const pair_bytes = 2 * dtype_bytes(p.coord_dtype);
@@ -119,7 +121,7 @@ void launch(Variant const&, Launch const& launch) {
   add.gradients = add.wants_points ? space.gradients : nullptr;
   add.points.by_pixel = p.grad_reference != nullptr ? space.by_pixel : nullptr;
   add.points.coord_pairs = plan.has_coord_pairs && is_aligned(p.coord, pair_bytes);
-  add.points.grad_coord_pairs = is_aligned(p.grad_coord, pair_bytes);
+  add.points.grad_coord_pairs = plan.has_grad_coord_pairs && is_aligned(p.grad_coord, pair_bytes);
   std::int64_t const elements = value_elements(problem);
   if (p.grad_value != nullptr) {
     add.sums = space.sums != nullptr ? space.sums : static_cast<float*>(p.grad_value);

@@ -49,13 +49,6 @@ bool rows_are_packed(Problem const& problem) {
          is_packed(problem.output, Q, M, problem.head_dim);
 }
 
-bool point_gradients_are_packed(Problem const& problem) {
-  std::int64_t const Q = problem.query_count;
-  std::int64_t const M = problem.head_count;
-  return is_packed(problem.grad_coord, Q, M, 2 * problem.point_total) &&
-         is_packed(problem.grad_weight, Q, M, problem.point_total);
-}
-
 bool levels_are_near(Problem const& problem) {
   return problem.levels.size() <= static_cast<std::size_t>(kInlineLevels) && sides_fit(problem);
 }

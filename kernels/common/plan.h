@@ -37,7 +37,6 @@ bool sides_fit(Problem const& problem);
 // Coordinates, weights and output without gaps.
 bool rows_are_packed(Problem const& problem);
 // The gradients of coordinates and weights without gaps.
-bool point_gradients_are_packed(Problem const& problem);
 // Levels that travel with the launch, and whose sides fit.
 bool levels_are_near(Problem const& problem);
 bool every_level_has(Problem const& problem, std::int64_t points);

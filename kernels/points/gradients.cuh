@@ -197,10 +197,10 @@ __device__ __forceinline__ PointGradient point_gradient(LocatedPoint const& at, 
   return at.corners == 0 ? PointGradient{0.0f, 0.0f, 0.0f} : gradient;
 }
 
-// Stores the gradient of a point's coordinate or offset: the point is number `of_pass` of those of
-// the pass and `of_all` of all.
+// Stores the gradient of a point's coordinate or offset at element `to`; the point is number
+// `of_pass` of those of the pass.
 __device__ __forceinline__ void store_coord(Params const& p, msda_dtype dtype, float* by_pixel,
-                                            std::int64_t of_pass, std::int64_t of_all,
+                                            std::int64_t of_pass, std::int64_t to,
                                             LocatedPoint const& at, PointGradient const& gradient,
                                             bool pairs) {
   if (by_pixel != nullptr) {
@@ -211,7 +211,34 @@ __device__ __forceinline__ void store_coord(Params const& p, msda_dtype dtype, f
   bool const is_there = at.corners != 0;
   float2 const by_coord = {is_there ? gradient.x * at.x_scale : 0.0f,
                            is_there ? gradient.y * at.y_scale : 0.0f};
-  store_pair(dtype, p.grad_coord, 2 * of_all, by_coord, pairs);
+  store_pair(dtype, p.grad_coord, to, by_coord, pairs);
+}
+
+// The elements of a row's gradients by coordinates and by weights, from point `own` on.
+struct GradientRow {
+  std::int64_t coord, weight;
+
+  __device__ __forceinline__ GradientRow(Params const& p, std::int64_t b, std::int64_t q,
+                                         std::int64_t m, std::int64_t own)
+      : coord(p.grad_coord_strides.at(b, q, m) + 2 * own),
+        weight(p.grad_weight_strides.at(b, q, m) + own) {}
+};
+
+// Stores zeros for the gradients of all points: a thread takes a point.
+static __global__ void __launch_bounds__(kPointThreads, 4)
+    clear_points(const __grid_constant__ Params p) {
+  ptx::wait_for_previous_grid();
+  std::int64_t const i = static_cast<std::int64_t>(blockIdx.x) * kPointThreads + threadIdx.x;
+  std::int64_t const row = i / p.point_total;
+  std::int64_t const query = row / p.head_count;
+  std::int64_t const b = query / p.query_count;
+  if (b >= p.batch) return;
+  GradientRow const to(p, b, query - b * p.query_count, row - query * p.head_count,
+                       i - row * p.point_total);
+  if (p.grad_coord != nullptr) {
+    store_pair(p.coord_dtype, p.grad_coord, to.coord, make_float2(0.0f, 0.0f), false);
+  }
+  if (p.grad_weight != nullptr) store_narrow(p.weight_dtype, p.grad_weight, to.weight, 0.0f);
 }
 
 // The row's channels of grad_output, from the lane's first one on.

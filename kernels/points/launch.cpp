@@ -11,11 +11,16 @@ void clear(void* array, std::int64_t elements, msda_dtype dtype, cudaStream_t st
   cuda::check(cudaMemsetAsync(array, 0, bytes, stream), "clearing a gradient");
 }
 
-void clear_point_gradients(Params const& p, cudaStream_t stream) {
+void clear_point_gradients(Kernel<Params> kernel, Params const& p, cudaStream_t stream) {
   std::int64_t const queries = p.batch * p.query_count;
   std::int64_t const points = queries * p.head_count * p.point_total;
-  clear(p.grad_coord, 2 * points, p.coord_dtype, stream);
-  clear(p.grad_weight, points, p.weight_dtype, stream);
+  if (points > 0 && (p.grad_coord != nullptr || p.grad_weight != nullptr)) {
+    launch_kernel(kernel,
+                  {.blocks = divide_up(points, kPointThreads),
+                   .threads = kPointThreads,
+                   .overlaps_previous = true},
+                  stream, p);
+  }
   clear(p.grad_reference, queries * p.level_count * p.reference_dim, p.reference_dtype, stream);
 }
 

@@ -32,12 +32,11 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
   if (device.sm_count_limit != 0) return Reason::kSmLimit;
   std::int64_t const D = problem.head_dim;
   if (D == 0 || D > kMaxHeadDim || D % kChannelsOfLane != 0) return Reason::kHeadDim;
-  if (!point_gradients_are_packed(problem)) return Reason::kStrides;
   return sides_fit(problem) ? Reason::kNone : Reason::kLevels;
 }
 
-bool has_coord_pairs(Problem const& problem) {
-  return (problem.coord.batch | problem.coord.row | problem.coord.head) % 2 == 0;
+bool are_pairs(Strides const& strides) {
+  return (strides.batch | strides.row | strides.head) % 2 == 0;
 }
 
 std::vector<PointLevel> point_levels(Problem const& problem) {

@@ -14,7 +14,7 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
               bool takes_overlap);
 
 // x and y of every point lie side by side at a multiple of their bytes, as far as strides say.
-bool has_coord_pairs(Problem const& problem);
+bool are_pairs(Strides const& strides);
 
 std::vector<PointLevel> point_levels(Problem const& problem);  // [K]
 

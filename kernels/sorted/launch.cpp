@@ -68,6 +68,8 @@ struct SortedPlan final : Prepared {
   bool has_value_vectors = false;
   bool has_short_heads = false;  // bytes from a head's first token to its last fit 32 bits
   bool has_coord_pairs = false;
+  bool has_grad_coord_pairs = false;
+  bool has_near_gradients = false;  // of points
   bool has_plain_sides = false;
   std::int32_t sm_count = 1;
 };
@@ -78,6 +80,17 @@ bool row_vecs_fit(Problem const& problem) {
   std::int64_t const last = (problem.query_count - 1) * problem.output.row;
   return problem.output.row >= 0 &&
          last / (kVecBytes / dtype_bytes(problem.output_dtype)) <= std::int64_t{UINT32_MAX};
+}
+
+// Whether 32 bits number the elements of the gradients of points, as PairedRows counts them.
+bool point_gradients_are_near(Problem const& problem) {
+  if (!problem.has_points()) return false;
+  auto const end = [&](Strides const& strides, std::int64_t elements) {
+    return strides.at(problem.batch - 1, problem.query_count - 1, problem.head_count - 1) +
+           elements;
+  };
+  return end(problem.grad_coord, 2 * problem.point_total) <= std::int64_t{UINT32_MAX} &&
+         end(problem.grad_weight, problem.point_total) <= std::int64_t{UINT32_MAX};
 }
 
 PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const& device,
@@ -99,7 +112,9 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
   plan.has_short_heads = plan.has_value_vectors && (problem.token_count - 1) * problem.value.row *
                                                            dtype_bytes(problem.value_dtype) <=
                                                        std::int64_t{UINT32_MAX};
-  plan.has_coord_pairs = points::has_coord_pairs(problem);
+  plan.has_coord_pairs = points::are_pairs(problem.coord);
+  plan.has_grad_coord_pairs = points::are_pairs(problem.grad_coord);
+  plan.has_near_gradients = point_gradients_are_near(problem);
   plan.has_plain_sides = std::ranges::all_of(problem.levels, [](Level const& level) {
     return level.height <= kLargestPlainSide && level.width <= kLargestPlainSide;
   });
@@ -158,11 +173,13 @@ struct CallOfPlan {
     return has_vectors() && plan.has_short_heads && points::fills_lanes(params.head_dim) &&
            has_plain_input();
   }
-  // A block's queries are of one batch item, and all rows are of one launch.
+  // A block's queries are of one batch item, all rows are of one launch, and 32 bits number their
+  // gradients.
   bool has_paired_rows() const {
     bool const is_one_pass = plan.planned.passes.queries >= params.batch * params.query_count;
-    return plan.kernels.paired_points > 0 && has_plain_rows() && params.token_count > 0 &&
-           params.query_count >= kMinPairedQueries && (!problem.fused() || is_one_pass);
+    return plan.kernels.paired_points > 0 && has_plain_rows() && plan.has_near_gradients &&
+           params.token_count > 0 && params.query_count >= kMinPairedQueries &&
+           (!problem.fused() || is_one_pass);
   }
   // For rows that are not paired.
   PointRows point_rows() const {
@@ -181,7 +198,8 @@ struct CallOfPlan {
     if (params.grad_reference == nullptr) points.by_pixel = nullptr;
     if (staged_groups() > 0) points.staged = nullptr;
     points.coord_pairs = has_coord_pairs();
-    points.grad_coord_pairs = is_aligned(params.grad_coord, pair_bytes());
+    points.grad_coord_pairs =
+        plan.has_grad_coord_pairs && is_aligned(params.grad_coord, pair_bytes());
     return points;
   }
   // The groups of a fused row's points that are staged in shared memory.
@@ -288,7 +306,7 @@ void launch_point_gradients(CallOfPlan const& call) {
   std::int64_t const queries = p.batch * p.query_count;
   bool const has_points = queries * p.head_count * p.point_total > 0;
   if (!has_points || (p.token_count == 0 && !call.problem.fused())) {
-    points::clear_point_gradients(p, call.stream);
+    points::clear_point_gradients(call.plan.kernels.clear_points, p, call.stream);
     return;
   }
   for (std::int64_t first = 0; first < queries;) {

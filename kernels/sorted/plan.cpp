@@ -366,7 +366,9 @@ PairedLaunch paired_launch(Params const& p, std::int64_t rows, std::int64_t poin
   params.reference_stride =
       queries * p.level_count * p.reference_dim * dtype_bytes(p.reference_dtype);
   params.grad_stride = queries * p.output_strides.row * dtype_bytes(p.output_dtype);
-  params.index_stride = queries * p.head_count * p.point_total;
+  params.grad_coord_stride = static_cast<std::uint32_t>(queries * p.grad_coord_strides.row);
+  params.grad_weight_stride = static_cast<std::uint32_t>(queries * p.grad_weight_strides.row);
+  params.index_stride = static_cast<std::uint32_t>(queries * p.head_count * p.point_total);
   return {params, of_range * ranges};
 }
 

@@ -16,6 +16,7 @@
 
 namespace msda::sorted {
 
+using points::GradientRow;
 using points::Input;
 using points::lane_of;
 using points::load_grad;
@@ -107,7 +108,6 @@ static __global__ void __launch_bounds__(points::kPointThreads, Config::kBlocks)
   bool const locates = static_cast<int>(threadIdx.x % Config::kSlotLanes) < Config::kGroupPoints;
   bool const has_channels = d < p.head_dim && p.token_count > 0;
   std::int64_t const first = static_cast<std::int64_t>(blockIdx.x) * s.rows_of_block;
-  std::int64_t const first_point = s.first_query * p.head_count * p.point_total;
   RowIndex row(p, s, first + Config::slot());
   LoadedRow<Config> next(p, s, row, d);
   bool const is_fused = next.loads.is_fused();
@@ -120,6 +120,7 @@ static __global__ void __launch_bounds__(points::kPointThreads, Config::kBlocks)
         p, row.b * p.value_strides.batch + row.m * p.value_strides.head + d, has_channels);
     typename Config::Products products(next.grad(p, row, d));
     std::int64_t const index = row.index(p) * p.point_total + own;  // of its first point
+    GradientRow const to(p, row.b, row.q, row.m, own);
     bool const stores = row.is_there && locates;
     bool const has_next = i + Config::kSlots < s.rows_of_block;
     RowSoftmax<Config, points::PointsInMemory> softmax(
@@ -156,20 +157,19 @@ static __global__ void __launch_bounds__(points::kPointThreads, Config::kBlocks)
       if (!has_point) continue;
       PointGradient const gradient = point_gradient(mine, weight, sums);
       points::store_coord(p, Config::kPlain ? MSDA_DTYPE_F32 : p.coord_dtype, s.by_pixel,
-                          index + group, first_point + index + group, mine, gradient,
-                          s.grad_coord_pairs);
+                          index + group, to.coord + 2 * group, mine, gradient, s.grad_coord_pairs);
       if (is_fused) {
         softmax.add(group / Config::kGroupPoints, gradient.weight);
       } else if (p.grad_weight != nullptr) {
-        store_narrow(p.weight_dtype, p.grad_weight, first_point + index + group, gradient.weight);
+        store_narrow(p.weight_dtype, p.grad_weight, to.weight + group, gradient.weight);
       }
     }
     if (is_fused && p.grad_weight != nullptr) {
       softmax.finish([&](int group, float gradient) {
         std::int32_t const k = group * Config::kGroupPoints + own;
         if (!stores || k >= points) return;
-        store_narrow(p.weight_dtype, p.grad_weight,
-                     first_point + index + group * Config::kGroupPoints, gradient);
+        store_narrow(p.weight_dtype, p.grad_weight, to.weight + group * Config::kGroupPoints,
+                     gradient);
       });
     }
     if (!kGoesOnEarly && has_next) go_on();
@@ -337,7 +337,11 @@ class PairedRows {
             (p.output_strides.at(b, query_, m) + d) * Config::kElementBytes;
     values = static_cast<const char*>(p.value) +
              (b * p.value_strides.batch + m * p.value_strides.head + d) * Config::kElementBytes;
-    index_ = ((b * p.query_count + query_) * p.head_count + m) * p.point_total + k;
+    GradientRow const to(p, b, query_, m, k);
+    grad_coord_ = static_cast<std::uint32_t>(to.coord);
+    grad_weight_ = static_cast<std::uint32_t>(to.weight);
+    index_ = static_cast<std::uint32_t>(
+        ((b * p.query_count + query_) * p.head_count + m) * p.point_total + k);
   }
   __device__ __forceinline__ Row load_grad() const {
     return is_there() ? Row::load_at(grad_) : Row::zeros();
@@ -382,17 +386,22 @@ class PairedRows {
   __device__ __forceinline__ void store_coord(int group, LocatedPoint const& at,
                                               PointGradient const& gradient) const {
     if (group >= group_count_) return;
-    std::int64_t const index = index_ + group * Config::kGroupPoints;
-    points::store_coord(p_, MSDA_DTYPE_F32, kFused ? s_.by_pixel : nullptr, index, index, at,
-                        gradient, s_.grad_coord_pairs);
+    int const further = group * Config::kGroupPoints;
+    points::store_coord(p_, MSDA_DTYPE_F32, kFused ? s_.by_pixel : nullptr, index_ + further,
+                        grad_coord_ + 2 * further, at, gradient, s_.grad_coord_pairs);
   }
   // Stores the gradient of a weight or a logit.
   __device__ __forceinline__ void store_weight(int group, float gradient) const {
     if (group >= group_count_ || p_.grad_weight == nullptr) return;
-    store_narrow(p_.weight_dtype, p_.grad_weight, index_ + group * Config::kGroupPoints, gradient);
+    store_narrow(p_.weight_dtype, p_.grad_weight, grad_weight_ + group * Config::kGroupPoints,
+                 gradient);
   }
   // Goes on to stores of the next iteration.
-  __device__ __forceinline__ void advance_stores() { index_ += s_.index_stride; }
+  __device__ __forceinline__ void advance_stores() {
+    grad_coord_ += s_.grad_coord_stride;
+    grad_weight_ += s_.grad_weight_stride;
+    if constexpr (kFused) index_ += s_.index_stride;
+  }
 
  private:
   // More than two levels would take too many registers.
@@ -415,7 +424,8 @@ class PairedRows {
   const char* weight_;
   const char* reference_;
   const char* grad_;
-  std::int64_t index_;  // of the first point, among all
+  std::uint32_t grad_coord_, grad_weight_;  // elements of the first point's gradients
+  std::uint32_t index_;                     // of the first point, among all
 };
 
 // Loads the corners of the lane group's points, which another lane has located, and multiplies

@@ -89,6 +89,7 @@ template <ValueType kType>
 Kernels load_kernels(KernelOptions options) {
   Kernels kernels;
   kernels.references = load_kernel(points::sum_references);
+  kernels.clear_points = load_kernel(points::clear_points);
   load_sums<kType>(options, kernels);
   load_points<kType>(options, kernels);
   return kernels;

@@ -197,9 +197,11 @@ struct PairedParams {
   std::int64_t coord_stride;       // bytes from a query to that of the next iteration
   std::int64_t weight_stride;
   std::int64_t reference_stride;
-  std::int64_t grad_stride;   // of grad_output
-  std::int64_t index_stride;  // points
-  bool grad_coord_pairs;      // as in PointParams
+  std::int64_t grad_stride;         // of grad_output
+  std::uint32_t grad_coord_stride;  // elements
+  std::uint32_t grad_weight_stride;
+  std::uint32_t index_stride;  // points
+  bool grad_coord_pairs;       // as in PointParams
 };
 
 // ---- kernels
@@ -219,6 +221,7 @@ enum PointRows { kElementRows, kVectorRows, kPlainRows, kPointRows };
 
 struct Kernels {
   Kernel<Params, PointParams> references;
+  Kernel<Params> clear_points;
   Kernel<Params, ValueParams> bin[2];  // by whether points are plain
   Kernel<ValueParams> list_segments;
   Kernel<Params, ValueParams> sum[2];         // by whether every row can be loaded in vectors

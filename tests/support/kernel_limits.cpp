@@ -110,10 +110,6 @@ std::string points_reason(KernelId const& id, ProblemShape const& shape, bool ta
   if (std::string reason = float64_reason(shape); !reason.empty()) return reason;
   std::int64_t const D = shape.head_dim;
   if (D % 8 != 0 || D < 8 || D > 256) return kWrongHeadDim;
-  for (TensorId const tensor : {shape.fused() ? TensorId::kGradOffset : TensorId::kGradCoord,
-                                shape.fused() ? TensorId::kGradLogit : TensorId::kGradWeight}) {
-    if (!is_packed(shape, tensor)) return kWrongStrides;
-  }
   return far_levels_reason(shape);
 }
 
