@@ -126,7 +126,7 @@ __device__ __forceinline__ void point_gradients_of(Params const& p, AddParams co
   if (!stores || own >= p.point_total) return;
   points::PointGradient const gradient = points::point_gradient(mine, weight, sums);
   std::int64_t const index = row.index(p) * p.point_total + own;
-  points::GradientRow const to(p, row.b, row.q, row.m, own);
+  points::GradientRow<std::int64_t> const to(p, row.b, row.q, row.m, own);
   points::store_coord(p, p.coord_dtype, s.points.by_pixel, index, to.coord, mine, gradient,
                       s.points.grad_coord_pairs);
   if (s.gradients != nullptr) {

@@ -45,7 +45,7 @@ struct PointsInMemory {
   static constexpr int kUnrolled = 1;
   float* powers;
   float* gradients;
-  std::int64_t stride;  // from a group to the next
+  std::int32_t stride;  // from a group to the next
   std::int32_t count;   // groups in which the lane has a point
 
   __device__ __forceinline__ std::int32_t groups() const { return count; }

@@ -214,14 +214,24 @@ __device__ __forceinline__ void store_coord(Params const& p, msda_dtype dtype, f
   store_pair(dtype, p.grad_coord, to, by_coord, pairs);
 }
 
-// The elements of a row's gradients by coordinates and by weights, from point `own` on.
+// The elements of a row's gradients by coordinates and by weights, from point `own` on. Element:
+// an integer that numbers those of the tensors.
+template <class Element>
 struct GradientRow {
-  std::int64_t coord, weight;
+  Element coord = 0, weight = 0;
 
-  __device__ __forceinline__ GradientRow(Params const& p, std::int64_t b, std::int64_t q,
-                                         std::int64_t m, std::int64_t own)
-      : coord(p.grad_coord_strides.at(b, q, m) + 2 * own),
-        weight(p.grad_weight_strides.at(b, q, m) + own) {}
+  GradientRow() = default;
+  __device__ __forceinline__ GradientRow(Params const& p, Element b, Element q, Element m,
+                                         Element own)
+      : coord(at(p.grad_coord_strides, b, q, m) + 2 * own),
+        weight(at(p.grad_weight_strides, b, q, m) + own) {}
+
+ private:
+  __device__ __forceinline__ static Element at(StrideParams const& strides, Element b, Element q,
+                                               Element m) {
+    return b * static_cast<Element>(strides.batch) + q * static_cast<Element>(strides.row) +
+           m * static_cast<Element>(strides.head);
+  }
 };
 
 // Stores zeros for the gradients of all points: a thread takes a point.
@@ -233,8 +243,8 @@ static __global__ void __launch_bounds__(kPointThreads, 4)
   std::int64_t const query = row / p.head_count;
   std::int64_t const b = query / p.query_count;
   if (b >= p.batch) return;
-  GradientRow const to(p, b, query - b * p.query_count, row - query * p.head_count,
-                       i - row * p.point_total);
+  GradientRow<std::int64_t> const to(p, b, query - b * p.query_count, row - query * p.head_count,
+                                     i - row * p.point_total);
   if (p.grad_coord != nullptr) {
     store_pair(p.coord_dtype, p.grad_coord, to.coord, make_float2(0.0f, 0.0f), false);
   }

@@ -44,7 +44,7 @@ struct PointParams {
   float* staged;    // fused, of lanes with more than kStagedPoints: [2][queries][M][K]; else null
   std::int64_t first_query;
   std::int64_t queries;
-  std::int64_t rows_of_block;    // a multiple of the block's slots
+  std::int32_t rows_of_block;    // a multiple of the block's slots
   std::uint32_t heads_together;  // divides M and the slots of a block
   std::uint32_t query_stride;    // from a row to the one as many as the block's slots behind it
   bool coord_pairs;              // x and y of a point lie at a multiple of their bytes

@@ -82,7 +82,7 @@ bool row_vecs_fit(Problem const& problem) {
          last / (kVecBytes / dtype_bytes(problem.output_dtype)) <= std::int64_t{UINT32_MAX};
 }
 
-// Whether 32 bits number the elements of the gradients of points, as PairedRows counts them.
+// Whether 32 bits number the elements of the gradients of points.
 bool point_gradients_are_near(Problem const& problem) {
   if (!problem.has_points()) return false;
   auto const end = [&](Strides const& strides, std::int64_t elements) {
@@ -166,20 +166,18 @@ struct CallOfPlan {
     return has_plain_input() && kWarp % problem.point_total == 0 && plan.has_plain_sides;
   }
   bool has_vectors() const {
-    return plan.has_value_vectors && is_aligned(params.value, 16) &&
+    return plan.has_value_vectors && plan.has_near_gradients && is_aligned(params.value, 16) &&
            is_aligned(params.grad_output, 16);
   }
   bool has_plain_rows() const {
     return has_vectors() && plan.has_short_heads && points::fills_lanes(params.head_dim) &&
            has_plain_input();
   }
-  // A block's queries are of one batch item, all rows are of one launch, and 32 bits number their
-  // gradients.
+  // A block's queries are of one batch item, and all rows are of one launch.
   bool has_paired_rows() const {
     bool const is_one_pass = plan.planned.passes.queries >= params.batch * params.query_count;
-    return plan.kernels.paired_points > 0 && has_plain_rows() && plan.has_near_gradients &&
-           params.token_count > 0 && params.query_count >= kMinPairedQueries &&
-           (!problem.fused() || is_one_pass);
+    return plan.kernels.paired_points > 0 && has_plain_rows() && params.token_count > 0 &&
+           params.query_count >= kMinPairedQueries && (!problem.fused() || is_one_pass);
   }
   // For rows that are not paired.
   PointRows point_rows() const {
@@ -286,8 +284,9 @@ void launch_points(CallOfPlan const& call, PointParams points) {
   std::int64_t const rows = points.queries * call.params.head_count;
   PointRows const loads = call.point_rows();
   std::int64_t const block_rows = kernels.point_rows[loads];
-  points.rows_of_block = block_rows * iterations_of_block(divide_up(rows, block_rows),
-                                                          kMaxIterations, call.plan.sm_count);
+  points.rows_of_block = static_cast<std::int32_t>(
+      block_rows *
+      iterations_of_block(divide_up(rows, block_rows), kMaxIterations, call.plan.sm_count));
   points.heads_together = static_cast<std::uint32_t>(heads_together(call.params.head_count));
   points.query_stride = static_cast<std::uint32_t>(block_rows) / points.heads_together;
   launch_kernel(kernels.points[loads],

@@ -99,6 +99,7 @@ static __global__ void __launch_bounds__(points::kPointThreads, Config::kBlocks)
     point_gradients(const __grid_constant__ Params p, const __grid_constant__ PointParams s) {
   // Other input has no registers for a row and the next one.
   constexpr bool kGoesOnEarly = Config::kInput == Input::sampled;
+  using Element = std::conditional_t<Config::kVectors, std::uint32_t, std::int64_t>;
   MSDA_DYNAMIC_SHARED(shared);
   ptx::wait_for_previous_grid();
   typename Config::Corners corners;
@@ -107,22 +108,24 @@ static __global__ void __launch_bounds__(points::kPointThreads, Config::kBlocks)
   auto const points = static_cast<std::int32_t>(p.point_total);
   bool const locates = static_cast<int>(threadIdx.x % Config::kSlotLanes) < Config::kGroupPoints;
   bool const has_channels = d < p.head_dim && p.token_count > 0;
-  std::int64_t const first = static_cast<std::int64_t>(blockIdx.x) * s.rows_of_block;
+  std::int64_t const first = std::int64_t{blockIdx.x} * s.rows_of_block;
   RowIndex row(p, s, first + Config::slot());
   LoadedRow<Config> next(p, s, row, d);
   bool const is_fused = next.loads.is_fused();
+  float* const by_pixel = Config::kInput == Input::sampled ? nullptr : s.by_pixel;
   auto const go_on = [&] {
     row.advance(p, s);
     next = LoadedRow<Config>(p, s, row, d);
   };
-  for (std::int64_t i = 0; i < s.rows_of_block; i += Config::kSlots) {
+  for (std::int32_t left = s.rows_of_block; left > 0; left -= Config::kSlots) {
     ValueRows<Config> const values(
         p, row.b * p.value_strides.batch + row.m * p.value_strides.head + d, has_channels);
     typename Config::Products products(next.grad(p, row, d));
-    std::int64_t const index = row.index(p) * p.point_total + own;  // of its first point
-    GradientRow const to(p, row.b, row.q, row.m, own);
+    auto const index =
+        static_cast<Element>(row.index(p) * p.point_total + own);  // of its first point
+    GradientRow<Element> const to(p, row.b, row.q, row.m, own);
     bool const stores = row.is_there && locates;
-    bool const has_next = i + Config::kSlots < s.rows_of_block;
+    bool const has_next = left > Config::kSlots;
     RowSoftmax<Config, points::PointsInMemory> softmax(
         is_fused ? staged_points<Config>(p, s, shared, index, stores) : points::PointsInMemory{});
     if (is_fused) {
@@ -156,7 +159,7 @@ static __global__ void __launch_bounds__(points::kPointThreads, Config::kBlocks)
       products.sum(sums);
       if (!has_point) continue;
       PointGradient const gradient = point_gradient(mine, weight, sums);
-      points::store_coord(p, Config::kPlain ? MSDA_DTYPE_F32 : p.coord_dtype, s.by_pixel,
+      points::store_coord(p, Config::kPlain ? MSDA_DTYPE_F32 : p.coord_dtype, by_pixel,
                           index + group, to.coord + 2 * group, mine, gradient, s.grad_coord_pairs);
       if (is_fused) {
         softmax.add(group / Config::kGroupPoints, gradient.weight);
@@ -337,9 +340,7 @@ class PairedRows {
             (p.output_strides.at(b, query_, m) + d) * Config::kElementBytes;
     values = static_cast<const char*>(p.value) +
              (b * p.value_strides.batch + m * p.value_strides.head + d) * Config::kElementBytes;
-    GradientRow const to(p, b, query_, m, k);
-    grad_coord_ = static_cast<std::uint32_t>(to.coord);
-    grad_weight_ = static_cast<std::uint32_t>(to.weight);
+    to_ = GradientRow<std::uint32_t>(p, b, query_, m, k);
     index_ = static_cast<std::uint32_t>(
         ((b * p.query_count + query_) * p.head_count + m) * p.point_total + k);
   }
@@ -388,18 +389,18 @@ class PairedRows {
     if (group >= group_count_) return;
     int const further = group * Config::kGroupPoints;
     points::store_coord(p_, MSDA_DTYPE_F32, kFused ? s_.by_pixel : nullptr, index_ + further,
-                        grad_coord_ + 2 * further, at, gradient, s_.grad_coord_pairs);
+                        to_.coord + 2 * further, at, gradient, s_.grad_coord_pairs);
   }
   // Stores the gradient of a weight or a logit.
   __device__ __forceinline__ void store_weight(int group, float gradient) const {
     if (group >= group_count_ || p_.grad_weight == nullptr) return;
-    store_narrow(p_.weight_dtype, p_.grad_weight, grad_weight_ + group * Config::kGroupPoints,
+    store_narrow(p_.weight_dtype, p_.grad_weight, to_.weight + group * Config::kGroupPoints,
                  gradient);
   }
   // Goes on to stores of the next iteration.
   __device__ __forceinline__ void advance_stores() {
-    grad_coord_ += s_.grad_coord_stride;
-    grad_weight_ += s_.grad_weight_stride;
+    to_.coord += s_.grad_coord_stride;
+    to_.weight += s_.grad_weight_stride;
     if constexpr (kFused) index_ += s_.index_stride;
   }
 
@@ -424,8 +425,8 @@ class PairedRows {
   const char* weight_;
   const char* reference_;
   const char* grad_;
-  std::uint32_t grad_coord_, grad_weight_;  // elements of the first point's gradients
-  std::uint32_t index_;                     // of the first point, among all
+  GradientRow<std::uint32_t> to_;  // of the first point
+  std::uint32_t index_;            // of the first point, among all
 };
 
 // Loads the corners of the lane group's points, which another lane has located, and multiplies

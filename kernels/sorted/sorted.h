@@ -214,9 +214,9 @@ struct KernelOptions {
   bool fused = false;
 };
 
-// The ways in which point_gradients() loads rows: element by element; in vectors; in vectors where
-// every lane has channels, the input is plain, and the bytes from a head's first token to its last
-// fit 32 bits.
+// The ways in which point_gradients() loads rows: element by element; in vectors, where 32 bits
+// number the elements of the gradients of points; in vectors where, besides, every lane has
+// channels, the input is plain, and 32 bits number the bytes from a head's first token to its last.
 enum PointRows { kElementRows, kVectorRows, kPlainRows, kPointRows };
 
 struct Kernels {
