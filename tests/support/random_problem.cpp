@@ -536,13 +536,14 @@ void move_levels(std::uint64_t seed, ProblemShape& shape) {
   fit_value_strides(shape);
 }
 
-// Gives the gradients of points strides of their own, those of half of the problems. From random
+// Gives the gradients of points strides of their own, those of most problems. From random
 // numbers of its own, so that it changes nothing else of a seed's problem.
 void move_gradients(std::uint64_t seed, ProblemShape& shape) {
   Rng rng(seed ^ 0x57121DE56DADu);
-  if (!shape.backward() || !rng.chance(0.5)) return;
+  if (!shape.backward() || !rng.chance(0.6)) return;
   auto const strides = [&](TensorId id) {
-    return strides_of_kind(rng, layout_of(shape, id).dims, rng.pick({kPadded, kPermuted}));
+    return strides_of_kind(rng, layout_of(shape, id).dims,
+                           rng.pick({kPacked, kPadded, kPadded, kPermuted, kPermuted}));
   };
   shape.grad_coord_strides = strides(TensorId::kGradCoord);
   shape.grad_weight_strides = strides(TensorId::kGradWeight);
