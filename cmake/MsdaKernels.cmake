@@ -93,7 +93,7 @@ function(msda_add_cuda_file target folder architecture number kernels)
   set(unit ${family}_sm${architecture}_${number})
   set(file "${PROJECT_BINARY_DIR}/gen/kernels/${unit}.cu")
   file(CONFIGURE OUTPUT "${file}" @ONLY CONTENT
-"// From rows of ${folder}/variants.inc.
+"// From ${folder}, with rows of its variants.inc.
 #include \"${folder}/${family}.cuh\"
 ${kernels}")
   msda_row_architectures(architectures "${architecture}")

@@ -116,6 +116,7 @@ class Tensor:
     input_mode: str | None  # "sampled" or "fused"; None: both
     is_optional: bool
     is_result: bool
+    is_extra: bool  # computed only where a call asks for it by name
 
 
 @dataclass
@@ -177,6 +178,7 @@ def _tensor(name, id, axes, dtype, strides, modes, role) -> Tensor:
         of("sampled", "fused"),
         "Optional" in role,
         role.endswith("Result"),
+        "Extra" in role,
     )
 
 

@@ -72,6 +72,7 @@ void set_buffers(Params& params, Call const& call) {
   params.value_scale = static_cast<const float*>(call[Tensor::kValueScale]);
   params.output = call[Tensor::kOutput];
   params.grad_output = call[Tensor::kGradOutput];
+  params.attention = call[Tensor::kAttention];
   params.grad_value = call[Tensor::kGradValue];
   params.grad_coord = call[fused ? Tensor::kGradOffset : Tensor::kGradCoord];
   params.grad_weight = call[fused ? Tensor::kGradLogit : Tensor::kGradWeight];

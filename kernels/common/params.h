@@ -77,6 +77,7 @@ struct Params {
   StrideParams grad_coord_strides;
   StrideParams grad_weight_strides;
   msda_dtype reference_dtype;
+  void* attention;  // fused: [B][Q][M][K] weight_dtype, or null: not wanted
 
 #ifdef __CUDACC__
   // Returns a value: the near ones are read from constant memory, which an address would hide.

@@ -4,6 +4,7 @@
 #include "core/cuda.h"
 #include "core/dtype.h"
 #include "core/family.h"
+#include "kernels/attention/launch.h"
 #include "kernels/common/make_params.h"
 #include "kernels/common/plan.h"
 #include "kernels/direct/plan.h"
@@ -41,6 +42,7 @@ struct DirectPlan final : Prepared {
   Order order;    // backward
   DeviceArray<LevelTiles> tiles;
   Kernels kernels{};
+  attention::Writer attention;
   bool has_aligned_strides = false;
   std::int64_t forward_blocks = 0;
   std::int64_t max_blocks = kMaxBlocks;  // of gradients: no more SMs have work
@@ -59,6 +61,7 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
   // 8-bit values are loaded 8 bytes at a time, all else 16.
   plan.has_aligned_strides =
       value_strides_are_multiples(problem, dtype_bytes(problem.value_dtype) == 1 ? 8 : 16);
+  plan.attention = attention::prepare(problem, device, plan);
   if (device.sm_count_limit != 0) plan.max_blocks = device.sm_count;
   if (problem.backward()) {
     // Kernels of the points, of the values for each run of heads, and the rounding of sums.
@@ -157,6 +160,7 @@ void launch(Variant const&, Launch const& launch) {
   Params params = plan.params;
   set_buffers(params, launch.call);
   if (!launch.problem.backward()) {
+    attention::launch(plan.attention, params, stream);
     bool const aligned = plan.has_aligned_strides && buffers_are_aligned(params);
     launch_kernel(plan.kernels.forward[aligned],
                   {.blocks = plan.forward_blocks, .threads = kThreads, .overlaps_previous = true},

@@ -4,6 +4,7 @@
 #include "kernels/common/launch.h"
 #include "core/cuda.h"
 #include "core/family.h"
+#include "kernels/attention/launch.h"
 #include "kernels/common/make_params.h"
 #include "kernels/common/plan.h"
 #include "kernels/persistent/plan.h"
@@ -30,6 +31,7 @@ struct PersistentPlan final : Prepared {
   ScheduleParams
       exact_schedule{};  // of calls with values at odd addresses: no levels are cached then
   Kernels kernels{};
+  attention::Writer attention;
   bool has_aligned_strides = false;
   bool has_whole_groups = false;
   bool has_f32_inputs = false;
@@ -52,6 +54,7 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
   plan.has_f32_inputs = problem.coord_dtype == MSDA_DTYPE_F32 &&
                         problem.weight_dtype == MSDA_DTYPE_F32 &&
                         (!problem.fused() || problem.reference_dtype == MSDA_DTYPE_F32);
+  plan.attention = attention::prepare(problem, device, plan);
   return prepared;
 }
 
@@ -60,6 +63,8 @@ void launch(Variant const&, Launch const& launch) {
   if (plan.schedule.jobs == 0) return;
   Params params = plan.params;
   set_buffers(params, launch.call);
+  auto* const stream = static_cast<cudaStream_t>(launch.call.stream);
+  attention::launch(plan.attention, params, stream);
   bool const aligned = plan.has_aligned_strides && is_aligned(params.value, kVecBytes);
   ScheduleParams schedule = aligned ? plan.schedule : plan.exact_schedule;
   schedule.wide_inputs = plan.has_whole_groups && is_aligned(params.coord, kVecBytes) &&
@@ -73,7 +78,7 @@ void launch(Variant const&, Launch const& launch) {
                  .threads = rows.threads,
                  .shared_bytes = rows.caches_levels ? schedule.shared_bytes : 0,
                  .overlaps_previous = true},
-                static_cast<cudaStream_t>(launch.call.stream), params, schedule);
+                stream, params, schedule);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include "kernels/common/launch.h"
 #include "core/family.h"
+#include "kernels/attention/launch.h"
 #include "kernels/common/make_params.h"
 #include "kernels/common/plan.h"
 #include "kernels/pipeline/plan.h"
@@ -20,11 +21,12 @@ struct PipelinePlan final : Prepared {
   explicit PipelinePlan(Problem const& problem) : params(make_params(problem, nullptr)) {}
   Params params;  // all but the buffers
   Loaded loaded{};
+  attention::Writer attention;
   std::int64_t blocks = 0;
   bool has_aligned_strides = false;
 };
 
-PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const&,
+PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const& device,
                     std::pmr::memory_resource* memory) {
   PreparedPtr prepared = make_prepared<PipelinePlan>(memory, problem);
   auto& plan = static_cast<PipelinePlan&>(*prepared);
@@ -32,6 +34,7 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
   plan.has_aligned_strides = value_strides_are_multiples(problem, kVecBytes);
   std::int64_t const rows = problem.batch * problem.query_count * problem.head_count;
   plan.blocks = divide_up(rows, plan.loaded.block_rows);
+  plan.attention = attention::prepare(problem, device, plan);
   return prepared;
 }
 
@@ -39,6 +42,8 @@ void launch(Variant const&, Launch const& launch) {
   auto const& plan = static_cast<PipelinePlan const&>(*launch.prepared);
   Params params = plan.params;
   set_buffers(params, launch.call);
+  auto* const stream = static_cast<cudaStream_t>(launch.call.stream);
+  attention::launch(plan.attention, params, stream);
   Alignment const alignment = {
       .values = plan.has_aligned_strides && is_aligned(params.value, kVecBytes),
       .inputs = is_aligned(params.coord, kVecBytes) && is_aligned(params.weight, kVecBytes),
@@ -49,7 +54,7 @@ void launch(Variant const&, Launch const& launch) {
                  .threads = kThreads,
                  .shared_bytes = static_cast<std::size_t>(plan.loaded.shared_bytes),
                  .overlaps_previous = true},
-                static_cast<cudaStream_t>(launch.call.stream), params, alignment);
+                stream, params, alignment);
 }
 
 }  // namespace

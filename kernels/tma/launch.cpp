@@ -6,6 +6,7 @@
 #include "core/dtype.h"
 #include "core/family.h"
 #include "core/status.h"
+#include "kernels/attention/launch.h"
 #include "kernels/common/make_params.h"
 #include "kernels/tma/plan.h"
 #include "kernels/tma/tensor_maps.h"
@@ -168,6 +169,7 @@ struct TmaPlan final : Prepared {
   WindowParams windows{};  // of one with windows
   RowParams rows{};
   Kernels kernels{};
+  attention::Writer attention;
   std::int64_t shared_bytes = 0;
   std::int64_t blocks = 0;
   std::int64_t row_blocks = 0;
@@ -246,6 +248,7 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
   auto& plan = static_cast<TmaPlan&>(*prepared);
   plan.rows.rows = rows_in(problem);
   plan.has_output_vectors = output_is_in_vectors(problem);
+  plan.attention = attention::prepare(problem, device, plan);
   if (is_empty) return prepared;
   if (entry.shape == box) {
     plan_boxes(plan, entry, problem, device);
@@ -268,6 +271,7 @@ void launch(Variant const& variant, Launch const& launch) {
   set_buffers(params, launch.call);
   bool const aligned_output = plan.has_output_vectors && is_aligned(params.output, kMapAlignment);
   auto* const stream = static_cast<cudaStream_t>(launch.call.stream);
+  attention::launch(plan.attention, params, stream);
   if (!is_aligned(params.value, kMapAlignment)) {
     RowParams rows = plan.rows;
     rows.aligned_output = aligned_output;

@@ -26,11 +26,11 @@ Call call_of(msda_tensors const& t, msda_stream stream) {
   return call;
 }
 
-// A gradient of inputs that the plan does not have would silently stay unwritten.
-void check_gradients_asked(bool is_fused, Call const& call) {
+// A result of inputs that the plan does not have would silently stay unwritten.
+void check_results_asked(bool is_backward, bool is_fused, Call const& call) {
   for (TensorInfo const& info : kTensors) {
     bool const is_of_other_inputs =
-        info.belongs_to(true, !is_fused) && !info.belongs_to(true, is_fused);
+        info.belongs_to(is_backward, !is_fused) && !info.belongs_to(is_backward, is_fused);
     if (!info.is_result() || !is_of_other_inputs || call[info.id] == nullptr) continue;
     invalid("tensors.{} is {}: must be NULL, the plan's input_mode is {}", info.name, call[info.id],
             is_fused ? "MSDA_INPUT_FUSED" : "MSDA_INPUT_SAMPLED");
@@ -72,8 +72,7 @@ CallRules::CallRules(Problem const& problem, std::size_t workspace_bytes, Device
 }
 
 Call CallRules::check(const msda_tensors* tensors, msda_stream stream) const {
-  check_struct(tensors, "msda_tensors");
-  msda_tensors const& t = *tensors;
+  msda_tensors const t = read_struct(tensors, "msda_tensors");
   if (on_cpu() && stream != nullptr) {
     invalid("stream is {}: must be NULL on a CPU handle", static_cast<void*>(stream));
   }
@@ -86,7 +85,7 @@ Call CallRules::check(const msda_tensors* tensors, msda_stream stream) const {
             static_cast<const void*>(t.value_scale), dtype_name(value_dtype_), scaled);
   }
   Call const call = call_of(t, stream);
-  if (is_backward_) check_gradients_asked(is_fused_, call);
+  check_results_asked(is_backward_, is_fused_, call);
 
   std::array<Span, kTensorCount + 1> spans;  // the workspace last
   std::size_t count = 0;

@@ -21,6 +21,8 @@ template <typename T>
 inline constexpr std::size_t kFirstSize = sizeof(T);
 template <>
 inline constexpr std::size_t kFirstSize<msda_problem> = offsetof(msda_problem, point_locality);
+template <>
+inline constexpr std::size_t kFirstSize<msda_tensors> = offsetof(msda_tensors, attention);
 
 template <typename T>
 void check_struct_size(std::size_t struct_size, std::string_view name) {

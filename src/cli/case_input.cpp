@@ -117,7 +117,7 @@ class NpzCase {
     if (is_fused) case_.spec.reference_dim = 2;
     for (TensorRow const& row : tensor_rows()) {
       std::string const name = file_name(row.name, usual_);
-      bool const is_wanted = !row.is_result() && (!row.is_optional() || npz_.has(name));
+      bool const is_wanted = row.is_input() && (!row.is_optional() || npz_.has(name));
       if (!is_wanted || !row.belongs_to(case_.spec)) continue;
       Array array = to_floats(npz_.read(name), type_wish(options_, row), label(name));
       file_shapes_.emplace(row.name, array.shape);
@@ -297,7 +297,7 @@ class FolderCase {
     spec.head_dim = options_.channels.value_or(kChannels);
     read_levels();
     for (TensorRow const& row : tensor_rows()) {
-      if (!row.is_result() && !row.is_optional() && row.belongs_to(spec)) read_tensor(row);
+      if (row.is_input() && !row.is_optional() && row.belongs_to(spec)) read_tensor(row);
     }
     require_options_agree(spec, options_);
     settle_types(case_, options_);

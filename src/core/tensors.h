@@ -19,7 +19,7 @@ enum class Tensor : std::int32_t {
 
 // The modes of a problem that a tensor belongs to, as bits; a problem must have all of them.
 enum TensorMode : unsigned { kAnyMode = 0, kForward = 1, kBackward = 2, kSampled = 4, kFused = 8 };
-enum class TensorRole { kInput, kOptionalInput, kResult, kOptionalResult };
+enum class TensorRole { kInput, kOptionalInput, kResult, kOptionalResult, kExtraResult };
 
 struct TensorInfo {
   Tensor id;
@@ -34,10 +34,11 @@ struct TensorInfo {
     return (modes & ~mode) == 0;
   }
   bool is_result() const {
-    return role == TensorRole::kResult || role == TensorRole::kOptionalResult;
+    return role == TensorRole::kResult || role == TensorRole::kOptionalResult || is_extra();
   }
+  bool is_extra() const { return role == TensorRole::kExtraResult; }
   bool may_be_null() const {
-    return role == TensorRole::kOptionalInput || role == TensorRole::kOptionalResult;
+    return role == TensorRole::kOptionalInput || role == TensorRole::kOptionalResult || is_extra();
   }
 };
 

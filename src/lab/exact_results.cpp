@@ -263,7 +263,7 @@ class ExactParts::Pass {
   void take_queries(Case& values) const {
     values.spec = exact_problem(take_part(input_.spec, part_), is_cpu_);
     for (TensorRow const& row : tensor_rows()) {
-      bool const has_queries = row.axes.starts_with("BQ") && !row.is_result();
+      bool const has_queries = row.axes.starts_with("BQ") && row.is_input();
       if (!has_queries || !row.belongs_to(values.spec)) continue;
       std::int64_t overflow_count = 0;  // there is none
       values.arrays[std::string(row.name)] =

@@ -17,7 +17,10 @@ struct TensorRow : TensorInfo {
   msda_dtype ProblemShape::* dtype;  // null: float32
   Strides3 ProblemShape::* strides;  // null: packed
 
-  bool is_optional() const { return role == TensorRole::kOptionalInput; }
+  bool is_input() const { return !TensorInfo::is_result(); }
+  // An extra result is none of those that a call computes where nobody asks for it.
+  bool is_result() const { return TensorInfo::is_result() && !is_extra(); }
+  bool is_optional() const { return role == TensorRole::kOptionalInput || is_extra(); }
   bool belongs_to(ProblemShape const& shape) const {
     return TensorInfo::belongs_to(shape.backward(), shape.fused());
   }

@@ -34,7 +34,9 @@ template <typename T>
 Rule struct_size(std::size_t first_size = sizeof(T)) {
   return between(static_cast<std::int64_t>(first_size), kLargestStruct);
 }
-constexpr std::size_t kFirstProblemSize = 216;  // of 0.1, before it grew
+// Of 0.1, before they grew.
+constexpr std::size_t kFirstProblemSize = 216;
+constexpr std::size_t kFirstTensorsSize = 144;
 
 bool aligned(std::int64_t address, std::int64_t to) { return address % to == 0; }
 // The highest addresses: no tensor of the test fits behind them.
@@ -203,13 +205,14 @@ Rules kernel_info_rules() {
 }
 
 Rules tensors_rules(TensorsOf call, std::size_t workspace_bytes, std::int64_t grad_value_bytes) {
-  bool const backward = call != TensorsOf::kForward, fused = call == TensorsOf::kFused;
+  bool const backward = call == TensorsOf::kBackward || call == TensorsOf::kFusedBackward;
+  bool const fused = call == TensorsOf::kFusedForward || call == TensorsOf::kFusedBackward;
   Rule const sampled_input = fused ? anything() : required_pointer(4);
   Rule const fused_input = fused ? required_pointer(4) : anything();
   Rule const sampled_gradient = !backward ? anything() : fused ? null_only() : optional_pointer(4);
   Rule const fused_gradient = !backward ? anything() : fused ? optional_pointer(4) : null_only();
   return {
-      {"struct_size", struct_size<msda_tensors>()},
+      {"struct_size", struct_size<msda_tensors>(kFirstTensorsSize)},
       {"value", required_pointer(4)},
       {"coord", sampled_input},
       {"weight", sampled_input},
@@ -231,6 +234,9 @@ Rules tensors_rules(TensorsOf call, std::size_t workspace_bytes, std::int64_t gr
          bool const enough = static_cast<std::size_t>(v) >= workspace_bytes;
          return Verdict{enough ? MSDA_SUCCESS : MSDA_ERROR_BUFFER_TOO_SMALL};
        }},
+      {"attention", backward ? anything()
+                    : fused  ? optional_pointer(4)
+                             : null_only()},
   };
 }
 

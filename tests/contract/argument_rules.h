@@ -40,7 +40,7 @@ Rules tuning_options_rules(std::int64_t right_text);
 // Structs that the library fills: it looks at their size alone.
 Rules plan_info_rules();
 Rules kernel_info_rules();
-enum class TensorsOf { kForward, kBackward, kFused };
+enum class TensorsOf { kForward, kFusedForward, kBackward, kFusedBackward };
 // Of a call that needs so much workspace; elements of grad_value have so many bytes.
 Rules tensors_rules(TensorsOf call, std::size_t workspace_bytes, std::int64_t grad_value_bytes);
 // Of a sample to tune a forward problem with, where there is a kernel that needs no workspace.

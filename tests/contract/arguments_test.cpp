@@ -112,6 +112,7 @@ struct PlannedCall {
     expected = run_plan(plan.get(), problem, 0);
     REQUIRE(expected.failure == "");
     buffers = std::make_unique<CallBuffers>(problem, plan.get(), 0);
+    if (shape.fused() && !shape.backward()) buffers->ask_for(TensorId::kAttention);
     placed = std::make_unique<PlacedCall>(handle, plan.get(), *buffers);
   }
   msda_tensors const& c() const { return placed->c(); }
@@ -160,6 +161,7 @@ struct Stage {
   PlannedCall forward{handle, stage_shape(place, MSDA_FORWARD, 0), place.kernel_id()};
   PlannedCall backward{handle, stage_shape(place, MSDA_BACKWARD, 0), place.kernel_id()};
   PlannedCall chosen{handle, stage_shape(place, MSDA_BACKWARD, 0), ""};  // the library's choice
+  PlannedCall fused_forward{handle, stage_shape(place, MSDA_FORWARD, 2), place.kernel_id()};
   PlannedCall fused{handle, stage_shape(place, MSDA_BACKWARD, 2), place.kernel_id()};
   // As many levels as any level_count that is legal would read.
   std::vector<std::int32_t> level_hw = std::vector<std::int32_t>(2 * 65536, 1);
@@ -345,7 +347,8 @@ std::vector<Scene> tensor_scenes(Stage& stage) {
   return {
       execute_scene("forward", stage.forward, TensorsOf::kForward),
       execute_scene("backward", stage.backward, TensorsOf::kBackward),
-      execute_scene("fused", stage.fused, TensorsOf::kFused),
+      execute_scene("fused forward", stage.fused_forward, TensorsOf::kFusedForward),
+      execute_scene("fused backward", stage.fused, TensorsOf::kFusedBackward),
       {"msda_plan_tune", "msda_tensors", "forward", MSDA_SUCCESS,
        sample_rules(stage.forward.workspace_bytes() > 0),
        [&stage] { return bytes_of(stage.forward.c()); },
@@ -457,6 +460,7 @@ void check_every_field(Stage& stage) {
   }
   stage.forward.check_right_call();
   stage.backward.check_right_call();
+  stage.fused_forward.check_right_call();
   stage.fused.check_right_call();
 }
 
@@ -854,7 +858,8 @@ void check_overlap(PlannedCall& planned, TensorRow const& written, std::uintptr_
 
 void check_overlaps(PlannedCall& planned) {
   for (TensorRow const& written : tensor_rows()) {
-    if (!written.is_result() || !written.belongs_to(planned.problem.shape)) continue;
+    bool const is_written = written.is_result() || written.is_extra();
+    if (!is_written || !written.belongs_to(planned.problem.shape)) continue;
     CAPTURE(written.name);
     for (TensorRow const& other : tensor_rows()) {
       if (!other.belongs_to(planned.problem.shape) || other.id == written.id) continue;
@@ -874,7 +879,8 @@ void check_overlaps(PlannedCall& planned) {
 }
 
 void check_overlaps(Stage& stage) {
-  for (PlannedCall* const planned : {&stage.forward, &stage.backward, &stage.fused}) {
+  for (PlannedCall* const planned :
+       {&stage.forward, &stage.fused_forward, &stage.backward, &stage.fused}) {
     check_overlaps(*planned);
   }
   CHECK(stage.backward.workspace_bytes() > 0);
@@ -898,6 +904,19 @@ TEST_CASE("a buffer that is written may overlap no other") {
 TEST_CASE("a buffer that is written may overlap no other, on the GPU" * needs_gpu()) {
   Stage stage(gpu_place());
   check_overlaps(stage);
+}
+
+TEST_CASE("what lies behind the tensors that a client of the first version has is not read") {
+  Stage stage(cpu_place());
+  PlannedCall& call = stage.fused_forward;
+  msda_tensors tensors = call.c();
+  tensors.struct_size = offsetof(msda_tensors, attention);
+  call.placed->poison();
+  auto const untouched_bits = call.buffers->tensor(TensorId::kAttention).bits();
+  CHECK(call.execute(&tensors) == MSDA_SUCCESS);
+  CHECK(call.buffers->tensor(TensorId::kAttention).bits() == untouched_bits);
+  CHECK(call.buffers->tensor(TensorId::kOutput).bits() ==
+        call.expected.bits[static_cast<std::size_t>(TensorId::kOutput)]);
 }
 
 TEST_CASE("inputs may share memory") {

@@ -301,6 +301,9 @@ std::vector<Tensor> tensors_of(msda_problem const& p) {
   bool const is_backward = p.operation == MSDA_BACKWARD;
   all.push_back({is_backward ? MSDA_FUZZ_FIELD(grad_output) : MSDA_FUZZ_FIELD(output), output,
                  extent(queries, p.output_strides, p.head_dim), !is_backward});
+  if (!is_backward && is_fused) {
+    all.push_back({MSDA_FUZZ_FIELD(attention), weight, extent(queries, nullptr, s.points), true});
+  }
   if (!is_backward) return all;
   Wide const grad_coords = extent(queries, nullptr, 2 * s.points),
              grad_weights = extent(queries, nullptr, s.points);

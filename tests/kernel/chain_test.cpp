@@ -1,6 +1,7 @@
 // Calls behind each other in a stream and in a graph, where each kernel may begin while the one
 // before still runs: what a call computes is what the next one reads, and every third one writes
-// what the first one read.
+// what the first one read. Every other call of a fused forward asks for the attention weights,
+// whose kernel runs before its own.
 
 #include "support/expected_reason.h"
 #include "support/gpu_memory.h"
@@ -67,7 +68,7 @@ class Chain {
       : backward_(problem.shape.backward()),
         plan_(make_plan(handle, problem.shape, id)),
         host_(problem, plan_.plan.get(), 0),
-        call_(plan_.plan.get(), host_) {
+        call_(plan_.plan.get(), ask_for_attention(host_, problem.shape)) {
     require_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "stream");
     HostTensor const& first = host_.tensor(from());
     auto const bytes =
@@ -85,6 +86,7 @@ class Chain {
     msda_tensors tensors = call_.c();
     set_pointer(tensors, from(), buffer(i));
     set_pointer(tensors, to(), buffer(i + 1));
+    if (i % 2 == 0) tensors.attention = nullptr;
     REQUIRE(msda_execute(plan_.plan.get(), &tensors, stream_) == MSDA_SUCCESS);
   }
   void wait() const { require_cuda(cudaStreamSynchronize(stream_), "waiting"); }
@@ -120,7 +122,7 @@ class Chain {
     Results all;
     CHECK(call_.finish() == "");
     for (TensorRow const& row : tensor_rows()) {
-      if (!row.is_result() || row.id == to()) continue;
+      if (!(row.is_result() || row.is_extra()) || row.id == to()) continue;
       all.bits.push_back(host_.tensor(row.id).bits());
       all.values.push_back(host_.tensor(row.id).values());
     }
@@ -138,6 +140,10 @@ class Chain {
   }
 
  private:
+  static CallBuffers& ask_for_attention(CallBuffers& buffers, ProblemShape const& shape) {
+    if (shape.fused() && !shape.backward()) buffers.ask_for(TensorId::kAttention);
+    return buffers;
+  }
   TensorId from() const { return backward_ ? TensorId::kGradOutput : TensorId::kValue; }
   TensorId to() const { return backward_ ? TensorId::kGradValue : TensorId::kOutput; }
   void* buffer(int i) const { return buffers_[static_cast<std::size_t>(i % kBuffers)].data(); }

@@ -40,15 +40,19 @@ struct Stream {
   cudaStream_t stream = nullptr;
 };
 
-// A case with data, its buffers, and the results of a call that is like any other.
+// A case with data, its buffers, and the results of a call that is like any other. It asks for the
+// attention weights, too, where there are such.
 struct Scene {
   Scene(TestHandle const& handle, TestProblem const& problem, std::string const& id)
-      : plan(make_plan(handle, problem.shape, id)), buffers(problem, plan.plan.get(), 3) {}
+      : plan(make_plan(handle, problem.shape, id)), buffers(problem, plan.plan.get(), 3) {
+    ProblemShape const& shape = problem.shape;
+    if (shape.fused() && !shape.backward()) buffers.ask_for(TensorId::kAttention);
+  }
 
   std::vector<std::vector<std::uint64_t>> bits() {
     std::vector<std::vector<std::uint64_t>> all;
     for (TensorRow const& row : tensor_rows()) {
-      if (row.is_result()) all.push_back(buffers.tensor(row.id).bits());
+      if (row.is_result() || row.is_extra()) all.push_back(buffers.tensor(row.id).bits());
     }
     return all;
   }

@@ -110,6 +110,46 @@ def test_execute_backward(problem, tensors, small):
     assert np.array_equal(own, expected.weight)
 
 
+@pytest.mark.parametrize("kernel", ["ref.cpu@1", "simd.cpu.f32@1"])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_attention_weights_are_there_for_who_asks(small, kernel, dtype):
+    fused = libmsda.Problem(
+        level_hw=small["level_hw"],
+        points=2,
+        batch=2,
+        query_count=7,
+        head_count=3,
+        head_dim=8,
+        input_mode="fused",
+        reference_dim=2,
+        weight_dtype=dtype,
+    )
+    assert fused.outputs == ("output",) and fused.extras == ("attention",)
+    inputs = {
+        "value": small["value"],
+        "reference": np.full((2, 7, 2, 2), 0.4, np.float32),
+        "offset": small["coord"],
+        "logit": small["weight"].astype(dtype),
+    }
+    plan = libmsda.Plan(fused, kernel=kernel)
+    without = plan.execute(**inputs)
+    assert without.keys() == {"output"}
+    found = plan.execute(**inputs, attention=True)
+    assert found.keys() == {"output", "attention"}
+    assert np.array_equal(found["output"], without["output"])
+    power = np.exp(inputs["logit"].astype(np.float64))
+    expected = power / power.sum(-1, keepdims=True)
+    assert found["attention"].dtype == dtype
+    assert np.allclose(found["attention"], expected, rtol=1e-3 if dtype == "float16" else 1e-6, atol=0)
+    mine = np.zeros((2, 7, 3, 4), dtype)
+    assert plan.execute(**inputs, attention=mine)["attention"] is mine
+    assert np.array_equal(mine, found["attention"])
+    with pytest.raises(libmsda.InvalidArgumentError, match="attention has shape"):
+        plan.execute(**inputs, attention=mine[:, :6])
+    with pytest.raises(libmsda.InvalidArgumentError, match="overlap"):
+        plan.execute(**inputs | {"logit": mine}, attention=mine)
+
+
 def test_execute_refuses(problem, tensors):
     plan = libmsda.Plan(problem)
     with pytest.raises(

@@ -86,7 +86,7 @@ GpuCall::GpuCall(msda_plan const* plan, CallBuffers& host) : host_(host), tensor
     set_pointer(without, row.id, nullptr);
     if (std::memcmp(&without, &host.c(), sizeof(without)) == 0) continue;  // not asked for
     void* pointer = nullptr;
-    add(tensor.data(), bytes, row.is_result(), std::string(row.name), &pointer);
+    add(tensor.data(), bytes, row.is_result() || row.is_extra(), std::string(row.name), &pointer);
     if (pointer != nullptr) set_pointer(tensors_, row.id, pointer);
   }
   add(host.c().workspace, plan_info(plan).workspace_bytes, true, "workspace", &tensors_.workspace);

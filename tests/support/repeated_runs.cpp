@@ -17,13 +17,13 @@ RunResult run_again(msda_plan const* plan, TestProblem const& problem, int i) {
       {.order = i % 2 == 1 ? simt::Order::random : simt::Order::warps,
        .seed = static_cast<std::uint64_t>(i)});
 #endif
-  return run_plan(plan, problem, static_cast<std::uint64_t>(i));
+  return run_plan(plan, problem, static_cast<std::uint64_t>(i), true);
 }
 
 }  // namespace
 
 int differing_runs(msda_plan const* plan, TestProblem const& problem, int runs) {
-  RunResult const expected = run_plan(plan, problem, 0);
+  RunResult const expected = run_plan(plan, problem, 0, true);
   REQUIRE(expected.failure == "");
   int differing = 0;
   for (int i = 1; i <= runs; ++i) {

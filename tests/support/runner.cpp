@@ -140,7 +140,7 @@ CallBuffers::CallBuffers(TestProblem const& problem, msda_plan const* plan,
     std::vector<double> const& values = problem.inputs[row.id];
     bool const is_there =
         row.belongs_to(shape_) && !(row.id == TensorId::kValueScale && values.empty());
-    if (!is_there) continue;
+    if (!is_there || row.is_extra()) continue;
     HostTensor& tensor = held_[static_cast<std::size_t>(row.id)];
     tensor = HostTensor(layout_of(shape_, row.id), random_placement(rng));
     if (!row.is_result()) {
@@ -158,9 +158,16 @@ CallBuffers::CallBuffers(TestProblem const& problem, msda_plan const* plan,
   poison();
 }
 
+void CallBuffers::ask_for(TensorId extra) {
+  HostTensor& tensor = held_[static_cast<std::size_t>(extra)];
+  tensor = HostTensor(layout_of(shape_, extra), {});
+  tensor.poison();
+  set_pointer(tensors_, extra, tensor.data());
+}
+
 void CallBuffers::poison() {
   for (TensorRow const& row : tensor_rows()) {
-    if (row.is_result()) held_[static_cast<std::size_t>(row.id)].poison();
+    if (row.is_result() || row.is_extra()) held_[static_cast<std::size_t>(row.id)].poison();
   }
   for (std::size_t i = 0; i + 8 <= workspace_.size(); i += 8) {
     store_bits(MSDA_DTYPE_F64, workspace_.data() + i, poison_bits(MSDA_DTYPE_F64));
@@ -171,7 +178,7 @@ template <typename Check>
 std::string CallBuffers::check_results(Check check) const {
   for (TensorRow const& row : tensor_rows()) {
     HostTensor const& tensor = held_[static_cast<std::size_t>(row.id)];
-    std::string const wrong = row.is_result() ? check(tensor) : "";
+    std::string const wrong = row.is_result() || row.is_extra() ? check(tensor) : "";
     if (!wrong.empty()) return fmt::format("{}: {}", row.name, wrong);
   }
   return workspace_.surroundings_intact() ? "" : "workspace: memory beside it was written";
@@ -194,9 +201,15 @@ Executed execute(msda_plan const* plan, CallBuffers& buffers) {
   return result;
 }
 
-RunResult run_plan(msda_plan const* plan, TestProblem const& problem,
-                   std::uint64_t placement_seed) {
+RunResult run_plan(msda_plan const* plan, TestProblem const& problem, std::uint64_t placement_seed,
+                   bool with_extras) {
   CallBuffers buffers(problem, plan, placement_seed);
+  auto const is_wanted = [&](TensorRow const& row) {
+    return (row.is_result() || (with_extras && row.is_extra())) && row.belongs_to(problem.shape);
+  };
+  for (TensorRow const& row : tensor_rows()) {
+    if (row.is_extra() && is_wanted(row)) buffers.ask_for(row.id);
+  }
   RunResult result;
   Executed const executed = execute(plan, buffers);
   if (executed.status != MSDA_SUCCESS) {
@@ -205,7 +218,7 @@ RunResult run_plan(msda_plan const* plan, TestProblem const& problem,
   }
   result.failure = executed.failure.empty() ? buffers.check_written() : executed.failure;
   for (TensorRow const& row : tensor_rows()) {
-    if (!row.is_result() || !row.belongs_to(problem.shape)) continue;
+    if (!is_wanted(row)) continue;
     result.values[row.id] = buffers.tensor(row.id).values();
     result.bits[static_cast<std::size_t>(row.id)] = buffers.tensor(row.id).bits();
   }

@@ -64,6 +64,8 @@ class CallBuffers {
 
   msda_tensors const& c() const { return tensors_; }
   msda_tensors& c() { return tensors_; }
+  // Gives the call a result that it does not compute where nobody asks for it.
+  void ask_for(TensorId extra);
   HostTensor& tensor(TensorId id) { return held_[static_cast<std::size_t>(id)]; }
   void poison();
   // "", or which result was not written in full, or what else was written.
@@ -99,6 +101,8 @@ struct RunResult {
 };
 RunResult run(TestHandle const& handle, TestProblem const& problem, std::string const& kernel_id,
               std::uint64_t placement_seed = 0);
-RunResult run_plan(msda_plan const* plan, TestProblem const& problem, std::uint64_t placement_seed);
+// with_extras: the results that only who asks for them gets, too.
+RunResult run_plan(msda_plan const* plan, TestProblem const& problem, std::uint64_t placement_seed,
+                   bool with_extras = false);
 
 }  // namespace msda::test

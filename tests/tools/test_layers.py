@@ -4,7 +4,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 # From the lowest. A folder of a family or an engine may use its own files and those of lower layers.
-LAYERS = [r"src/core/", r"src/cpu/[^/]+$|kernels/common/", r"(?P<family>kernels/(rows|points))/",
+LAYERS = [r"src/core/", r"src/cpu/[^/]+$|kernels/common/", r"(?P<family>kernels/(rows|points|attention))/",
           r"(?P<family>src/cpu/[^/]+|kernels/[^/]+)/",
           r"src/registry\.", r"src/plan/", r"src/api/"]
 

@@ -9,7 +9,7 @@ STRUCT_SIZES = {
     "msda_problem": 296,
     "msda_plan_options": 32,
     "msda_plan_info": 48,
-    "msda_tensors": 144,
+    "msda_tensors": 152,
     "msda_kernel_info": 32,
 }
 
@@ -128,6 +128,7 @@ typedef struct msda_tensors {
   void* grad_logit;
   void* workspace;
   size_t workspace_bytes;
+  void* attention;
 } msda_tensors;
 typedef struct msda_kernel_info {
   size_t struct_size;
@@ -159,19 +160,20 @@ msda_status msda_tuning_import(msda_handle* handle, const char* text, size_t tex
 
 # Tensors stand in the order of msda_tensors.
 TENSORS = {
-    "value": ('BSMD', 'value_dtype', 'value_strides', None, None, False, False),
-    "coord": ('BQMK2', 'coord_dtype', 'coord_strides', None, 'sampled', False, False),
-    "weight": ('BQMK', 'weight_dtype', 'weight_strides', None, 'sampled', False, False),
-    "reference": ('BQLR', 'reference_dtype', None, None, 'fused', False, False),
-    "offset": ('BQMK2', 'coord_dtype', 'coord_strides', None, 'fused', False, False),
-    "logit": ('BQMK', 'weight_dtype', 'weight_strides', None, 'fused', False, False),
-    "value_scale": ('M', None, None, None, None, True, False),
-    "output": ('BQMD', 'output_dtype', 'output_strides', 'forward', None, False, True),
-    "grad_output": ('BQMD', 'output_dtype', 'output_strides', 'backward', None, False, False),
-    "grad_value": ('BSMD', 'grad_value_dtype', None, 'backward', None, True, True),
-    "grad_coord": ('BQMK2', 'coord_dtype', 'grad_coord_strides', 'backward', 'sampled', True, True),
-    "grad_weight": ('BQMK', 'weight_dtype', 'grad_weight_strides', 'backward', 'sampled', True, True),
-    "grad_reference": ('BQLR', 'reference_dtype', None, 'backward', 'fused', True, True),
-    "grad_offset": ('BQMK2', 'coord_dtype', 'grad_coord_strides', 'backward', 'fused', True, True),
-    "grad_logit": ('BQMK', 'weight_dtype', 'grad_weight_strides', 'backward', 'fused', True, True),
+    "value": ('BSMD', 'value_dtype', 'value_strides', None, None, False, False, False),
+    "coord": ('BQMK2', 'coord_dtype', 'coord_strides', None, 'sampled', False, False, False),
+    "weight": ('BQMK', 'weight_dtype', 'weight_strides', None, 'sampled', False, False, False),
+    "reference": ('BQLR', 'reference_dtype', None, None, 'fused', False, False, False),
+    "offset": ('BQMK2', 'coord_dtype', 'coord_strides', None, 'fused', False, False, False),
+    "logit": ('BQMK', 'weight_dtype', 'weight_strides', None, 'fused', False, False, False),
+    "value_scale": ('M', None, None, None, None, True, False, False),
+    "output": ('BQMD', 'output_dtype', 'output_strides', 'forward', None, False, True, False),
+    "grad_output": ('BQMD', 'output_dtype', 'output_strides', 'backward', None, False, False, False),
+    "grad_value": ('BSMD', 'grad_value_dtype', None, 'backward', None, True, True, False),
+    "grad_coord": ('BQMK2', 'coord_dtype', 'grad_coord_strides', 'backward', 'sampled', True, True, False),
+    "grad_weight": ('BQMK', 'weight_dtype', 'grad_weight_strides', 'backward', 'sampled', True, True, False),
+    "grad_reference": ('BQLR', 'reference_dtype', None, 'backward', 'fused', True, True, False),
+    "grad_offset": ('BQMK2', 'coord_dtype', 'grad_coord_strides', 'backward', 'fused', True, True, False),
+    "grad_logit": ('BQMK', 'weight_dtype', 'grad_weight_strides', 'backward', 'fused', True, True, False),
+    "attention": ('BQMK', 'weight_dtype', None, 'forward', 'fused', False, True, True),
 }

@@ -107,6 +107,7 @@ class Plan(core_plan.Plan):
         The names of problem.outputs are the caller's arrays to write into; they must lie as the
         problem says, must be writable and must not overlap any other array. Where none is given,
         all are computed into new arrays; where some are, only those are. True asks for a new one.
+        Those of problem.extras are computed only where they are given.
 
         value_scale [M] float32: multiplies the values of each head; float8 values only.
         workspace: from workspace(), one for each call that runs at the same time; None: a new one.
@@ -114,13 +115,16 @@ class Plan(core_plan.Plan):
         Returns a dict of the arrays that it computed, by name. Raises InvalidArgumentError (the
         outputs are untouched then), BufferTooSmallError.
         """
+        extras = {name: tensors.pop(name, None) for name in self._tensors.extras}
         words, arrays, kind = self._tensors.words(value_scale, tensors)
+        found, addresses = self._tensors.extra_words(kind, extras)
         if workspace is not None:
             words[-2:] = self._tensors.workspace(workspace)
         elif self.workspace_bytes:
             workspace = add_workspace(self, words, kind)
-        self.run(words, 0 if self.device == core_handle.CPU else kind.stream(self.device))
-        return {name: arrays[name] for name in self._tensors.outputs if name in arrays}
+        stream = 0 if self.device == core_handle.CPU else kind.stream(self.device)
+        self.run(words, stream, addresses)
+        return {name: arrays[name] for name in self._tensors.outputs if name in arrays} | found
 
 
 def add_workspace(plan: core_plan.Plan, words: list[int], kind: Kind) -> Any:
@@ -142,12 +146,15 @@ class Tensors:
             name: (problem.shape(name), problem.dtype(name), problem.strides(name))
             for name in problem.inputs + problem.outputs
         }
+        self.extras = problem.extras
         self._packed = None  # what Kind.enter_packed() takes, of the CPU
         if device == core_handle.CPU and all(one[2] == PACKED for one in self._specs.values()):
             self._packed = [
                 (name, self._slots[name], shape, dtype, name in problem.outputs)
                 for name, (shape, dtype, _) in self._specs.items()
             ]
+        for name in self.extras:
+            self._specs[name] = problem.shape(name), problem.dtype(name), problem.strides(name)
 
     def words(
         self, value_scale: Any, given: dict[str, Any]
@@ -163,6 +170,17 @@ class Tensors:
                 kind, value_scale, *self._value, self._device
             )
         return words, arrays, kind
+
+    def extra_words(
+        self, kind: Kind, given: dict[str, Any]
+    ) -> tuple[dict[str, Any], list[int]]:
+        """The extras that are given, and an address for each, 0 for none."""
+        asked = {
+            name: (None, 0) if one is None else self._output(kind, name, one)
+            for name, one in given.items()
+        }
+        found = {name: array for name, (array, _) in asked.items() if array is not None}
+        return found, [address for _, address in asked.values()]
 
     def _entered(self, kind: Kind, given: dict[str, Any], words: list[int]) -> dict[str, Any]:
         """The arrays that are read and written, their addresses entered into `words`."""

@@ -22,6 +22,7 @@ class Worker {
         weight_grad_(vector_ + problem.head_dim) {}
 
   void forward(std::int64_t b, std::int64_t q, std::int64_t m);
+  void store_attention(std::int64_t b, std::int64_t q, std::int64_t m);
   // Gradients that stay within one query: of coord and weight, or of reference, offset and logit.
   void backward_points(std::int64_t b, std::int64_t q, double* reference_grad);
   // Adds one query's part to the gradient of value of one head, [S][D].
@@ -81,6 +82,15 @@ void Worker::forward(std::int64_t b, std::int64_t q, std::int64_t m) {
   for (std::int64_t d = 0; d < problem_.head_dim; ++d) {
     store_element(problem_.output_dtype, call_[Tensor::kOutput], output_row(b, q, m) + d,
                   vector_[d]);
+  }
+}
+
+void Worker::store_attention(std::int64_t b, std::int64_t q, std::int64_t m) {
+  read_points(problem_, call_, b, q, m, points_);
+  std::int64_t const K = problem_.point_total;
+  std::int64_t const row = ((b * problem_.query_count + q) * problem_.head_count + m) * K;
+  for (std::int64_t k = 0; k < K; ++k) {
+    store_element(problem_.weight_dtype, call_[Tensor::kAttention], row + k, points_.weight[k]);
   }
 }
 
@@ -265,7 +275,7 @@ bool wants_point_grads(Call const& call) {
 Scratch take_scratch(Problem const& problem, Arena& arena) {
   Scratch scratch;
   bool const has_rows =
-      problem.backward() ? problem.has_points() : !tensor_is_empty(problem, Tensor::kOutput);
+      problem.has_points() || (!problem.backward() && !tensor_is_empty(problem, Tensor::kOutput));
   if (!has_rows) return scratch;
   std::int64_t const rows = problem.batch * problem.query_count * problem.head_count;
   std::int64_t const heads = problem.batch * problem.head_count;
@@ -284,9 +294,15 @@ Scratch take_scratch(Problem const& problem, Arena& arena) {
 void run_forward(Problem const& problem, Call const& call, Scratch const& scratch,
                  ThreadPool& pool) {
   std::int64_t const Q = problem.query_count, M = problem.head_count;
-  if (tensor_is_empty(problem, Tensor::kOutput)) return;
+  bool const has_output = !tensor_is_empty(problem, Tensor::kOutput);
+  bool const has_attention =
+      problem.fused() && problem.has_points() && call[Tensor::kAttention] != nullptr;
+  if (!has_output && !has_attention) return;
   for_items(problem.batch * Q * M, scratch, pool, [&](std::int64_t item, double* row) {
-    Worker(problem, call, row).forward(item / M / Q, item / M % Q, item % M);
+    Worker worker(problem, call, row);
+    std::int64_t const b = item / M / Q, q = item / M % Q, m = item % M;
+    if (has_output) worker.forward(b, q, m);
+    if (has_attention) worker.store_attention(b, q, m);
   });
 }
 

@@ -76,15 +76,21 @@ void run_forward(Launch const& launch) {
   Problem const& problem = launch.problem;
   std::int64_t const Q = problem.query_count;
   std::int64_t const M = problem.head_count;
-  if (problem.head_dim == 0) return;
+  std::int64_t const K = problem.point_total;
+  bool const has_attention =
+      problem.fused() && problem.has_points() && launch.call[Tensor::kAttention] != nullptr;
+  if (problem.head_dim == 0 && !has_attention) return;
   if (!problem.has_points()) return zero_output(problem, launch.call);
   auto const& tables = static_cast<Tables const&>(*launch.prepared);
   std::int64_t const run = run_length(problem, launch.device.thread_count);
   std::int64_t const runs = (Q + run - 1) / run;
   auto chunk = [&](std::int64_t i) {
     HeadSource const source(problem, launch.call, tables, i / M / runs, i % M);
-    std::int64_t const first = i / M % runs * run;
-    tables.gather(source, first, std::min(first + run, Q));
+    std::int64_t const first = i / M % runs * run, last = std::min(first + run, Q);
+    if (problem.head_dim > 0) tables.gather(source, first, last);
+    for (std::int64_t q = first; has_attention && q < last; ++q) {
+      tables.store_attention(source, q, ((i / M / runs * Q + q) * M + i % M) * K);
+    }
   };
   launch.device.pool->run(problem.batch * runs * M, chunk);
 }

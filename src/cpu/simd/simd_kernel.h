@@ -99,6 +99,8 @@ struct HeadSource {
 ReadPoints choose_read_points(Problem const& problem);
 // Reads their weights alone, fused input only: those of all points, whatever their coordinates.
 ReadPoints choose_read_softmax(Problem const& problem);
+// Stores those of a row.
+StoreAttention choose_store_attention(Problem const& problem);
 // Locates them.
 Locate choose_locate(Problem const& problem);
 // Computes the rows of queries [first, last).

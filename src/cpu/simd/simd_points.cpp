@@ -26,6 +26,7 @@ namespace msda::simd::HWY_NAMESPACE {
 ReadPoints reader_of(Problem const&) { return nullptr; }
 Locate locator(Problem const&) { return nullptr; }
 ReadPoints softmax_reader(Problem const&) { return nullptr; }
+StoreAttention attention_writer(Problem const&) { return nullptr; }
 #else
 namespace hn = hwy::HWY_NAMESPACE;
 
@@ -543,6 +544,20 @@ void softmax_weights(HeadSource const& source, std::int64_t q, std::int64_t firs
 }
 
 ReadPoints softmax_reader(Problem const&) { return softmax_weights; }
+
+void store_attention(HeadSource const& source, std::int64_t q, std::int64_t to) {
+  std::int64_t const K = source.problem.point_total;
+  RowSoftmax softmax;
+  for (std::int64_t k = 0; k < K; k += kPointBlock) {
+    std::int64_t const count = std::min(K - k, kPointBlock);
+    Points points;
+    read_softmax(source, q, k, count, softmax, points.weight);
+    store_row(points.weight, count, source.problem.weight_dtype, source.call[Tensor::kAttention],
+              to + k);
+  }
+}
+
+StoreAttention attention_writer(Problem const&) { return store_attention; }
 #endif  // HWY_TARGET
 
 }  // namespace msda::simd::HWY_NAMESPACE
@@ -554,11 +569,15 @@ namespace msda::simd {
 HWY_EXPORT(reader_of);
 HWY_EXPORT(locator);
 HWY_EXPORT(softmax_reader);
+HWY_EXPORT(attention_writer);
 ReadPoints choose_read_points(Problem const& problem) {
   return HWY_DYNAMIC_DISPATCH(reader_of)(problem);
 }
 ReadPoints choose_read_softmax(Problem const& problem) {
   return HWY_DYNAMIC_DISPATCH(softmax_reader)(problem);
+}
+StoreAttention choose_store_attention(Problem const& problem) {
+  return HWY_DYNAMIC_DISPATCH(attention_writer)(problem);
 }
 Locate choose_locate(Problem const& problem) { return HWY_DYNAMIC_DISPATCH(locator)(problem); }
 

@@ -28,6 +28,7 @@ Tables::Tables(Problem const& problem, Gather gather_rows, std::pmr::memory_reso
       zeros(memory),
       read_points(choose_read_points(problem)),
       read_softmax(choose_read_softmax(problem)),
+      store_attention(choose_store_attention(problem)),
       locate(choose_locate(problem)),
       gather(gather_rows) {
   // Else no point is looked up, and sizes may be huge.

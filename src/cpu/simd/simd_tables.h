@@ -24,6 +24,7 @@ using ReadPoints = void (*)(HeadSource const&, std::int64_t q, std::int64_t firs
                             std::int64_t count, RowSoftmax&, Points&);
 using Locate = void (*)(HeadSource const&, std::int64_t q, std::int64_t first, std::int64_t count,
                         Corners&);
+using StoreAttention = void (*)(HeadSource const&, std::int64_t q, std::int64_t element);
 using Gather = void (*)(HeadSource const&, std::int64_t first, std::int64_t last);
 
 // A table of the levels of a row's points, which vectors load a block of kPointBlock at a time. It
@@ -92,7 +93,8 @@ struct Tables final : Prepared {
   std::pmr::vector<std::byte> zeros;  // one pixel of a head
 
   ReadPoints read_points = nullptr;
-  ReadPoints read_softmax = nullptr;  // weights alone; fused input only
+  ReadPoints read_softmax = nullptr;         // weights alone; fused input only
+  StoreAttention store_attention = nullptr;  // fused input only
   Locate locate = nullptr;
   Gather gather = nullptr;
 };

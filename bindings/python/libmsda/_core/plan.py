@@ -50,8 +50,8 @@ def slots_of(problem: Problem) -> dict[str, int]:
 
 
 def _packer(problem: Problem) -> Callable[..., bytes]:
-    """A function that makes a msda_tensors of its size and the words of slots_of()."""
-    used = slots_of(problem)
+    """A function that makes a msda_tensors of its size, the words of slots_of() and those of extras."""
+    used = {*slots_of(problem), *problem.extras}  # the extras are the last fields
     return struct.Struct("=Q" + "".join("Q" if name in used else "8x" for name in _FIELDS)).pack
 
 
@@ -109,7 +109,7 @@ class Plan(Unpicklable):
 
     def _adopt(self, problem: Problem, handle: Handle, pointer: Any) -> None:
         self._problem, self.device = problem, handle.device
-        self._pack = _packer(problem)
+        self._pack, self._no_extras = _packer(problem), (0,) * len(problem.extras)
         self._c = ffi.gc(pointer, functools.partial(destroy, lib.msda_plan_destroy, handle._keep))
         info = ffi.new("msda_plan_info*")
         info.struct_size = ffi.sizeof("msda_plan_info")
@@ -137,11 +137,12 @@ class Plan(Unpicklable):
     def __repr__(self) -> str:
         return f"<libmsda.Plan {self._info.kernel_id} of {self._problem}>"
 
-    def run(self, words: Sequence[int], stream: int = 0) -> None:
+    def run(self, words: Sequence[int], stream: int = 0, extras: Sequence[int] = ()) -> None:
         """Runs on `words`: addresses and the workspace's bytes, one for each of slots_of(), 0 for none; on a CUDA
-        `stream` given as a number, 0 for the default stream. Raises InvalidArgumentError,
-        BufferTooSmallError and CudaError."""
-        tensors = _from_buffer(_tensors_type, self._pack(_TENSORS_BYTES, *words))
+        `stream` given as a number, 0 for the default stream. `extras`: an address for each of problem.extras, or
+        none. Raises InvalidArgumentError, BufferTooSmallError and CudaError."""
+        packed = self._pack(_TENSORS_BYTES, *words, *(extras or self._no_extras))
+        tensors = _from_buffer(_tensors_type, packed)
         on_stream = _cast(_stream_type, stream) if stream else _NO_STREAM
         if status := _execute(self._c, tensors, on_stream):
             check(status)

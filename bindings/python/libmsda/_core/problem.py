@@ -49,6 +49,7 @@ class TensorRow(NamedTuple):
     input_mode: str | None
     is_optional: bool
     is_result: bool
+    is_extra: bool  # computed only where a call asks for it by name
 
 
 TENSORS = {name: TensorRow(*row) for name, row in TENSOR_ROWS.items()}
@@ -313,7 +314,12 @@ class Problem:
     @property
     def outputs(self) -> tuple[str, ...]:
         """The names of the tensors that can be computed."""
-        return self._tensors(lambda row: row.is_result)
+        return self._tensors(lambda row: row.is_result and not row.is_extra)
+
+    @property
+    def extras(self) -> tuple[str, ...]:
+        """The names of the tensors that are computed only where a call asks for them by name."""
+        return self._tensors(lambda row: row.is_extra)
 
     def _tensors(self, wanted: Callable[[TensorRow], bool]) -> tuple[str, ...]:
         mine = (None, self.operation), (None, self.input_mode)

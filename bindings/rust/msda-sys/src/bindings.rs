@@ -672,7 +672,7 @@ pub struct msda_plan_info {
     pub workspace_alignment: usize,
     /// Predicted time of one call, in microseconds.
     pub predicted_us: f64,
-    /// Kernels that one call launches at most; gradients not asked for need fewer. 1 on the CPU.
+    /// Kernels that one call launches at most; results not asked for need fewer. 1 on the CPU.
     pub launch_count: i32,
     /// 1: the result has the same bits on every run; 0: that is not promised.
     pub is_deterministic: i32,
@@ -785,12 +785,15 @@ pub struct msda_tensors {
     pub workspace: *mut core::ffi::c_void,
     /// Bytes of workspace, at least msda_plan_info::workspace_bytes.
     pub workspace_bytes: usize,
+    /** FORWARD, FUSED: [B][Q][M][K] of weight_dtype, packed: the softmax of logit, for callers who
+  return the attention weights. NULL: not wanted, at no cost. Must be NULL for SAMPLED.*/
+    pub attention: *mut core::ffi::c_void,
 }
 #[test]
 fn bindgen_test_layout_msda_tensors() {
     const UNINIT: ::core::mem::MaybeUninit<msda_tensors> = ::core::mem::MaybeUninit::uninit();
     let ptr = UNINIT.as_ptr();
-    assert_eq!(::core::mem::size_of::<msda_tensors>(), 144usize, "Size of msda_tensors");
+    assert_eq!(::core::mem::size_of::<msda_tensors>(), 152usize, "Size of msda_tensors");
     assert_eq!(
         ::core::mem::align_of::<msda_tensors>(),
         8usize,
@@ -885,6 +888,11 @@ fn bindgen_test_layout_msda_tensors() {
         unsafe { ::core::ptr::addr_of!((*ptr).workspace_bytes) as usize - ptr as usize },
         136usize,
         "Offset of field: msda_tensors::workspace_bytes",
+    );
+    assert_eq!(
+        unsafe { ::core::ptr::addr_of!((*ptr).attention) as usize - ptr as usize },
+        144usize,
+        "Offset of field: msda_tensors::attention",
     );
 }
 /** What a kernel is. Set struct_size, the library sets the rest.

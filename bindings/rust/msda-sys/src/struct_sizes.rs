@@ -10,6 +10,6 @@ pub const STRUCT_SIZES: &[StructSize] = &[
     ("msda_problem", size_of::<crate::msda_problem>(), 296),
     ("msda_plan_options", size_of::<crate::msda_plan_options>(), 32),
     ("msda_plan_info", size_of::<crate::msda_plan_info>(), 48),
-    ("msda_tensors", size_of::<crate::msda_tensors>(), 144),
+    ("msda_tensors", size_of::<crate::msda_tensors>(), 152),
     ("msda_kernel_info", size_of::<crate::msda_kernel_info>(), 32),
 ];

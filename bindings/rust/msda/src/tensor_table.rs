@@ -18,6 +18,7 @@ pub(crate) enum Tensor {
     GradReference,
     GradOffset,
     GradLogit,
+    Attention,
 }
 
 /// Axes in letters of msda.h (R is reference_dim), and the fields of `msda_problem` with the type (none:
@@ -30,7 +31,7 @@ pub(crate) struct Row {
 }
 
 #[rustfmt::skip]
-pub(crate) const TENSORS: [Row; 15] = [
+pub(crate) const TENSORS: [Row; 16] = [
     Row { name: "value", axes: "BSMD", dtype: Some("value_dtype"), strides: Some("value_strides") },
     Row { name: "coord", axes: "BQMK2", dtype: Some("coord_dtype"), strides: Some("coord_strides") },
     Row { name: "weight", axes: "BQMK", dtype: Some("weight_dtype"), strides: Some("weight_strides") },
@@ -46,4 +47,5 @@ pub(crate) const TENSORS: [Row; 15] = [
     Row { name: "grad_reference", axes: "BQLR", dtype: Some("reference_dtype"), strides: None },
     Row { name: "grad_offset", axes: "BQMK2", dtype: Some("coord_dtype"), strides: Some("grad_coord_strides") },
     Row { name: "grad_logit", axes: "BQMK", dtype: Some("weight_dtype"), strides: Some("grad_weight_strides") },
+    Row { name: "attention", axes: "BQMK", dtype: Some("weight_dtype"), strides: None },
 ];
