@@ -10,6 +10,7 @@
 #include "core/join.h"
 #include "lab/accuracy_check.h"
 #include "lab/array_files.h"
+#include "lab/exact_attention.h"
 #include "lab/input_error.h"
 #include "lab/plan_runner.h"
 
@@ -31,6 +32,13 @@ std::vector<std::string> result_names(ProblemShape const& spec, Options const& o
   for (TensorRow const& row : tensor_rows()) {
     if (row.is_result() && row.belongs_to(spec)) all.emplace_back(row.name);
   }
+  if (options.attention) {
+    if (spec.backward() || !spec.fused()) {
+      bad_input("{} is given and the problem is {}: must be forward and fused, with logit",
+                options.label("attention"), spec.backward() ? "backward" : "sampled");
+    }
+    all.emplace_back(tensor_row(TensorId::kAttention).name);
+  }
   if (options.gradients.empty()) return all;
   if (!spec.backward()) bad_input("--gradients needs --backward");
   for (std::string const& name : options.gradients) {
@@ -44,8 +52,9 @@ std::vector<std::string> result_names(ProblemShape const& spec, Options const& o
 // A file of one array cannot hold several.
 void check_count(Options const& options, std::vector<std::string> const& names) {
   if (options.output && names.size() > 1 && array_format(*options.output, names.size()) != ".npz") {
-    bad_input("{} is '{}': this kind of file holds one array, not {}; use .npz, or --gradients",
-              options.label("output"), *options.output, join(names, ", "));
+    bad_input("{} is '{}': this kind of file holds one array, not {}; use .npz{}",
+              options.label("output"), *options.output, join(names, ", "),
+              options.backward ? ", or --gradients" : "");
   }
 }
 
@@ -87,8 +96,9 @@ std::string measurement_text(ProblemShape const& spec, Measurement const& measur
 }
 
 // The results of the timed runs, or of the chosen queries alone.
-Accuracy check(Case const& input, std::vector<NamedArray> const& results, Engine const& engine,
-               std::string const& kernel_id, Options const& options) {
+Accuracy check_by_reference(Case const& input, std::vector<NamedArray> const& results,
+                            Engine const& engine, std::string const& kernel_id,
+                            Options const& options) {
   if (options.check_queries.value_or(0) == 0) {
     Engine const cpu(MSDA_DEVICE_CPU, options.threads);
     return compare_parts(ExactParts(input, cpu, input), results, input.spec);
@@ -98,6 +108,14 @@ Accuracy check(Case const& input, std::vector<NamedArray> const& results, Engine
   check_options.seed = kSampleSeed;
   check_options.thread_count = options.threads;
   return AccuracyCheck(input, engine, check_options).check(results, kernel_id);
+}
+
+// All attention weights are checked: a softmax takes less time than the reference.
+Accuracy check(Case const& input, std::vector<NamedArray> const& results, Engine const& engine,
+               std::string const& kernel_id, Options const& options) {
+  Accuracy accuracy = check_by_reference(input, results, engine, kernel_id, options);
+  if (options.attention) accuracy.merge(check_attention(input, results.back().second));
+  return accuracy;
 }
 
 Json run_json(Case const& input, Measurement const& measurement, Options const& options) {
@@ -130,10 +148,12 @@ int run_run(Options const& options) {
   int exit_code = kExitOk;
   if (options.check || options.check_queries) {
     Accuracy const accuracy = check(input, results, engine, kernel_id, options);
-    report += fmt::format("check    {} elements against ref.cpu@1: {}\n", accuracy.value_count,
+    std::string const reference =
+        options.attention ? "ref.cpu@1 and a float64 softmax" : "ref.cpu@1";
+    report += fmt::format("check    {} elements against {}: {}\n", accuracy.value_count, reference,
                           accuracy_text(accuracy));
     json["results"][0]["check"] = {{"passed", accuracy.passed()},
-                                   {"reference", "ref.cpu@1"},
+                                   {"reference", reference},
                                    {"elements", accuracy.value_count},
                                    {"max_error", accuracy.max_error},
                                    {"max_share_of_bound", accuracy.max_bound_share}};
@@ -170,6 +190,7 @@ const Command kRunCommand = {
     "  msda run tensors.npz --check\n"
     "  msda run tensors.npz --value-dtype f16 --coord-dtype f32 --threads 1 --output out.npz\n"
     "  msda run tensors.npz --backward --gradients grad_value --output grad_value.npy\n"
+    "  msda run fused.npz --attention --output out.npz\n"
     "  msda run tensors.npz --wisdom tuning.txt\n"
     "  msda run --dir data --batch 48 --queries 15422 --iterations 20\n"
     "  BATCH_SIZE=48 NUM_QUERY=15422 msda run dir=data kernel=ref.cpu@1 check=1",

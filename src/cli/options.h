@@ -59,6 +59,7 @@ struct Options {
   bool backward = false;
   bool any_order = false;
   std::vector<std::string> gradients;
+  bool attention = false;
   bool fast_math = false;
   msda_sampling_mode sampling = MSDA_SAMPLING_BILINEAR;
 

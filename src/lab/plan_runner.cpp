@@ -105,8 +105,9 @@ std::vector<NamedArray> make_results(ProblemShape const& spec,
                                      std::vector<std::string> const& names) {
   std::vector<NamedArray> results;
   for (TensorRow const& row : tensor_rows()) {
-    if (!row.is_result() || !row.belongs_to(spec)) continue;
-    if (!names.empty() && std::find(names.begin(), names.end(), row.name) == names.end()) continue;
+    bool const is_named = std::find(names.begin(), names.end(), row.name) != names.end();
+    bool const is_wanted = is_named || (names.empty() && row.is_result());
+    if (!is_wanted || !row.belongs_to(spec)) continue;
     Array array(tensor_type(spec, row), tensor_shape(spec, row));
     std::fill(array.bytes.begin(), array.bytes.end(), std::byte{0xFF});  // NaN in every type
     results.emplace_back(row.name, std::move(array));

@@ -52,7 +52,7 @@ class Runner {
 };
 
 // The results of the case's problem, filled with NaN so that what a kernel forgets is seen. Only
-// those named, or all if `names` is empty.
+// those named, or all but the extra ones if `names` is empty.
 std::vector<NamedArray> make_results(ProblemShape const& spec,
                                      std::vector<std::string> const& names);
 

@@ -11,6 +11,7 @@ from conftest import GOLDEN, golden, old_contract, usual_names, write_folder
 from gpu_machine import NO_DEVICE, must_work
 
 EDGES = GOLDEN / "edges.npz"
+FUSED = GOLDEN / "fused_ref2.npz"
 
 
 def assert_refused(result, command, *fragments):
@@ -86,6 +87,9 @@ ARGUMENTS = [
     (["run", EDGES, "--output-dtype", "f8_e4m3"], "run", "must be f64, f32, f16 or bf16"),
     (["run", EDGES, "--gradients", "grad_value"], "run", "--gradients needs --backward"),
     (["run", EDGES, "--backward", "--gradients", "grad_logit"], "run", "'grad_logit': must be of"),
+    (["run", EDGES, "--attention"], "run", "--attention is given and the problem is sampled: must be forward and fused"),
+    (["run", FUSED, "--attention", "--backward"], "run", "the problem is backward: must be forward and fused, with logit"),
+    (["run", FUSED, "--attention", "--output", "out.npy"], "run", "holds one array, not output, attention; use .npz"),
     # sizes that are not those of the file
     (["run", EDGES, "--batch", 2], "run", "--batch is 2, but the input has 1"),
     (["run", EDGES, "heads=3"], "run", "heads= is 3, but the input has 2"),

@@ -43,6 +43,15 @@ def test_run(msda, planted_bug, bug):
     assert bad.stdout.splitlines()[-1].endswith("of the bound: FAILED")
 
 
+def test_run_with_attention(msda, planted_bug):
+    arguments = ["run", GOLDEN / "fused_ref2.npz", "--dtype", "f32", "--check", "--attention"]
+    good = msda(*arguments, env={"LD_PRELOAD": str(planted_bug)})
+    assert good.returncode == 0, good.stderr
+    assert " against ref.cpu@1 and a float64 softmax: " in good.stdout
+    bad = msda(*arguments, env={"LD_PRELOAD": str(planted_bug), "PLANTED_BUG": "attention slightly off"})
+    assert bad.returncode == 1 and "attention[0,0,0,5] is " in bad.stderr
+
+
 @pytest.mark.parametrize("bug", BUGS)
 def test_bench(msda, planted_bug, tmp_path, bug):
     result = msda(

@@ -67,6 +67,18 @@ def test_check_passes_in_every_type(msda_ok, name, dtype):
     assert line(text, "check").endswith(": ok")
 
 
+@pytest.mark.parametrize("name", ["fused_ref2", "fused_ref4"])
+def test_attention_is_the_softmax(msda_ok, tmp_path, name):
+    out = tmp_path / "out.npz"
+    text = msda_ok("run", GOLDEN / f"{name}.npz", "--attention", "--check", "--output", out, "--iterations", 1)
+    assert line(text, "check").endswith(": ok")
+    power = np.exp(golden(name)["logit"])
+    with np.load(out) as found:
+        assert found.files == ["output", "attention"]
+        assert close(found["output"], golden(name)["output"])
+        assert close(found["attention"], power / power.sum(-1, keepdims=True))
+
+
 def test_gradients_can_be_chosen(msda_ok, tmp_path):
     msda_ok(
         "run",
