@@ -124,6 +124,35 @@ def test_references_beside_offsets_of_16_bits(small, kernel, dim):
     assert not np.array_equal(half, wide) and np.allclose(half, wide, atol=0.05)
 
 
+@pytest.mark.parametrize("apart", [False, True])
+@pytest.mark.parametrize("dtype, within", [("float64", 2e-7), ("float32", 2e-7), ("float16", 1e-3), ("bfloat16", 8e-3)])
+def test_attention_weights(small, dtype, within, apart):
+    """The softmax of the logits in their shape and type; the output's bits are those of a call without."""
+    reference = np.full((2, 7, 1, 2), 0.4, np.float32)
+    if dtype == "bfloat16":
+        dtype = pytest.importorskip("ml_dtypes").bfloat16
+    logit = (4 * small["weight"]).astype(dtype)
+    offset = small["coord"]
+    if apart:
+        logit, offset = logit.reshape(2, 7, 3, 2, 2), offset.reshape(2, 7, 3, 2, 2, 2)
+    given = (small["value"], small["level_hw"], reference, offset, logit)
+    output = libmsda.forward_fused(*given)
+    found, attention = libmsda.forward_fused(*given, attention=True)
+    assert np.array_equal(found, output)
+    power = np.exp(logit.astype(np.float64))
+    axes = (3, 4) if apart else 3
+    assert attention.shape == logit.shape and attention.dtype == logit.dtype
+    exact = power / power.sum(axes, keepdims=True)
+    assert np.allclose(attention.astype(np.float64), exact, rtol=within, atol=0)
+    own = np.empty_like(output)
+    assert libmsda.forward_fused(*given, out=own, attention=True)[0] is own
+    assert libmsda.explain(libmsda.forward_fused, *given, attention=True).startswith("1  simd")
+    with pytest.raises(libmsda.InvalidArgumentError, match="attention is 'yes': must be True or False"):
+        libmsda.forward_fused(*given, attention="yes")
+    with pytest.raises(TypeError, match="attention"):
+        libmsda.forward(**small, attention=True)
+
+
 def test_wanted_is_one_name_or_several(small):
     grad = libmsda.forward(**small)
     one = libmsda.backward(**small, grad_output=grad, wanted="value")

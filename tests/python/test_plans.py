@@ -144,8 +144,15 @@ def test_attention_weights_are_there_for_who_asks(small, kernel, dtype):
     mine = np.zeros((2, 7, 3, 4), dtype)
     assert plan.execute(**inputs, attention=mine)["attention"] is mine
     assert np.array_equal(mine, found["attention"])
-    with pytest.raises(libmsda.InvalidArgumentError, match="attention has shape"):
-        plan.execute(**inputs, attention=mine[:, :6])
+    other = "float32" if dtype == "float16" else "float16"
+    for wrong, words in [
+        (mine[:, :6], r"attention has shape \(2, 6, 3, 4\): must be \(2, 7, 3, 4\)"),
+        (mine.astype(other), f"attention.dtype is {other}: must be {dtype}"),
+        (mine.transpose(1, 0, 2, 3).copy().transpose(1, 0, 2, 3), "attention has element strides .*: must be packed"),
+    ]:
+        with pytest.raises(libmsda.InvalidArgumentError, match=words):
+            plan.execute(**inputs, attention=wrong)
+    assert np.array_equal(mine, found["attention"])
     with pytest.raises(libmsda.InvalidArgumentError, match="overlap"):
         plan.execute(**inputs | {"logit": mine}, attention=mine)
 

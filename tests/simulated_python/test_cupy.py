@@ -39,6 +39,18 @@ def test_forward_and_backward(cupy, device, fused):
         np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("device", DEVICES)
+def test_attention_weights(cupy, device):
+    given = numbers(True)
+    value, *rest = [cupy.ndarray(array, device) for array in given.values()]
+    output, attention = libmsda.forward_fused(value, LEVELS, *rest, attention=True)
+    assert type(attention) is cupy.ndarray and attention.device.id == device
+    assert_forward(given, output.numpy())
+    power = np.exp(given["logit"].astype(np.float64))
+    exact_weights = power / power.reshape(*power.shape[:3], -1).sum(-1).reshape(*power.shape[:3], *[1] * (power.ndim - 3))
+    np.testing.assert_allclose(attention.numpy(), exact_weights, rtol=1e-5)
+
+
 def test_a_call_is_enqueued_on_the_current_stream(cupy):
     given = numbers()
     value, coord, weight = (cupy.ndarray(array, 1) for array in given.values())

@@ -4,7 +4,7 @@ import dataclasses
 import inspect
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ._arrays import Kind, addressable, kind_of
@@ -120,6 +120,7 @@ def forward_fused(
     *,
     out: Array = None,
     out_dtype: Any = None,
+    attention: bool = False,
     options: Options | None = None,
     **keywords: "Unpack[Keywords]",
 ) -> Array:
@@ -144,14 +145,16 @@ def forward_fused(
               reference, offset and logit each have float64, float32, float16 or bfloat16 elements.
     out       [B,Q,M,D] to write into; None: a new array.
     out_dtype of a new output; None: that of value, float32 for float8 values.
+    attention True: the softmax of logit is returned, too, a new array of logit's shape and type.
     options   an Options, or its fields as keywords, as in forward().
 
-    Returns out. Raises InvalidArgumentError (a ValueError) that names the argument, its value and
-    what is allowed; UnsupportedError where no kernel takes the problem.
+    Returns out, or (out, weights) where attention is true. Raises InvalidArgumentError (a ValueError)
+    that names the argument, its value and what is allowed; UnsupportedError where no kernel takes the
+    problem.
     """
     given = {"value": value, "reference": reference, "offset": offset, "logit": logit}
     settings = options_of("forward_fused", options, keywords)
-    return _forward(given, level_hw, out, out_dtype, settings)
+    return _forward(given, level_hw, out, out_dtype, settings, check_attention(attention))
 
 
 def backward(
@@ -252,6 +255,7 @@ def explain(what: Problem | Callable[..., Any], *arguments: Any, **keywords: Any
         call = inspect.signature(function).bind(*arguments, **keywords).arguments
     except TypeError as error:
         raise InvalidArgumentError(f"{function.__name__}(): {error}") from None
+    check_attention(call.pop("attention", False))  # which makes no other plan
     given = {name: call.pop(name) for name in [*call] if name in TENSORS}
     options = options_of(function.__name__, call.pop("options", None), call.pop("keywords", {}))
     levels, out = level_pairs(call.pop("level_hw")), call.pop("out", None)
@@ -325,10 +329,15 @@ def _call_of(
 
 
 def run_call(
-    call: Call, kind: Kind, arrays: Iterable[Any], value_scale: Any, outputs: Iterable[int]
+    call: Call,
+    kind: Kind,
+    arrays: Iterable[Any],
+    value_scale: Any,
+    outputs: Iterable[int],
+    extras: Sequence[int] = (),
 ) -> None:
     """Executes the call's plan on its inputs, in their order. `outputs` are the addresses of what it
-    computes, in their order, 0 where it is not wanted."""
+    computes, in their order, 0 where it is not wanted; `extras` those of problem.extras, or none."""
     plan = call.plan
     if call.changes:
         levels = len(call.problem.level_hw)
@@ -343,7 +352,7 @@ def run_call(
     words += 0, 0
     if plan.workspace_bytes:
         _workspace = add_workspace(plan, words, kind)
-    plan.run(words, 0 if plan.device == CPU else kind.stream(plan.device))
+    plan.run(words, 0 if plan.device == CPU else kind.stream(plan.device), extras)
 
 
 def _changed(kind: Kind, array: Any, change: str, levels: int) -> Any:
@@ -352,8 +361,21 @@ def _changed(kind: Kind, array: Any, change: str, levels: int) -> Any:
     return kind.packed(array) if change else array
 
 
+def check_attention(attention: Any) -> bool:
+    if not isinstance(attention, bool):
+        raise InvalidArgumentError(
+            f"attention is {attention!r}: must be True or False; Plan.execute() takes an array to write into"
+        )
+    return attention
+
+
 def _forward(
-    given: dict[str, Any], level_hw: Any, out: Any, out_dtype: Any, options: Options
+    given: dict[str, Any],
+    level_hw: Any,
+    out: Any,
+    out_dtype: Any,
+    options: Options,
+    attention: bool = False,
 ) -> Any:
     kind, arrays = _prepared(given)
     signature = result = None
@@ -370,8 +392,14 @@ def _forward(
     if out is None:
         ((_, shape, dtype),) = call.outputs
         result = kind.empty(shape, dtype, call.plan.device)
-    run_call(call, kind, arrays.values(), options.value_scale, [kind.address(result)])
-    return kind.result(result) if out is None else out
+    extras, weights = (), None
+    if attention:
+        shape = kind.view(arrays["logit"]).shape
+        weights = kind.empty(shape, call.problem.weight_dtype, call.plan.device)
+        extras = (kind.address(weights),)
+    run_call(call, kind, arrays.values(), options.value_scale, [kind.address(result)], extras)
+    result = kind.result(result) if out is None else out
+    return (result, kind.result(weights)) if attention else result
 
 
 def _backward(
