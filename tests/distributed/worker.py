@@ -64,6 +64,15 @@ def run(leaves, grad_output):
     return output.detach(), dict(zip(leaves, gradients))
 
 
+def attention_of(leaves):
+    """The attention weights, and the gradient of their squares by the logits."""
+    value, reference, offset, logit = leaves.values()
+    logit = logit.detach().requires_grad_()
+    _, attention = ours.forward_fused(value, LEVELS, reference, offset, logit, attention=True)
+    (gradient,) = torch.autograd.grad(attention, [logit], 2 * attention.detach())
+    return attention.detach(), gradient
+
+
 def dtensors_are_split_by_batch_heads_and_queries():
     mesh = init_device_mesh(KIND, (COUNT,))
     place = lambda axis: [Replicate() if axis is None else Shard(axis)]
@@ -77,6 +86,9 @@ def dtensors_are_split_by_batch_heads_and_queries():
             output, gradients = run(given, distribute_tensor(grad_output, mesh, place(axes["rest"])))
             assert list(output.placements) == place(axes["rest"]), (split, output.placements)
             check_same(output, wanted, split)
+            for found, alone in zip(attention_of(given), attention_of(plain)) if fused else ():
+                assert list(found.placements) == place(axes["rest"]), (split, found.placements)
+                check_same(found, alone, (split, "attention"))
             for name, gradient in gradients.items():
                 expected = [Partial()] if name == partial else place(axes.get(name, axes["rest"]))
                 assert list(gradient.placements) == expected, (split, name, gradient.placements)

@@ -92,6 +92,44 @@ def test_gradients_are_those_of_differences(fused, boxes):
 
 
 @pytest.mark.parametrize("device", DEVICES)
+def test_attention_weights(device):
+    """Plain, by the dispatcher, compiled, mapped, in torch.func and under autocast; their gradient is a softmax's."""
+    given = tensors(True, torch.float64, device, batch=1, queries=2, grad=True)
+    run = lambda *t: call(True, t, attention=True)
+    operator = torch.ops.msda.forward_fused_attention
+    output, attention = run(*given)
+    softmax = lambda logit: logit.flatten(3).softmax(-1).view_as(logit)
+    assert torch.equal(output, call(True, given))
+    assert torch.allclose(attention, softmax(given[3]), rtol=1e-14, atol=0)
+    compiled = torch.compile(run, fullgraph=True, backend="aot_eager")
+    for found in (operator(*given, FLAT), compiled(*given)):
+        assert torch.equal(found[0], output) and torch.equal(found[1], attention)
+    assert gradcheck(run, given, eps=1e-7, atol=1e-5)
+    of_both = torch.autograd.grad(output.sum() + attention.square().sum(), given)
+    of_output = torch.autograd.grad(run(*given)[0].sum(), given)
+    of_attention = torch.autograd.grad(run(*given)[1].square().sum(), given, allow_unused=True)
+    assert of_attention[:3] == (None,) * 3 and torch.equal(of_both[3], of_output[3] + of_attention[3])
+    assert all(map(torch.equal, of_output, torch.autograd.grad(call(True, given).sum(), given)))
+    by_compiled = torch.autograd.grad(compiled(*given)[1].square().sum(), given[3])
+    assert torch.equal(by_compiled[0], of_attention[3])
+    assert {*torch.library.opcheck(operator.default, (*given, FLAT)).values()} == {"SUCCESS"}
+    plain = [t.detach() for t in given]
+    both = [torch.stack([t, t.flip(1)]) for t in plain[1:]]
+    mapped = torch.func.vmap(lambda *t: run(plain[0], *t))(*both)
+    for i in range(2):
+        assert all(map(torch.equal, run(plain[0], *[t[i] for t in both]), [one[i] for one in mapped]))
+    loss = lambda logit: run(*plain[:3], logit)[1].square().sum()
+    expected_gradient = torch.func.grad(lambda logit: softmax(logit).square().sum())(plain[3])
+    assert torch.allclose(torch.func.grad(loss)(plain[3]), expected_gradient, atol=1e-12)
+    assert torch.func.vmap(torch.func.grad(loss))(both[2]).shape == both[2].shape
+    with torch.autocast(device, dtype=torch.bfloat16):
+        found = run(*[t.float() for t in plain])
+    assert [one.dtype for one in found] == [torch.bfloat16, torch.float32]
+    with pytest.raises(libmsda.InvalidArgumentError, match="attention is 1: must be True or False"):
+        call(True, plain, attention=1)
+
+
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("fused", FUSED)
 def test_nearest_sampling(fused, device):
     """By the dispatcher, compiled and plain: gradients of differences, those by points zero."""

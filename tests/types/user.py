@@ -33,6 +33,8 @@ def tensors(value: torch.Tensor, points: torch.Tensor, weight: torch.Tensor) -> 
         torch.Tensor,
     )
     assert_type(ours.forward_fused(value, LEVELS, points, points, weight), torch.Tensor)
+    both = ours.forward_fused(value, LEVELS, points, points, weight, attention=True)
+    assert_type(both, tuple[torch.Tensor, torch.Tensor])
     ours.forward(value, LEVELS, points)  # type: ignore[call-arg]
     ours.forward(value, LEVELS, points, weight, pints=3)  # type: ignore[call-arg]
     ours.forward(value, LEVELS, points, weight, threads="2")  # type: ignore[arg-type]

@@ -8,16 +8,17 @@ forward, forward_fused    differentiable functions on tensors of the CPU and CUD
 MSDeformAttn              the whole attention module: the operator with its four linear layers
 from_module               MSDeformAttn in the place of a model's own modules, until undone
 
-torch.ops.msda has what they call: forward, backward, forward_fused and backward_fused.
+torch.ops.msda has what they call: forward, backward, forward_fused, backward_fused and forward_fused_attention.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import torch
 
 from .._core.errors import InvalidArgumentError
 from .._core.problem import level_pairs, pairs
+from .._functions import check_attention
 from .._options import integers
 from . import _calls, _eager, _operators, _sharding
 from ._calls import FUSED, SAMPLED, Settings
@@ -79,6 +80,7 @@ def forward(
     return _forward(SAMPLED, (value, coord, weight), level_hw, settings, value_scale, out_dtype)
 
 
+@overload
 def forward_fused(
     value: torch.Tensor,
     level_hw: Sequence[Sequence[int]] | torch.Tensor,
@@ -88,8 +90,34 @@ def forward_fused(
     *,
     out_dtype: torch.dtype | None = None,
     value_scale: torch.Tensor | None = None,
+    attention: Literal[False] = False,
     **settings: "Unpack[SharedKeywords]",
-) -> torch.Tensor:
+) -> torch.Tensor: ...
+@overload
+def forward_fused(
+    value: torch.Tensor,
+    level_hw: Sequence[Sequence[int]] | torch.Tensor,
+    reference: torch.Tensor,
+    offset: torch.Tensor,
+    logit: torch.Tensor,
+    *,
+    out_dtype: torch.dtype | None = None,
+    value_scale: torch.Tensor | None = None,
+    attention: Literal[True],
+    **settings: "Unpack[SharedKeywords]",
+) -> tuple[torch.Tensor, torch.Tensor]: ...
+def forward_fused(
+    value: torch.Tensor,
+    level_hw: Sequence[Sequence[int]] | torch.Tensor,
+    reference: torch.Tensor,
+    offset: torch.Tensor,
+    logit: torch.Tensor,
+    *,
+    out_dtype: torch.dtype | None = None,
+    value_scale: torch.Tensor | None = None,
+    attention: bool = False,
+    **settings: "Unpack[SharedKeywords]",
+) -> Any:
     """forward() with the softmax and the sampling locations computed inside.
 
     weight = softmax(logit) over all K points of a query and head, and for a point on a level of
@@ -108,15 +136,17 @@ def forward_fused(
                 offset and logit each have float64, float32, float16 or bfloat16 elements.
     out_dtype, value_scale, settings    as in forward(), and so are the letters, strides, autocast,
                 determinism and streams.
+    attention   True: the softmax of logit is returned, too, in logit's shape and type.
 
-    Gradients are computed by value, reference, offset and logit.
+    Gradients are computed by value, reference, offset and logit, of the weights as of the output.
 
-    Returns [B,Q,M,D], contiguous. Raises libmsda.InvalidArgumentError (a ValueError) that names the
-    argument, its value and what is allowed, and libmsda.UnsupportedError (a NotImplementedError) where
-    no kernel takes the problem.
+    Returns [B,Q,M,D], contiguous, or (output, weights) where attention is true. Raises
+    libmsda.InvalidArgumentError (a ValueError) that names the argument, its value and what is allowed,
+    and libmsda.UnsupportedError (a NotImplementedError) where no kernel takes the problem.
     """
     tensors = (value, reference, offset, logit)
-    return _forward(FUSED, tensors, level_hw, settings, value_scale, out_dtype)
+    check_attention(attention)
+    return _forward(FUSED, tensors, level_hw, settings, value_scale, out_dtype, attention)
 
 
 def _forward(
@@ -126,7 +156,8 @@ def _forward(
     given: Mapping[str, Any],
     value_scale: torch.Tensor | None,
     out_dtype: torch.dtype | None,
-) -> torch.Tensor:
+    attention: bool = False,
+) -> Any:
     levels = level_pairs(level_hw)
     settings = _settings(given, len(levels)) if given else _DEFAULT
     if value_scale is not None:
@@ -135,13 +166,15 @@ def _forward(
             raise InvalidArgumentError(
                 "value_scale requires a gradient, which is not computed: give value_scale.detach()"
             )
-    if _eager.is_plain(tensors):
+    if not attention and _eager.is_plain(tensors):
         return _eager.forward(names, tensors, levels, settings, value_scale, out_dtype)
     for name, tensor in zip(names, tensors):
         _check_tensor(name, tensor)
     if not torch.compiler.is_compiling():
         _sharding.prepare()
     operators = _operators.operators[names]
+    if attention:
+        operators = operators.with_attention
     call = operators.functorch if _eager.in_functorch() else operators.forward
     return call(
         *tensors, _eager.flat(levels), out_dtype, value_scale, *_eager.flat_settings(settings)

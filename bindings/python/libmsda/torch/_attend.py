@@ -1,10 +1,11 @@
-"""The operators msda::attend and attend_backward: the fused operator on what a module's products give.
+"""The operators msda::attend, attend_with_weights and attend_backward: the fused operator on what a module's products give.
 
     value      [B, S, M*D]      the projected value, the heads side by side
     reference  [B, Q, L, R]     R is 2 or 4; [B, Q, 1, R] counts for every level
     points     [B, Q, M*K*3]    offsets [M, K, 2] of a query, then its logits [M, K]; K = L * P
 
-attend() returns [B, Q, M*D] of value's type; attend_backward() the gradients of value, points and
+attend() returns [B, Q, M*D] of value's type; attend_with_weights() that and the softmax of the logits, [B, Q, M, K]
+in float32 at least; attend_backward() the gradients of value, points and
 reference, and attend_backward_() those of value and reference: it writes that of points over points.
 Locations and softmax are computed in float32, or float64 where an input has it.
 """
@@ -19,10 +20,11 @@ from . import _calls
 from ._calls import FUSED, SAMPLED, Levels, Settings
 
 _library = torch.library.Library("msda", "FRAGMENT")
-_library.define(
-    "attend(Tensor value, Tensor reference, Tensor points, int[] level_hw, int head_count) -> Tensor",
-    tags=(torch.Tag.pt2_compliant_tag,),
-)
+for _name, _results in (("attend", "Tensor"), ("attend_with_weights", "(Tensor, Tensor)")):
+    _library.define(
+        f"{_name}(Tensor value, Tensor reference, Tensor points, int[] level_hw, int head_count) -> {_results}",
+        tags=(torch.Tag.pt2_compliant_tag,),
+    )
 for _name, _points, _results in (
     ("attend_backward", "Tensor", "(Tensor, Tensor, Tensor)"),
     ("attend_backward_", "Tensor(a!)", "(Tensor, Tensor)"),
@@ -33,6 +35,7 @@ for _name, _points, _results in (
         tags=(torch.Tag.pt2_compliant_tag,),
     )
 attend = torch.ops.msda.attend.default
+attend_with_weights = torch.ops.msda.attend_with_weights.default
 attend_backward = torch.ops.msda.attend_backward.default
 attend_backward_ = torch.ops.msda.attend_backward_.default
 
@@ -106,6 +109,24 @@ def _attend(
     given = _Inputs.of(value, reference, points, level_hw, head_count)
     output = _calls.forward(FUSED, given.fused(), given.levels, _SETTINGS, None, None)
     return output.view(*points.shape[:2], value.shape[2])
+
+
+def _attend_with_weights(
+    value: torch.Tensor,
+    reference: torch.Tensor,
+    points: torch.Tensor,
+    level_hw: Sequence[int],
+    head_count: int,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    given, dtype = _Inputs.of(value, reference, points, level_hw, head_count), weights_dtype(points)
+    *rest, logit = given.fused()
+    tensors = (*rest, logit.to(torch.promote_types(logit.dtype, dtype)))
+    output, weights = _calls.forward_attention(FUSED, tensors, given.levels, _SETTINGS, None, None)
+    return output.view(*points.shape[:2], value.shape[2]), weights.flatten(3).to(dtype)
+
+
+def weights_dtype(points: torch.Tensor) -> torch.dtype:
+    return torch.promote_types(points.dtype, torch.float32)
 
 
 def _attend_backward(
@@ -228,6 +249,7 @@ def _pixel_sizes(levels: Levels, dtype: torch.dtype, device: torch.device) -> to
 
 for _device in ("CPU", "CUDA"):
     _library.impl("attend", _attend, _device)
+    _library.impl("attend_with_weights", _attend_with_weights, _device)
     _library.impl("attend_backward", _attend_backward, _device)
     _library.impl("attend_backward_", _attend_backward_, _device)
 
@@ -237,6 +259,19 @@ def _fake_attend(
     value: torch.Tensor, reference: torch.Tensor, points: torch.Tensor, *_rest: Any
 ) -> torch.Tensor:
     return value.new_empty(*points.shape[:2], value.shape[2])
+
+
+@torch.library.register_fake("msda::attend_with_weights", lib=_library)
+def _fake_attend_with_weights(
+    value: torch.Tensor,
+    reference: torch.Tensor,
+    points: torch.Tensor,
+    level_hw: Sequence[int],
+    head_count: int,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    shape = *points.shape[:2], head_count, points.shape[2] // (3 * head_count)
+    weights = points.new_empty(shape, dtype=weights_dtype(points))
+    return _fake_attend(value, reference, points), weights
 
 
 @torch.library.register_fake("msda::attend_backward", lib=_library)

@@ -118,6 +118,22 @@ def forward(
     return output
 
 
+def forward_attention(
+    names: tuple[str, ...],
+    tensors: Sequence[torch.Tensor],
+    levels: Levels,
+    settings: Settings,
+    value_scale: torch.Tensor | None,
+    out_dtype: torch.dtype | None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """forward() of fused input, and the softmax of logit in logit's shape."""
+    call, (result,) = _call_of(names, tensors, levels, settings, out_dtype)
+    output, attention = _empty_like(result), tensors[-1].new_empty(tensors[-1].shape)
+    addresses = (output.data_ptr(),), (attention.data_ptr(),)
+    run_call(call, KIND, tensors, value_scale, *addresses)
+    return output, attention
+
+
 def backward(
     names: tuple[str, ...],
     grad_output: torch.Tensor,

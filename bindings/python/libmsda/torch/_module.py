@@ -11,7 +11,7 @@ from torch.nn.functional import linear
 
 from .._core.errors import InvalidArgumentError
 from .._core.problem import level_pairs
-from ._attend import attend, attend_backward, attend_backward_, parts
+from ._attend import attend, attend_backward, attend_backward_, attend_with_weights, parts, weights_dtype
 
 LAYERS = ("value_proj", "sampling_offsets", "attention_weights", "output_proj")
 
@@ -207,8 +207,7 @@ def _asked(
 
 def _softmax(points: torch.Tensor, head_count: int) -> torch.Tensor:
     """[B,Q,M,K] of attend()'s points, in float32 at least."""
-    dtype = torch.promote_types(points.dtype, torch.float32)
-    return parts(points)[1].unflatten(2, (head_count, -1)).softmax(-1, dtype=dtype)
+    return parts(points)[1].unflatten(2, (head_count, -1)).softmax(-1, dtype=weights_dtype(points))
 
 
 class _Node(torch.autograd.Function):
@@ -233,7 +232,8 @@ class _Node(torch.autograd.Function):
         if padding_mask is not None:
             values.masked_fill_(padding_mask[..., None], 0)
         points = linear(_asked(query, position, dtype), weights[1], biases[1])
-        sampled = attend(values, reference, points, call.level_hw, call.head_count)
+        given = values, reference, points, call.level_hw, call.head_count
+        sampled, attention = attend_with_weights(*given) if call.return_weights else (attend(*given), None)
         output = linear(sampled, weights[2], biases[2])
 
         ctx.call, ctx.dtype = call, parameters[0].dtype
@@ -241,7 +241,7 @@ class _Node(torch.autograd.Function):
         ctx.save_for_backward(
             *(query, position, value, reference, padding_mask, *weights, values, points, sampled)
         )
-        return (output, _softmax(points, call.head_count)) if call.return_weights else output
+        return (output, attention) if call.return_weights else output
 
     @staticmethod
     @once_differentiable

@@ -1,4 +1,5 @@
-"""The operators msda::forward, backward, forward_fused and backward_fused of torch's dispatcher.
+"""The operators msda::forward, backward, forward_fused, backward_fused and forward_fused_attention of torch's
+dispatcher; the last one returns the softmax of logit beside the output.
 
 They take level_hw and query_hw as H and W in turn. All the rest is as in the functions of libmsda.
 """
@@ -40,6 +41,7 @@ class Operators(NamedTuple):
     forward: Callable[..., torch.Tensor]
     backward: Callable[..., tuple[torch.Tensor, ...]]
     functorch: Callable[..., torch.Tensor]  # forward within torch.func, which has no use for an operator's autograd
+    with_attention: Any = None  # the Operators whose forward returns (output, attention), too
 
 
 operators: dict[tuple[str, ...], Operators] = {}
@@ -134,28 +136,30 @@ def _unbatched(in_dims: Sequence[Any], arguments: Sequence[Any], count: int) -> 
 
 def _define(names: tuple[str, ...], suffix: str) -> None:
     """Defines the operators of one way to give the points."""
+    backward, of_functorch = _define_backward(names, f"backward{suffix}")
+
+    def define(name: str, with_attention: bool) -> Operators:
+        forward, functorch = _define_forward(names, name, backward, of_functorch, with_attention)
+        return Operators(forward, backward, functorch)
+
+    name = f"forward{suffix}"
+    both = define(f"{name}_attention", True) if "logit" in names else None
+    operators[names] = define(name, False)._replace(with_attention=both)
+
+
+def _define_backward(names: tuple[str, ...], name: str) -> tuple[Any, Callable[..., Any]]:
+    """Returns the operator, and what computes the same within torch.func."""
     count = len(names)
-    inputs = ", ".join(f"Tensor {name}" for name in names)
+    inputs = ", ".join(f"Tensor {one}" for one in names)
     gradients = ", ".join(["Tensor"] * count)
-    forward_name, backward_name = f"forward{suffix}", f"backward{suffix}"
     _library.define(
-        f"{forward_name}({inputs}, int[] level_hw, ScalarType? out_dtype=None, {_SETTINGS}) -> Tensor",
-        tags=(torch.Tag.pt2_compliant_tag,),
-    )
-    _library.define(
-        f"{backward_name}(Tensor grad_output, {inputs}, int[] level_hw, bool[] wanted, {_SETTINGS}) "
+        f"{name}(Tensor grad_output, {inputs}, int[] level_hw, bool[] wanted, {_SETTINGS}) "
         f"-> ({gradients})",
         tags=(torch.Tag.pt2_compliant_tag,),
     )
-    forward_operator = getattr(torch.ops.msda, forward_name).default
-    backward_operator = getattr(torch.ops.msda, backward_name).default
+    operator = getattr(torch.ops.msda, name).default
 
-    def forward(*given: Any) -> torch.Tensor:
-        tensors, level_hw, out_dtype, scale, rest = _split(given, count)
-        levels = _pairs("level_hw", level_hw)
-        return _calls.forward(names, tensors, levels, _settings(*rest), scale, out_dtype)
-
-    def backward(grad_output: torch.Tensor, *given: Any) -> tuple[torch.Tensor, ...]:
+    def compute(grad_output: torch.Tensor, *given: Any) -> tuple[torch.Tensor, ...]:
         tensors, level_hw, wanted, scale, rest = _split(given, count)
         levels = _pairs("level_hw", level_hw)
         _calls.check_wanted(wanted, names)
@@ -164,20 +168,10 @@ def _define(names: tuple[str, ...], suffix: str) -> None:
         )
 
     for key in ("CPU", "CUDA"):
-        _library.impl(forward_name, forward, key)
-        _library.impl(backward_name, backward, key)
+        _library.impl(name, compute, key)
 
-    @torch.library.register_fake(f"msda::{forward_name}", lib=_library)
-    def _fake_forward(*given: Any) -> torch.Tensor:
-        tensors, level_hw, out_dtype, scale, rest = _split(given, count)
-        arrays = dict(zip(names, tensors))
-        _check(arrays, _pairs("level_hw", level_hw), _settings(*rest), scale)
-        value, last = tensors[0], tensors[-1]
-        shape = (value.shape[0], last.shape[1], *value.shape[2:])
-        return value.new_empty(shape, dtype=_output_dtype(value, out_dtype))
-
-    @torch.library.register_fake(f"msda::{backward_name}", lib=_library)
-    def _fake_backward(grad_output: torch.Tensor, *given: Any) -> tuple[torch.Tensor, ...]:
+    @torch.library.register_fake(f"msda::{name}", lib=_library)
+    def _fake(grad_output: torch.Tensor, *given: Any) -> tuple[torch.Tensor, ...]:
         tensors, level_hw, wanted, scale, rest = _split(given, count)
         _calls.check_wanted(wanted, names)
         arrays = dict(zip(names, tensors)) | {"grad_output": grad_output}
@@ -187,71 +181,126 @@ def _define(names: tuple[str, ...], suffix: str) -> None:
             for t, one in zip(tensors, wanted)
         )
 
-    def setup(ctx: Any, inputs: Sequence[Any], output: Any) -> None:
-        scale = inputs[count + 2]
-        ctx.save_for_backward(*inputs[:count], scale)
-        ctx.level_hw, ctx.rest = inputs[count], inputs[count + 3 :]
-
-    def differentiate_by(call: Callable[..., Any]) -> Callable[..., Any]:
-        def differentiate(ctx: Any, grad_output: torch.Tensor) -> tuple[Any, ...]:
-            *tensors, scale = ctx.saved_tensors
-            wanted = list(ctx.needs_input_grad[:count])
-            found = call(grad_output, *tensors, ctx.level_hw, wanted, scale, *ctx.rest)
-            gradients = [one if want else None for one, want in zip(found, wanted)]
-            return (*gradients, None, None, None, *[None] * len(ctx.rest))
-
-        return differentiate
-
     def refuse(ctx: Any, *gradients: Any) -> Any:
         raise UnsupportedError(
-            f"msda::{backward_name} has no derivative: gradients of gradients are not computed"
+            f"msda::{name} has no derivative: gradients of gradients are not computed"
         )
 
-    torch.library.register_autograd(
-        f"msda::{forward_name}",
-        differentiate_by(backward_operator),
-        setup_context=setup,
-        lib=_library,
-    )
-    torch.library.register_autograd(f"msda::{backward_name}", refuse, lib=_library)
-
-    def vmap_forward(info: Any, in_dims: Any, *given: Any) -> Any:
-        _unbatched(in_dims, given, count)
-        size = info.batch_size
-        folded = [_fold(size, t, dim) for t, dim in zip(given[:count], in_dims)]
-        return forward_operator(*folded, *given[count:]).unflatten(0, (size, -1)), 0
-
-    def vmap_backward(info: Any, in_dims: Any, *given: Any) -> Any:
+    def map_batch(info: Any, in_dims: Any, *given: Any) -> Any:
         _unbatched(in_dims, given, count + 1)
         size, wanted = info.batch_size, given[count + 2]
         folded = [_fold(size, t, dim) for t, dim in zip(given[: count + 1], in_dims)]
-        found = backward_operator(*folded, *given[count + 1 :])
+        found = operator(*folded, *given[count + 1 :])
         return tuple(
             one.unflatten(0, (size, -1)) if want else one.expand(size, 0)
             for one, want in zip(found, wanted)
         ), (0,) * count
 
-    torch.library.register_vmap(f"msda::{forward_name}", vmap_forward, lib=_library)
-    torch.library.register_vmap(f"msda::{backward_name}", vmap_backward, lib=_library)
-
-    for device in ("CPU", "CUDA"):
-        _library.impl(
-            forward_name, _autocast(forward_operator, device.lower()), f"Autocast{device}"
-        )
+    torch.library.register_autograd(f"msda::{name}", refuse, lib=_library)
+    torch.library.register_vmap(f"msda::{name}", map_batch, lib=_library)
 
     class Backward(torch.autograd.Function):
-        forward = staticmethod(lambda *given: backward_operator(*given))
+        forward = staticmethod(lambda *given: operator(*given))
         setup_context = staticmethod(lambda ctx, inputs, output: None)
         backward = staticmethod(refuse)
-        vmap = staticmethod(vmap_backward)
+        vmap = staticmethod(map_batch)
+
+    return operator, Backward.apply
+
+
+def _define_forward(
+    names: tuple[str, ...],
+    name: str,
+    backward_operator: Any,
+    functorch_backward: Callable[..., Any],
+    with_attention: bool,
+) -> tuple[Any, Callable[..., Any]]:
+    """Returns the operator, and what computes the same within torch.func."""
+    count = len(names)
+    inputs = ", ".join(f"Tensor {one}" for one in names)
+    results = "(Tensor output, Tensor attention)" if with_attention else "Tensor"
+    _library.define(
+        f"{name}({inputs}, int[] level_hw, ScalarType? out_dtype=None, {_SETTINGS}) -> {results}",
+        tags=(torch.Tag.pt2_compliant_tag,),
+    )
+    operator = getattr(torch.ops.msda, name).default
+
+    def compute(*given: Any) -> Any:
+        tensors, level_hw, out_dtype, scale, rest = _split(given, count)
+        levels, settings = _pairs("level_hw", level_hw), _settings(*rest)
+        if with_attention:
+            return _calls.forward_attention(names, tensors, levels, settings, scale, out_dtype)
+        return _calls.forward(names, tensors, levels, settings, scale, out_dtype)
+
+    for key in ("CPU", "CUDA"):
+        _library.impl(name, compute, key)
+
+    @torch.library.register_fake(f"msda::{name}", lib=_library)
+    def _fake(*given: Any) -> Any:
+        tensors, level_hw, out_dtype, scale, rest = _split(given, count)
+        arrays = dict(zip(names, tensors))
+        _check(arrays, _pairs("level_hw", level_hw), _settings(*rest), scale)
+        value, last = tensors[0], tensors[-1]
+        shape = (value.shape[0], last.shape[1], *value.shape[2:])
+        output = value.new_empty(shape, dtype=_output_dtype(value, out_dtype))
+        return (output, last.new_empty(last.shape)) if with_attention else output
+
+    def setup(ctx: Any, inputs: Sequence[Any], output: Any) -> None:
+        scale = inputs[count + 2]
+        attention = output[1:] if with_attention else ()
+        ctx.save_for_backward(*inputs[:count], scale, *attention)
+        ctx.level_hw, ctx.rest = inputs[count], inputs[count + 3 :]
+        ctx.set_materialize_grads(False)  # zeros for a DTensor would be none
+
+    def differentiate_by(call: Callable[..., Any]) -> Callable[..., Any]:
+        def differentiate(
+            ctx: Any, grad_output: torch.Tensor | None, grad_attention: torch.Tensor | None = None
+        ) -> tuple[Any, ...]:
+            tensors, (scale, *attention) = ctx.saved_tensors[:count], ctx.saved_tensors[count:]
+            wanted = list(ctx.needs_input_grad[:count])
+            gradients: list[torch.Tensor | None] = [None] * count
+            if grad_output is not None:
+                found = call(grad_output, *tensors, ctx.level_hw, wanted, scale, *ctx.rest)
+                gradients = [one if want else None for one, want in zip(found, wanted)]
+            if grad_attention is not None and wanted[-1]:
+                by_softmax, by_output = _softmax_gradient(grad_attention, *attention), gradients[-1]
+                gradients[-1] = by_softmax if by_output is None else by_output + by_softmax
+            return (*gradients, None, None, None, *[None] * len(ctx.rest))
+
+        return differentiate
+
+    def map_batch(info: Any, in_dims: Any, *given: Any) -> Any:
+        _unbatched(in_dims, given, count)
+        size = info.batch_size
+        folded = [_fold(size, t, dim) for t, dim in zip(given[:count], in_dims)]
+        found = operator(*folded, *given[count:])
+        if not with_attention:
+            return found.unflatten(0, (size, -1)), 0
+        return tuple(one.unflatten(0, (size, -1)) for one in found), (0, 0)
+
+    torch.library.register_autograd(
+        f"msda::{name}",
+        differentiate_by(backward_operator),
+        setup_context=setup,
+        lib=_library,
+    )
+    torch.library.register_vmap(f"msda::{name}", map_batch, lib=_library)
+    for device in ("CPU", "CUDA"):
+        _library.impl(name, _autocast(operator, device.lower()), f"Autocast{device}")
 
     class Forward(torch.autograd.Function):
-        forward = staticmethod(lambda *given: forward_operator(*given))
+        forward = staticmethod(lambda *given: operator(*given))
         setup_context = staticmethod(setup)
-        backward = staticmethod(differentiate_by(Backward.apply))
-        vmap = staticmethod(vmap_forward)
+        backward = staticmethod(differentiate_by(functorch_backward))
+        vmap = staticmethod(map_batch)
 
-    operators[names] = Operators(forward_operator, backward_operator, Forward.apply)
+    return operator, Forward.apply
+
+
+def _softmax_gradient(grad: torch.Tensor, attention: torch.Tensor) -> torch.Tensor:
+    """The gradient by the logits of what has this gradient by their softmax over all points."""
+    one, rows = grad.flatten(3), attention.flatten(3)
+    return torch._softmax_backward_data(one, rows, -1, rows.dtype).view(attention.shape)
 
 
 def _split(given: Sequence[Any], count: int) -> tuple[Any, ...]:

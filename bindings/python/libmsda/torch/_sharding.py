@@ -37,17 +37,24 @@ def _register() -> None:
     except (ImportError, AttributeError):
         return  # a PyTorch with other names inside: it says itself that an operator has no sharding rule
     for names, operators in _operators.operators.items():
-        for is_backward, operator in enumerate((operators.forward, operators.backward)):
-            register_sharding(operator)(functools.partial(_rules, names, bool(is_backward)))
+        results = {operators.forward: ("output",), operators.backward: None}
+        if operators.with_attention is not None:
+            results[operators.with_attention.forward] = ("output", "attention")
+        for operator, computed in results.items():
+            register_sharding(operator)(functools.partial(_rules, names, computed))
             # All arguments behind the tensors count: which gradients are wanted, say.
-            first = len(names) + is_backward
+            first = len(names) + (computed is None)
             known[operator] = RuntimeSchemaInfo(static_argnum=first, needs_pytree=True)
 
 
-def _rules(names: Sequence[str], is_backward: bool, *given: Any) -> list[tuple[list[Any], list[Any]]]:
-    """Pairs of placements: of the results, and of the arguments."""
+def _rules(
+    names: Sequence[str], computed: Sequence[str] | None, *given: Any
+) -> list[tuple[list[Any], list[Any]]]:
+    """Pairs of placements: of the results, and of the arguments. `computed` are the results of a forward
+    operator; None: it is a backward one."""
     from torch.distributed.tensor import Partial, Replicate, Shard
 
+    is_backward = computed is None
     tensors = ("grad_output", *names) if is_backward else names
     count = len(tensors)
     after = dict(enumerate(given[count:]))  # level_hw, out_dtype or wanted, value_scale, settings
@@ -57,7 +64,7 @@ def _rules(names: Sequence[str], is_backward: bool, *given: Any) -> list[tuple[l
 
     def add(place: Any, partial: str | None) -> None:
         rest = [place("value_scale") if has_scale and at == 2 else None for at in after]
-        results = [place("output")]
+        results = [place(name) for name in computed or ()]
         if wanted is not None:
             results = [Partial() if name == partial else place(name) for name in names]
             results = [one if want else Replicate() for one, want in zip(results, wanted)]
