@@ -6,7 +6,7 @@ use crate::element::Dtype;
 use crate::error::{Error, Result, Status};
 use crate::problem::{Problem, Shapes};
 use crate::tensor_table::Tensor;
-use crate::tensors::{Gradients, Inputs, Slice, SliceMut};
+use crate::tensors::{Gradients, Inputs, Outputs, Slice, SliceMut};
 
 /// Makes the struct of a call from slices, each checked against the problem. Every pointer in it is to as
 /// many elements as the problem needs, of its type; the workspace is left out.
@@ -34,12 +34,15 @@ impl Calls {
         name: &str,
         memory: Memory,
         inputs: &Inputs<Slice<'_>>,
-        mut output: SliceMut<'_>,
+        mut outputs: Outputs<SliceMut<'_>>,
     ) -> Result<sys::msda_tensors> {
         self.expect_memory(memory, name)?;
         self.expect_operation(false, name)?;
         let mut tensors = self.inputs(inputs)?;
-        tensors.output = output.checked(self.shapes.of(Tensor::Output))?;
+        tensors.output = outputs.output.checked(self.shapes.of(Tensor::Output))?;
+        if let Some(attention) = &mut outputs.attention {
+            tensors.attention = attention.checked(self.shapes.of(Tensor::Attention))?;
+        }
         Ok(tensors)
     }
 

@@ -13,7 +13,7 @@ use crate::calls::Memory;
 use crate::element::Element;
 use crate::error::{Error, Result, Status};
 use crate::plan::Plan;
-use crate::tensors::{Form, Gradients, Inputs, Slice, SliceMut};
+use crate::tensors::{Form, Gradients, Inputs, Outputs, Slice, SliceMut};
 
 trait Read {
     fn context_ordinal(&self) -> usize;
@@ -75,6 +75,12 @@ macro_rules! writable {
     )*};
 }
 writable!(CudaSlice<T>, CudaViewMut<'_, T>);
+
+impl<'a, T: Into<DeviceSliceMut<'a>>> From<T> for Outputs<DeviceSliceMut<'a>> {
+    fn from(output: T) -> Self {
+        Outputs::new(output)
+    }
+}
 
 impl fmt::Debug for DeviceSlice<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -178,9 +184,9 @@ impl Plan {
         &self,
         stream: &Arc<CudaStream>,
         inputs: &Inputs<DeviceSlice<'_>>,
-        output: impl Into<DeviceSliceMut<'a>>,
+        outputs: impl Into<Outputs<DeviceSliceMut<'a>>>,
     ) -> Result<()> {
-        self.forward_on_in(stream, &mut self.workspace_on(stream)?, inputs, output)
+        self.forward_on_in(stream, &mut self.workspace_on(stream)?, inputs, outputs)
     }
 
     /// [`forward_on`](Self::forward_on) in a workspace that is there already.
@@ -189,13 +195,13 @@ impl Plan {
         stream: &CudaStream,
         workspace: &mut DeviceWorkspace,
         inputs: &Inputs<DeviceSlice<'_>>,
-        output: impl Into<DeviceSliceMut<'a>>,
+        outputs: impl Into<Outputs<DeviceSliceMut<'a>>>,
     ) -> Result<()> {
-        let mut output = output.into();
+        let mut outputs = outputs.into();
         let mut call = Call::new(stream);
         let inputs = (*inputs).map(|memory| call.read(memory));
-        let output = call.write(&mut output);
-        let tensors = self.calls.forward("forward_on", call.memory()?, &inputs, output)?;
+        let outputs = outputs.map(|memory| call.write(memory));
+        let tensors = self.calls.forward("forward_on", call.memory()?, &inputs, outputs)?;
         call.execute(self, workspace, tensors)
     }
 

@@ -66,4 +66,4 @@ pub use msda_sys as sys;
 pub use ndarray;
 pub use plan::{Plan, PlanInfo, PlanOptions, Workspace};
 pub use problem::{Determinism, MathMode, Operation, PointLocality, Problem, SamplingMode};
-pub use tensors::{Gradients, Inputs, Slice, SliceMut};
+pub use tensors::{Gradients, Inputs, Outputs, Slice, SliceMut};

@@ -9,7 +9,7 @@ use crate::calls::{Calls, Memory};
 use crate::error::{check, text, Error, Result, Status};
 use crate::handle::Handle;
 use crate::problem::Problem;
-use crate::tensors::{Gradients, Inputs, Slice, SliceMut};
+use crate::tensors::{Gradients, Inputs, Outputs, Slice, SliceMut};
 
 /// How a plan is made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -98,18 +98,18 @@ impl Handle {
     ///
     /// Times the kernels predicted to be fast, as many as the budget allows, and takes the one predicted
     /// fastest unless another was clearly faster. How long a kernel takes depends on where the points land,
-    /// so the sample should be typical. `output` holds the new plan's result afterwards. The winner is kept
+    /// so the sample should be typical. The outputs hold the new plan's results afterwards. The winner is kept
     /// in the tuning records, where [`PlanOptions::tuned`] finds it.
     pub fn tune_forward<'a>(
         &self,
         problem: &Problem,
         options: &PlanOptions,
         inputs: &Inputs<Slice<'_>>,
-        output: impl Into<SliceMut<'a>>,
+        outputs: impl Into<Outputs<SliceMut<'a>>>,
         budget: Duration,
     ) -> Result<Plan> {
         let calls = Calls::new(self.device(), problem);
-        let sample = calls.forward("tune_forward", Memory::Host, inputs, output.into())?;
+        let sample = calls.forward("tune_forward", Memory::Host, inputs, outputs.into())?;
         // SAFETY: every pointer was checked against the problem and is borrowed until the call returns; a
         // CPU handle is done by then.
         unsafe { Plan::tune(self, problem, options, &sample, ptr::null_mut(), budget) }
@@ -255,13 +255,14 @@ impl Plan {
         Workspace::new(&self.info()?)
     }
 
-    /// Computes the output \[B\]\[Q\]\[M\]\[D\]. Takes memory for a workspace if the plan needs one.
+    /// Computes the output \[B\]\[Q\]\[M\]\[D\], given as `&mut output`, and what else the [`Outputs`] ask for.
+    /// Takes memory for a workspace if the plan needs one.
     pub fn forward<'a>(
         &self,
         inputs: &Inputs<Slice<'_>>,
-        output: impl Into<SliceMut<'a>>,
+        outputs: impl Into<Outputs<SliceMut<'a>>>,
     ) -> Result<()> {
-        self.forward_in(&mut self.workspace()?, inputs, output)
+        self.forward_in(&mut self.workspace()?, inputs, outputs)
     }
 
     /// [`forward`](Self::forward) in a workspace that is there already.
@@ -269,9 +270,9 @@ impl Plan {
         &self,
         workspace: &mut Workspace,
         inputs: &Inputs<Slice<'_>>,
-        output: impl Into<SliceMut<'a>>,
+        outputs: impl Into<Outputs<SliceMut<'a>>>,
     ) -> Result<()> {
-        let tensors = self.calls.forward("forward", Memory::Host, inputs, output.into())?;
+        let tensors = self.calls.forward("forward", Memory::Host, inputs, outputs.into())?;
         self.execute(workspace, tensors)
     }
 

@@ -186,6 +186,40 @@ impl<S> Inputs<S> {
     }
 }
 
+/// Where the results of one forward call go: made from the output, as `&mut output` where nothing else is wanted.
+/// They are slices as the [`Inputs`] are.
+#[derive(Debug)]
+pub struct Outputs<S> {
+    pub(crate) output: S,
+    pub(crate) attention: Option<S>,
+}
+
+impl<S> Outputs<S> {
+    /// output \[B\]\[Q\]\[M\]\[D\].
+    pub fn new(output: impl Into<S>) -> Self {
+        Outputs { output: output.into(), attention: None }
+    }
+
+    /// \[B\]\[Q\]\[M\]\[K\]: the softmax of logit, for a problem that is [`fused`](crate::Problem::fused).
+    pub fn attention(mut self, attention: impl Into<S>) -> Self {
+        self.attention = Some(attention.into());
+        self
+    }
+
+    /// The same outputs in other memory.
+    #[cfg(feature = "cudarc")]
+    pub(crate) fn map<'a, R>(&'a mut self, mut change: impl FnMut(&'a mut S) -> R) -> Outputs<R> {
+        let output = change(&mut self.output);
+        Outputs { output, attention: self.attention.as_mut().map(change) }
+    }
+}
+
+impl<'a, T: Into<SliceMut<'a>>> From<T> for Outputs<SliceMut<'a>> {
+    fn from(output: T) -> Self {
+        Outputs::new(output)
+    }
+}
+
 macro_rules! gradients {
     ($($name:ident),*) => {
         /// Where the gradients of one call go; those not given are not computed. All are packed. They are slices

@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use msda::{Dtype, Error, Gradients, Handle, Inputs, PlanOptions, Problem, Status, F8E4M3};
+use msda::{
+    Dtype, Error, Gradients, Handle, Inputs, Outputs, PlanOptions, Problem, Status, F8E4M3,
+};
 
 const VALUE: [f32; 4] = [1.0, 2.0, 3.0, 4.0];
 const COORD: [f32; 2] = [0.5, 0.5];
@@ -61,6 +63,36 @@ fn calls_that_do_not_fit_the_plan() {
     let error = forward.forward(&sampled.value_scale(&[1.0f32]), &mut result).unwrap_err();
     expect(error, Status::INVALID_ARGUMENT, &["value_scale", "F8E4M3"]);
     assert_eq!(result, [7.0]);
+}
+
+#[test]
+fn attention_weights() {
+    let handle = Handle::cpu(1).unwrap();
+    let problem = problem().points(2).fused(2);
+    let (reference, offset, logit) = ([0.5f32; 2], [0.0f32; 4], [0.0f32, 3f32.ln()]);
+    let fused = Inputs::fused(&VALUE, &reference, &offset, &logit);
+    let plan = handle.plan(&problem).unwrap();
+    let (mut output, mut attention) = ([7.0f32], [7.0f32; 2]);
+
+    let error =
+        plan.forward(&fused, Outputs::new(&mut output).attention(&mut [7.0f32; 3])).unwrap_err();
+    expect(error, Status::INVALID_ARGUMENT, &["attention has 3 elements: must have 2"]);
+    let error =
+        plan.forward(&fused, Outputs::new(&mut output).attention(&mut [7.0f64; 2])).unwrap_err();
+    expect(error, Status::INVALID_ARGUMENT, &["attention is of F64: must be of F32"]);
+    let sampled = handle.plan(&self::problem()).unwrap();
+    let error = sampled
+        .forward(
+            &Inputs::sampled(&VALUE, &COORD, &WEIGHT),
+            Outputs::new(&mut output).attention(&mut attention[..1]),
+        )
+        .unwrap_err();
+    expect(error, Status::INVALID_ARGUMENT, &["tensors.attention", "MSDA_INPUT_SAMPLED"]);
+    assert_eq!((output, attention), ([7.0], [7.0; 2]));
+
+    plan.forward(&fused, Outputs::new(&mut output).attention(&mut attention)).unwrap();
+    assert_eq!(output, [2.5]);
+    assert!((attention[0] - 0.25).abs() < 1e-6 && (attention[1] - 0.75).abs() < 1e-6);
 }
 
 #[test]

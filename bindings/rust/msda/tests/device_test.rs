@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use golden::Golden;
 use msda::cudarc::driver::{CudaContext, CudaSlice, CudaStream};
-use msda::{Dtype, Gradients, Handle, Inputs, Problem, Status};
+use msda::{DeviceSlice, Dtype, Gradients, Handle, Inputs, Outputs, Plan, Problem, Status};
 
 const TOLERANCE: f64 = 2e-5;
 
@@ -44,6 +44,30 @@ fn check(stream: &Arc<CudaStream>, case: &Golden, name: &str, result: &CudaSlice
     }
 }
 
+/// Against the weights that the CPU computes.
+fn check_attention(
+    stream: &Arc<CudaStream>,
+    plan: &Plan,
+    case: &Golden,
+    inputs: &Inputs<DeviceSlice<'_>>,
+) {
+    let (outputs, logits) = (case.array("output").len(), case.array("logit").len());
+    let mut output = stream.alloc_zeros::<f32>(outputs).unwrap();
+    let mut attention = stream.alloc_zeros::<f32>(logits).unwrap();
+    plan.forward_on(stream, inputs, Outputs::new(&mut output).attention(&mut attention)).unwrap();
+    check(stream, case, "output", &output);
+
+    let [value, reference, offset, logit] =
+        ["value", "reference", "offset", "logit"].map(|name| case.array_f32(name));
+    let host = Handle::cpu(1).unwrap().plan(&case.problem(Dtype::F32)).unwrap();
+    let (mut output, mut exact) = (vec![0f32; outputs], vec![0f32; logits]);
+    let inputs = Inputs::fused(&value, &reference, &offset, &logit);
+    host.forward(&inputs, Outputs::new(&mut output).attention(&mut exact)).unwrap();
+    for (a, e) in stream.clone_dtoh(&attention).unwrap().iter().zip(&exact) {
+        assert!(*e > 0.0 && f64::from((a - e).abs()) <= TOLERANCE, "attention: {a} and {e}");
+    }
+}
+
 #[test]
 #[ignore = "needs a GPU"]
 fn golden_vectors_on_a_stream() {
@@ -61,6 +85,9 @@ fn golden_vectors_on_a_stream() {
         let plan = handle.plan(&case.problem(Dtype::F32)).unwrap();
         plan.forward_on(&stream, &inputs, &mut output).unwrap();
         check(&stream, &case, "output", &output);
+        if case.is_fused() {
+            check_attention(&stream, &plan, &case, &inputs);
+        }
 
         let mut grad_value = stream.alloc_zeros::<f32>(case.array("value").len()).unwrap();
         let grad_output = upload(&stream, &case, "grad_output");
