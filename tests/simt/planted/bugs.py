@@ -86,6 +86,7 @@ UNITS["spread_four"] = Unit(
 UNITS |= {f"{name}_few": dataclasses.replace(UNITS[name], sm_count=2)
           for name in ("cached", "direct", "persistent", "pipeline")}
 
+UNITS["attention"] = Unit("msda_test_kernel", KERNELS, text=kernels("attention", "write_attention<float>(Params)"))
 UNITS |= {name: Unit("msda_test_kernel", KERNELS, text=whole_row(family, arguments)) for name, family, arguments in (
     ("direct_backward", "direct", "f32, dany, pany, 3, 75"), ("sorted", "sorted", "f32, 4, 80"),
     ("sorted_f16", "sorted", "f16, 4, 80"), ("atomic", "atomic", "f32, 1, 80"))}
@@ -103,7 +104,7 @@ VALUES = "kernels/direct/generic_backward.cuh"
 ROW, GENERIC = "kernels/direct/direct.cuh", "kernels/direct/generic.cuh"
 SLOTS, ELEMENT = "kernels/rows/slots.cuh", "kernels/rows/row_element.cuh"
 ROWS, INPUTS = "kernels/persistent/persistent_rows.cuh", "kernels/rows/row_points.cuh"
-COPIED = "kernels/pipeline/pipeline.cuh"
+COPIED, WEIGHTS = "kernels/pipeline/pipeline.cuh", "kernels/attention/attention.cuh"
 STAGES, BOXES, WINDOWS = "kernels/tma/tma_rows.cuh", "kernels/tma/boxes.cuh", "kernels/tma/windows.cuh"
 CLUSTER_ROWS = "kernels/cluster/cluster.cuh"
 BARRIER, BULK = "tests/ptx/barrier_test.cu", "tests/ptx/bulk_test.cu"
@@ -269,6 +270,12 @@ BUGS = (
     Bug("corners_unsynced", "`__syncwarp()` between storing and loading corners is missing", "sorted_f16", PAIRED,
         "    }\n    __syncwarp();\n  }\n", "    }\n  }\n", "sorted backward: a row that is no number*", ORDER,
         r"simulated device: .*not a multiple of 16"),
+    Bug("lane_of_softmax", "each lane divides by the sum of its own points' powers", "attention", WEIGHTS,
+        "    sum = join_lanes(sum, [](Real a, Real b) { return a + b; });\n", "",
+        "attention weights of odd logits on the GPU", ORDER, r"CHECK\( compare\(softmax_of"),
+    Bug("largest_of_softmax", "the largest logit of a row is 0 at least", "attention", WEIGHTS,
+        "Real largest = -INFINITY;", "Real largest = 0;",
+        "attention weights of odd logits on the GPU", ORDER, r"CHECK\( compare\(softmax_of"),
     Bug("left_derivative", "on a pixel line the derivative is the left-hand one", "direct_backward",
         "kernels/common/sampling.cuh", "  Real const left = floor(point.x);\n", "  Real const left = ceil(point.x) - 1;\n",
         "on a pixel line*on the GPU", ORDER, r"CHECK\( sides\.right\.compared_with"),
