@@ -209,6 +209,7 @@ void read_attributes(const Attributes& attributes, msda_problem& problem) {
   problem.math_mode = attributes.number("math_mode");
   problem.point_locality = attributes.number("point_locality");
   problem.determinism = attributes.number("determinism");
+  problem.sampling_mode = attributes.number("sampling_mode");
 }
 
 void take_inputs(Buffers& operands, Call& call) {

@@ -258,6 +258,7 @@ void read_problem(const Inputs& inputs, const Attributes& attributes, OwnedProbl
   problem.value_dtype = check_type(inputs.value, true);
   problem.math_mode = attributes.math_mode;
   problem.point_locality = attributes.point_locality;
+  problem.sampling_mode = attributes.sampling_mode;
 
   const Tensor& point = inputs.is_fused ? inputs.offset : inputs.coord;
   const Tensor& weight = inputs.is_fused ? inputs.logit : inputs.weight;

@@ -49,6 +49,7 @@ struct Attributes {
   std::vector<std::int32_t> points;  // of each level; empty: as many on every level
   msda_math_mode math_mode = MSDA_MATH_ACCURATE;
   msda_point_locality point_locality = MSDA_POINTS_UNKNOWN;
+  msda_sampling_mode sampling_mode = MSDA_SAMPLING_BILINEAR;
 };
 
 /** The inputs of one call, each at its role. */

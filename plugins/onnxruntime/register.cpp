@@ -129,6 +129,7 @@ Attributes read_attributes(const Operator& op, const OrtKernelInfo* info) {
   }
   attributes.math_mode = choice(op, info, "math_mode", {"accurate", "fast"});
   attributes.point_locality = choice(op, info, "point_locality", {"unknown", "local", "scattered"});
+  attributes.sampling_mode = choice(op, info, "sampling_mode", {"bilinear", "nearest"});
   return attributes;
 }
 

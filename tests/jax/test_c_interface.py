@@ -13,7 +13,7 @@ from problems import DEVICES, FUSED, SAMPLED, assert_same_bits, by_c, everything
 
 VALUES = ("float64", "float32", "float16", "bfloat16", "float8_e4m3fn")
 WIDE = VALUES[:4]
-SETTINGS = ("value_border", "math_mode", "point_locality")
+SETTINGS = ("value_border", "math_mode", "point_locality", "sampling_mode")
 
 
 class Case:
@@ -49,6 +49,7 @@ class Case:
             value_border=border,
             math_mode=pick(["accurate", "fast"]),
             point_locality=pick(["unknown", "scattered"]),
+            sampling_mode="nearest" if seed % 4 == 3 else "bilinear",
             query_hw=((queries, 1),) if seed % 3 else None,
             level_start=start,
             token_count=sum(tokens) + 3 if start else 0,

@@ -13,11 +13,12 @@ import torch
 from comparison import scale_weights
 from families import FAMILIES
 from onnx import helper, numpy_helper
+from transformers.models.rt_detr_v2.modeling_rt_detr_v2 import multi_scale_deformable_attention_v2
 
 import nodes
 
 # Its calls are those of one forward pass, so the number of instances.
-EXPORTED = ["rt_detr", "rt_detr_v2", "d_fine", "deformable_detr", "mask2former"]
+EXPORTED = ["rt_detr", "rt_detr_v2", "d_fine", "deformable_detr", "mask2former", "rt_detr_v2 discrete"]
 ALLOWED = 2e-4  # relative, in the norm, as in tests/compat
 
 
@@ -36,7 +37,8 @@ class Outputs(torch.nn.Module):
 
 def export(name, path):
     torch.manual_seed(0)
-    model, inputs = FAMILIES[name].tiny()
+    family, *discrete = name.split()
+    model, inputs = FAMILIES[family].tiny(**({"decoder_method": "discrete"} if discrete else {}))
     scale_weights(model, inputs)
     wrapped = Outputs(model, list(inputs)).eval()
     with torch.no_grad(), warnings.catch_warnings():
@@ -74,7 +76,7 @@ def test_family(name, tmp_path):
     model, inputs, expected = export(name, tmp_path / "model.onnx")
     result, report = libmsda.onnx.rewrite(model)
     kinds = collections.Counter(node.op_type for node in result.graph.node)
-    assert len(report.replaced) == kinds["MSDeformAttn"] == FAMILIES[name].calls and report.left == []
+    assert len(report.replaced) == kinds["MSDeformAttn"] == FAMILIES[name.split()[0]].calls and report.left == []
     assert "GridSample" not in kinds and len(result.graph.node) < len(model.graph.node)
     if name == "d_fine":
         assert {one.points for one in report.replaced} == {(3, 6, 3)}
@@ -147,6 +149,33 @@ def test_what_is_not_the_operator_is_left(changes, reason, tmp_path):
     assert {node.op_type for node in result.graph.node} == {node.op_type for node in model.graph.node}
 
 
+class Discrete(torch.nn.Module):
+    def forward(self, value, coord, weight):
+        return multi_scale_deformable_attention_v2(value, [(4, 6), (2, 3)], coord, weight, [2, 3], "discrete")
+
+
+def test_other_pixels_than_the_nearest_are_left(tmp_path):
+    given = (torch.randn(2, 30, 3, 8), torch.rand(2, 5, 3, 5, 2), torch.rand(2, 5, 3, 5))
+    given = dict(zip(("value", "coord", "weight"), given))
+    path = tmp_path / "model.onnx"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(Discrete(), tuple(given.values()), path, input_names=list(given), dynamo=False, opset_version=17)
+    model = onnx.load(path)
+    result, report = libmsda.onnx.rewrite(model)
+    assert [(one.levels, one.points) for one in report.replaced] == [(((4, 6), (2, 3)), (2, 3))] and report.left == []
+    (found,) = outputs(result, {key: one.numpy() for key, one in given.items()}, True)
+    np.testing.assert_allclose(found, Discrete()(*given.values()).numpy(), atol=2e-6)
+    halves = [node.attribute[0].t for node in model.graph.node if node.op_type == "Constant"]
+    halves = [one for one in halves if one.data_type == onnx.TensorProto.FLOAT and numpy_helper.to_array(one).tolist() == 0.5]
+    assert halves
+    for one in halves:
+        one.CopyFrom(numpy_helper.from_array(np.float32(0.25)))
+    result, report = libmsda.onnx.rewrite(model)
+    assert report.replaced == [] and {one.operator for one in report.left} == {"Gather"} and len(report.left) == 2
+    assert all("int(x W + 0.5), int(y H + 0.5) are gathered" in one.reason for one in report.left)
+
+
 @pytest.mark.parametrize("name, domain", [
     ("MultiscaleDeformableAttnPlugin_TRT", "TRT"), ("MultiscaleDeformableAttnPlugin_TRT", "com.microsoft"),
     ("MMCVMultiScaleDeformableAttention", "mmdeploy"),
@@ -193,7 +222,9 @@ class Operators(torch.nn.Module):
         boxes = query[:, :, None, 72:76].sigmoid().expand(batch, queries, 2, 4)
         by_box = libmsda.torch.forward_fused(value, levels, boxes, offset, logit, points=points)
         by_point = libmsda.torch.forward_fused(value, levels, boxes[..., :2].contiguous(), offset, logit)
-        return sampled, by_box, by_point
+        nearest = libmsda.torch.forward(value, levels, offset.sigmoid(), logit.softmax(-1), sampling_mode="nearest")
+        nearest_by_box = libmsda.torch.forward_fused(value, levels, boxes, offset, logit, sampling_mode="nearest")
+        return sampled, by_box, by_point, nearest, nearest_by_box
 
 
 def test_export_of_the_operators(tmp_path):
@@ -202,7 +233,8 @@ def test_export_of_the_operators(tmp_path):
     model = libmsda.onnx.export(Operators(), given, tmp_path / "model.onnx", input_names=["value", "query"],
                                 dynamic_shapes=({0: batch}, {0: batch, 1: queries}))
     names = [node.op_type for node in model.graph.node if node.domain == "msda"]
-    assert names == ["MSDeformAttn", "MSDeformAttnFused", "MSDeformAttnFused"]
+    assert names == ["MSDeformAttn", "MSDeformAttnFused", "MSDeformAttnFused", "MSDeformAttn", "MSDeformAttnFused"]
+    assert [one.overload for one in model.functions if one.domain == "msda"] == ["levels2", "levels2_nearest"] * 2
     assert {one.version for one in model.opset_import if not one.domain} == {18}
     given = (torch.randn(3, 26, 4, 8), torch.randn(3, 11, 76))
     for with_library in (False, True):

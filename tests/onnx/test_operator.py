@@ -6,7 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 import libmsda
 import ml_dtypes
 import numpy as np
+import onnxruntime
 import pytest
+from libmsda.onnx import _function
 
 import nodes
 
@@ -49,6 +51,7 @@ class Problem:
         if rng.integers(4) == 0:  # what no shape shows
             point = self.arrays["offset" if self.fused else "coord"].reshape(-1)
             point[rng.random(point.size) < 0.1] = rng.choice([np.nan, np.inf, -np.inf, 300.0])
+        self.sampling = "nearest" if seed % 5 == 3 else "bilinear"
         if value == "float8_e4m3fn" and rng.integers(2):
             self.arrays["value_scale"] = rng.random(heads).astype(np.float32)
 
@@ -56,7 +59,7 @@ class Problem:
         given = dict(self.arrays)
         call = libmsda.forward_fused if self.fused else libmsda.forward
         return call(given.pop("value"), self.levels, *[given.pop(key) for key in list(given)[1:] if key != "value_scale"],
-                    points=self.points, threads=1, value_scale=given.get("value_scale"))
+                    points=self.points, threads=1, value_scale=given.get("value_scale"), sampling_mode=self.sampling)
 
 
 @pytest.mark.parametrize("first", range(0, PROBLEMS, 20))
@@ -64,10 +67,50 @@ def test_random_problems_have_the_bits_of_the_c_interface(first):
     for seed in range(first, first + 20):
         problem = Problem(seed)
         found = nodes.run("MSDeformAttnFused" if problem.fused else "MSDeformAttn", "msda", problem.arrays, 1 + seed % 3,
-                          output=problem.output, shapes=bool(seed % 2), points=problem.points)
+                          output=problem.output, shapes=bool(seed % 2), points=problem.points, sampling_mode=problem.sampling)
         expected = problem.expected()
         assert found.shape == expected.shape, seed
         np.testing.assert_array_equal(found, expected.astype(found.dtype), err_msg=f"seed {seed}")
+
+
+def nearest_problem(seed):
+    """Half of the points are on the lines where the pixel changes; some are no numbers, and some levels are empty."""
+    rng = np.random.default_rng(seed)
+    size = lambda low, high: int(rng.integers(low, high + 1))
+    levels = [(size(seed % 2, 9), size(seed % 2, 9)) for _ in range(3)]
+    points, fused = [size(0, 4) for _ in levels], seed % 4 < 2
+    batch, queries, heads, dim, total = size(1, 2), size(1, 9), size(1, 3), size(1, 6), sum(points)
+    point = FLOATS[seed % 4]
+    lines = lambda *shape: array(rng, shape, point, 0.5) if rng.integers(2) else (
+        rng.integers(-3, 25, shape) / 2 / rng.integers(1, 10, shape)).astype(array(rng, (), point).dtype)
+    arrays = {"value": array(rng, (batch, sum(h * w for h, w in levels), heads, dim), "float32"), "level_hw": np.array(levels)}
+    if fused:
+        arrays |= {"reference": lines(batch, queries, 3, size(1, 2) * 2), "offset": lines(batch, queries, heads, total, 2),
+                   "logit": array(rng, (batch, queries, heads, total), "float32")}
+    else:
+        arrays |= {"coord": lines(batch, queries, heads, total, 2),
+                   "weight": array(rng, (batch, queries, heads, total), "float32")}
+    for key in ("reference", "offset", "coord"):
+        if key in arrays and seed % 3 == 0:
+            flat = arrays[key].reshape(-1)
+            flat[rng.random(flat.size) < 0.1] = rng.choice([np.nan, np.inf, -np.inf, 3e4])
+    return levels, points, fused, arrays
+
+
+def test_the_function_of_nearest_sampling_reads_the_pixels_of_the_c_interface():
+    plain = onnxruntime.SessionOptions()
+    plain.log_severity_level = 4
+    for seed in range(24):
+        levels, points, fused, arrays = nearest_problem(seed)
+        settings = dict(shapes=True, points=points, sampling_mode="nearest")
+        model = nodes.one_node("MSDeformAttnFused" if fused else "MSDeformAttn", "msda", arrays, **settings)
+        _function.add_functions(model)
+        session = onnxruntime.InferenceSession(model.SerializeToString(), plain, providers=["CPUExecutionProvider"])
+        value, _, *rest = arrays.values()
+        call = libmsda.forward_fused if fused else libmsda.forward
+        expected = call(value, levels, *rest, points=points, sampling_mode="nearest", threads=1)
+        np.testing.assert_allclose(session.run(None, nodes.feeds(arrays))[0], expected, atol=2e-6, err_msg=f"seed {seed}")
+        np.testing.assert_array_equal(nodes.session(model).run(None, nodes.feeds(arrays))[0], expected, err_msg=f"seed {seed}")
 
 
 def sampled(seed=0, dtype="float32", heads=2, dim=8):
@@ -81,10 +124,12 @@ def sampled(seed=0, dtype="float32", heads=2, dim=8):
 def test_points_may_have_an_axis_of_levels_and_all_options_are_read():
     arrays, expected = sampled(dtype="float16")
     np.testing.assert_array_equal(nodes.run("MSDeformAttn", "msda", arrays, output="float16"), expected)
-    for key, allowed in (("math_mode", "accurate, fast"), ("point_locality", "unknown, local, scattered")):
+    for key, allowed in (("math_mode", "accurate, fast"), ("point_locality", "unknown, local, scattered"),
+                         ("sampling_mode", "bilinear, nearest")):
         for value in allowed.split(", "):
             found = nodes.run("MSDeformAttn", "msda", arrays, output="float16", **{key: value})
-            np.testing.assert_allclose(found.astype("f4"), expected.astype("f4"), atol=0.02)
+            if value != "nearest":
+                np.testing.assert_allclose(found.astype("f4"), expected.astype("f4"), atol=0.02)
         with pytest.raises(Exception, match=f"attribute {key} is 'other': must be one of {allowed}"):
             nodes.run("MSDeformAttn", "msda", arrays, output="float16", **{key: "other"})
 

@@ -7,7 +7,7 @@ import pathlib
 import numpy as np
 
 import libmsda
-from libmsda._core.problem import MATH_MODES, POINT_LOCALITIES
+from libmsda._core.problem import MATH_MODES, POINT_LOCALITIES, SAMPLING_MODES
 
 library = ctypes.CDLL(str(pathlib.Path(libmsda.library_path).with_name("libmsda_jax.so")))
 INITIALIZE, EXECUTE = 2, 3
@@ -151,6 +151,7 @@ def attributes_of(levels, points, **changed):
         "point_counts": np.array(points, np.int32),
         "point_locality": POINT_LOCALITIES["unknown"],
         "query_hw": np.array([], np.int32),
+        "sampling_mode": SAMPLING_MODES["bilinear"],
         "threads": 0,
         "value_border": 0,
         **changed,

@@ -63,8 +63,9 @@ def forward(
     out_dtype   of the output; None: that of value, float32 for float8 values.
     value_scale [M] float32: multiplies the values of each head; float8 values only. It has no gradient.
     deterministic    False allows gradients whose last bits differ from run to run, on a GPU.
-    settings    points, level_start_index, value_border, query_hw, point_locality, math_mode, kernel and
-                threads, as help(libmsda.Options) describes them. threads=None: all of the CPU.
+    settings    points, level_start_index, value_border, query_hw, point_locality, math_mode, kernel,
+                threads and sampling_mode, as help(libmsda.Options) describes them. threads=None: all of
+                the CPU.
 
     Gradients are computed for the inputs that are differentiated, each of its input's type; gradients
     of gradients are not. On a CUDA device the call runs on the stream of the program, and may be part of
@@ -162,6 +163,7 @@ _SETTINGS = (
     "math_mode",
     "kernel",
     "threads",
+    "sampling_mode",
 )
 
 

@@ -16,7 +16,7 @@ from .._core.errors import UnsupportedError
 from .._core.handle import CPU, default_handle
 from .._core.library import lib
 from .._core.plan import Plan, cached_plan
-from .._core.problem import MATH_MODES, POINT_LOCALITIES, Problem
+from .._core.problem import MATH_MODES, POINT_LOCALITIES, SAMPLING_MODES, Problem
 from . import _library
 
 ALIGNMENT = 64  # at least, of XLA's buffers
@@ -168,6 +168,7 @@ def _attributes(call: Call) -> dict[str, Any]:
         "value_border": problem.value_border,
         "math_mode": MATH_MODES[problem.math_mode],
         "point_locality": POINT_LOCALITIES[problem.point_locality],
+        "sampling_mode": SAMPLING_MODES[problem.sampling_mode],
         "determinism": lib.MSDA_DETERMINISTIC if problem.deterministic else lib.MSDA_NONDETERMINISTIC,
         "threads": call.threads,
     }

@@ -24,7 +24,7 @@ def _register_schema(name: str) -> None:
     floats = ["tensor(float)", "tensor(float16)", "tensor(bfloat16)", "tensor(double)"]
     types = {"value": "V", "level_hw": "I", "reference": "C", "offset": "C", "coord": "C", "weight": "W", "logit": "W"}
     parameter, attribute = defs.OpSchema.FormalParameter, defs.OpSchema.Attribute
-    texts = ("math_mode", "point_locality", "plugin_version", "plugin_namespace")
+    texts = ("math_mode", "point_locality", "sampling_mode", "plugin_version", "plugin_namespace")
     defs.register_schema(
         defs.OpSchema(
             name,
@@ -60,12 +60,12 @@ def _writer(name: str) -> Callable[..., Any]:
         for key in ("out_dtype", "value_scale", "level_start_index", "value_border"):
             if settings.get(key):
                 raise UnsupportedError(f"{key} is given: a node of ONNX has no {key}")
-        if settings.get("sampling_mode", "bilinear") != "bilinear":
-            raise UnsupportedError("sampling_mode is nearest: a node of ONNX samples bilinearly")
         levels = list(zip(*[iter(settings["level_hw"])] * 2))
         points = settings.get("points") or _points(tensors[-1].shape, len(levels))
         sizes = standard.Constant(value=_function.integers("level_hw", levels))
         options = {key: settings[key] for key in ("point_locality", "math_mode") if settings.get(key)}
+        if settings.get("sampling_mode", "bilinear") != "bilinear":
+            options["sampling_mode"] = settings["sampling_mode"]
         return node(tensors[0], sizes, *tensors[1:], points=list(points), plugin_version="1",
                     plugin_namespace=_function.DOMAIN, **options)  # fmt: skip
 

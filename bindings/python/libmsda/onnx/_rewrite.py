@@ -1,6 +1,7 @@
 """Finds the operator in exported models and puts nodes of domain msda in its place.
 
-GridSample nodes whose results are weighted and summed together are one instance. Where its tensors of values, locations and
+GridSample nodes whose results are weighted and summed together are one instance, and so are the Gather nodes that nearest
+sampling is exported to. Where its tensors of values, locations and
 weights are is a guess by their shapes. A guess counts only if the model's own nodes, computed on numbers that tell every
 element from every other, give what the operator's definition says: for each level the pixels and points that GridSample
 gets, and for the sum the output.
@@ -9,6 +10,7 @@ gets, and for the sum the output.
 import dataclasses
 import itertools
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
@@ -18,6 +20,11 @@ from ._graph import ELEMENTWISE, MOVES, CannotEvaluate, Graph, used_by
 from ._report import Left, Replaced, Report
 
 _PLUGINS = {"MultiscaleDeformableAttnPlugin_TRT": False, "MMCVMultiScaleDeformableAttention": True}  # True: heads are merged
+
+
+_GATHERS = {"Gather", "GatherElements", "GatherND"}
+# What positions of nearest sampling become indices by.
+_TO_INDICES = MOVES | ELEMENTWISE | _GATHERS | {"Clip", "Floor", "Max", "Min"}
 
 
 class _NotTheOperator(Exception):
@@ -42,23 +49,30 @@ def rewrite(model: ModelProto) -> tuple[ModelProto, Report]:
     return result, report
 
 
-# ---- GridSample -----------------------------------------------------------------------------------
+# ---- compositions ---------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass
 class _Instance:
-    """GridSample nodes of one weighted sum. Letters as in msda.h."""
+    """Nodes of one weighted sum. Letters as in msda.h."""
 
-    samples: list[NodeProto]
+    samples: list[NodeProto]  # of each level the node that makes [B M, D, Q, P]
     product: NodeProto
     weight: str  # the product's other operand, [B M, 1, Q, K]
     summed: str  # [B M, D, Q]
+    gathers: list[NodeProto] | None = None  # nearest sampling: they take the pixels of each level
+
+    @property
+    def operator(self) -> str:
+        return self.samples[0].op_type if self.gathers is None else self.gathers[0].op_type
 
 
 def _replace_compositions(model: ModelProto, report: Report, reasons: dict[str, Left]) -> None:
     graph = Graph(model)
     found: dict[str, list[NodeProto]] = {}
     for node in graph.graph.node:
+        if nearest := _gathered(graph, node):
+            _replace_instance(graph, nearest, report, reasons)
         if node.op_type != "GridSample" or node.domain not in ("", "ai.onnx"):
             continue
         try:
@@ -66,18 +80,55 @@ def _replace_compositions(model: ModelProto, report: Report, reasons: dict[str, 
         except _NotTheOperator as error:
             reasons[node.output[0]] = Left(node.name or node.output[0], node.op_type, str(error))
     for product, samples in found.items():
-        first = samples[0]
         try:
             instance = _instance(graph, graph.producer[product], samples)
-            made, replaced, end = _matched(graph, instance, len(report.replaced))
-        except (_NotTheOperator, CannotEvaluate) as error:
-            for node in samples:
-                reasons[node.output[0]] = Left(node.name or node.output[0], node.op_type, str(error))
-            continue
-        reasons.pop(first.output[0], None)
-        _splice(model, end, made)
-        report.replaced.append(replaced)
+        except _NotTheOperator as error:
+            _leave(samples, str(error), reasons)
+        else:
+            _replace_instance(graph, instance, report, reasons)
     _drop_unused(model)
+
+
+def _replace_instance(graph: Graph, instance: _Instance, report: Report, reasons: dict[str, Left]) -> None:
+    nodes = instance.samples if instance.gathers is None else instance.gathers
+    try:
+        made, replaced, end = _matched(graph, instance, len(report.replaced))
+    except (_NotTheOperator, CannotEvaluate) as error:
+        _leave(nodes, str(error), reasons)
+        return
+    for node in nodes:
+        reasons.pop(node.output[0], None)
+    _splice(graph.model, end, made)
+    report.replaced.append(replaced)
+
+
+def _leave(nodes: Sequence[NodeProto], reason: str, reasons: dict[str, Left]) -> None:
+    for node in nodes:
+        reasons[node.output[0]] = Left(node.name or node.output[0], node.op_type, reason)
+
+
+def _gathered(graph: Graph, total: NodeProto) -> _Instance | None:
+    """The instance of nearest sampling that ends with this node, if it looks like one."""
+    product = graph.producer.get(total.input[0]) if total.op_type == "ReduceSum" else None
+    if product is None or product.op_type != "Mul":
+        return None
+    for name, weight in (product.input, reversed(product.input)):
+        node = graph.producer.get(name)
+        levels = node.input if node is not None and node.op_type == "Concat" else [name]
+        gathers = [_gather_of(graph, level) for level in levels]
+        if None not in gathers:
+            samples = [graph.producer[level] for level in levels]
+            return _Instance(samples, product, weight, total.output[0], gathers)  # type: ignore[arg-type]
+    return None
+
+
+def _gather_of(graph: Graph, name: str) -> NodeProto | None:
+    """The node that gathers by indices which are no constants, where a tensor is made of its result."""
+    for one in graph.upstream(name, MOVES | _GATHERS):
+        node = graph.producer.get(one)
+        if node is not None and node.op_type in _GATHERS and graph.constant(node.input[1]) is None:
+            return node
+    return None
 
 
 def _attribute(node: NodeProto, name: str, default: object) -> object:
@@ -156,50 +207,145 @@ def _known(graph: Graph, name: str, rank: int) -> tuple[int, ...]:
 
 def _matched(graph: Graph, instance: _Instance, number: int) -> tuple[list[NodeProto], Replaced, str]:
     """The nodes for an instance, and the tensor that they make in the place of its own."""
+    match = (_match_bilinear if instance.gathers is None else _match_nearest)(graph, instance)
+    batch, levels, counts = match.batch, match.levels, match.counts
+    weight = _points_of(
+        graph, [instance.weight], MOVES | {"Cast"}, (batch, match.queries, match.heads), [sum(counts)], 1,
+        lambda points: points, "weights",
+    )  # fmt: skip
+    end, merges = _end_of(graph, instance, batch, match.dim)
+
+    prefix = f"msda_{number}"
+    made: list[NodeProto] = []
+    name = match.value
+    if not match.has_heads:
+        made += _reshaped(name, f"{prefix}_value", [0, 0, match.heads, match.dim])
+        name = f"{prefix}_value"
+    made.append(_constant(f"{prefix}_level_hw", numpy.array(levels, numpy.int64)))
+    output = f"{prefix}_output" if merges else end
+    inputs = [name, f"{prefix}_level_hw", match.coord, weight]
+    settings = {} if instance.gathers is None else {"sampling_mode": "nearest"}
+    made.append(_function.node(_function.SAMPLED, inputs, output, counts, **settings))
+    made[-1].name = prefix
+    if merges:
+        made += _reshaped(output, end, [0, 0, -1])
+    was = f"{len(levels)} {instance.operator} before {instance.product.name or instance.product.output[0]}"
+    return made, Replaced(prefix, was, tuple((h, w) for h, w in levels), tuple(counts)), end
+
+
+class _Match(NamedTuple):
+    """The tensors of an instance's values and locations, and its sizes."""
+
+    value: str
+    has_heads: bool  # value is [B, S, M, D], not [B, S, M D]
+    coord: str
+    levels: list[tuple[int, int]]
+    counts: list[int]
+    batch: int
+    heads: int
+    dim: int
+    queries: int
+
+
+def _match_bilinear(graph: Graph, instance: _Instance) -> _Match:
     maps = [_known(graph, node.input[0], 4) for node in instance.samples]
     grids = [_known(graph, node.input[1], 4) for node in instance.samples]
     rows, dim = maps[0][:2]
     queries, counts = grids[0][1], [grid[2] for grid in grids]
     if any(one[:2] != (rows, dim) for one in maps) or any(one[:2] != (rows, queries) for one in grids):
         raise _NotTheOperator("its levels differ in heads, channels or queries")
-    levels = [one[2:] for one in maps]
-    if any(graph.is_symbolic(size) for size in itertools.chain(*levels)):
-        raise _NotTheOperator("the size of a level is not a constant of the model: export it for one size of images")
-    value = _value_of(graph, instance, rows, dim, levels)
-    batch = value[1]
+    levels = [(one[2], one[3]) for one in maps]
+    value, batch, has_heads = _value_of(graph, [node.input[0] for node in instance.samples], rows, dim, levels)
     coord = _points_of(
         graph, [node.input[1] for node in instance.samples], MOVES | ELEMENTWISE, (batch, queries, rows // batch), counts, 2,
         lambda level: 2 * level - 1, "locations",
     )  # fmt: skip
-    weight = _points_of(
-        graph, [instance.weight], MOVES | {"Cast"}, (batch, queries, rows // batch), [sum(counts)], 1,
-        lambda points: points, "weights",
-    )  # fmt: skip
-    end, merges = _end_of(graph, instance, batch, dim)
+    return _Match(value, has_heads, coord, levels, counts, batch, rows // batch, dim, queries)
 
-    prefix = f"msda_{number}"
-    made: list[NodeProto] = []
-    name = value[0]
-    if not value[2]:
-        made += _reshaped(name, f"{prefix}_value", [0, 0, rows // batch, dim])
-        name = f"{prefix}_value"
-    made.append(_constant(f"{prefix}_level_hw", numpy.array(levels, numpy.int64)))
-    output = f"{prefix}_output" if merges else end
-    made.append(_function.node(_function.SAMPLED, [name, f"{prefix}_level_hw", coord, weight], output, counts))
-    made[-1].name = prefix
-    if merges:
-        made += _reshaped(output, end, [0, 0, -1])
-    was = f"{len(levels)} GridSample before {instance.product.name or instance.product.output[0]}"
-    return made, Replaced(prefix, was, tuple((h, w) for h, w in levels), tuple(counts)), end
+
+def _match_nearest(graph: Graph, instance: _Instance) -> _Match:
+    """As with GridSample, but the model's nodes are computed on random locations: indices are no numbers that a
+    definition gives one by one."""
+    shapes = [_known(graph, node.output[0], 4) for node in instance.samples]
+    rows, dim, queries, _ = shapes[0]
+    if any(one[:3] != (rows, dim, queries) for one in shapes):
+        raise _NotTheOperator("its levels differ in heads, channels or queries")
+    counts = [one[3] for one in shapes]
+    maps = [_map_of(graph, node, rows, dim) for node in instance.gathers or ()]
+    levels = [(one[2], one[3]) for one in (_known(graph, name, 4) for name in maps)]
+    value, batch, has_heads = _value_of(graph, maps, rows, dim, levels)
+    heads = rows // batch
+    ways = [_sources(graph, node.input[1]) for node in instance.gathers or ()]
+    for name in (one for one in ways[0] if all(one in way for way in ways[1:])):
+        shape = graph.shape(name)
+        if shape is None or shape[:3] != (batch, queries, heads) or len(shape) not in (5, 6) or shape[-1] != 2:
+            continue
+        if numpy.prod(shape[3:-1]) != sum(counts) or (len(shape) == 6 and shape[3] != len(counts)):
+            continue
+        # In and around the maps, half of them on the lines where the pixel changes.
+        generator = numpy.random.default_rng(0)
+        points = generator.uniform(-0.3, 1.3, shape)
+        lines = generator.integers(-2, 19, shape) / generator.choice([hw for pair in levels for hw in pair], shape) / 2
+        points = numpy.where(generator.random(shape) < 0.5, lines, points).astype(_dtype(graph, name))
+        if _reads_nearest(graph, instance, maps, name, points, levels, counts):
+            return _Match(value, has_heads, name, levels, counts, batch, heads, dim, queries)
+    raise _NotTheOperator("there is no tensor of locations of which the pixels int(x W + 0.5), int(y H + 0.5) are gathered")
+
+
+def _map_of(graph: Graph, gather: NodeProto, rows: int, dim: int) -> str:
+    """The tensor [B M, D, H, W] that pixels are gathered from."""
+    ways = list(graph.upstream(gather.input[0], MOVES))
+    for name in reversed(ways):  # the first may be [B M, H, W, D], with the same sizes
+        shape = graph.shape(name)
+        if shape is not None and len(shape) == 4 and shape[:2] == (rows, dim):
+            return name
+    raise _NotTheOperator("its pixels are not gathered from a tensor [B M, D, H, W]")
+
+
+def _sources(graph: Graph, name: str) -> list[str]:
+    """The tensors that indices are computed from, the nearest first."""
+    found: list[str] = [name]
+    for one in found:
+        node = graph.producer.get(one)
+        if node is not None and node.op_type in _TO_INDICES:
+            inputs = node.input[:1] if node.op_type in MOVES - {"Concat"} else node.input
+            found += [other for other in inputs if other and other not in found and graph.constant(other) is None]
+    return found
+
+
+def _reads_nearest(
+    graph: Graph,
+    instance: _Instance,
+    maps: Sequence[str],
+    coord: str,
+    points: numpy.ndarray,
+    levels: Sequence[tuple[int, int]],
+    counts: Sequence[int],
+) -> bool:
+    """Whether the model's nodes take the pixels that msda_sampling_mode in msda.h says."""
+    batch, queries, heads = points.shape[:3]
+    flat = points.reshape(batch, queries, heads, -1, 2).transpose(0, 2, 1, 3, 4).reshape(batch * heads, queries, -1, 2)
+    pixels = {name: _numbers(graph, name, _known(graph, name, 4)) for name in maps}
+    starts = list(itertools.accumulate(counts, initial=0))
+    found = graph.compute(pixels | {coord: points}, [node.output[0] for node in instance.samples])
+    for name, (height, width), start, end, one in zip(maps, levels, starts, starts[1:], found):
+        size = numpy.array([width, height], flat.dtype)
+        x, y = ((flat[:, :, start:end] * size + flat.dtype.type(0.5)).astype(numpy.int64)[..., axis] for axis in (0, 1))
+        row = numpy.arange(batch * heads)[:, None, None]
+        expected = pixels[name][row, :, y.clip(0, height - 1), x.clip(0, width - 1)].transpose(0, 3, 1, 2)
+        if not numpy.array_equal(one, expected):
+            return False
+    return True
 
 
 def _value_of(
-    graph: Graph, instance: _Instance, rows: int, dim: int, levels: Sequence[Sequence[int]]
+    graph: Graph, maps: Sequence[str], rows: int, dim: int, levels: Sequence[tuple[int, int]]
 ) -> tuple[str, int, bool]:
     """The tensor [B, S, M, D] or [B, S, M D] that the levels' pixels are of, its B, and whether it has four axes."""
+    if any(graph.is_symbolic(size) for size in itertools.chain(*levels)):
+        raise _NotTheOperator("the size of a level is not a constant of the model: export it for one size of images")
     starts = list(itertools.accumulate((h * w for h, w in levels), initial=0))
-    inputs = [node.input[0] for node in instance.samples]
-    for name in _common(graph, inputs, MOVES):
+    for name in _common(graph, maps, MOVES):
         shape = graph.shape(name)
         if shape is None or len(shape) not in (3, 4) or shape[1] != starts[-1] or shape[0] == 0 or rows % shape[0]:
             continue
@@ -208,7 +354,7 @@ def _value_of(
             continue
         numbers = _numbers(graph, name, shape)
         pixels = numbers.reshape(batch, -1, heads, dim).transpose(0, 2, 3, 1)
-        found = graph.compute({name: numbers}, inputs)
+        found = graph.compute({name: numbers}, maps)
         expected = [pixels[..., a:b].reshape(rows, dim, *hw) for a, b, hw in zip(starts, starts[1:], levels)]
         if all(numpy.array_equal(one, other) for one, other in zip(found, expected)):
             return name, batch, len(shape) == 4
