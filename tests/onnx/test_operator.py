@@ -215,9 +215,7 @@ def test_bad_input_is_refused_with_the_input_and_what_is_allowed():
 
 def test_bad_references_are_refused():
     rng = np.random.default_rng(0)
-    given = {"value": array(rng, (1, 26, 2, 8), "float32"), "level_hw": np.array([[4, 5], [2, 3]]),
-             "reference": array(rng, (1, 7, 2, 2), "float32"), "offset": array(rng, (1, 7, 2, 6, 2), "float32"),
-             "logit": array(rng, (1, 7, 2, 6), "float32")}
+    given = fused_inputs()
     fused = {"name": "MSDeformAttnFused"}
     refused(given | {"reference": given["reference"][..., :1]}, r"reference is .*: must be \[B, Q, L, 2\] or", **fused)
     refused(given | {"reference": given["reference"][:, :, :1]}, "reference is .*: dimension 2 must be 2, the levels", **fused)
@@ -254,24 +252,51 @@ def damaged(rng, arrays):
 
 
 OWN = ("MSDeformAttn", "msda", False, False)
+ATTRIBUTES = {
+    "points": [[3, 3], [6], [-1, 7], [2**40, 6 - 2**40], [2**63 - 1, 1], [0] * 9, 6, 1.5, "3, 3"],
+    "sampling_mode": ["nearest", "", "\0", "bilinear" * 1000, 1, [0.5]], "math_mode": ["fast", "slow", 0],
+    "point_locality": ["local", "nowhere", [1]], "another": ["text", 1, 2.5, [1]],
+}
 
 
-@pytest.mark.parametrize("name, domain, has_starts, merges", [OWN, NAMES[0], NAMES[3], NAMES[6]])
-def test_damaged_inputs_are_an_error_or_a_result_and_never_a_crash(name, domain, has_starts, merges):
+def fused_inputs(dtype="float32"):
+    rng = np.random.default_rng(0)
+    return {"value": array(rng, (1, 26, 2, 8), dtype), "level_hw": np.array([[4, 5], [2, 3]]),
+            "reference": array(rng, (1, 7, 2, 2), dtype), "offset": array(rng, (1, 7, 2, 6, 2), dtype),
+            "logit": array(rng, (1, 7, 2, 6), dtype)}
+
+
+def inputs_in_groups():
+    arrays = fused_inputs()
+    reference = np.repeat(arrays["reference"][:, :, :1], 3, axis=-1)
+    return arrays | {"reference": reference, "offset": arrays["offset"].reshape(1, 7, 2, 12)}
+
+
+@pytest.mark.parametrize("name, domain, has_starts, merges, inputs, attributes", [
+    *[(*one, lambda: sampled()[0], {}) for one in (OWN, NAMES[0], NAMES[3], NAMES[6])],
+    ("MSDeformAttnFused", "msda", False, False, fused_inputs, {}),
+    ("MultiScaleDeformableAttnTRT", "", False, False, inputs_in_groups, {}),
+    (*OWN, lambda: sampled()[0], ATTRIBUTES),
+    ("MSDeformAttnFused", "msda", False, False, fused_inputs, ATTRIBUTES),
+])
+def test_damaged_inputs_are_an_error_or_a_result_and_never_a_crash(name, domain, has_starts, merges, inputs, attributes):
     rng = np.random.default_rng(1)
-    arrays, _ = sampled()
+    arrays = inputs()
     if has_starts:
         arrays = with_starts(arrays)
     sessions, ended = {}, {"error": 0, "result": 0}
     for _ in range(150):
-        given = damaged(rng, arrays)
-        ranks = tuple(array.ndim for array in given.values())
+        # Wrong attributes beside right inputs, as often as not.
+        given = arrays if attributes and rng.integers(2) else damaged(rng, arrays)
+        chosen = {key: values[rng.integers(len(values))] for key, values in attributes.items() if not rng.integers(3)}
+        ranks = tuple(array.ndim for array in given.values()), str(chosen)
+        model = nodes.one_node(name, domain, given, **chosen)
         try:
             if ranks not in sessions:
-                sessions[ranks] = nodes.session(nodes.one_node(name, domain, given))
+                sessions[ranks] = nodes.session(model)
             result = sessions[ranks].run(None, given)[0]
         except Exception as error:  # noqa: BLE001
-            assert "onnxruntime" in type(error).__module__ and ": " in str(error)
+            assert "onnxruntime" in type(error).__module__ and f"{name}: " in str(error), error
             ended["error"] += 1
         else:
             assert result.ndim == (3 if merges else 4)
