@@ -53,6 +53,27 @@ def save(figure, given, name):
     print(f"  {file}: {file.stat().st_size // 1024} KiB")
 
 
+def standardize(model, *inputs):
+    """Random weights with which every linear layer and convolution has outputs of standard deviation 1: as they are
+    initialised, a deep model's scores hardly depend on the picture."""
+
+    def rescale(layer, _inputs, output):
+        deviation = output.std()
+        layer.weight.data /= deviation
+        return output / deviation
+
+    layers = [layer for layer in model.modules() if isinstance(layer, torch.nn.Linear | torch.nn.Conv2d)]
+    for layer in layers:
+        torch.nn.init.normal_(layer.weight, std=layer.weight[0].numel() ** -0.5)
+        if layer.bias is not None:
+            torch.nn.init.zeros_(layer.bias)
+    hooks = [layer.register_forward_hook(rescale) for layer in layers]
+    with torch.no_grad():
+        model(*inputs)
+    for hook in hooks:
+        hook.remove()
+
+
 def randomize(model, spread):
     """Random weights of the linear layers named in `spread`, which has the deviation of their outputs: as they are
     initialised, offsets and logits do not depend on the picture, and the boxes hardly on the attention."""
