@@ -234,6 +234,8 @@ class Workspace {
   }
 
  private:
+  using Memory = std::unique_ptr<void, std::function<void(void*)>>;
+
   /** operator new and its delete, aligned to a cache line and more. */
   struct Host {
     static constexpr std::align_val_t kAlignment{256};
@@ -244,8 +246,8 @@ class Workspace {
   template <typename Allocate, typename Free>
   void take(const msda_plan_info& info, Allocate allocate, Free free) {
     if (info.workspace_bytes == 0) return;
-    memory_ = std::unique_ptr<void, std::function<void(void*)>>(allocate(info.workspace_bytes),
-                                                                std::move(free));
+    std::function<void(void*)> release(std::move(free));  // may throw, so it comes first
+    memory_ = Memory(allocate(info.workspace_bytes), std::move(release));
     if (reinterpret_cast<std::uintptr_t>(memory_.get()) % info.workspace_alignment != 0) {
       throw Error(MSDA_ERROR_INVALID_ARGUMENT,
                   "msda::Workspace: the memory allocated is not aligned to " +
@@ -254,7 +256,7 @@ class Workspace {
     bytes_ = info.workspace_bytes;
   }
 
-  std::unique_ptr<void, std::function<void(void*)>> memory_;
+  Memory memory_;
   std::size_t bytes_ = 0;
 };
 
