@@ -14,7 +14,7 @@ pub enum Operation {
     Backward,
 }
 
-const NAMES: [&str; 9] = [
+const NAMES: [&str; 13] = [
     "level_hw",
     "points",
     "value",
@@ -24,6 +24,11 @@ const NAMES: [&str; 9] = [
     "offset",
     "logit",
     "grad_output",
+    // The names that models have for level_hw, coord and weight, the latter with axes [L][P] for K.
+    "spatial_shapes",
+    "level_start_index",
+    "sampling_locations",
+    "attention_weights",
 ];
 
 /// The .npz that answers a request, after at most `bytes` of arrays and a computation that is predicted to take
@@ -72,7 +77,8 @@ impl<T: Number> Tensor<T> {
     }
 }
 
-/// value and coord and weight, or value, reference, offset and logit; their shapes fit each other.
+/// value and coord and weight, or value, reference, offset and logit; their shapes fit each other. Coordinates and
+/// weights have the names, and axes, that the request has for them.
 struct Request<T> {
     problem: Problem,
     inputs: Vec<Tensor<T>>,
@@ -82,10 +88,13 @@ struct Request<T> {
 
 impl<T: Number> Request<T> {
     fn read(arrays: &Arrays, operation: Operation) -> Result<Self, Refusal> {
-        let levels = integers(arrays, "level_hw", 2)?;
-        let points = integers(arrays, "points", 1)?;
-        let fused = arrays.has("reference");
-        let names: &[(&'static str, usize)] = if fused {
+        let usual = arrays.has("sampling_locations");
+        let fused = !usual && arrays.has("reference");
+        let sizes = if arrays.has("spatial_shapes") { "spatial_shapes" } else { "level_hw" };
+        let levels = integers(arrays, sizes, 2)?;
+        let names: &[(&'static str, usize)] = if usual {
+            &[("value", 4), ("sampling_locations", 6), ("attention_weights", 5)]
+        } else if fused {
             &[("value", 4), ("offset", 5), ("logit", 4), ("reference", 4)]
         } else {
             &[("value", 4), ("coord", 5), ("weight", 4)]
@@ -96,10 +105,25 @@ impl<T: Number> Request<T> {
         let (value, coord, weight) = (&inputs[0], &inputs[1], &inputs[2]);
         let tokens: i128 = levels.chunks(2).map(|hw| i128::from(hw[0]) * i128::from(hw[1])).sum();
         let [b, m, d, q] = [value.shape[0], value.shape[2], value.shape[3], coord.shape[1]];
-        let k = points.iter().map(|&count| count.max(0) as usize).sum::<usize>();
-        value.expect(&[b, tokens.max(0) as usize, m, d])?;
-        coord.expect(&[b, q, m, k, 2])?;
-        weight.expect(&[b, q, m, k])?;
+        let starts_given = arrays.has("level_start_index"); // then other tokens may lie between the levels
+        value.expect(&[
+            b,
+            if starts_given { value.shape[1] } else { tokens.max(0) as usize },
+            m,
+            d,
+        ])?;
+        let points = if usual {
+            let (l, p) = (levels.len() / 2, coord.shape[4]);
+            coord.expect(&[b, q, m, l, p, 2])?;
+            weight.expect(&[b, q, m, l, p])?;
+            vec![i32::try_from(p).unwrap_or(i32::MAX); l]
+        } else {
+            let points = integers(arrays, "points", 1)?;
+            let k = points.iter().map(|&count| count.max(0) as usize).sum::<usize>();
+            coord.expect(&[b, q, m, k, 2])?;
+            weight.expect(&[b, q, m, k])?;
+            points
+        };
 
         let level_hw: Vec<[i32; 2]> = levels.chunks(2).map(|hw| [hw[0], hw[1]]).collect();
         let mut problem = Problem::new(&level_hw, T::DTYPE)
@@ -109,6 +133,11 @@ impl<T: Number> Request<T> {
             .heads(signed(m)?, signed(d)?)
             .coord_dtype(T::DTYPE)
             .weight_dtype(T::DTYPE);
+        if starts_given {
+            let starts = integers(arrays, "level_start_index", 1)?;
+            let starts: Vec<i64> = starts.into_iter().map(i64::from).collect();
+            problem = problem.level_start(&starts).token_count(signed(value.shape[1])?);
+        }
         if fused {
             let reference = &inputs[3];
             reference.expect(&[b, q, level_hw.len(), reference.shape[3]])?;
@@ -188,7 +217,7 @@ impl<T: Number> Request<T> {
     }
 }
 
-/// level_hw [L,2] or points [L], which numpy makes of int64 unless it is told otherwise.
+/// level_hw [L,2], points [L] and the like, which numpy makes of int64 unless it is told otherwise.
 fn integers(arrays: &Arrays, name: &'static str, rank: usize) -> Result<Vec<i32>, Refusal> {
     let (numbers, shape) = match arrays.type_of(name)?.as_str() {
         "i4" => {

@@ -38,6 +38,8 @@ GET  /health      answers ok
 level_hw [L,2] and points [L] are int32 or int64, all others float32 or float64, one type in a request:
 value [B,S,M,D], coord [B,Q,M,K,2], weight [B,Q,M,K], reference [B,Q,L,2 or 4], offset as coord, logit as
 weight, grad_output [B,Q,M,D]; K is the sum of points. Other arrays are ignored.
+The names of models are taken, too: spatial_shapes [L,2], sampling_locations [B,Q,M,L,P,2] and
+attention_weights [B,Q,M,L,P] for level_hw, coord and weight, without points; level_start_index [L].
 
     curl --data-binary @request.npz http://ADDRESS/forward --output result.npz
 ";

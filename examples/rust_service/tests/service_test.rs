@@ -201,6 +201,48 @@ fn small(name: &str, bytes: Vec<u8>) -> Vec<u8> {
     npz(&entries)
 }
 
+/// Two points on each of two levels, in the names of models; the result of each is the value of its pixel.
+#[test]
+fn names_of_models() {
+    let request = |starts: &[i64], weights: &[u64]| {
+        npz(&[
+            ("spatial_shapes", array(&[2, 2], &[1i64, 2, 1, 1])),
+            ("level_start_index", array(&[starts.len() as u64], starts)),
+            ("value", array(&[1, 3, 1, 1], &[1.0f32, 2.0, 4.0])),
+            (
+                "sampling_locations",
+                array(&[1, 1, 1, 2, 2, 2], &[0.25f32, 0.5, 0.75, 0.5, 0.5, 0.5, 0.5, 0.5]),
+            ),
+            ("attention_weights", array(weights, &[1.0f32, 10.0, 100.0, 1000.0])),
+        ])
+    };
+    let service = Service::start(&[]);
+    let shape = [1, 1, 1, 2, 2];
+    let first = |body: &[u8]| {
+        let answer = service.post("/forward", body);
+        assert_eq!(answer.status, 200, "{}", String::from_utf8_lossy(&answer.body));
+        let mut archive = zip::ZipArchive::new(Cursor::new(answer.body)).unwrap();
+        let mut bytes = Vec::new();
+        archive.by_name("output.npy").unwrap().read_to_end(&mut bytes).unwrap();
+        f32::from_le_bytes(bytes[bytes.len() - 4..].try_into().unwrap())
+    };
+    assert_eq!(first(&request(&[0, 2], &shape)), 1.0 + 20.0 + 4400.0);
+    assert_eq!(first(&request(&[1, 0], &shape)), 2.0 + 40.0 + 1100.0);
+    let refused =
+        |body: &[u8], status, words: &str| service.post("/forward", body).expect(status, words);
+    refused(
+        &request(&[0, 2], &[1, 1, 1, 4]),
+        400,
+        "attention_weights has 4 dimensions: must have 5",
+    );
+    refused(
+        &request(&[0, 2], &[1, 1, 1, 1, 4]),
+        400,
+        "attention_weights has shape [1, 1, 1, 1, 4]: must have [1, 1, 1, 2, 2]",
+    );
+    refused(&request(&[0, 3], &shape), 422, "level_start");
+}
+
 #[test]
 fn bad_input() {
     let service = Service::start(&["--body-mib", "1"]);

@@ -1,4 +1,5 @@
-//! Arrays of the crate ndarray as tensors. They say their shape, which is compared with the problem's.
+//! Arrays of the crate ndarray as tensors. They say their shape and strides, which are compared with the
+//! problem's.
 
 use ndarray::{ArrayBase, Data, DataMut, Dimension};
 
@@ -7,8 +8,8 @@ use crate::tensors::{Form, Slice, SliceMut};
 
 impl<'a, T: Element, S: Data<Elem = T>, D: Dimension> From<&'a ArrayBase<S, D>> for Slice<'a> {
     fn from(array: &'a ArrayBase<S, D>) -> Self {
-        let form = Form::of_array::<T>(array.shape(), array.is_standard_layout());
-        // SAFETY: borrowed for 'a; an array that is not packed is refused before it is read.
+        let form = Form::of_array::<T>(array.shape(), array.strides());
+        // SAFETY: borrowed for 'a; strides other than the problem's are refused before it is read.
         unsafe { Slice::new(array.as_ptr(), form) }
     }
 }
@@ -17,8 +18,8 @@ impl<'a, T: Element, S: DataMut<Elem = T>, D: Dimension> From<&'a mut ArrayBase<
     for SliceMut<'a>
 {
     fn from(array: &'a mut ArrayBase<S, D>) -> Self {
-        let form = Form::of_array::<T>(array.shape(), array.is_standard_layout());
-        // SAFETY: borrowed for 'a; an array that is not packed is refused before it is written.
+        let form = Form::of_array::<T>(array.shape(), array.strides());
+        // SAFETY: borrowed for 'a; strides other than the problem's are refused before it is written.
         unsafe { SliceMut::new(array.as_mut_ptr(), form) }
     }
 }

@@ -59,6 +59,20 @@ impl Calls {
         let mut tensors = self.inputs(inputs)?;
         let shapes = &self.shapes;
         tensors.grad_output = grad_output.checked(shapes.of(Tensor::GradOutput))?;
+        let (mode, other) = if shapes.fused { ("fused", "sampled") } else { ("sampled", "fused") };
+        let of_other = match shapes.fused {
+            true => [("coord", &gradients.coord), ("weight", &gradients.weight), ("", &None)],
+            false => [
+                ("reference", &gradients.reference),
+                ("offset", &gradients.offset),
+                ("logit", &gradients.logit),
+            ],
+        };
+        if let Some((name, _)) = of_other.iter().find(|(_, gradient)| gradient.is_some()) {
+            return Err(Error::invalid(format!(
+                "the gradient of {name}, a {other} input, was asked of a {mode} plan: must be of its inputs"
+            )));
+        }
         let pointer = |gradient: Option<SliceMut<'_>>, tensor| match gradient {
             Some(mut gradient) => gradient.checked(shapes.of(tensor)),
             None => Ok(ptr::null_mut()),

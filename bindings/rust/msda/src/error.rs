@@ -6,7 +6,7 @@ use msda_sys as sys;
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// How a call failed: a number of `msda.h`, which may be one that this crate does not know.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Status(pub i32);
 
 impl Status {
@@ -26,8 +26,15 @@ impl Status {
     }
 }
 
-/// A failed call: its status, and a message that names the field, its value and what is allowed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+impl fmt::Debug for Status {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.name())
+    }
+}
+
+/// A failed call: its status, and a message that names the field, its value and what is allowed. `{:?}`, which
+/// `main` prints of an error that it returns, has both.
+#[derive(Clone, PartialEq, Eq)]
 pub struct Error {
     status: Status,
     message: String,
@@ -51,6 +58,12 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(&self.message)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{:?}: {}", self.status, self.message)
     }
 }
 

@@ -1,5 +1,6 @@
 use std::alloc::Layout;
 use std::ffi::CString;
+use std::fmt;
 use std::ptr::{self, NonNull};
 use std::time::Duration;
 
@@ -59,8 +60,7 @@ pub struct PlanInfo {
     pub is_deterministic: bool,
 }
 
-/// A problem with the kernel chosen for it. Several threads may run one plan at once.
-#[derive(Debug)]
+/// A problem with the kernel chosen for it. Several threads may run one plan at once. `{:?}` prints its [`PlanInfo`].
 pub struct Plan {
     raw: NonNull<sys::msda_plan>,
     pub(crate) calls: Calls,
@@ -319,6 +319,13 @@ impl Plan {
         // SAFETY: each pointer comes from a slice of at least the plan's length and of its type, that is
         // borrowed until the call returns, and a CPU plan is done by then.
         check(unsafe { sys::msda_execute(self.raw.as_ptr(), &tensors, ptr::null_mut()) })
+    }
+}
+
+impl fmt::Debug for Plan {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let info = self.info().map_err(|_| fmt::Error)?;
+        formatter.debug_tuple("Plan").field(&info).finish()
     }
 }
 

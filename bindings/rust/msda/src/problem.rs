@@ -2,7 +2,7 @@ use msda_sys as sys;
 
 use crate::element::Dtype;
 use crate::error::{Error, Result};
-use crate::tensor_table::{Tensor, TENSORS};
+use crate::tensor_table::{Row, Tensor, TENSORS};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(i32)]
@@ -360,7 +360,7 @@ impl Problem {
             all: TENSORS.map(|row| {
                 let dims: Vec<i128> = row.axes.chars().map(size).collect();
                 Shape::new(
-                    row.name,
+                    &row,
                     &dims,
                     row.strides.map_or([0; 3], |field| self.strides(field)),
                     row.dtype.map_or(Dtype::F32, |field| self.dtype(field)),
@@ -402,7 +402,10 @@ impl Problem {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     pub name: &'static str,
+    /// The field of `msda_problem` with its strides, if it may have some.
+    field: Option<&'static str>,
     dims: Dims,
+    strides: Dims,
     pub len: u128,
     pub strided: bool,
     pub dtype: Dtype,
@@ -410,44 +413,70 @@ pub(crate) struct Shape {
 
 impl Shape {
     /// Strides are those of the first three dimensions; the others are packed.
-    fn new(name: &'static str, dims: &[i128], strides: [i64; 3], dtype: Dtype) -> Self {
+    fn new(row: &Row, dims: &[i128], strides: [i64; 3], dtype: Dtype) -> Self {
         let strided = strides != [0; 3];
-        let len = if dims.contains(&0) {
-            0
-        } else if strided {
-            dims.iter().zip(strides).map(|(n, stride)| (n - 1) * i128::from(stride)).sum::<i128>()
-                + dims[3..].iter().product::<i128>()
-        } else {
-            dims.iter().product::<i128>()
-        };
-        let dims = Dims::new(dims.iter().map(|&n| n as u128));
-        Shape { name, dims, len: len.unsigned_abs(), strided, dtype }
+        let mut all = packed_strides(dims);
+        if strided {
+            all.iter_mut().zip(strides).for_each(|(to, stride)| *to = stride.into());
+        }
+        let last = dims.iter().zip(&all).map(|(n, stride)| (n - 1) * stride).sum::<i128>();
+        Shape {
+            name: row.name,
+            field: row.strides,
+            dims: Dims::new(dims.iter().copied()),
+            strides: Dims::new(all.into_iter()),
+            len: if dims.contains(&0) { 0 } else { (last + 1).unsigned_abs() },
+            strided,
+            dtype,
+        }
     }
 
-    pub fn dims(&self) -> &[u128] {
+    pub fn dims(&self) -> &[i128] {
         self.dims.as_slice()
+    }
+
+    /// Elements from one index of each dimension to the next.
+    pub fn strides(&self) -> &[i128] {
+        self.strides.as_slice()
+    }
+
+    /// How to tell the problem of an array with these strides; nothing where it cannot be told.
+    pub fn hint(&self, strides: &[i128]) -> String {
+        match self.field {
+            Some(field)
+                if strides[3..] == self.strides()[3..] && strides.iter().all(|&n| n >= 0) =>
+            {
+                format!("; Problem::{field}({:?}) takes it as it is", &strides[..3])
+            }
+            _ => String::new(),
+        }
     }
 }
 
-/// The dimensions of a tensor, of which the library has five at most; of others, the first six.
+/// The strides of dimensions that lie side by side, the last one innermost.
+pub(crate) fn packed_strides(dims: &[i128]) -> Vec<i128> {
+    (1..=dims.len()).map(|next| dims[next..].iter().product()).collect()
+}
+
+/// Numbers of the dimensions of a tensor, of which the library has five at most; of others, the first six.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Dims {
-    sizes: [u128; 6],
+    numbers: [i128; 6],
     rank: usize,
 }
 
 impl Dims {
-    pub fn new(all: impl Iterator<Item = u128>) -> Self {
-        let mut dims = Dims { sizes: [0; 6], rank: 0 };
-        for (size, dim) in dims.sizes.iter_mut().zip(all) {
-            *size = dim;
+    pub fn new(all: impl Iterator<Item = i128>) -> Self {
+        let mut dims = Dims { numbers: [0; 6], rank: 0 };
+        for (number, dim) in dims.numbers.iter_mut().zip(all) {
+            *number = dim;
             dims.rank += 1;
         }
         dims
     }
 
-    pub fn as_slice(&self) -> &[u128] {
-        &self.sizes[..self.rank]
+    pub fn as_slice(&self) -> &[i128] {
+        &self.numbers[..self.rank]
     }
 }
 

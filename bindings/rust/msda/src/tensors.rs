@@ -3,7 +3,7 @@ use std::marker::PhantomData;
 
 use crate::element::{Dtype, Element};
 use crate::error::{Error, Result};
-use crate::problem::{Dims, Shape};
+use crate::problem::{packed_strides, Dims, Shape};
 
 /// A slice of any [`Element`], as the library reads it.
 #[derive(Clone, Copy, Debug)]
@@ -57,24 +57,25 @@ impl<T: Element> Elements for Vec<T> {
     type Item = T;
 }
 
-/// What is known of a tensor besides its address: its length and type, and of an array its dimensions.
+/// What is known of a tensor besides its address: its length and type, and of an array its dimensions and
+/// strides.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Form {
     len: usize,
     dtype: Dtype,
-    dims: Option<Dims>,
-    packed: bool,
+    array: Option<(Dims, Dims)>,
 }
 
 impl Form {
     pub fn of<T: Element>(len: usize) -> Self {
-        Form { len, dtype: T::DTYPE, dims: None, packed: true }
+        Form { len, dtype: T::DTYPE, array: None }
     }
 
     #[cfg(feature = "ndarray")]
-    pub fn of_array<T: Element>(dims: &[usize], packed: bool) -> Self {
-        let sizes = Dims::new(dims.iter().map(|&n| n as u128));
-        Form { dims: Some(sizes), packed, ..Form::of::<T>(dims.iter().product()) }
+    pub fn of_array<T: Element>(dims: &[usize], strides: &[isize]) -> Self {
+        let sizes = Dims::new(dims.iter().map(|&n| n as i128));
+        let strides = Dims::new(strides.iter().map(|&stride| stride as i128));
+        Form { array: Some((sizes, strides)), ..Form::of::<T>(dims.iter().product()) }
     }
 
     fn check(&self, shape: Shape) -> Result<()> {
@@ -86,18 +87,8 @@ impl Form {
                 shape.dtype
             )));
         }
-        if !self.packed {
-            return Err(Error::invalid(format!(
-                "{name} is an array with gaps or in another order: must be packed, the last dimension innermost"
-            )));
-        }
-        if let Some(dims) = self.dims.filter(|dims| dims.as_slice() != shape.dims()) {
-            if !shape.strided {
-                let (found, wanted) = (dims.as_slice(), shape.dims());
-                return Err(Error::invalid(format!(
-                    "{name} has shape {found:?}: must have {wanted:?}"
-                )));
-            }
+        if let Some((dims, strides)) = &self.array {
+            return check_array(dims.as_slice(), strides.as_slice(), shape);
         }
         let enough = len as u128 >= shape.len;
         if enough && (shape.strided || len as u128 == shape.len) {
@@ -105,6 +96,36 @@ impl Form {
         }
         let wanted = if shape.strided { "must have at least" } else { "must have" };
         Err(Error::invalid(format!("{name} has {len} elements: {wanted} {}", shape.len)))
+    }
+}
+
+/// An array of the tensor's dimensions has the strides of the problem, where it has more than one element along
+/// them. With strides, a packed array of other dimensions is memory that holds enough.
+fn check_array(dims: &[i128], strides: &[i128], shape: Shape) -> Result<()> {
+    let (name, wanted) = (shape.name, shape.dims());
+    let packed = packed_strides(dims);
+    let has = |wanted: &[i128]| {
+        dims.contains(&0)
+            || (dims.iter().zip(strides).zip(wanted)).all(|((&n, a), b)| n == 1 || a == b)
+    };
+    if dims == wanted {
+        let wanted = shape.strides();
+        return if has(wanted) {
+            Ok(())
+        } else {
+            Err(Error::invalid(format!(
+                "{name} is an array with strides {strides:?}: must have {wanted:?}, as the problem says{}",
+                shape.hint(strides)
+            )))
+        };
+    }
+    let len = dims.iter().product::<i128>().unsigned_abs();
+    if !shape.strided || !has(&packed) {
+        Err(Error::invalid(format!("{name} has shape {dims:?}: must have {wanted:?}")))
+    } else if len < shape.len {
+        Err(Error::invalid(format!("{name} has {len} elements: must have at least {}", shape.len)))
+    } else {
+        Ok(())
     }
 }
 

@@ -74,13 +74,64 @@ fn shapes_and_layouts_that_do_not_fit() {
     let value = case().value;
     let heads_first = value.view().permuted_axes([0, 2, 1, 3]);
     refused(heads_first, "value has shape [1, 1, 4, 2]: must have [1, 4, 1, 2]");
-    let gaps = "value is an array with gaps or in another order: must be packed, the last dimension innermost";
     let wide = Array4::<f32>::zeros((1, 4, 1, 4));
-    refused(wide.slice(s![.., .., .., ..2]), gaps);
-    refused(value.slice(s![.., ..;-1, .., ..]), gaps);
+    refused(
+        wide.slice(s![.., .., .., ..2]),
+        "value is an array with strides [16, 4, 4, 1]: must have [8, 2, 2, 1], as the problem says; \
+         Problem::value_strides([16, 4, 4]) takes it as it is",
+    );
+    refused(
+        value.slice(s![.., ..;-1, .., ..]),
+        "value is an array with strides [8, -2, 2, 1]: must have [8, 2, 2, 1], as the problem says",
+    );
+    let every_second = Array4::<f32>::zeros((1, 4, 1, 4));
+    refused(
+        every_second.slice(s![.., .., .., ..;2]),
+        "value is an array with strides [16, 4, 4, 2]: must have [8, 2, 2, 1], as the problem says",
+    );
 }
 
-/// With strides, arrays are memory: their length is checked and not their shape.
+/// As in C, strides are the problem's, and a view that has them is read where it lies.
+#[test]
+fn views_with_the_strides_of_the_problem() {
+    let Case { value, coord, weight } = case();
+    let mut wide = Array4::<f32>::from_elem((1, 4, 1, 4), f32::NAN);
+    wide.slice_mut(s![.., .., .., 1..3]).assign(&value);
+    let view = wide.slice(s![.., .., .., 1..3]);
+    let mut rows = Array4::<f32>::from_elem((1, 2, 1, 5), 7.0);
+    let mut output = rows.slice_mut(s![.., .., .., 2..4]);
+    let problem = problem().value_strides([16, 4, 4]).output_strides([10, 5, 5]);
+    plan(&problem).forward(&Inputs::sampled(&view, &coord, &weight), &mut output).unwrap();
+    assert_eq!(
+        rows.iter().copied().collect::<Vec<f32>>(),
+        [7.0, 7.0, 0.0, 2.0, 7.0, 7.0, 7.0, 60.0, 62.0, 7.0]
+    );
+    // A packed array of the same shape is another tensor than the problem's.
+    let mut packed = Array4::<f32>::zeros((1, 2, 1, 2));
+    let error =
+        plan(&problem).forward(&Inputs::sampled(&view, &coord, &weight), &mut packed).unwrap_err();
+    assert!(
+        error
+            .message()
+            .starts_with("output is an array with strides [4, 2, 2, 1]: must have [10, 5, 5, 1]"),
+        "{error}"
+    );
+}
+
+#[test]
+fn debug_is_for_people() {
+    let plan = plan(&problem());
+    let text = format!("{plan:?}");
+    assert!(
+        text.starts_with("Plan(PlanInfo { kernel_id: \"") && text.contains("workspace_bytes: "),
+        "{text}"
+    );
+    let error = Handle::cpu(1).unwrap().plan(&problem().points(-1)).unwrap_err();
+    let text = format!("{error:?}");
+    assert!(text.starts_with("MSDA_ERROR_INVALID_ARGUMENT: ") && text.contains("-1"), "{text}");
+}
+
+/// With strides, packed arrays of another shape are memory: their length is checked.
 #[test]
 fn a_problem_with_strides_takes_arrays_that_hold_enough() {
     let Case { coord, weight, .. } = case();
