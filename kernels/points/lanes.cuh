@@ -24,6 +24,35 @@ __device__ __forceinline__ float sum_of_lanes(float x, int lanes) {
   return x;
 }
 
+// Sum over this lane and those before it.
+template <typename T>
+__device__ __forceinline__ T running_sum(T x) {
+#pragma unroll
+  for (int distance = 1; distance < kWarp; distance *= 2) {
+    T const other = __shfl_up_sync(kAllLanes, x, static_cast<unsigned>(distance));
+    if (lane_of() >= distance) x += other;
+  }
+  return x;
+}
+
+// The sum over all threads before this one. `sums` has kWarp + 1 numbers in shared memory, the last
+// of which becomes the total. All threads of the block call it, at most kWarp warps.
+__device__ __forceinline__ std::uint32_t sum_before(std::uint32_t x, std::uint32_t* sums) {
+  int const warps = static_cast<int>(blockDim.x / kWarp);
+  std::uint32_t const running = running_sum(x);
+  if (lane_of() == kWarp - 1) sums[warp_of()] = running;
+  __syncthreads();
+  if (warp_of() == 0) {
+    std::uint32_t const of_warp = lane_of() < warps ? sums[lane_of()] : 0;
+    std::uint32_t const until = running_sum(of_warp);
+    __syncwarp();
+    sums[lane_of()] = until - of_warp;
+    if (lane_of() == kWarp - 1) sums[kWarp] = until;
+  }
+  __syncthreads();
+  return sums[warp_of()] + running - x;
+}
+
 // Calls fn with the lanes that a row of `head_dim` channels takes, at most kMax, as a constant.
 template <int kMax, int kLanes = 1, class Fn>
 void with_lanes(std::int32_t head_dim, Fn fn) {

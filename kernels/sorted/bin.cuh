@@ -19,6 +19,8 @@
 namespace msda::sorted {
 
 using points::Input;
+using points::RowPowers;
+using points::sum_before;
 
 // ---- a chunk, and the counters that order it
 
@@ -84,33 +86,6 @@ __device__ __forceinline__ std::uint32_t rank_in_tile(std::uint16_t* counters, s
   return earlier + before;
 }
 
-// The sum over all threads before this one. `sums` has kWarp + 1 numbers in shared memory, the last
-// of which becomes the total. All threads of the block call it, at most kWarp warps.
-__device__ __forceinline__ std::uint32_t sum_before(std::uint32_t x, std::uint32_t* sums) {
-  int const warps = static_cast<int>(blockDim.x / kWarp);
-  std::uint32_t const running = running_sum(x);
-  if (lane_of() == kWarp - 1) sums[warp_of()] = running;
-  __syncthreads();
-  if (warp_of() == 0) {
-    std::uint32_t const of_warp = lane_of() < warps ? sums[lane_of()] : 0;
-    std::uint32_t const until = running_sum(of_warp);
-    __syncwarp();
-    sums[lane_of()] = until - of_warp;
-    if (lane_of() == kWarp - 1) sums[kWarp] = until;
-  }
-  __syncthreads();
-  return sums[warp_of()] + running - x;
-}
-
-// The softmax of a row of logits is exp(logit - largest) times a factor.
-struct alignas(8) RowPowers {
-  float largest;
-  float factor;  // 1 / the sum of powers
-
-  __device__ __forceinline__ float weight(float logit) const {
-    return expf(logit - largest) * factor;
-  }
-};
 static_assert(sizeof(RowPowers) * kBinThreads <= kStagedRowBytes,
               "a chunk whose records are not staged has a row a thread at most");
 static_assert(sizeof(RowPowers) <= sizeof(TileRecord), "rows fit where records are staged");
@@ -418,11 +393,6 @@ class LevelWalk : QueryWalk<kPlain> {
 
 // ---- weights
 
-// The lanes that take a row of K logits: a power of two.
-__device__ __forceinline__ int lanes_of_logits(std::int64_t points) {
-  return points >= kWarp ? kWarp : 1 << (kWarp - __clz(static_cast<int>(points) - 1));
-}
-
 // Fused input of any K: finds the powers of all rows that have points of the chunk.
 __device__ __forceinline__ void find_powers(Params const& p, ValueParams const& s,
                                             Chunk const& chunk, RowPowers* rows) {
@@ -431,24 +401,7 @@ __device__ __forceinline__ void find_powers(Params const& p, ValueParams const& 
   std::uint32_t const begin = static_cast<std::uint32_t>(chunk.chunk) * chunk_points;
   std::uint32_t const end = min(begin + chunk_points, static_cast<std::uint32_t>(s.points));
   std::uint32_t const first = begin / K;
-  std::uint32_t const count = (end - 1) / K - first + 1;
-  auto const lanes = static_cast<std::uint32_t>(lanes_of_logits(K));
-  std::uint32_t const lane = threadIdx.x % lanes;
-  for (std::uint32_t base = 0; base < count; base += kBinThreads / lanes) {
-    std::uint32_t const row = base + threadIdx.x / lanes;
-    std::int64_t const logits = p.weight_strides.at(chunk.b, first + min(row, count - 1), chunk.m);
-    float largest = -INFINITY;
-    for (std::uint32_t k = lane; k < K; k += lanes) {
-      largest = fmaxf(largest, load_narrow(p.weight_dtype, p.weight, logits + k));
-    }
-    largest = points::largest_of_lanes(largest, static_cast<int>(lanes));
-    float sum = 0.0f;
-    for (std::uint32_t k = lane; k < K; k += lanes) {
-      sum += expf(load_narrow(p.weight_dtype, p.weight, logits + k) - largest);
-    }
-    sum = points::sum_of_lanes(sum, static_cast<int>(lanes));
-    if (lane == 0 && row < count) rows[row] = {largest, points::reciprocal(sum)};
-  }
+  points::find_powers<kBinThreads>(p, chunk.b, chunk.m, first, (end - 1) / K - first + 1, rows);
 }
 
 // The weights of a thread's points, as they are in memory: their loads are under way until they are

@@ -8,6 +8,7 @@ namespace msda::sorted {
 
 using points::kAllLanes;
 using points::lane_of;
+using points::running_sum;
 using points::warp_of;
 
 // n / d of any 32 bits, where `by` is (2^32 - 1) / d: the upper half of their product is the
@@ -37,17 +38,6 @@ __device__ __forceinline__ std::uint32_t lanes_before() {
 }
 
 __device__ __forceinline__ std::uint32_t lanes_until() { return kAllLanes >> (31 - lane_of()); }
-
-// Sum over this lane and those before it.
-template <typename T>
-__device__ __forceinline__ T running_sum(T x) {
-#pragma unroll
-  for (int distance = 1; distance < kWarp; distance *= 2) {
-    T const other = __shfl_up_sync(kAllLanes, x, static_cast<unsigned>(distance));
-    if (lane_of() >= distance) x += other;
-  }
-  return x;
-}
 
 __device__ __forceinline__ TileLevel const& level_of_tile(ValueParams const& s, std::int32_t tile) {
   std::int32_t l = s.level_count - 1;

@@ -1,0 +1,132 @@
+// The small family: a deterministic backward in one launch.
+
+#include "kernels/points/launch.h"
+#include "core/dtype.h"
+#include "core/family.h"
+#include "kernels/common/make_params.h"
+#include "kernels/common/plan.h"
+#include "kernels/points/plan.h"
+#include "kernels/small/plan.h"
+#include "kernels/small/small.h"
+
+#include <algorithm>
+
+namespace msda::small {
+namespace {
+
+// Loads the kernels of each row of variants.inc.
+constexpr Kernels (*kLoad[])(KernelOptions) = {
+#define MSDA_VARIANT(type, ...) load_kernels<ValueType::type>,
+#include "rows/small.inc"
+#undef MSDA_VARIANT
+};
+
+// ---- prepare
+
+struct SmallPlan final : Prepared {
+  SmallPlan(Problem const& problem, Device const& device)
+      : point_levels(points::point_levels(problem), device),
+        params(make_params(problem, nullptr)) {}
+  DeviceArray<points::PointLevel> point_levels;
+  Params params;        // all but the buffers
+  SmallParams small{};  // all but the arrays
+  Kernels kernels{};
+  std::int64_t tiles = 0;         // of all heads
+  std::int64_t point_blocks = 0;  // of all rows
+  std::int64_t shared_bytes = 0;
+  bool has_vectors = false;  // as far as strides say
+  bool has_coord_pairs = false;
+  bool has_other_tokens = false;  // pixels of no level
+};
+
+// Rows of a block: as many whole warps as leave every SM a block.
+void divide_rows(SmallPlan& plan, Problem const& problem, Device const& device) {
+  std::int32_t const lanes = row_lanes(problem.head_dim);
+  std::int64_t const rows = problem.batch * problem.query_count * problem.head_count;
+  std::int64_t const warps = divide_up(rows, kWarp / lanes);
+  std::int64_t const of_block = std::clamp<std::int64_t>(
+      divide_up(warps, std::max(device.sm_count, 1)), 1, std::int64_t{kWarps});
+  plan.small.points.rows_of_block = of_block * (kWarp / lanes);
+  plan.point_blocks = divide_up(rows, plan.small.points.rows_of_block);
+}
+
+PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const& device,
+                    std::pmr::memory_resource* memory) {
+  PreparedPtr prepared = make_prepared<SmallPlan>(memory, problem, device);
+  auto& plan = static_cast<SmallPlan&>(*prepared);
+  plan.kernels =
+      kLoad[kTable.index_of(variant)]({.head_dim = static_cast<std::int32_t>(problem.head_dim)});
+  SmallParams& small = plan.small;
+  Tiling const tiling = make_tiling(problem, device.sm_count);
+  std::ranges::copy(tiling.levels, small.levels);
+  small.heads = static_cast<std::int32_t>(problem.batch * problem.head_count);
+  std::int64_t const round = std::clamp<std::int64_t>(largest_points(problem), 1, kRoundPoints);
+  small.round_points = static_cast<std::int32_t>(divide_up(round, kWarp) * kWarp);
+  small.staged_in_shared = stages_in_shared(problem);
+  small.points.point_levels = plan.point_levels.data();
+  small.points.queries = problem.batch * problem.query_count;
+  small.points.heads_together = problem.head_count % 2 == 0 ? 2 : 1;
+  divide_rows(plan, problem, device);
+  plan.tiles = tiling.tiles * small.heads;
+  plan.shared_bytes = tile_bytes(small.round_points);
+  if (problem.fused() && small.staged_in_shared) {
+    plan.shared_bytes = std::max(
+        plan.shared_bytes, staged_bytes(divide_up(problem.point_total, points::kPointsAtOnce)));
+  }
+  plan.has_vectors = problem.output_dtype == problem.value_dtype &&
+                     value_strides_are_multiples(problem, 16) &&
+                     row_stride_fits(problem.value, problem.value_dtype) &&
+                     strides_are_multiples(problem.output, problem.output_dtype, 16) &&
+                     row_stride_fits(problem.output, problem.output_dtype);
+  plan.has_coord_pairs = points::has_coord_pairs(problem);
+  std::int64_t pixels = 0;
+  for (Level const& level : problem.levels) pixels += level.height * level.width;
+  plan.has_other_tokens = pixels != problem.token_count;
+  plan.launch_count = problem.fused() ? 2 : 1;
+  return prepared;
+}
+
+// ---- launch
+
+void launch(Variant const&, Launch const& launch) {
+  auto const& plan = static_cast<SmallPlan const&>(*launch.prepared);
+  Problem const& problem = launch.problem;
+  auto const stream = static_cast<cudaStream_t>(launch.call.stream);
+  Params p = plan.params;
+  set_buffers(p, launch.call);
+  bool const wants_points =
+      p.grad_coord != nullptr || p.grad_weight != nullptr || p.grad_reference != nullptr;
+  bool const has_points = plan.point_blocks > 0 && problem.point_total > 0 &&
+                          (problem.token_count > 0 || problem.fused());
+  if (!has_points || plan.has_other_tokens) {
+    points::clear(p.grad_value, p.batch * p.token_count * p.head_count * p.head_dim,
+                  p.grad_value_dtype, stream);
+  }
+  if (!has_points) return points::clear_point_gradients(p, stream);
+  SmallParams s = plan.small;
+  Arena arena(launch.call.workspace);
+  Workspace const space(problem, arena);
+  s.sums = space.sums != nullptr ? space.sums : static_cast<float*>(p.grad_value);
+  s.points.staged = space.staged;
+  s.points.by_pixel = p.grad_reference != nullptr ? space.by_pixel : nullptr;
+  std::int64_t const pair_bytes = 2 * dtype_bytes(p.coord_dtype);
+  s.points.coord_pairs = plan.has_coord_pairs && is_aligned(p.coord, pair_bytes);
+  s.points.grad_coord_pairs = is_aligned(p.grad_coord, pair_bytes);
+  s.aligned_result = is_aligned(p.grad_value, 16);
+  s.tile_blocks = p.grad_value != nullptr ? plan.tiles : 0;
+  bool const vectors = plan.has_vectors && is_aligned(p.value, 16) && is_aligned(p.grad_output, 16);
+  launch_kernel(plan.kernels.gradients[vectors],
+                {.blocks = s.tile_blocks + (wants_points ? plan.point_blocks : 0),
+                 .threads = kThreads,
+                 .shared_bytes = static_cast<std::size_t>(plan.shared_bytes),
+                 .overlaps_previous = true},
+                stream, p, s);
+  points::sum_references(plan.kernels.references, p, s.points, stream);
+}
+
+}  // namespace
+
+extern const FamilyCode kCode;
+const FamilyCode kCode = {prepare, launch};
+
+}  // namespace msda::small

@@ -1,0 +1,139 @@
+#include "kernels/small/plan.h"
+
+#include "core/dtype.h"
+#include "kernels/points/plan.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace msda::small {
+namespace {
+
+#define MSDA_COSTS "kernels/small/costs.inc"
+#include "core/costs.inc"
+
+constexpr std::int64_t kMaxIndex = INT32_MAX;
+constexpr std::int64_t kMaxBlocks = std::int64_t{1} << 30;
+
+// Additions to pixels and stores of them that a tile has: as few as leave every SM its blocks, but
+// enough that scans of the points weigh little.
+constexpr double kMinTileWork = 2048;
+constexpr double kMaxTileWork = 5120;
+
+double work_of(Problem const& problem, Level const& level) {
+  if (!level.has_pixels()) return 0;
+  return number(level.height) * number(level.width) +
+         4 * number(problem.query_count) * number(level.point_count);
+}
+
+double wanted_work(Problem const& problem, std::int32_t sm_count) {
+  double all = 0;
+  for (Level const& level : problem.levels) all += work_of(problem, level);
+  double const blocks = kBlocks * std::max(sm_count, 1);
+  return std::clamp(number(problem.batch * problem.head_count) * all / blocks, kMinTileWork,
+                    kMaxTileWork);
+}
+
+// Tokens, heads, queries and the points of a level and a head are counted in 32 bits.
+bool sizes_fit(Problem const& problem) {
+  if (problem.token_count > kMaxIndex || problem.query_count > kMaxIndex) return false;
+  if (problem.point_total > kMaxIndex / std::max<std::int64_t>(problem.query_count, 1)) {
+    return false;
+  }
+  std::int64_t const rows = std::max<std::int64_t>(problem.batch * problem.query_count, 1);
+  if (problem.batch * problem.head_count > kMaxIndex || rows > kMaxIndex ||
+      problem.head_count > kMaxIndex / rows) {
+    return false;
+  }
+  double tiles = 0;  // at most: a row of pixels each
+  for (Level const& level : problem.levels) {
+    tiles += number(level.height) * number(divide_up(level.width, kMaxTileWidth));
+  }
+  return number(problem.batch * problem.head_count) * tiles < number(kMaxBlocks);
+}
+
+Reason reject(Variant const& variant, Problem const& problem, Device const& device) {
+  Reason const reason = points::reject(variant, problem, device, false);
+  if (reason != Reason::kNone) return reason;
+  if (!levels_are_near(problem)) return Reason::kLevels;
+  if (!sizes_fit(problem)) return Reason::kTooLarge;
+  return device.shared_bytes_per_block < kMaxSharedBytes ? Reason::kSharedMemory : Reason::kNone;
+}
+
+double predicted_us(Costs const& costs, Variant const&, Problem const& problem,
+                    Device const& device) {
+  double const heads = number(problem.batch * problem.head_count);
+  double const lanes = number(row_lanes(problem.head_dim)) / 4;
+  double const work_ns = lanes * (heads * number(problem.token_count) * costs.pixel_ns +
+                                  points_of(problem) * costs.point_ns) +
+                         heads * make_tiling(problem, device.sm_count).scans * costs.scan_ns;
+  double const factor = (problem.fused() ? costs.fused_factor : 1.0) *
+                        (dtype_bytes(problem.value_dtype) == 4 ? costs.f32_factor : 1.0) *
+                        (problem.output_dtype != problem.value_dtype ? costs.element_factor : 1.0);
+  double const bytes = 2 * forward_bytes(problem);  // each tensor and its gradient
+  return costs.unmeasured_factor *
+         (costs.launch_us + std::max(1e-3 * factor * work_ns / std::max(device.sm_count, 1),
+                                     bytes / costs.bytes_per_us));
+}
+
+void workspace(Variant const&, Problem const& problem, Device const&, Arena& arena) {
+  static_cast<void>(Workspace(problem, arena));
+}
+
+}  // namespace
+
+Tiling make_tiling(Problem const& problem, std::int32_t sm_count) {
+  Tiling tiling;
+  double const wanted = wanted_work(problem, sm_count);
+  for (std::size_t l = 0; l < problem.levels.size(); ++l) {
+    Level const& level = problem.levels[l];
+    TileLevel& tiles = tiling.levels[l];
+    tiles.first_tile = static_cast<std::int32_t>(tiling.tiles);
+    if (!level.has_pixels()) continue;
+    std::int64_t const across = divide_up(level.width, kMaxTileWidth);
+    std::int64_t const width = divide_up(level.width, across);
+    auto const parts =
+        static_cast<std::int64_t>(std::lround(work_of(problem, level) / wanted)) / across;
+    std::int64_t const rows =
+        divide_up(level.height, std::clamp<std::int64_t>(parts, 1, level.height));
+    std::int64_t const height = std::min<std::int64_t>(rows, kMaxCells / (width + 1) - 1);
+    tiles.tiles_across = static_cast<std::int32_t>(divide_up(level.width, width));
+    tiles.tile_width = static_cast<std::int32_t>(width);
+    tiles.tile_height = static_cast<std::int32_t>(height);
+    std::int64_t const count = tiles.tiles_across * divide_up(level.height, height);
+    tiling.tiles += count;
+    tiling.scans += number(count) * number(problem.query_count) * number(level.point_count);
+  }
+  return tiling;
+}
+
+std::int64_t largest_points(Problem const& problem) {
+  std::int64_t most = 0;
+  for (Level const& level : problem.levels) {
+    if (level.has_pixels()) most = std::max(most, problem.query_count * level.point_count);
+  }
+  return most;
+}
+
+Workspace::Workspace(Problem const& problem, Arena& arena) {
+  auto const rows = static_cast<std::size_t>(problem.batch * problem.query_count);
+  auto const points = rows * static_cast<std::size_t>(problem.head_count * problem.point_total);
+  if (largest_points(problem) > kRoundPoints && problem.grad_value_dtype != MSDA_DTYPE_F32) {
+    sums = arena.take<float>(static_cast<std::size_t>(problem.batch * problem.token_count *
+                                                      problem.head_count * problem.head_dim));
+  }
+  if (!problem.fused()) return;
+  by_pixel = arena.take<float>(2 * points);
+  if (!stages_in_shared(problem)) staged = arena.take<float>(2 * points);
+}
+
+const FamilyModel kModel = {
+    .name = "small",
+    .variants = kTable.variants(),
+    .reject = reject,
+    .predict = predict<Costs, predicted_us>,
+    .constants = kConstants,
+    .workspace = workspace,
+};
+
+}  // namespace msda::small

@@ -1,0 +1,51 @@
+// The variants of this family, the problems that it takes and what they cost, and how the maps of a
+// head are cut into tiles.
+#pragma once
+
+#include "core/arena.h"
+#include "core/family.h"
+#include "kernels/common/plan.h"
+#include "kernels/small/small.h"
+
+#include <array>
+#include <cstdint>
+
+namespace msda::small {
+
+// The parts of a kernel's id beside its type: none.
+struct Entry {};
+inline constexpr VariantTable kTable({
+#define MSDA_VARIANT(type, ...) \
+  VariantRow<Entry>{MSDA_VARIANT_OF("small", type, "", __VA_ARGS__), {}},
+#include "rows/small.inc"
+#undef MSDA_VARIANT
+});
+
+extern const FamilyModel kModel;
+
+struct Tiling {
+  std::array<TileLevel, kInlineLevels> levels{};
+  std::int64_t tiles = 0;  // of a head
+  double scans = 0;        // of points, by all tiles of a head
+};
+Tiling make_tiling(Problem const& problem, std::int32_t sm_count);
+
+// The points of a head on the level that has most of them: a block takes them in rounds.
+std::int64_t largest_points(Problem const& problem);
+
+// Fused: the lanes of a row stage its points in shared memory, not in the workspace.
+inline bool stages_in_shared(Problem const& problem) {
+  return divide_up(problem.point_total, points::kPointsAtOnce) <= points::kStagedPoints;
+}
+
+// What launch() takes from the workspace: float32 sums between rounds, where grad_value cannot hold
+// them; of fused points 8 bytes for grad_reference, and 8 where rows are too long to be staged.
+struct Workspace {
+  float* sums = nullptr;      // [B][S][M][D]
+  float* by_pixel = nullptr;  // [B][Q][M][K][2]
+  float* staged = nullptr;    // [2][B][Q][M][K]
+
+  Workspace(Problem const& problem, Arena& arena);
+};
+
+}  // namespace msda::small

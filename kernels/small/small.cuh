@@ -1,0 +1,643 @@
+// All gradients of a small problem in one launch, without atomic sums.
+//
+// A block has a tile, a rectangle of one level's pixels of one head. It scans all points of the
+// level, a round of them at a time:
+//
+//   scan    points with a corner in the tile to records of 16 bytes, each where its number says;
+//           cells are counted
+//   order   records by cell, then each cell's by their numbers: a thread takes a cell of few, a
+//           warp one of many, by a bit a record
+//   add     a slot of lanes has a pixel: the records of its four cells, each a row of grad_output
+//           times a weight, in float32 registers; a warp adds up the pixels of many together
+//
+// so that a pixel's sum has one order, whatever the tiles, and each pixel is stored once. Other
+// blocks compute the gradients of points by the engine points/, beside them.
+//
+// For 32 points that a tile scans a warp takes one LDG.64 and one LDG of 4 or 2 bytes a lane; a
+// record costs a slot four times LDS.128, LDS.U16, and 16 bytes of grad_output a lane, 8
+// conversions and 8 multiply-adds.
+//
+// CUDA files go on with MSDA_INSTANTIATE(type, revision, sm) for each row of variants.inc.
+#pragma once
+
+#include "kernels/common/launch.h"
+#include "kernels/common/ptx.cuh"
+#include "kernels/common/vecs.cuh"
+#include "kernels/points/fused.cuh"
+#include "kernels/points/gradients.cuh"
+#include "kernels/small/small.h"
+
+namespace msda::small {
+
+using points::kAllLanes;
+using points::lane_of;
+using points::Loads;
+using points::LocatedPoint;
+using points::PointsInMemory;
+using points::RowPowers;
+using points::warp_of;
+
+// Products of a slot's row of grad_output with corners, each summed over the slot at once: four
+// numbers stay. They are the same for rows of any type and address.
+template <class Config>
+class SlotProducts {
+ public:
+  using Row = typename Config::Row;
+  __device__ __forceinline__ explicit SlotProducts(Row const& row) : grad_(row) {}
+  __device__ __forceinline__ void multiply(int j, int corner, Row const& row) {
+    float sum = 0.0f;
+#pragma unroll
+    for (int c = 0; c < kChannelsOfLane; ++c) sum = fmaf(row[c], grad_[c], sum);
+    sum = points::sum_of_lanes(sum, Config::kLanes);
+    if (lane_of() % Config::kPoints == j) sums_[corner] = sum;
+  }
+  __device__ __forceinline__ void sum(float (&sums)[4]) const {
+#pragma unroll
+    for (int corner = 0; corner < 4; ++corner) sums[corner] = sums_[corner];
+  }
+
+ private:
+  Row grad_;
+  float sums_[4];
+};
+
+// A row is kRowLanes lanes, which locate as many of its points as others do and have the corners of
+// one in flight: a thread has 64 registers.
+template <ValueType kValueType, Loads kLoads, int kRowLanes>
+struct SmallConfig : points::PointConfig<kValueType, kLoads, kRowLanes> {
+  using Base = points::PointConfig<kValueType, kLoads, kRowLanes>;
+  static constexpr int kSlots = kThreads / kRowLanes;  // of a block
+  static constexpr int kWarpSlots = kWarp / kRowLanes;
+  static constexpr int kInFlight = 1;
+  static constexpr int kRecordsInFlight =
+      Base::kVectors ? 2 : 1;  // rows of grad_output, of a slot that adds
+  static_assert(Base::kPoints == points::kPointsAtOnce, "what stages_in_shared() reckons with");
+  static constexpr int kChannels = kChannelsOfLane;  // that store_vec() stores
+  using Products = SlotProducts<Base>;
+};
+
+// ---- tiles
+
+struct Tile {
+  std::int64_t b, m;
+  std::int32_t level;
+  std::int32_t x, y;  // of the first pixel
+  std::int32_t width, height;
+
+  __device__ __forceinline__ Tile(Params const& p, SmallParams const& s, std::uint32_t block) {
+    std::uint32_t const tile = block / static_cast<std::uint32_t>(s.heads);
+    std::uint32_t const head = block - tile * static_cast<std::uint32_t>(s.heads);
+    b = head / static_cast<std::uint32_t>(p.head_count);
+    m = head % static_cast<std::uint32_t>(p.head_count);
+    level = 0;
+    while (level + 1 < p.level_count &&
+           s.levels[level + 1].first_tile <= static_cast<std::int32_t>(tile)) {
+      ++level;
+    }
+    TileLevel const tiles = s.levels[level];
+    std::int32_t const of_level = static_cast<std::int32_t>(tile) - tiles.first_tile;
+    std::int32_t const row = of_level / tiles.tiles_across;
+    x = (of_level - row * tiles.tiles_across) * tiles.tile_width;
+    y = row * tiles.tile_height;
+    width = min(tiles.tile_width, p.near_levels[level].width - x);
+    height = min(tiles.tile_height, p.near_levels[level].height - y);
+  }
+  // A row's cells, and all of them.
+  __device__ __forceinline__ int cells_across() const { return width + 1; }
+  __device__ __forceinline__ int cells() const { return (width + 1) * (height + 1); }
+};
+
+inline constexpr std::uint32_t kNoCell = 0xffff;
+
+// The shared memory of a tile's block, as tile_bytes() has it.
+struct Storage {
+  // Of each cell how many records it has; then where they begin; then where they end. One number
+  // stands before: so cell c has those from bounds[c] to bounds[c + 1].
+  std::uint32_t* bounds;
+  std::uint32_t* sums;   // [kWarp + 1] of warps
+  TileRecord* records;   // [round_points]
+  std::uint16_t* order;  // records by cell
+  RowPowers* powers;     // fused, before
+  std::uint32_t* bits;   // [kWarps][round_points / kWarp]
+  std::uint16_t* cells;  // [round_points], before
+
+  __device__ __forceinline__ Storage(char* shared, SmallParams const& s)
+      : bounds(reinterpret_cast<std::uint32_t*>(shared)),
+        sums(bounds + kBounds),
+        records(reinterpret_cast<TileRecord*>(shared + kBoundBytes)),
+        order(reinterpret_cast<std::uint16_t*>(records + s.round_points)),
+        powers(reinterpret_cast<RowPowers*>(order)),
+        bits(reinterpret_cast<std::uint32_t*>(order + s.round_points)),
+        cells(reinterpret_cast<std::uint16_t*>(bits)) {}
+};
+
+// ---- scan
+
+// A level's points of a tile's head, from the first of the round on.
+class RoundPoints {
+ public:
+  __device__ __forceinline__ RoundPoints(Params const& p, SmallParams const& s, Tile const& tile,
+                                         Storage const& shared, std::uint32_t first)
+      : p_(p),
+        s_(s),
+        tile_(tile),
+        shared_(shared),
+        first_(first),
+        level_points_(static_cast<std::uint32_t>(p.near_levels[tile.level].point_count)),
+        coord_(p.coord_strides.at(tile.b, 0, tile.m) + 2 * p.near_levels[tile.level].point_start),
+        weight_(p.weight_strides.at(tile.b, 0, tile.m) + p.near_levels[tile.level].point_start) {}
+
+  // Scans `count` points. All threads of the block.
+  __device__ __forceinline__ void scan(std::uint32_t count) const {
+    if (p_.reference_dim != 0) {
+      scan_fused(count);
+    } else if (p_.coord_dtype == MSDA_DTYPE_F32 && s_.points.coord_pairs) {
+      scan_pairs(count);
+    } else {
+      for (std::uint32_t i = threadIdx.x; i < count; i += kThreads) {
+        std::uint32_t const q = query_of(i);
+        std::uint32_t const k = point_of(i, q);
+        keep(i, q, to_pixels(coord(q, k)), weight(q, k));
+      }
+    }
+  }
+
+ private:
+  // Pairs of float32, of which a thread has several in flight.
+  __device__ __forceinline__ void scan_pairs(std::uint32_t count) const {
+    for (std::uint32_t base = threadIdx.x; base < count; base += kPointsInFlight * kThreads) {
+      float2 at[kPointsInFlight];
+      float weights[kPointsInFlight];
+#pragma unroll
+      for (int j = 0; j < kPointsInFlight; ++j) {
+        std::uint32_t const i = base + j * kThreads;
+        if (i >= count) continue;
+        std::uint32_t const q = query_of(i);
+        std::uint32_t const k = point_of(i, q);
+        at[j] = __ldg(reinterpret_cast<const float2*>(static_cast<const float*>(p_.coord) +
+                                                      coord_index(q, k)));
+        weights[j] = weight(q, k);
+      }
+#pragma unroll
+      for (int j = 0; j < kPointsInFlight; ++j) {
+        std::uint32_t const i = base + j * kThreads;
+        if (i < count) keep(i, query_of(i), to_pixels(at[j]), weights[j]);
+      }
+    }
+  }
+  // As many points at a time as there is room for the powers of their rows.
+  __device__ __forceinline__ void scan_fused(std::uint32_t count) const {
+    std::uint32_t const most = static_cast<std::uint32_t>(s_.round_points) / 4;
+    LevelParams const level = p_.near_levels[tile_.level];
+    for (std::uint32_t begin = 0; begin < count; begin += most) {
+      std::uint32_t const end = min(begin + most, count);
+      std::uint32_t const first_row = query_of(begin);
+      points::find_powers<kThreads>(p_, tile_.b, tile_.m, first_row,
+                                    query_of(end - 1) - first_row + 1, shared_.powers);
+      __syncthreads();
+      for (std::uint32_t i = begin + threadIdx.x; i < end; i += kThreads) {
+        std::uint32_t const q = query_of(i);
+        std::uint32_t const k = point_of(i, q);
+        std::int64_t const row = tile_.b * p_.query_count + q;
+        float4 const reference =
+            points::load_reference(p_, (row * p_.level_count + tile_.level) * p_.reference_dim);
+        float2 const point = points::fused_to_pixels(
+            coord(q, k), reference, static_cast<float>(level.width),
+            static_cast<float>(level.height), 0.5f / static_cast<float>(level_points_),
+            p_.reference_dim == 4);
+        keep(i, q, point, shared_.powers[q - first_row].weight(weight(q, k)));
+      }
+      __syncthreads();
+    }
+  }
+  // The query of point `i` of the round, and which of its points on the level that is.
+  __device__ __forceinline__ std::uint32_t query_of(std::uint32_t i) const {
+    return (first_ + i) / level_points_;
+  }
+  __device__ __forceinline__ std::uint32_t point_of(std::uint32_t i, std::uint32_t q) const {
+    return first_ + i - q * level_points_;
+  }
+  __device__ __forceinline__ std::int64_t coord_index(std::uint32_t q, std::uint32_t k) const {
+    return coord_ + q * p_.coord_strides.row + 2 * std::int64_t{k};
+  }
+  __device__ __forceinline__ float2 coord(std::uint32_t q, std::uint32_t k) const {
+    return points::load_pair(p_.coord_dtype, p_.coord, coord_index(q, k), s_.points.coord_pairs);
+  }
+  // Or the logit.
+  __device__ __forceinline__ float weight(std::uint32_t q, std::uint32_t k) const {
+    return load_narrow(p_.weight_dtype, p_.weight, weight_ + q * p_.weight_strides.row + k);
+  }
+  __device__ __forceinline__ float2 to_pixels(float2 const& at) const {
+    LevelParams const level = p_.near_levels[tile_.level];
+    return {to_pixel(at.x, static_cast<float>(level.width)),
+            to_pixel(at.y, static_cast<float>(level.height))};
+  }
+  // Stores and counts the point if it has a corner in the tile. NaN has none.
+  __device__ __forceinline__ void keep(std::uint32_t i, std::uint32_t q, float2 const& point,
+                                       float weight) const {
+    float const left = floorf(point.x);
+    float const top = floorf(point.y);
+    bool const has_corner = left >= static_cast<float>(tile_.x - 1) &&
+                            left < static_cast<float>(tile_.x + tile_.width) &&
+                            top >= static_cast<float>(tile_.y - 1) &&
+                            top < static_cast<float>(tile_.y + tile_.height);
+    std::uint32_t cell = kNoCell;
+    if (has_corner) {
+      cell = static_cast<std::uint32_t>((static_cast<std::int32_t>(top) - tile_.y + 1) *
+                                            tile_.cells_across() +
+                                        static_cast<std::int32_t>(left) - tile_.x + 1);
+      shared_.records[i] = {q, point.x - left, point.y - top, weight};
+      atomicAdd(&shared_.bounds[cell + 1], 1u);
+    }
+    shared_.cells[i] = static_cast<std::uint16_t>(cell);
+  }
+
+  Params const& p_;
+  SmallParams const& s_;
+  Tile const& tile_;
+  Storage const& shared_;
+  std::uint32_t first_;
+  std::uint32_t level_points_;
+  std::int64_t coord_;  // of query 0, the level's first
+  std::int64_t weight_;
+};
+
+// ---- order
+
+// Turns the counts of cells into where the records of each begin.
+__device__ __forceinline__ void find_bounds(Storage const& shared) {
+  std::uint32_t* const mine = shared.bounds + 1 + threadIdx.x * kCellsOfThread;
+  std::uint32_t counts[kCellsOfThread];
+  std::uint32_t all = 0;
+#pragma unroll
+  for (int i = 0; i < kCellsOfThread; ++i) {
+    counts[i] = mine[i];
+    all += counts[i];
+  }
+  std::uint32_t begin = points::sum_before(all, shared.sums);
+#pragma unroll
+  for (int i = 0; i < kCellsOfThread; ++i) {
+    mine[i] = begin;
+    begin += counts[i];
+  }
+}
+
+// Orders the records of one cell by a warp, whatever their number: a bit each, then bit after bit.
+__device__ __forceinline__ void order_by_bits(Storage const& shared, int words, std::uint32_t begin,
+                                              std::uint32_t end) {
+  std::uint32_t* const bits = shared.bits + warp_of() * words;
+  for (int word = lane_of(); word < words; word += kWarp) bits[word] = 0;
+  __syncwarp();
+  for (std::uint32_t i = begin + lane_of(); i < end; i += kWarp) {
+    std::uint32_t const record = shared.order[i];
+    atomicOr(&bits[record / kWarp], 1u << record % kWarp);
+  }
+  __syncwarp();
+  for (int base = 0; base < words; base += kWarp) {
+    int const word = base + lane_of();
+    std::uint32_t left = word < words ? bits[word] : 0;
+    std::uint32_t const until = points::running_sum(static_cast<std::uint32_t>(__popc(left)));
+    std::uint32_t at = begin + until - static_cast<std::uint32_t>(__popc(left));
+    for (; left != 0; left &= left - 1) {
+      shared.order[at++] =
+          static_cast<std::uint16_t>(word * kWarp + __ffs(static_cast<int>(left)) - 1);
+    }
+    begin += __shfl_sync(kAllLanes, until, kWarp - 1);
+  }
+  __syncwarp();
+}
+
+// Orders the records of each cell, of which a warp has 32 at a time, by their numbers.
+__device__ __forceinline__ void order_cells(Storage const& shared, int words, int cells) {
+  for (int base = warp_of() * kWarp; base < cells; base += kThreads) {
+    int const cell = base + lane_of();
+    std::uint32_t const begin = cell < cells ? shared.bounds[cell] : 0;
+    std::uint32_t const end = cell < cells ? shared.bounds[cell + 1] : 0;
+    bool const has_many = end - begin > kFewRecords;
+    if (!has_many) {
+      for (std::uint32_t i = begin + 1; i < end; ++i) {
+        std::uint16_t const record = shared.order[i];
+        std::uint32_t at = i;
+        for (; at > begin && shared.order[at - 1] > record; --at) {
+          shared.order[at] = shared.order[at - 1];
+        }
+        shared.order[at] = record;
+      }
+    }
+    std::uint32_t many = __ballot_sync(kAllLanes, has_many);
+    for (; many != 0; many &= many - 1) {
+      int const lane = __ffs(static_cast<int>(many)) - 1;
+      order_by_bits(shared, words, __shfl_sync(kAllLanes, begin, lane),
+                    __shfl_sync(kAllLanes, end, lane));
+    }
+  }
+}
+
+// Finds the records that the tile has of the round, in order. All threads of the block.
+__device__ __forceinline__ void find_records(Params const& p, SmallParams const& s,
+                                             Tile const& tile, Storage const& shared,
+                                             std::uint32_t first, std::uint32_t count) {
+  for (int i = static_cast<int>(threadIdx.x); i <= kMaxCells; i += kThreads) shared.bounds[i] = 0;
+  __syncthreads();
+  RoundPoints(p, s, tile, shared, first).scan(count);
+  __syncthreads();
+  find_bounds(shared);
+  __syncthreads();
+  for (std::uint32_t i = threadIdx.x; i < count; i += kThreads) {
+    std::uint32_t const cell = shared.cells[i];
+    if (cell == kNoCell) continue;
+    shared.order[atomicAdd(&shared.bounds[cell + 1], 1u)] = static_cast<std::uint16_t>(i);
+  }
+  __syncthreads();
+  order_cells(shared, s.round_points / kWarp, tile.cells());
+  __syncthreads();
+}
+
+// ---- add
+
+// The records of a pixel: those of the cells above, of which it is a lower corner, then those
+// below. Of both the left cell's come first, of which it is a right corner.
+struct PixelRecords {
+  std::uint32_t begin[2], middle[2], end[2];
+
+  // There are none behind the last pixel.
+  __device__ __forceinline__ PixelRecords(Tile const& tile, Storage const& shared, int pixel) {
+    int const y = pixel / tile.width;
+    std::uint32_t const* bounds = shared.bounds + y + pixel;  // a row has a cell more
+    bool const is_there = y < tile.height;
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      begin[i] = is_there ? bounds[0] : 0;
+      middle[i] = is_there ? bounds[1] : 0;
+      end[i] = is_there ? bounds[2] : 0;
+      bounds += tile.cells_across();
+    }
+  }
+  __device__ __forceinline__ std::uint32_t count() const {
+    return end[0] - begin[0] + end[1] - begin[1];
+  }
+};
+
+// The lane's channels of the rows of grad_output of one head.
+template <class Config>
+class GradRows {
+ public:
+  using Row = typename Config::Row;
+  bool has_channels;
+
+  __device__ __forceinline__ GradRows(Params const& p, Tile const& tile, int d)
+      : has_channels(d < p.head_dim),
+        p_(p),
+        first_(p.output_strides.at(tile.b, 0, tile.m) + d),
+        at_(static_cast<const char*>(p.grad_output) + first_ * Config::kElementBytes) {}
+  __device__ __forceinline__ Row operator[](std::uint32_t query) const {
+    if constexpr (Config::kVectors) {
+      return Row::load_at(ptx::row_at(
+          at_, query, static_cast<std::uint32_t>(p_.output_strides.row) * Config::kElementBytes));
+    }
+    return Row::load(p_.output_dtype, p_.grad_output, first_ + query * p_.output_strides.row);
+  }
+
+ private:
+  Params const& p_;
+  std::int64_t first_;  // element
+  const char* at_;
+};
+
+// Adds every `stride`-th record of a pixel, beginning with number `first` above and below.
+template <class Config>
+__device__ __forceinline__ void add_records(Storage const& shared, GradRows<Config> const& rows,
+                                            PixelRecords const& records, int first, int stride,
+                                            float (&sums)[kChannelsOfLane]) {
+  constexpr int kInFlight = Config::kRecordsInFlight;
+#pragma unroll
+  for (int below = 0; below < 2; ++below) {
+    for (std::uint32_t base = records.begin[below] + first; base < records.end[below];
+         base += kInFlight * stride) {
+      typename Config::Row row[kInFlight];
+      float weights[kInFlight];
+#pragma unroll
+      for (int j = 0; j < kInFlight; ++j) {
+        std::uint32_t const i = base + j * stride;
+        if (i >= records.end[below]) continue;
+        TileRecord const record = shared.records[shared.order[i]];
+        weights[j] = record.weight * (below != 0 ? 1.0f - record.fy : record.fy) *
+                     (i < records.middle[below] ? record.fx : 1.0f - record.fx);
+        row[j] = rows[record.query];
+      }
+#pragma unroll
+      for (int j = 0; j < kInFlight; ++j) {
+        if (base + j * stride >= records.end[below]) continue;
+#pragma unroll
+        for (int c = 0; c < kChannelsOfLane; ++c) sums[c] = fmaf(weights[j], row[j][c], sums[c]);
+      }
+    }
+  }
+}
+
+// Adds up the records of the pixels that the warp's slots have, of neighbours from `first` on;
+// those of a pixel with many are divided among all slots. All lanes of the warp.
+template <class Config>
+__device__ __forceinline__ void add_pixels(Tile const& tile, Storage const& shared,
+                                           GradRows<Config> const& rows, int first,
+                                           float (&sums)[kChannelsOfLane]) {
+  constexpr int kLanes = Config::kLanes;
+  int const slot = lane_of() / kLanes;
+  PixelRecords const own(tile, shared, first + slot);
+  bool const has_many = Config::kWarpSlots > 1 && own.count() > kRecordsOfSlot;
+  if (!has_many && rows.has_channels) add_records(shared, rows, own, 0, 1, sums);
+  std::uint32_t many = __ballot_sync(kAllLanes, has_many && lane_of() % kLanes == 0);
+  for (; many != 0; many &= many - 1) {
+    int const owner = (__ffs(static_cast<int>(many)) - 1) / kLanes;
+    PixelRecords const records(tile, shared, first + owner);
+    float parts[kChannelsOfLane] = {};
+    if (rows.has_channels) add_records(shared, rows, records, slot, Config::kWarpSlots, parts);
+#pragma unroll
+    for (int c = 0; c < kChannelsOfLane; ++c) {
+#pragma unroll
+      for (int distance = kLanes; distance < kWarp; distance *= 2) {
+        parts[c] += __shfl_xor_sync(kAllLanes, parts[c], distance);
+      }
+      if (slot == owner) sums[c] = parts[c];
+    }
+  }
+}
+
+// Adds the round's records to the pixels of the tile. Between the rounds of a level the sums of a
+// pixel, which one slot has in all of them, lie in global memory.
+template <class Config>
+__device__ __forceinline__ void sum_pixels(Params const& p, SmallParams const& s, Tile const& tile,
+                                           Storage const& shared, bool is_first, bool is_last) {
+  int const d = lane_of() % Config::kLanes * kChannelsOfLane;
+  GradRows<Config> const rows(p, tile, d);
+  auto const row_tokens = static_cast<std::int32_t>(p.near_levels[tile.level].row_tokens);
+  std::int64_t const token =
+      tile.b * p.token_count + p.near_levels[tile.level].origin + tile.y * row_tokens + tile.x;
+  std::int64_t const element = (token * p.head_count + tile.m) * p.head_dim + d;
+  int const pixels = tile.width * tile.height;
+#pragma unroll 1
+  for (int first = warp_of() * Config::kWarpSlots; first < pixels; first += Config::kSlots) {
+    float sums[kChannelsOfLane] = {};
+    add_pixels(tile, shared, rows, first, sums);
+    int const pixel = first + lane_of() / Config::kLanes;
+    if (pixel >= pixels || !rows.has_channels) continue;
+    int const y = pixel / tile.width;
+    std::int64_t const at = element + std::int64_t{y * row_tokens + pixel - y * tile.width} *
+                                          (p.head_count * p.head_dim);
+    if (!is_first) {
+#pragma unroll
+      for (int c = 0; c < kChannelsOfLane; ++c) sums[c] += s.sums[at + c];
+    }
+    if (is_last) {
+      store_vec<Config>(p.grad_value_dtype, p.grad_value, at, sums, s.aligned_result);
+    } else {
+#pragma unroll
+      for (int c = 0; c < kChannelsOfLane; ++c) s.sums[at + c] = sums[c];
+    }
+  }
+}
+
+template <class Config>
+__device__ __forceinline__ void sum_tile(Params const& p, SmallParams const& s, char* shared) {
+  Storage const storage(shared, s);
+  Tile const tile(p, s, blockIdx.x);
+  auto const points = static_cast<std::uint32_t>(p.query_count) *
+                      static_cast<std::uint32_t>(p.near_levels[tile.level].point_count);
+  auto const most = static_cast<std::uint32_t>(s.round_points);
+  std::uint32_t first = 0;
+  bool is_last = false;
+  while (!is_last) {
+    is_last = points - first <= most;
+    find_records(p, s, tile, storage, first, min(points - first, most));
+    sum_pixels<Config>(p, s, tile, storage, first == 0, is_last);
+    first += most;
+    if (!is_last) __syncthreads();  // the next round takes the shared memory
+  }
+}
+
+// ---- points
+
+// What a lane stages of its points of a fused row, the first of which is `point` of all.
+template <class Config>
+__device__ __forceinline__ PointsInMemory staged_points(Params const& p, SmallParams const& s,
+                                                        char* shared, std::int64_t point,
+                                                        bool is_there) {
+  auto const points = static_cast<std::int32_t>(p.point_total);
+  std::int32_t const groups = (points + Config::kPoints - 1) / Config::kPoints;
+  if (s.staged_in_shared) {
+    float* const at = reinterpret_cast<float*>(shared) + threadIdx.x;
+    return {at, at + groups * kThreads, kThreads, groups};
+  }
+  float* const at = s.points.staged + point;
+  bool const has_last = (groups - 1) * Config::kPoints + Config::own_point() < points;
+  return {at, at + s.points.queries * p.head_count * points, Config::kPoints,
+          is_there ? groups - (has_last ? 0 : 1) : 0};
+}
+
+// The gradients of one row's points a slot.
+template <class Config>
+__device__ __forceinline__ void row_gradients(Params const& p, SmallParams const& s, char* shared,
+                                              std::int64_t block) {
+  int const slot = static_cast<int>(threadIdx.x) / Config::kLanes;
+  if (slot >= s.points.rows_of_block) return;  // whole warps
+  points::RowIndex const row(p, s.points, block * s.points.rows_of_block + slot);
+  points::PointLoads<points::Input::any> const loads(p, s.points, row);
+  bool const is_fused = loads.is_fused();
+  int const d = lane_of() % Config::kLanes * kChannelsOfLane;
+  points::ValueRows<Config> const values(
+      p, row.b * p.value_strides.batch + row.m * p.value_strides.head + d,
+      d < p.head_dim && p.token_count > 0);
+  typename Config::Products products(points::load_grad<Config>(p, row, d));
+  int const own = Config::own_point();
+  std::int64_t const first = row.index(p) * p.point_total + own;
+  auto const points = static_cast<std::int32_t>(p.point_total);
+  bool const stores = row.is_there && lane_of() % Config::kLanes < Config::kPoints;
+  points::RowSoftmax<Config, PointsInMemory> softmax(
+      is_fused ? staged_points<Config>(p, s, shared, first, stores) : PointsInMemory{});
+  if (is_fused) {
+    softmax.start([&](int group) {
+      std::int32_t const k = group * Config::kPoints + own;
+      return k < points ? loads.logit(k) : -INFINITY;
+    });
+  }
+#pragma unroll 1
+  for (std::int32_t k = own; k - own < points; k += Config::kPoints) {
+    points::LoadedPoint const loaded = loads[k];
+    LocatedPoint const mine =
+        points::locate_point(loaded, loads.level(k), is_fused, p.reference_dim == 4);
+    typename Config::Corners corners;
+    corners.hand_out(mine);
+#pragma unroll 1
+    for (int j = 0; j < Config::kPoints; ++j) {
+      points::multiply_corners<Config>(values, corners, j, products);
+    }
+    float sums[4];
+    products.sum(sums);
+    if (!stores || k >= points) continue;
+    float const weight =
+        is_fused ? softmax.weight(k / Config::kPoints) : loads.weight(loaded.weight);
+    points::PointGradient const gradient = points::point_gradient(mine, weight, sums);
+    std::int64_t const at = first + k - own;
+    points::store_coord(p, p.coord_dtype, s.points.by_pixel, at, at, mine, gradient,
+                        s.points.grad_coord_pairs);
+    if (is_fused) {
+      softmax.add(k / Config::kPoints, gradient.weight);
+    } else if (p.grad_weight != nullptr) {
+      store_narrow(p.weight_dtype, p.grad_weight, at, gradient.weight);
+    }
+  }
+  if (!is_fused || p.grad_weight == nullptr) return;
+  softmax.finish([&](int group, float gradient) {
+    std::int32_t const k = group * Config::kPoints + own;
+    if (!stores || k >= points) return;
+    store_narrow(p.weight_dtype, p.grad_weight, first + group * Config::kPoints, gradient);
+  });
+}
+
+// ---- the kernel
+
+template <class Config>
+static __global__ void __launch_bounds__(kThreads,
+                                         Config::kVectors&& Config::Row::kNarrow ? kBlocks : 1)
+    small_gradients(const __grid_constant__ Params p, const __grid_constant__ SmallParams s) {
+  MSDA_DYNAMIC_SHARED(shared);
+  ptx::wait_for_previous_grid();
+  if (blockIdx.x < s.tile_blocks) {
+    sum_tile<Config>(p, s, shared);
+  } else {
+    row_gradients<Config>(p, s, shared, blockIdx.x - s.tile_blocks);
+  }
+}
+
+// ---- the kernels of a row of variants.inc
+
+template <ValueType kType, int kLanes>
+void load_lanes(Kernels& kernels) {
+  kernels.gradients[0] =
+      load_kernel(small_gradients<SmallConfig<kType, Loads::any, kLanes>>, kMaxSharedBytes);
+  kernels.gradients[1] =
+      load_kernel(small_gradients<SmallConfig<kType, Loads::vectors, kLanes>>, kMaxSharedBytes);
+}
+
+template <ValueType kType>
+Kernels load_kernels(KernelOptions options) {
+  Kernels kernels;
+  kernels.references = load_kernel(points::sum_references);
+  switch (row_lanes(options.head_dim)) {
+    case 4:
+      load_lanes<kType, 4>(kernels);
+      break;
+    case 8:
+      load_lanes<kType, 8>(kernels);
+      break;
+    default:
+      load_lanes<kType, kWarp>(kernels);
+  }
+  return kernels;
+}
+
+}  // namespace msda::small
+
+#define MSDA_INSTANTIATE(type, revision, sm)                                      \
+  template msda::small::Kernels msda::small::load_kernels<msda::ValueType::type>( \
+      msda::small::KernelOptions);

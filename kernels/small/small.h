@@ -1,0 +1,94 @@
+// The sizes of this family, what its kernel is handed beside the problem, and the kernels of a row
+// of variants.inc. Host and device include it.
+//
+// A *cell* is where points with the same four corners lie. A *tile* is a rectangle of a level's
+// pixels, with the cells that have a corner among them: one more each way. A *round* is the points
+// of a level that a block has in shared memory at once.
+#pragma once
+
+#include "kernels/common/elements.h"
+#include "kernels/common/params.h"
+#include "kernels/points/points.h"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace msda::small {
+
+using points::kChannelsOfLane;
+using points::kWarp;
+
+inline constexpr std::int32_t kThreads = 448;  // leaves a thread 72 registers
+inline constexpr std::int32_t kBlocks = 2;     // an SM
+inline constexpr std::int32_t kWarps = kThreads / kWarp;
+inline constexpr std::int32_t kMaxTileWidth = 512;  // pixels
+inline constexpr std::int32_t kCellsOfThread = 8;
+inline constexpr std::int32_t kMaxCells = kCellsOfThread * kThreads;  // of a tile
+// Sums depend on this: a pixel adds up its points round after round.
+inline constexpr std::int32_t kRoundPoints = 4096;
+static_assert(kMaxCells < 0xffff && kRoundPoints <= 0xffff, "both are counted in 16 bits");
+inline constexpr std::int32_t kFewRecords = 16;     // of a cell, that one thread orders
+inline constexpr std::int32_t kRecordsOfSlot = 64;  // of a pixel, that one slot adds up
+inline constexpr std::int32_t kPointsInFlight = 2;  // that a thread loads
+
+// The lanes of a row: heads of up to 32 channels have four, as most models have, wide ones a warp.
+constexpr std::int32_t row_lanes(std::int64_t head_dim) {
+  if (head_dim <= 4 * kChannelsOfLane) return 4;
+  return head_dim <= 8 * kChannelsOfLane ? 8 : kWarp;
+}
+
+struct TileLevel {
+  std::int32_t first_tile;  // of a head's
+  std::int32_t tiles_across;
+  std::int32_t tile_width;  // pixels
+  std::int32_t tile_height;
+};
+
+// A point of the round that has a corner in the tile.
+struct alignas(16) TileRecord {
+  std::uint32_t query;
+  float fx, fy;
+  float weight;
+};
+
+struct SmallParams {
+  points::PointParams points;
+  float* sums;                // [B][S][M][D] between the rounds of a level; null: no level has two
+  std::int64_t tile_blocks;   // they come first, then those of points
+  std::int32_t heads;         // B M
+  std::int32_t round_points;  // at most, a multiple of kWarp
+  bool aligned_result;        // grad_value lies at a multiple of kChannelsOfLane elements
+  bool staged_in_shared;      // fused: what a row's softmax has of each point
+  TileLevel levels[kInlineLevels];
+};
+
+// Shared memory of a block of a tile, in this order: the bounds of cells and sums of warps,
+// records, their order, and a bit a record for each warp. Where bits are, cells of points lie
+// before; where the order is, powers of rows.
+inline constexpr std::int32_t kBounds = kMaxCells + 4;
+inline constexpr std::int64_t kBoundBytes = (kBounds + kWarp + 4) * 4;
+static_assert(kBoundBytes % 16 == 0, "records lie at multiples of their bytes");
+constexpr std::int64_t tile_bytes(std::int64_t round_points) {
+  return kBoundBytes + round_points * (std::int64_t{sizeof(TileRecord)} + 2 + 2);
+}
+static_assert(kWarps * 4 <= kWarp * 2, "a bit a record for each warp takes 2 bytes a record");
+inline constexpr std::int64_t kMaxSharedBytes = tile_bytes(kRoundPoints);
+static_assert(kMaxSharedBytes <= 97 << 10, "every GPU from 8.0 on has as much");
+// What a lane stages of a row's points: two numbers of each.
+constexpr std::int64_t staged_bytes(std::int64_t groups) { return groups * kThreads * 8; }
+static_assert(staged_bytes(points::kStagedPoints) <= kMaxSharedBytes, "staged points fit, too");
+
+struct KernelOptions {
+  std::int32_t head_dim = 0;
+};
+
+struct Kernels {
+  Kernel<Params, points::PointParams> references;
+  Kernel<Params, SmallParams> gradients[2];  // by whether every row can be loaded in vectors
+};
+
+// Loads them onto the current device. Instantiated in CUDA files.
+template <ValueType kType>
+Kernels load_kernels(KernelOptions options);
+
+}  // namespace msda::small

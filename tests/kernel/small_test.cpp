@@ -1,0 +1,136 @@
+// What the backward of small problems has to keep to beside what every kernel is tested for: rounds
+// that are just full, cells and pixels of many records, tiles of wide and tall maps, every number
+// of channels, long fused rows, rows that are no numbers.
+
+#include "support/backward_shape.h"
+#include "support/expected_reason.h"
+#include "support/gpu_tests.h"
+#include "support/random_problem.h"
+#include "support/repeated_runs.h"
+#include "support/runner.h"
+#include "support/tolerance.h"
+
+#include <doctest/doctest.h>
+
+#include <limits>
+#include <string>
+#include <vector>
+
+using namespace msda::test;
+
+namespace {
+
+// Points are on their maps from `low` to `high`.
+TestProblem problem_of(ProblemShape const& shape, std::uint64_t seed, double low = 0.001,
+                       double high = 0.999) {
+  DataKind kind;
+  kind.low = low;
+  kind.high = high;
+  Rng rng(seed);
+  return fill_problem(shape, kind, rng);
+}
+
+std::string small_kernel(TestHandle const& handle, ProblemShape const& shape) {
+  std::vector<std::string> ids = accepting_kernels(handle, shape);
+  std::erase_if(ids, [](std::string const& id) { return !id.starts_with("small."); });
+  REQUIRE(ids.size() == 1);
+  return ids.front();
+}
+
+void check_against_oracle(TestHandle const& handle, TestProblem const& problem) {
+  std::string const id = small_kernel(handle, problem.shape);
+  CAPTURE(problem.shape.describe());
+  RunResult const result = run(handle, problem, id, 3);
+  REQUIRE(result.failure == "");
+  Expectations const expected(problem, arithmetic_of(id));
+  for (TensorRow const& row : tensor_rows()) {
+    if (!row.is_result() || !row.belongs_to(problem.shape)) continue;
+    CAPTURE(row.name);
+    CHECK(compare(expected[row.id], result.values[row.id]).failure == "");
+  }
+}
+
+// Besides under other schedules and at other addresses, with the same bits.
+void check_bits(TestHandle const& handle, TestProblem const& problem) {
+  check_against_oracle(handle, problem);
+  PlanResult const plan = make_plan(handle, problem.shape, small_kernel(handle, problem.shape));
+  CHECK(differing_runs(plan.plan.get(), problem, 2) == 0);
+}
+
+}  // namespace
+
+// Beside a level of one round there is one of as many points as a round has, and one less and more,
+// and one of three rounds. Sums between rounds lie in the workspace, or in float32 gradients.
+TEST_CASE("small backward: rounds that are just full" * needs_gpu()) {
+  TestHandle const handle(gpu_options());
+  for (std::int64_t const queries : {1023, 1024, 1025, 2049}) {
+    for (msda_dtype const dtype : {MSDA_DTYPE_F32, MSDA_DTYPE_F16}) {
+      check_against_oracle(
+          handle,
+          problem_of(backward_shape({{{5, 9, 4}, {2, 3, 1}}, 1, queries, 1, 8}, dtype), 81));
+    }
+  }
+}
+
+// Up to 16 records of a cell are ordered by a thread, up to 64 of a pixel added by a slot.
+TEST_CASE("small backward: cells and pixels of many points" * needs_gpu()) {
+  TestHandle const handle(gpu_options());
+  for (std::int64_t const queries : {16, 17, 64, 65, 700}) {
+    std::int64_t const channels = queries == 65 ? 48 : queries == 16 ? 72 : 8;
+    check_bits(handle, problem_of(backward_shape({{{4, 3, 1}, {3, 5, 1}}, 1, queries, 2, channels},
+                                                 MSDA_DTYPE_F16),
+                                  82, 0.4, 0.6));
+  }
+}
+
+TEST_CASE("small backward: tiles of wide and of tall maps" * needs_gpu()) {
+  TestHandle const handle(gpu_options());
+  std::vector<LevelShape> const maps = {
+      {2, 1100, 2}, {4000, 1, 3}, {60, 61, 1}, {0, 3, 1}, {1, 1, 2}};
+  check_bits(handle,
+             problem_of(backward_shape({maps, 2, 40, 1, 8}, MSDA_DTYPE_F32), 83, -0.1, 1.1));
+}
+
+TEST_CASE("small backward: every number of channels" * needs_gpu()) {
+  TestHandle const handle(gpu_options());
+  for (std::int64_t const channels : {8, 16, 24, 32, 40, 64, 72, 136, 256}) {
+    for (msda_dtype const dtype : {MSDA_DTYPE_F32, MSDA_DTYPE_F16, MSDA_DTYPE_BF16}) {
+      check_against_oracle(
+          handle, problem_of(backward_shape({{{7, 8, 3}, {4, 4, 2}}, 2, 9, 3, channels}, dtype),
+                             static_cast<std::uint64_t>(channels)));
+    }
+  }
+}
+
+// Up to 64 points of a row are staged in shared memory, more in the workspace.
+TEST_CASE("small backward: fused rows of any number of points" * needs_gpu()) {
+  TestHandle const handle(gpu_options());
+  for (std::int32_t const dim : {2, 4}) {
+    for (std::int32_t const points : {1, 13, 61, 62}) {
+      Shape const shape = {{{5, 6, points}, {0, 9, 1}, {7, 1, 2}}, 2, 11, 2, 32};
+      check_bits(handle, problem_of(backward_shape(shape, MSDA_DTYPE_F16, dim), 84));
+    }
+    // Rounds, and powers of their rows in several parts.
+    check_against_oracle(handle, problem_of(backward_shape({{{5, 6, 1}, {3, 3, 2}}, 1, 2100, 1, 8},
+                                                           MSDA_DTYPE_F32, dim),
+                                            85));
+  }
+}
+
+TEST_CASE("small backward: rows that are no numbers reach their points' pixels alone" *
+          needs_gpu()) {
+  TestHandle const handle(gpu_options());
+  double const infinity = std::numeric_limits<double>::infinity();
+  for (msda_dtype const dtype : {MSDA_DTYPE_F32, MSDA_DTYPE_F16, MSDA_DTYPE_BF16}) {
+    TestProblem problem =
+        problem_of(backward_shape({{{30, 31, 2}, {6, 5, 1}}, 1, 60, 2, 32}, dtype), 41);
+    std::vector<double>& grad = problem.inputs[TensorId::kGradOutput];
+    std::size_t const row = 2 * 32;
+    for (std::size_t d = 0; d < row; ++d) {
+      grad[7 * row + d] = std::numeric_limits<double>::quiet_NaN();
+      grad[20 * row + d] = d % 2 == 0 ? infinity : -infinity;
+    }
+    problem.settle();
+    check_against_oracle(handle, problem);
+  }
+}
