@@ -38,8 +38,9 @@ inline bool stages_in_shared(Problem const& problem) {
   return divide_up(problem.point_total, points::kPointsAtOnce) <= points::kStagedPoints;
 }
 
-// What launch() takes from the workspace: float32 sums between rounds, where grad_value cannot hold
-// them; of fused points 8 bytes for grad_reference, and 8 where rows are too long to be staged.
+// The arrays that launch() takes from the workspace: float32 sums between rounds, where grad_value
+// cannot hold them; of fused points 8 bytes for grad_reference, and 8 where rows are too long to be
+// staged.
 struct Workspace {
   float* sums = nullptr;      // [B][S][M][D]
   float* by_pixel = nullptr;  // [B][Q][M][K][2]

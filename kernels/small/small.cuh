@@ -111,8 +111,8 @@ inline constexpr std::uint32_t kNoCell = 0xffff;
 
 // The shared memory of a tile's block, as tile_bytes() has it.
 struct Storage {
-  // Of each cell how many records it has; then where they begin; then where they end. One number
-  // stands before: so cell c has those from bounds[c] to bounds[c + 1].
+  // Counts of the cells' records; then where they begin; then where they end. One number stands
+  // before: so cell c has those from bounds[c] to bounds[c + 1].
   std::uint32_t* bounds;
   std::uint32_t* sums;   // [kWarp + 1] of warps
   TileRecord* records;   // [round_points]
@@ -517,7 +517,7 @@ __device__ __forceinline__ void sum_tile(Params const& p, SmallParams const& s, 
 
 // ---- points
 
-// What a lane stages of its points of a fused row, the first of which is `point` of all.
+// A lane stages its points of a fused row, the first of which is `point` of all.
 template <class Config>
 __device__ __forceinline__ PointsInMemory staged_points(Params const& p, SmallParams const& s,
                                                         char* shared, std::int64_t point,
@@ -596,9 +596,16 @@ __device__ __forceinline__ void row_gradients(Params const& p, SmallParams const
 
 // ---- the kernel
 
+// Code for other GPUs than those of 9.0 would spill 8 to 48 bytes if an SM had two blocks.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ != 900
+inline constexpr std::int32_t kCodeBlocks = 1;
+#else
+inline constexpr std::int32_t kCodeBlocks = kBlocks;
+#endif
+
 template <class Config>
-static __global__ void __launch_bounds__(kThreads,
-                                         Config::kVectors&& Config::Row::kNarrow ? kBlocks : 1)
+__global__ void __launch_bounds__(kThreads,
+                                  Config::kVectors&& Config::Row::kNarrow ? kCodeBlocks : 1)
     small_gradients(const __grid_constant__ Params p, const __grid_constant__ SmallParams s) {
   MSDA_DYNAMIC_SHARED(shared);
   ptx::wait_for_previous_grid();

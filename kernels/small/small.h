@@ -74,7 +74,7 @@ constexpr std::int64_t tile_bytes(std::int64_t round_points) {
 static_assert(kWarps * 4 <= kWarp * 2, "a bit a record for each warp takes 2 bytes a record");
 inline constexpr std::int64_t kMaxSharedBytes = tile_bytes(kRoundPoints);
 static_assert(kMaxSharedBytes <= 97 << 10, "every GPU from 8.0 on has as much");
-// What a lane stages of a row's points: two numbers of each.
+// A lane stages two numbers of each of its points of a row.
 constexpr std::int64_t staged_bytes(std::int64_t groups) { return groups * kThreads * 8; }
 static_assert(staged_bytes(points::kStagedPoints) <= kMaxSharedBytes, "staged points fit, too");
 
