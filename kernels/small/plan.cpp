@@ -34,17 +34,15 @@ double wanted_work(Problem const& problem, std::int32_t sm_count) {
                     kMaxTileWork);
 }
 
-// Tokens, heads, queries and the points of a level and a head are counted in 32 bits.
+// Tokens, heads, rows and the points of a head are counted in 32 bits.
 bool sizes_fit(Problem const& problem) {
   if (problem.token_count > kMaxIndex || problem.query_count > kMaxIndex) return false;
-  if (problem.point_total > kMaxIndex / std::max<std::int64_t>(problem.query_count, 1)) {
+  if (problem.point_total > 0 && problem.query_count > kMaxIndex / problem.point_total) {
     return false;
   }
-  std::int64_t const rows = std::max<std::int64_t>(problem.batch * problem.query_count, 1);
-  if (problem.batch * problem.head_count > kMaxIndex || rows > kMaxIndex ||
-      problem.head_count > kMaxIndex / rows) {
-    return false;
-  }
+  std::int64_t const queries = problem.batch * problem.query_count;
+  if (problem.batch * problem.head_count >= kMaxIndex || queries >= kMaxIndex) return false;
+  if (queries > 0 && problem.head_count > kMaxIndex / queries) return false;
   double tiles = 0;  // at most: a row of pixels each
   for (Level const& level : problem.levels) {
     tiles += number(level.height) * number(divide_up(level.width, kMaxTileWidth));

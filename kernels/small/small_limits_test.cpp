@@ -1,24 +1,20 @@
 // small is a deterministic backward of rows of 16 bytes, of problems whose blocks fit one launch.
 #include "support/kernel_limits.h"
 
-#include <algorithm>
-
 namespace msda::test::small {
 namespace {
 
 bool sizes_fit(ProblemShape const& shape) {
   auto const Q = static_cast<double>(shape.query_count);
-  double const heads = static_cast<double>(shape.batch) * static_cast<double>(shape.head_count);
-  double const rows =
-      std::max(1.0, static_cast<double>(shape.batch) * Q) * static_cast<double>(shape.head_count);
+  auto const M = static_cast<double>(shape.head_count);
+  auto const B = static_cast<double>(shape.batch);
   double tiles = 0;
   for (lab::LevelShape const& level : shape.levels) {
-    tiles += static_cast<double>(level.height * ((level.width + 511) / 512));
+    tiles += static_cast<double>(level.height) * ((level.width + 511) / 512);
   }
   return layout_of(shape, lab::TensorId::kValue).dims[1] <= INT32_MAX && Q <= INT32_MAX &&
-         std::max(Q, 1.0) * static_cast<double>(shape.point_total()) <= INT32_MAX &&
-         static_cast<double>(shape.batch) * Q <= INT32_MAX && heads <= INT32_MAX &&
-         rows <= INT32_MAX && heads * tiles < 1 << 30;
+         Q * static_cast<double>(shape.point_total()) <= INT32_MAX && B * M < INT32_MAX &&
+         B * Q < INT32_MAX && B * Q * M <= INT32_MAX && B * M * tiles < 1 << 30;
 }
 
 std::string reason(KernelId const& id, ProblemShape const& shape) {
