@@ -91,7 +91,12 @@ UNITS |= {name: Unit("msda_test_kernel", KERNELS, text=whole_row(family, argumen
     ("direct_backward", "direct", "f32, dany, pany, 3, 75"), ("sorted", "sorted", "f32, 4, 80"),
     ("sorted_f16", "sorted", "f16, 4, 80"), ("atomic", "atomic", "f32, 1, 80"))}
 
+UNITS["small"] = Unit("msda_test_kernel", KERNELS,
+                      text=kernels("small", "small_gradients<SmallConfig<ValueType::f32, Loads::vectors, 4>>"
+                                            "(Params, SmallParams)"))
+
 SORTED_BINS = "kernels/sorted/bin.cuh"
+SMALL = "kernels/small/small.cuh"
 PAIRED = "kernels/sorted/points.cuh"
 BALLOTS = """    std::uint32_t same = lanes & __ballot_sync(kAllLanes, is_there);
     same = lanes_in_same_tile<kFewTileBits>(same, tile);
@@ -282,6 +287,25 @@ BUGS = (
     Bug("slots_beyond_add", "slots behind the last row add, too", "atomic", "kernels/atomic/atomic.cuh",
         "has[i] = row.is_there && channel(i) < p.head_dim;", "has[i] = channel(i) < p.head_dim;",
         "atomic backward: every number of channels", ORDER, WRONG),
+    # ---- a small problem's tiles: scan, order, add, round after round
+    Bug("tile_without_left_cells", "points left of a tile's first pixel are not scanned", "small", SMALL,
+        "left >= static_cast<float>(tile_.x - 1)", "left >= static_cast<float>(tile_.x)",
+        "small backward: tiles*", ORDER, WRONG, quick=True),
+    Bug("powers_unsynced", "powers of rows are used before all warps have found theirs", "small", SMALL,
+        "query_of(end - 1) - first_row + 1, shared_.powers);\n      __syncthreads();\n",
+        "query_of(end - 1) - first_row + 1, shared_.powers);\n", "small backward: fused*", ORDER, WRONG),
+    Bug("cells_unordered", "records of a cell stay in the order in which threads have put them there", "small", SMALL,
+        "shared.order[at - 1] > record; --at", "shared.order[at - 1] > record + 0xffff; --at",
+        "small backward: cells*", ORDER, SAME),
+    Bug("bits_left_set", "a cell of many records is ordered by bits that another one has left", "small", SMALL,
+        "word += kWarp) bits[word] = 0;", "word += kWarp) bits[word] |= 0;", "small backward: cells*", ORDER,
+        f"{WRONG}|AddressSanitizer"),
+    Bug("pixel_half_joined", "every other slot's part of a pixel of many records is left out", "small", SMALL,
+        "for (int distance = kLanes; distance < kWarp; distance *= 2) {",
+        "for (int distance = 2 * kLanes; distance < kWarp; distance *= 2) {", "small backward: cells*", ORDER, WRONG),
+    Bug("round_unsynced", "the next round begins while pixels of this one are added", "small", SMALL,
+        "    if (!is_last) __syncthreads();", "    if (is_last) __syncthreads();", "small backward: rounds*", WARPS,
+        f"{WRONG}|AddressSanitizer"),
     # ---- stages of tensor maps' boxes and windows
     Bug("box_missing_arrival", "a consumer does not say that it has left a stage", "boxes", BOXES,
         "      if (lane == 0) ring.leave(at);\n", "", "encoder", ORDER, r"simulated device: .*deadlock", quick=True),
