@@ -39,6 +39,16 @@ bool are_pairs(Strides const& strides) {
   return (strides.batch | strides.row | strides.head) % 2 == 0;
 }
 
+bool gradients_are_near(Problem const& problem) {
+  if (!problem.has_points()) return false;
+  auto const end = [&](Strides const& strides, std::int64_t elements) {
+    return strides.at(problem.batch - 1, problem.query_count - 1, problem.head_count - 1) +
+           elements;
+  };
+  return end(problem.grad_coord, 2 * problem.point_total) <= std::int64_t{UINT32_MAX} &&
+         end(problem.grad_weight, problem.point_total) <= std::int64_t{UINT32_MAX};
+}
+
 std::vector<PointLevel> point_levels(Problem const& problem) {
   std::vector<PointLevel> points;
   if (!problem.has_points()) return points;  // of no query or head: the table would be too large

@@ -16,6 +16,9 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
 // x and y of every point lie side by side at a multiple of their bytes, as far as strides say.
 bool are_pairs(Strides const& strides);
 
+// Whether 32 bits number the elements of the gradients of points.
+bool gradients_are_near(Problem const& problem);
+
 std::vector<PointLevel> point_levels(Problem const& problem);  // [K]
 
 }  // namespace msda::points

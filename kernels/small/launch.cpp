@@ -36,6 +36,7 @@ struct SmallPlan final : Prepared {
   std::int64_t shared_bytes = 0;
   bool has_vectors = false;  // as far as strides say
   bool has_coord_pairs = false;
+  bool has_grad_coord_pairs = false;
   bool has_other_tokens = false;  // pixels of no level
 };
 
@@ -46,7 +47,7 @@ void divide_rows(SmallPlan& plan, Problem const& problem, Device const& device) 
   std::int64_t const warps = divide_up(rows, kWarp / lanes);
   std::int64_t const of_block = std::clamp<std::int64_t>(
       divide_up(warps, std::max(device.sm_count, 1)), 1, std::int64_t{kWarps});
-  plan.small.points.rows_of_block = of_block * (kWarp / lanes);
+  plan.small.points.rows_of_block = static_cast<std::int32_t>(of_block * (kWarp / lanes));
   plan.point_blocks = divide_up(rows, plan.small.points.rows_of_block);
 }
 
@@ -73,12 +74,13 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
     plan.shared_bytes = std::max(
         plan.shared_bytes, staged_bytes(divide_up(problem.point_total, points::kPointsAtOnce)));
   }
-  plan.has_vectors = problem.output_dtype == problem.value_dtype &&
-                     value_strides_are_multiples(problem, 16) &&
-                     row_stride_fits(problem.value, problem.value_dtype) &&
-                     strides_are_multiples(problem.output, problem.output_dtype, 16) &&
-                     row_stride_fits(problem.output, problem.output_dtype);
-  plan.has_coord_pairs = points::has_coord_pairs(problem);
+  plan.has_vectors =
+      problem.output_dtype == problem.value_dtype && value_strides_are_multiples(problem, 16) &&
+      row_stride_fits(problem.value, problem.value_dtype) &&
+      strides_are_multiples(problem.output, problem.output_dtype, 16) &&
+      row_stride_fits(problem.output, problem.output_dtype) && points::gradients_are_near(problem);
+  plan.has_coord_pairs = points::are_pairs(problem.coord);
+  plan.has_grad_coord_pairs = points::are_pairs(problem.grad_coord);
   std::int64_t pixels = 0;
   for (Level const& level : problem.levels) pixels += level.height * level.width;
   plan.has_other_tokens = pixels != problem.token_count;
@@ -102,7 +104,9 @@ void launch(Variant const&, Launch const& launch) {
     points::clear(p.grad_value, p.batch * p.token_count * p.head_count * p.head_dim,
                   p.grad_value_dtype, stream);
   }
-  if (!has_points) return points::clear_point_gradients(p, stream);
+  if (!has_points) {
+    return points::clear_point_gradients(plan.kernels.clear_points, p, stream);
+  }
   SmallParams s = plan.small;
   Arena arena(launch.call.workspace);
   Workspace const space(problem, arena);
@@ -111,7 +115,7 @@ void launch(Variant const&, Launch const& launch) {
   s.points.by_pixel = p.grad_reference != nullptr ? space.by_pixel : nullptr;
   std::int64_t const pair_bytes = 2 * dtype_bytes(p.coord_dtype);
   s.points.coord_pairs = plan.has_coord_pairs && is_aligned(p.coord, pair_bytes);
-  s.points.grad_coord_pairs = is_aligned(p.grad_coord, pair_bytes);
+  s.points.grad_coord_pairs = plan.has_grad_coord_pairs && is_aligned(p.grad_coord, pair_bytes);
   s.aligned_result = is_aligned(p.grad_value, 16);
   s.tile_blocks = p.grad_value != nullptr ? plan.tiles : 0;
   bool const vectors = plan.has_vectors && is_aligned(p.value, 16) && is_aligned(p.grad_output, 16);

@@ -550,6 +550,8 @@ __device__ __forceinline__ void row_gradients(Params const& p, SmallParams const
   typename Config::Products products(points::load_grad<Config>(p, row, d));
   int const own = Config::own_point();
   std::int64_t const first = row.index(p) * p.point_total + own;
+  using Element = std::conditional_t<Config::kVectors, std::uint32_t, std::int64_t>;
+  points::GradientRow<Element> const to(p, row.b, row.q, row.m, own);
   auto const points = static_cast<std::int32_t>(p.point_total);
   bool const stores = row.is_there && lane_of() % Config::kLanes < Config::kPoints;
   points::RowSoftmax<Config, PointsInMemory> softmax(
@@ -577,20 +579,20 @@ __device__ __forceinline__ void row_gradients(Params const& p, SmallParams const
     float const weight =
         is_fused ? softmax.weight(k / Config::kPoints) : loads.weight(loaded.weight);
     points::PointGradient const gradient = points::point_gradient(mine, weight, sums);
-    std::int64_t const at = first + k - own;
-    points::store_coord(p, p.coord_dtype, s.points.by_pixel, at, at, mine, gradient,
-                        s.points.grad_coord_pairs);
+    std::int32_t const further = k - own;
+    points::store_coord(p, p.coord_dtype, s.points.by_pixel, first + further,
+                        to.coord + 2 * further, mine, gradient, s.points.grad_coord_pairs);
     if (is_fused) {
       softmax.add(k / Config::kPoints, gradient.weight);
     } else if (p.grad_weight != nullptr) {
-      store_narrow(p.weight_dtype, p.grad_weight, at, gradient.weight);
+      store_narrow(p.weight_dtype, p.grad_weight, to.weight + further, gradient.weight);
     }
   }
   if (!is_fused || p.grad_weight == nullptr) return;
   softmax.finish([&](int group, float gradient) {
     std::int32_t const k = group * Config::kPoints + own;
     if (!stores || k >= points) return;
-    store_narrow(p.weight_dtype, p.grad_weight, first + group * Config::kPoints, gradient);
+    store_narrow(p.weight_dtype, p.grad_weight, to.weight + group * Config::kPoints, gradient);
   });
 }
 
@@ -630,6 +632,7 @@ template <ValueType kType>
 Kernels load_kernels(KernelOptions options) {
   Kernels kernels;
   kernels.references = load_kernel(points::sum_references);
+  kernels.clear_points = load_kernel(points::clear_points);
   switch (row_lanes(options.head_dim)) {
     case 4:
       load_lanes<kType, 4>(kernels);

@@ -84,6 +84,7 @@ struct KernelOptions {
 
 struct Kernels {
   Kernel<Params, points::PointParams> references;
+  Kernel<Params> clear_points;
   Kernel<Params, SmallParams> gradients[2];  // by whether every row can be loaded in vectors
 };
 

@@ -82,17 +82,6 @@ bool row_vecs_fit(Problem const& problem) {
          last / (kVecBytes / dtype_bytes(problem.output_dtype)) <= std::int64_t{UINT32_MAX};
 }
 
-// Whether 32 bits number the elements of the gradients of points.
-bool point_gradients_are_near(Problem const& problem) {
-  if (!problem.has_points()) return false;
-  auto const end = [&](Strides const& strides, std::int64_t elements) {
-    return strides.at(problem.batch - 1, problem.query_count - 1, problem.head_count - 1) +
-           elements;
-  };
-  return end(problem.grad_coord, 2 * problem.point_total) <= std::int64_t{UINT32_MAX} &&
-         end(problem.grad_weight, problem.point_total) <= std::int64_t{UINT32_MAX};
-}
-
 PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const& device,
                     std::pmr::memory_resource* memory) {
   PreparedPtr prepared = make_prepared<SortedPlan>(memory, problem, device);
@@ -114,7 +103,7 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
                                                        std::int64_t{UINT32_MAX};
   plan.has_coord_pairs = points::are_pairs(problem.coord);
   plan.has_grad_coord_pairs = points::are_pairs(problem.grad_coord);
-  plan.has_near_gradients = point_gradients_are_near(problem);
+  plan.has_near_gradients = points::gradients_are_near(problem);
   plan.has_plain_sides = std::ranges::all_of(problem.levels, [](Level const& level) {
     return level.height <= kLargestPlainSide && level.width <= kLargestPlainSide;
   });
