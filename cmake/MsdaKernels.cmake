@@ -120,9 +120,9 @@ ${kernels}")
   target_sources(${target} INTERFACE $<TARGET_OBJECTS:msda_${unit}>)
 endfunction()
 
-# The rows of a family that MSDA_KERNEL_ROWS is for, and how many match it: of a family that it is not for the first one,
-# since a table has a row. Sources include the list of these rows, rows/<family>.inc of the build folder, and never the whole
-# one: neither ninja nor a compiler cache would see that a file has come before another of its name.
+# Chooses the rows of a family that MSDA_KERNEL_ROWS matches, and counts them. Where it matches none, the first row is
+# chosen, since a table has at least one. Sources include rows/<family>.inc of the build folder, which lists the chosen rows,
+# and never the family's own list: neither ninja nor a compiler cache would see that one file has come before the other.
 function(msda_choose_rows result matching folder)
   set(list "${PROJECT_SOURCE_DIR}/${folder}/variants.inc")
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${list}")

@@ -181,9 +181,9 @@ static __global__ void __launch_bounds__(points::kPointThreads, Config::kBlocks)
 
 // ---- plain rows that share a warp
 
-// Calls fn with the rows of a warp, as few as leave no more lanes without a point, and with whether
-// groups of lanes take sides, as constants. Where the number of heads is even, a warp takes rows of
-// two heads and no sides.
+// Calls fn with two constants: the rows of a warp, the fewest of 1, 2 and 4 that leave no more
+// lanes without a point than 4 do; and whether groups of lanes take sides. Where the number of
+// heads is even, a warp takes rows of two heads and no sides.
 template <int kRows = 1, class Fn>
 void with_warp_rows(KernelOptions const& options, Fn fn) {
   if constexpr (kRows < 4) {

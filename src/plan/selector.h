@@ -1,6 +1,6 @@
-// Which kernel runs a problem: every kernel is asked, and of those that accept and that a
-// prediction may choose the one with the smallest predicted time is taken. A last resort may be
-// chosen only where nothing else may (Variant).
+// Chooses the kernel that runs a problem. Each kernel says whether it takes the problem and how
+// long it would need; the smallest prediction wins. A last resort (Variant) is chosen only where
+// no other kernel may be.
 #pragma once
 
 #include "core/device.h"
