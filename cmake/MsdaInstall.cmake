@@ -28,6 +28,6 @@ endif()
 if(TARGET msda_cli)
   install(TARGETS msda_cli)
 endif()
-if(TARGET msda_ort) # beside the library, where it looks for it
-  install(TARGETS msda_ort LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT plugins)
+if(TARGET msda_ort) # beside the library, where they look for it
+  install(TARGETS msda_ort msda_trt LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT plugins)
 endif()

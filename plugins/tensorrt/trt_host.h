@@ -1,0 +1,70 @@
+/**
+ * @file trt_host.h
+ * TensorRT's side of a call: tensors, its logger, the device that it runs on.
+ */
+#ifndef MSDA_PLUGINS_TENSORRT_TRT_HOST_H_
+#define MSDA_PLUGINS_TENSORRT_TRT_HOST_H_
+
+#include <cstdint>
+#include <exception>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "NvInferRuntime.h"
+#include "msda.hpp"
+
+namespace msda::trt {
+
+/** The plugin refuses what it was given. */
+[[noreturn]] inline void refuse(const std::string& message) {
+  throw std::invalid_argument(message);
+}
+
+constexpr std::int64_t kUnknown = -1;  // a dimension that the builder does not know yet
+
+/** A tensor's shape with the name that messages have for it. */
+struct Tensor {
+  const char* name = "";
+  std::vector<std::int64_t> shape;
+};
+
+Tensor tensor_of(const char* name, const nvinfer1::Dims& dims);
+Tensor tensor_of(const char* name, const nvinfer1::DimsExprs& dims);
+
+/** "value is [1, ?, 8]", for messages. */
+std::string described(const Tensor& tensor);
+
+/** The library's type of floating-point numbers, MSDA_DTYPE_NONE where it has none. */
+msda_dtype dtype_of(nvinfer1::DataType type);
+
+inline bool is_integer(nvinfer1::DataType type) {
+  return type == nvinfer1::DataType::kINT32 || type == nvinfer1::DataType::kINT64;
+}
+
+/** The current CUDA device of the calling thread, which is the one that TensorRT calls a plugin
+ * for. */
+std::int32_t current_device();
+
+void set_logger_finder(nvinfer1::ILoggerFinder* finder) noexcept;
+
+/** Tells the logger that belongs to the calling thread, where there is one. */
+void log_error(const char* plugin, const char* message) noexcept;
+
+/** Runs a body; where it throws, the message goes to the logger and the result is `failure`. */
+template <typename Result, typename Body>
+Result guarded(const char* plugin, Result failure, Body&& body) noexcept {
+  try {
+    return std::forward<Body>(body)();
+  } catch (const std::exception& error) {  // std::bad_alloc, too
+    log_error(plugin, error.what());
+  } catch (...) {
+    log_error(plugin, "unknown failure");
+  }
+  return failure;
+}
+
+}  // namespace msda::trt
+
+#endif  // MSDA_PLUGINS_TENSORRT_TRT_HOST_H_
