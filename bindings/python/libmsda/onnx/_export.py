@@ -40,6 +40,7 @@ def _register_schema(name: str) -> None:
             ],
             attributes=[
                 attribute("points", defs.OpSchema.AttrType.INTS, "points of each level", required=True),
+                attribute("tensorrt_plugin_shape_input_indices", defs.OpSchema.AttrType.INTS, "", required=False),
                 *(attribute(key, defs.OpSchema.AttrType.STRING, "", required=False) for key in texts),
             ],
         )
@@ -67,7 +68,7 @@ def _writer(name: str) -> Callable[..., Any]:
         if settings.get("sampling_mode", "bilinear") != "bilinear":
             options["sampling_mode"] = settings["sampling_mode"]
         return node(tensors[0], sizes, *tensors[1:], points=list(points), plugin_version="1",
-                    plugin_namespace=_function.DOMAIN, **options)  # fmt: skip
+                    plugin_namespace=_function.DOMAIN, tensorrt_plugin_shape_input_indices=[1], **options)  # fmt: skip
 
     return write
 

@@ -267,7 +267,7 @@ def _bilinear(body: _Body, name: str, points: _Points, level_count: int, opset: 
 def node(
     name: str, inputs: list[str], output: str, points: list[int], **settings: str
 ) -> NodeProto:
-    # TensorRT's parser looks for a plugin of this version and namespace.
+    # TensorRT's parser looks for a plugin of this version and namespace, and gives it level_hw as a shape input.
     return helper.make_node(
         name,
         inputs,
@@ -276,6 +276,7 @@ def node(
         points=points,
         plugin_version="1",
         plugin_namespace=DOMAIN,
+        tensorrt_plugin_shape_input_indices=[1],
         **settings,
     )
 
