@@ -21,7 +21,8 @@ def host(tmp_path_factory):
     subprocess.run(["cc", "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", HERE / "mock_driver.c", "-o", driver], check=True)
     subprocess.run(["c++", "-std=c++20", "-O0", "-Wall", "-Wextra", "-Werror", "-I", ROOT / "include",
                     "-isystem", ROOT / "plugins/tensorrt/third_party", HERE / "mock_host.cpp", driver, LIBRARY,
-                    f"-Wl,-rpath,{folder}:{LIBRARY.parent}", "-ldl", "-o", program], check=True)
+                    # Before the folders of LD_LIBRARY_PATH, where another libcuda.so.1 may lie.
+                    f"-Wl,--disable-new-dtags,-rpath,{folder}:{LIBRARY.parent}", "-ldl", "-o", program], check=True)
     return program
 
 

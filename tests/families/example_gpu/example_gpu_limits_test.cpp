@@ -7,6 +7,7 @@ namespace {
 std::string reason(KernelId const& id, ProblemShape const& shape) {
   if (shape.value_dtype != id.value_dtype()) return kWrongValueDtype;
   if (shape.operation != MSDA_FORWARD) return kWrongOperation;
+  if (shape.nearest()) return kWrongSampling;
   return float64_reason(shape);
 }
 
