@@ -118,7 +118,7 @@ def test_buffers_that_do_not_fit_are_refused_before_anything_runs():
             call.run()
         call.arrays[index].host = host
         assert (call.found()[0] == 7).all()
-    call = Call(0, False, True)
+    call = Call(0, True, True)  # of fused input, whose reference gradients take a workspace
     call.workspace_bytes = 1
     with pytest.raises(Failed, match="the workspace has 1 bytes, and .* needs .* compiled for another device"):
         call.run()
