@@ -240,7 +240,7 @@ fn names_of_models() {
         400,
         "attention_weights has shape [1, 1, 1, 1, 4]: must have [1, 1, 1, 2, 2]",
     );
-    refused(&request(&[0, 3], &shape), 422, "level_start");
+    refused(&request(&[0, 3], &shape), 422, "since level 1 is tokens 3 to 3");
 }
 
 #[test]
