@@ -1,16 +1,15 @@
 // What the atomic backward has to keep to beside what every kernel is tested for: determinism
 // refused, every number of channels, long rows, rows that are no numbers.
 
+#include "support/backward_check.h"
 #include "support/backward_shape.h"
 #include "support/expected_reason.h"
 #include "support/gpu_tests.h"
 #include "support/random_problem.h"
 #include "support/runner.h"
-#include "support/tolerance.h"
 
 #include <doctest/doctest.h>
 
-#include <limits>
 #include <string>
 #include <vector>
 
@@ -30,24 +29,8 @@ std::string atomic_kernel(TestHandle const& handle, ProblemShape const& shape) {
   return ids.front();
 }
 
-std::vector<TensorId> gradients_of(ProblemShape const& shape) {
-  std::vector<TensorId> results;
-  for (TensorRow const& row : tensor_rows()) {
-    if (row.is_result() && row.belongs_to(shape)) results.push_back(row.id);
-  }
-  return results;
-}
-
 void check_against_oracle(TestHandle const& handle, TestProblem const& problem) {
-  std::string const id = atomic_kernel(handle, problem.shape);
-  CAPTURE(problem.shape.describe());
-  RunResult const result = run(handle, problem, id, 3);
-  REQUIRE(result.failure == "");
-  Expectations const expected(problem, arithmetic_of(id));
-  for (TensorId const gradient : gradients_of(problem.shape)) {
-    CAPTURE(static_cast<int>(gradient));
-    CHECK(compare(expected[gradient], result.values[gradient]).failure == "");
-  }
+  check_backward(handle, problem, atomic_kernel(handle, problem.shape), 3);
 }
 
 }  // namespace
@@ -99,17 +82,10 @@ TEST_CASE("atomic backward: rows of any number of points, shared by slots or not
 TEST_CASE("atomic backward: rows that are no numbers reach their points' pixels alone" *
           needs_gpu()) {
   TestHandle const handle(gpu_options());
-  double const infinity = std::numeric_limits<double>::infinity();
   for (msda_dtype const dtype : {MSDA_DTYPE_F32, MSDA_DTYPE_F16, MSDA_DTYPE_BF16}) {
     TestProblem problem =
         problem_of(backward_shape({{{30, 31, 2}, {6, 5, 1}}, 1, 60, 2, 32}, dtype), 41);
-    std::vector<double>& grad = problem.inputs[TensorId::kGradOutput];
-    std::size_t const row = 2 * 32;
-    for (std::size_t d = 0; d < row; ++d) {
-      grad[7 * row + d] = std::numeric_limits<double>::quiet_NaN();
-      grad[20 * row + d] = d % 2 == 0 ? infinity : -infinity;
-    }
-    problem.settle();
+    spoil_two_rows(problem);
     check_against_oracle(handle, problem);
   }
 }

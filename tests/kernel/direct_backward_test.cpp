@@ -2,12 +2,12 @@
 // chunks and tiles that are just full, many tiles, all points in one cell, rows that are no
 // numbers, runs of heads under a workspace limit, and few multiprocessors.
 
+#include "support/backward_check.h"
 #include "support/backward_shape.h"
 #include "support/expected_reason.h"
 #include "support/gpu_tests.h"
 #include "support/random_problem.h"
 #include "support/runner.h"
-#include "support/tolerance.h"
 
 #include <doctest/doctest.h>
 
@@ -53,16 +53,7 @@ PlanPtr plan_of(TestHandle const& handle, ProblemShape const& shape, std::size_t
 }
 
 void check_against_oracle(TestHandle const& handle, TestProblem const& problem) {
-  std::string const id = generic_kernel(handle, problem.shape);
-  CAPTURE(problem.shape.describe());
-  RunResult const result = run(handle, problem, id, 3);
-  REQUIRE(result.failure == "");
-  Expectations const expected(problem, arithmetic_of(id));
-  for (TensorRow const& row : tensor_rows()) {
-    if (!row.is_result() || !row.belongs_to(problem.shape)) continue;
-    CAPTURE(row.name);
-    CHECK(compare(expected[row.id], result.values[row.id]).failure == "");
-  }
+  check_backward(handle, problem, generic_kernel(handle, problem.shape), 3);
 }
 
 }  // namespace

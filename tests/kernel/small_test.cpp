@@ -1,18 +1,17 @@
-// What the backward of small problems has to keep to beside what every kernel is tested for: rounds
+// Tests what holds of the backward of small problems beside what every kernel is tested for: rounds
 // that are just full, cells and pixels of many records, tiles of wide and tall maps, every number
 // of channels, long fused rows, rows that are no numbers.
 
+#include "support/backward_check.h"
 #include "support/backward_shape.h"
 #include "support/expected_reason.h"
 #include "support/gpu_tests.h"
 #include "support/random_problem.h"
 #include "support/repeated_runs.h"
 #include "support/runner.h"
-#include "support/tolerance.h"
 
 #include <doctest/doctest.h>
 
-#include <limits>
 #include <string>
 #include <vector>
 
@@ -38,16 +37,7 @@ std::string small_kernel(TestHandle const& handle, ProblemShape const& shape) {
 }
 
 void check_against_oracle(TestHandle const& handle, TestProblem const& problem) {
-  std::string const id = small_kernel(handle, problem.shape);
-  CAPTURE(problem.shape.describe());
-  RunResult const result = run(handle, problem, id);
-  REQUIRE(result.failure == "");
-  Expectations const expected(problem, arithmetic_of(id));
-  for (TensorRow const& row : tensor_rows()) {
-    if (!row.is_result() || !row.belongs_to(problem.shape)) continue;
-    CAPTURE(row.name);
-    CHECK(compare(expected[row.id], result.values[row.id]).failure == "");
-  }
+  check_backward(handle, problem, small_kernel(handle, problem.shape), 0);
 }
 
 // Besides under other schedules and at other addresses, with the same bits.
@@ -120,17 +110,10 @@ TEST_CASE("small backward: fused rows of any number of points" * needs_gpu()) {
 TEST_CASE("small backward: rows that are no numbers reach their points' pixels alone" *
           needs_gpu()) {
   TestHandle const handle(gpu_options());
-  double const infinity = std::numeric_limits<double>::infinity();
   for (msda_dtype const dtype : {MSDA_DTYPE_F32, MSDA_DTYPE_F16, MSDA_DTYPE_BF16}) {
     TestProblem problem =
         problem_of(backward_shape({{{30, 31, 2}, {6, 5, 1}}, 1, 60, 2, 32}, dtype), 41);
-    std::vector<double>& grad = problem.inputs[TensorId::kGradOutput];
-    std::size_t const row = 2 * 32;
-    for (std::size_t d = 0; d < row; ++d) {
-      grad[7 * row + d] = std::numeric_limits<double>::quiet_NaN();
-      grad[20 * row + d] = d % 2 == 0 ? infinity : -infinity;
-    }
-    problem.settle();
+    spoil_two_rows(problem);
     check_against_oracle(handle, problem);
   }
 }

@@ -1,13 +1,13 @@
 // What the sorted backward has to keep to beside what every kernel is tested for: ends of chunks
 // and rounds, many tiles, rows that are no numbers, and runs of heads under a workspace limit.
 
+#include "support/backward_check.h"
 #include "support/backward_shape.h"
 #include "support/expected_reason.h"
 #include "support/gpu_tests.h"
 #include "support/random_problem.h"
 #include "support/repeated_runs.h"
 #include "support/runner.h"
-#include "support/tolerance.h"
 
 #include <doctest/doctest.h>
 
@@ -43,16 +43,7 @@ std::vector<std::string> sorted_kernels(TestHandle const& handle, ProblemShape c
 }
 
 void check_against_oracle(TestHandle const& handle, TestProblem const& problem) {
-  std::string const id = sorted_kernels(handle, problem.shape).front();
-  CAPTURE(problem.shape.describe());
-  RunResult const result = run(handle, problem, id, 3);
-  REQUIRE(result.failure == "");
-  Expectations const expected(problem, arithmetic_of(id));
-  for (TensorRow const& row : tensor_rows()) {
-    if (!row.is_result() || !row.belongs_to(problem.shape)) continue;
-    CAPTURE(row.name);
-    CHECK(compare(expected[row.id], result.values[row.id]).failure == "");
-  }
+  check_backward(handle, problem, sorted_kernels(handle, problem.shape).front(), 3);
 }
 
 PlanResult plan_within(TestHandle const& handle, ProblemShape const& shape, std::string const& id,
@@ -244,17 +235,10 @@ TEST_CASE("sorted backward: a small plan takes nothing from a large one" * needs
 TEST_CASE("sorted backward: a row that is no number reaches its points' pixels alone" *
           needs_gpu()) {
   TestHandle const handle(gpu_options());
-  double const infinity = std::numeric_limits<double>::infinity();
   for (msda_dtype const dtype : {MSDA_DTYPE_F32, MSDA_DTYPE_F16, MSDA_DTYPE_BF16}) {
     ProblemShape const shape = backward_shape({{{30, 31, 2}, {6, 5, 1}}, 1, 60, 2, 32}, dtype);
     TestProblem problem = problem_of(shape, 41);
-    std::vector<double>& grad = problem.inputs[TensorId::kGradOutput];
-    std::size_t const row = 2 * 32;
-    for (std::size_t d = 0; d < row; ++d) {
-      grad[7 * row + d] = std::numeric_limits<double>::quiet_NaN();
-      grad[20 * row + d] = d % 2 == 0 ? infinity : -infinity;
-    }
-    problem.settle();
+    spoil_two_rows(problem);
     check_against_oracle(handle, problem);
     std::string const id = sorted_kernels(handle, shape).front();
     RunResult const result = run(handle, problem, id);
