@@ -21,6 +21,10 @@ class Worker {
         vector_(row + 3 * problem.point_total),
         weight_grad_(vector_ + problem.head_dim) {}
 
+  // Reads the points of a row, which forward() and store_attention() are about.
+  void read(std::int64_t b, std::int64_t q, std::int64_t m) {
+    read_points(problem_, call_, b, q, m, points_);
+  }
   void forward(std::int64_t b, std::int64_t q, std::int64_t m);
   void store_attention(std::int64_t b, std::int64_t q, std::int64_t m);
   // Gradients that stay within one query: of coord and weight, or of reference, offset and logit.
@@ -62,7 +66,6 @@ class Worker {
 };
 
 void Worker::forward(std::int64_t b, std::int64_t q, std::int64_t m) {
-  read_points(problem_, call_, b, q, m, points_);
   std::fill_n(vector_, problem_.head_dim, 0.0);
   for (Level const& level : problem_.levels) {
     for (std::int64_t k = level.point_start; k < level.point_start + level.point_count; ++k) {
@@ -86,7 +89,6 @@ void Worker::forward(std::int64_t b, std::int64_t q, std::int64_t m) {
 }
 
 void Worker::store_attention(std::int64_t b, std::int64_t q, std::int64_t m) {
-  read_points(problem_, call_, b, q, m, points_);
   std::int64_t const K = problem_.point_total;
   std::int64_t const row = ((b * problem_.query_count + q) * problem_.head_count + m) * K;
   for (std::int64_t k = 0; k < K; ++k) {
@@ -301,6 +303,7 @@ void run_forward(Problem const& problem, Call const& call, Scratch const& scratc
   for_items(problem.batch * Q * M, scratch, pool, [&](std::int64_t item, double* row) {
     Worker worker(problem, call, row);
     std::int64_t const b = item / M / Q, q = item / M % Q, m = item % M;
+    worker.read(b, q, m);
     if (has_output) worker.forward(b, q, m);
     if (has_attention) worker.store_attention(b, q, m);
   });
