@@ -120,8 +120,9 @@ def _attend_with_weights(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     given, dtype = _Inputs.of(value, reference, points, level_hw, head_count), weights_dtype(points)
     *rest, logit = given.fused()
-    tensors = (*rest, logit.to(torch.promote_types(logit.dtype, dtype)))
-    output, weights = _calls.forward_attention(FUSED, tensors, given.levels, _SETTINGS, None, None)
+    logit = logit.to(torch.promote_types(logit.dtype, dtype))
+    weights = _calls.new_attention(logit)
+    output = _calls.forward(FUSED, (*rest, logit), given.levels, _SETTINGS, None, None, weights)
     return output.view(*points.shape[:2], value.shape[2]), weights.flatten(3).to(dtype)
 
 

@@ -111,27 +111,18 @@ def forward(
     settings: Settings,
     value_scale: torch.Tensor | None,
     out_dtype: torch.dtype | None,
+    attention: torch.Tensor | None = None,
 ) -> torch.Tensor:
+    """The output. The softmax of logit is written to `attention` where it is given, which new_attention() makes."""
     call, (result,) = _call_of(names, tensors, levels, settings, out_dtype)
     output = _empty_like(result)
-    run_call(call, KIND, tensors, value_scale, (output.data_ptr(),))
+    extras = () if attention is None else (attention.data_ptr(),)
+    run_call(call, KIND, tensors, value_scale, (output.data_ptr(),), extras)
     return output
 
 
-def forward_attention(
-    names: tuple[str, ...],
-    tensors: Sequence[torch.Tensor],
-    levels: Levels,
-    settings: Settings,
-    value_scale: torch.Tensor | None,
-    out_dtype: torch.dtype | None,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """forward() of fused input, and the softmax of logit in logit's shape."""
-    call, (result,) = _call_of(names, tensors, levels, settings, out_dtype)
-    output, attention = _empty_like(result), tensors[-1].new_empty(tensors[-1].shape)
-    addresses = (output.data_ptr(),), (attention.data_ptr(),)
-    run_call(call, KIND, tensors, value_scale, *addresses)
-    return output, attention
+def new_attention(logit: torch.Tensor) -> torch.Tensor:
+    return logit.new_empty(logit.shape)
 
 
 def backward(

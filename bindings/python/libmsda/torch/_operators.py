@@ -228,9 +228,9 @@ def _define_forward(
     def compute(*given: Any) -> Any:
         tensors, level_hw, out_dtype, scale, rest = _split(given, count)
         levels, settings = _pairs("level_hw", level_hw), _settings(*rest)
-        if with_attention:
-            return _calls.forward_attention(names, tensors, levels, settings, scale, out_dtype)
-        return _calls.forward(names, tensors, levels, settings, scale, out_dtype)
+        attention = _calls.new_attention(tensors[-1]) if with_attention else None
+        output = _calls.forward(names, tensors, levels, settings, scale, out_dtype, attention)
+        return (output, attention) if with_attention else output
 
     for key in ("CPU", "CUDA"):
         _library.impl(name, compute, key)
@@ -243,7 +243,7 @@ def _define_forward(
         value, last = tensors[0], tensors[-1]
         shape = (value.shape[0], last.shape[1], *value.shape[2:])
         output = value.new_empty(shape, dtype=_output_dtype(value, out_dtype))
-        return (output, last.new_empty(last.shape)) if with_attention else output
+        return (output, _calls.new_attention(last)) if with_attention else output
 
     def setup(ctx: Any, inputs: Sequence[Any], output: Any) -> None:
         scale = inputs[count + 2]
