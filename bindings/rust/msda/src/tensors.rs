@@ -88,7 +88,7 @@ impl Form {
             )));
         }
         if let Some((dims, strides)) = &self.array {
-            return check_array(dims.as_slice(), strides.as_slice(), shape);
+            return check_array(len, dims.as_slice(), strides.as_slice(), shape);
         }
         let enough = len as u128 >= shape.len;
         if enough && (shape.strided || len as u128 == shape.len) {
@@ -100,37 +100,43 @@ impl Form {
 }
 
 /// An array of the tensor's dimensions has the strides of the problem, where it has more than one element along
-/// them. With strides, a packed array of other dimensions is memory that holds enough.
-fn check_array(dims: &[i128], strides: &[i128], shape: Shape) -> Result<()> {
-    let (name, wanted) = (shape.name, shape.dims());
-    let packed = packed_strides(dims);
+/// them. With strides, a packed array of other dimensions is memory of `len` elements, which are enough.
+fn check_array(len: usize, dims: &[i128], strides: &[i128], shape: Shape) -> Result<()> {
+    let name = shape.name;
     let has = |wanted: &[i128]| {
         dims.contains(&0)
             || (dims.iter().zip(strides).zip(wanted)).all(|((&n, a), b)| n == 1 || a == b)
     };
-    if dims == wanted {
-        let wanted = shape.strides();
-        // Along a dimension of one, ndarray has any stride.
-        let strides: Vec<i128> = (dims.iter().zip(strides).zip(wanted))
-            .map(|((&n, &a), &b)| if n == 1 { b } else { a })
-            .collect();
-        return if has(wanted) {
+    if dims == shape.dims() {
+        return if has(shape.strides()) {
             Ok(())
         } else {
-            Err(Error::invalid(format!(
-                "{name} is an array with strides {strides:?}: must have {wanted:?}, as the problem says{}",
-                shape.hint(&strides)
-            )))
+            Err(other_strides(dims, strides, shape))
         };
     }
-    let len = dims.iter().product::<i128>().unsigned_abs();
-    if !shape.strided || !has(&packed) {
-        Err(Error::invalid(format!("{name} has shape {dims:?}: must have {wanted:?}")))
-    } else if len < shape.len {
-        Err(Error::invalid(format!("{name} has {len} elements: must have at least {}", shape.len)))
-    } else {
-        Ok(())
+    if !shape.strided || !has(&packed_strides(dims)) {
+        let wanted = shape.dims();
+        return Err(Error::invalid(format!("{name} has shape {dims:?}: must have {wanted:?}")));
     }
+    if (len as u128) < shape.len {
+        let wanted = shape.len;
+        return Err(Error::invalid(format!(
+            "{name} has {len} elements: must have at least {wanted}"
+        )));
+    }
+    Ok(())
+}
+
+fn other_strides(dims: &[i128], strides: &[i128], shape: Shape) -> Error {
+    let (name, wanted) = (shape.name, shape.strides());
+    // Along a dimension of one, ndarray has any stride.
+    let strides: Vec<i128> = (dims.iter().zip(strides).zip(wanted))
+        .map(|((&n, &a), &b)| if n == 1 { b } else { a })
+        .collect();
+    let hint = shape.hint(&strides);
+    Error::invalid(format!(
+        "{name} is an array with strides {strides:?}: must have {wanted:?}, as the problem says{hint}"
+    ))
 }
 
 impl Slice<'_> {

@@ -1,7 +1,7 @@
 //! Arrays and views of ndarray as tensors: results go into views, and shapes are checked, not only lengths.
 #![cfg(feature = "ndarray")]
 
-use msda::ndarray::{arr1, s, Array2, Array4, Array5, ArrayView4};
+use msda::ndarray::{arr1, s, Array2, Array4, Array5, ArrayD, ArrayView4};
 use msda::{Dtype, Gradients, Handle, Inputs, Plan, Problem, Status};
 
 /// Two queries, one on pixel 0 and one on pixel 3 of a 2 x 2 map with two channels.
@@ -116,6 +116,21 @@ fn views_with_the_strides_of_the_problem() {
             .starts_with("output is an array with strides [10, 2, 5, 1]: must have [10, 5, 5, 1]"),
         "{error}"
     );
+}
+
+/// Dimensions behind the sixth count, too: this array has no element.
+#[test]
+fn an_array_of_many_dimensions_without_elements() {
+    let problem = Problem::new(&[[1, 1]], Dtype::F32)
+        .points(1)
+        .queries(1)
+        .heads(1, 1)
+        .value_strides([4, 2, 1]);
+    let value = ArrayD::<f32>::zeros(vec![1, 1, 1, 1, 1, 1, 0]);
+    let error = plan(&problem)
+        .forward(&Inputs::sampled(&value, &[0.5f32; 2], &[1.0f32]), &mut [0.0f32])
+        .unwrap_err();
+    assert_eq!(error.message(), "value has 0 elements: must have at least 1");
 }
 
 #[test]
