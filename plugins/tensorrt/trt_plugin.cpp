@@ -29,8 +29,8 @@ plugins::PlanCache& cache() {
   return plans;
 }
 
-// Where the inputs of the form stand among those given. TensorRT's documentation counts no shape
-// input there; a host that counts level_hw is understood, too.
+// Finds where the inputs of the form stand among those given. TensorRT's documentation counts no
+// shape input there; a host that counts level_hw is understood, too.
 template <typename IsLevels>
 std::vector<std::size_t> find_inputs(const Form& form, std::int32_t count, IsLevels is_levels) {
   const std::size_t wanted = form.inputs.size();

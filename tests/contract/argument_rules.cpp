@@ -34,7 +34,7 @@ template <typename T>
 Rule struct_size(std::size_t first_size = sizeof(T)) {
   return between(static_cast<std::int64_t>(first_size), kLargestStruct);
 }
-// Of 0.1, before they grew.
+// Bytes of the structs in 0.1, before they grew.
 constexpr std::size_t kFirstProblemSize = 216;
 constexpr std::size_t kFirstTensorsSize = 144;
 

@@ -23,7 +23,7 @@ _PLUGINS = {"MultiscaleDeformableAttnPlugin_TRT": False, "MMCVMultiScaleDeformab
 
 
 _GATHERS = {"Gather", "GatherElements", "GatherND"}
-# What positions of nearest sampling become indices by.
+# Operators that make indices of the positions of nearest sampling.
 _TO_INDICES = MOVES | ELEMENTWISE | _GATHERS | {"Clip", "Floor", "Max", "Min"}
 
 
