@@ -6,6 +6,8 @@ import statistics
 COLUMNS = ("workload", "operation", "side", "kernel_id", "value_dtype", "math_mode", "input_mode",
            "median_us", "q1_us", "q3_us", "error_share", "peak_bytes")
 OURS = ("plan", "any order")
+# Side with fused input to the dimension of its references, and whether gradients by them are wanted.
+FUSED = {"points": (2, False), "points, ref": (2, True), "boxes": (4, False), "boxes, ref": (4, True)}
 PEER_NAMES = ("deformops", "deformops 16", "deformops CUDA", "ms_deform_attn")
 
 
@@ -37,6 +39,19 @@ def table_lines(rows):
     yield f"slower than the best peer: {len(slower)} of {compared}"
     yield from slower
     yield from ratio_lines(all_times)
+
+
+def fused_lines(rows):
+    """A line for each problem and type: medians, and those of fused input over that of sampled."""
+    lines = {}
+    for row in rows:
+        lines.setdefault((row["workload"], row["value_dtype"]), {})[row["side"]] = float(row["median_us"])
+    sides, width = ("plan", *FUSED), max([len(key[0]) for key in lines], default=8)
+    yield (f"{'median us':{width}} {'type':4}" + "".join(f"{side:>13}" for side in sides)
+           + "".join(f"{side + '/plan':>17}" for side in FUSED))
+    for (name, dtype), times in lines.items():
+        yield (f"{name:{width}} {dtype:4}" + "".join(f"{times[side]:13.1f}" for side in sides)
+               + "".join(f"{times[side] / times['plan']:17.3f}" for side in FUSED))
 
 
 def ratio_lines(all_times):

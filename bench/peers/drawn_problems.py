@@ -5,6 +5,7 @@ import math
 from typing import NamedTuple
 
 LARGEST_POINTS, LARGEST_VALUES = 6e7, 3e8
+MOST_SMALL_POINTS = 1e6
 BYTES = {"f32": 4, "f16": 2, "bf16": 2}
 
 
@@ -54,6 +55,18 @@ def draw(rng):
         work = {"batch": batch, "heads": heads, "channels": channels, "levels": levels, "queries": queries,
                 "points": [points] * L, "pattern": pattern}
         if fits(work):
+            return work
+
+
+def draw_small(rng):
+    """A workload of what decoders have: few queries, each of which looks anywhere."""
+    while True:
+        levels = pyramid((log_uniform(rng, 20, 120), log_uniform(rng, 20, 180)), rng.randint(1, 4))
+        heads, channels = rng.choice([(8, 32), (8, 32), (8, 32), (16, 16), (4, 64), (8, 64)])
+        work = {"batch": rng.choice([1, 1, 1, 2, 2, 4, 8]), "heads": heads, "channels": channels, "levels": levels,
+                "queries": log_uniform(rng, 50, 1200), "points": [rng.choice([1, 2, 4, 4, 4, 8])] * len(levels),
+                "pattern": "uniform"}
+        if work["batch"] * work["queries"] * heads * sum(work["points"]) <= MOST_SMALL_POINTS:
             return work
 
 

@@ -20,8 +20,9 @@ is what a call needs beyond its inputs: gradients, workspaces, and what a peer's
     MSDA_LIBRARY=build/release/lib/libmsda.so PYTHONPATH=bindings/python \\
         python bench/peers/gpu_backward.py --csv bench/baselines/h200_backward_peers.csv
 
+--fused measures fused input beside sampled, and no peers: points (2) and boxes (4), without and with gradients by reference.
 --random N draws problems as gpu_selection.py does, in place of the workloads, and says where libmsda's plan is slower than
-the best peer. Peers compile kernels for most of them: --compile N lets N processes do that before, all at a time, by calling
+the best peer; with --small they have the sizes of decoders. Peers compile kernels for most of them: --compile N lets N processes do that before, all at a time, by calling
 the peers. --crowded measures each problem once more with all points on one pixel of each level. With --dry-run all of it
 runs on the CPU on small problems: the script works then, the times mean nothing.
 """
@@ -35,11 +36,12 @@ import sys
 import time
 
 import torch
-from backward_report import OURS, table_lines, write_rows
-from drawn_problems import draw
+from backward_report import FUSED, OURS, fused_lines, table_lines, write_rows
+from drawn_problems import draw, draw_small
 from gpu_peers import about, captured, first_and_last, measure, measure_on_cpu, say_once
 from peer_check import PEER_TOLERANCE, complaint, gradient_share
-from peer_data import DTYPES, expected_gradients, level_starts, make_tensors, msda_call, require_known, smaller, workload_list
+from peer_data import (DTYPES, as_fused, expected_fused_gradients, expected_gradients, level_starts, make_tensors, msda_call,
+                       require_known, smaller, workload_list)
 
 # Where all points of a crowded problem are: on no pixel line of a workload's levels.
 CROWD = 0.503
@@ -51,6 +53,8 @@ def parse_arguments(words=None):
     names = [w["name"] for w in workload_list()]
     parser.add_argument("--workloads", default=",".join(MAIN), help="names in bench/workloads.json (default %(default)s)")
     parser.add_argument("--random", type=int, default=0, help="this many problems drawn at random instead")
+    parser.add_argument("--small", action="store_true", help="random problems of the sizes of decoders")
+    parser.add_argument("--fused", action="store_true", help="fused input beside sampled, and no peers")
     parser.add_argument("--crowded", action="store_true", help="each problem also with all points on one pixel of each level")
     parser.add_argument("--compile", type=int, default=0, metavar="N", help="peers' kernels in N processes first; 0: none")
     parser.add_argument("--seed", type=int, default=1, help="of the random problems (default 1)")
@@ -66,6 +70,8 @@ def parse_arguments(words=None):
     require_known(parser, "--value-dtypes", arguments.value_dtypes, DTYPES)
     if arguments.rounds < 3:
         parser.error(f"--rounds is {arguments.rounds}: must be at least 3")
+    if arguments.small and not arguments.random:
+        parser.error("--small says how --random draws problems, which is not given")
     for name in ("random", "compile"):
         if getattr(arguments, name) < 0:
             parser.error(f"--{name} is {getattr(arguments, name)}: must not be negative")
@@ -135,15 +141,31 @@ def our_sides(handle, tensors, grad_output):
     return sides
 
 
-def error_shares(sides, level_hw, grad_output, dtype):
+def fused_sides(handle, work, tensors, grad_output):
+    """What a plan of the same bits chooses for fused input."""
+    value, level_hw, coord, weight = tensors
+    sides = {}
+    for name, (reference_dim, wants_reference) in FUSED.items():
+        reference, offset, logit = as_fused(work, level_hw, coord, weight, reference_dim)
+        call, plan = msda_call(value, level_hw, offset, logit, handle, grad_output=grad_output, reference=reference,
+                               wants_reference=wants_reference)
+        sides[name] = call, plan.info.kernel_id, (value, offset, logit, reference), plan.info.workspace_bytes
+    return sides
+
+
+def error_shares(sides, work, level_hw, grad_output, dtype):
     """Side to the largest error over what is allowed."""
     exact_of, shares = {}, {}
     grad = first_and_last(grad_output).flatten(2)
     for name, (call, _, given, *_) in sides.items():
-        key = tuple(tensor.dtype for tensor in given)
+        key = tuple((tensor.dtype, tensor.shape) for tensor in given)
         if key not in exact_of:
-            ends = [first_and_last(tensor) for tensor in given]
-            exact_of[key] = expected_gradients(ends[0], level_hw, *ends[1:], grad)
+            value, *ends = [first_and_last(tensor) for tensor in given]
+            if name in FUSED:
+                offset, logit, reference = ends
+                exact_of[key] = expected_fused_gradients(work, value, level_hw, reference, offset, logit, grad)
+            else:
+                exact_of[key] = expected_gradients(value, level_hw, *ends, grad)
         found = [first_and_last(gradient) for gradient in call()]
         shares[name] = gradient_share(found, exact_of[key], PEER_TOLERANCE[dtype])
     return shares
@@ -199,8 +221,12 @@ def compile_peers(arguments):
 def measured_rows(name, work, dtype, handle, arguments):
     tensors, grad_output = inputs_of(work, dtype, arguments)
     level_hw = tensors[1]
-    sides = our_sides(handle, tensors, grad_output) | peer_sides(tensors, grad_output, dtype)
-    shares = error_shares(sides, level_hw, grad_output, dtype)
+    sides = our_sides(handle, tensors, grad_output)
+    if arguments.fused:
+        sides |= fused_sides(handle, work, tensors, grad_output)
+    else:
+        sides |= peer_sides(tensors, grad_output, dtype)
+    shares = error_shares(sides, work, level_hw, grad_output, dtype)
     peaks = {side: peak_bytes(parts, arguments.dry_run) for side, parts in sides.items()}
     calls = {side: parts[0] for side, parts in sides.items()}
     if arguments.dry_run:
@@ -210,7 +236,8 @@ def measured_rows(name, work, dtype, handle, arguments):
     for side, microseconds in times.items():
         least, _, most = statistics.quantiles(microseconds, n=4, method="inclusive")
         yield {"workload": name, "operation": "backward", "side": side, "kernel_id": sides[side][1], "value_dtype": dtype,
-               "math_mode": "accurate", "input_mode": "sampled",
+               "math_mode": "accurate",
+               "input_mode": f"fused{FUSED[side][0]}" if side in FUSED else "sampled",
                "median_us": f"{statistics.median(microseconds):.2f}", "q1_us": f"{least:.2f}", "q3_us": f"{most:.2f}",
                "error_share": f"{shares[side]:.3e}", "peak_bytes": peaks[side]}
 
@@ -220,7 +247,7 @@ def problems(arguments):
     if arguments.random:
         rng = random.Random(arguments.seed)
         pairs = [(f"{w['batch']}x{w['queries']}x{w['heads']}x{w['channels']} {w['levels']} {w['points']} {w['pattern']}", w)
-                 for w in (draw(rng) for _ in range(arguments.random))]
+                 for w in ((draw_small if arguments.small else draw)(rng) for _ in range(arguments.random))]
     else:
         works = {w["name"]: w for w in workload_list()}
         pairs = [(name, works[name]) for name in arguments.workloads.split(",")]
@@ -252,11 +279,11 @@ def main(words=None):
     finally:  # what was measured before something failed is worth keeping
         if arguments.csv and rows:
             write_rows(arguments.csv, about(arguments), rows)
-    print("\n".join(table_lines(rows)))
+    print("\n".join((fused_lines if arguments.fused else table_lines)(rows)))
     wrong = [complaint(f"{row['workload']} {row['value_dtype']} {row['side']}", float(row["error_share"])) for row in rows]
     if any(wrong):
         print("\n".join(filter(None, wrong)), file=sys.stderr)
-    if any(text for row, text in zip(rows, wrong) if row["side"] in OURS):
+    if any(text for row, text in zip(rows, wrong) if row["side"] in (*OURS, *FUSED)):
         sys.exit(1)
 
 

@@ -47,10 +47,11 @@ def error_share(output, exact, allowed):
 
 
 def gradient_share(gradients, exact, tolerance):
-    """As error_share, of gradients by value, coord and weight; errors are relative to the largest element. One in LINES of
-    those by coord may be off: the derivative jumps at a pixel line, and rounding chooses the side."""
+    """As error_share, of gradients by value, coord and weight, and by reference if there are those; errors are relative to
+    the largest element. One in LINES of those by coord or reference may be off: the derivative jumps at a pixel line, and
+    rounding chooses the side."""
     shares = []
-    for found, wanted, is_coord in zip(gradients, exact, (False, True, False)):
+    for found, wanted, is_coord in zip(gradients, exact, (False, True, False, True)):
         errors = (abs(found - wanted) / (abs(wanted).max() * tolerance)).reshape(-1)
         if is_coord:
             off = int((~(errors <= 1)).sum())  # what is no number too

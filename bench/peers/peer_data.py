@@ -211,13 +211,25 @@ def expected_gradients(value, level_hw, coord, weight, grad_output):
     return [torch.cat(gradients) for gradients in zip(*parts)]
 
 
+def expected_fused_gradients(work, value, level_hw, reference, offset, logit, grad_output):
+    """Gradients by value, offset, logit and reference in float64, from autograd, a batch item at a time."""
+    parts = []
+    for b in range(value.shape[0]):
+        item = [tensor[b : b + 1].double().requires_grad_() for tensor in (value, offset, logit, reference)]
+        with torch.enable_grad():
+            output = grid_sample(item[0], level_hw, *as_sampled(work, level_hw, item[3], item[1], item[2]))
+        parts.append(torch.autograd.grad(output, item, grad_output[b : b + 1].double()))
+    return [torch.cat(gradients) for gradients in zip(*parts)]
+
+
 def msda_call(value, level_hw, coord, weight, handle, kernel=None, tuning_ms=0, reference=None, points=None,
-              grad_output=None, behind=None, **problem_options):
+              grad_output=None, wants_reference=False, behind=None, **problem_options):
     """(call that returns the output, or with grad_output the gradients by value, coord and weight, plan): the C function
     itself on a struct filled once, as a C program would. kernel is the id of one, or None for the library's choice, or
     with tuning_ms for the one that is found to be the fastest on these very tensors in that time; with reference the input
-    is fused, coord are offsets and weight logits; points of each level, where not all have P; the results are placed()
-    `behind` a multiple of 64; problem_options are further fields of libmsda.Problem."""
+    is fused, coord are offsets and weight logits, and gradients are by reference too where that is wanted; points of each
+    level, where not all have P; the results are placed() `behind` a multiple of 64; problem_options are further fields of
+    libmsda.Problem."""
     import libmsda
     from libmsda._core.library import ffi, lib
 
@@ -234,8 +246,13 @@ def msda_call(value, level_hw, coord, weight, handle, kernel=None, tuning_ms=0, 
         results = {"output": output}
     else:
         output = torch.empty(value.shape, **options), torch.empty_like(coord), torch.empty_like(weight)
+        if wants_reference:
+            output += (torch.empty_like(reference),)
         output = output if behind is None else tuple(placed(gradient, behind) for gradient in output)
-        results = {"grad_output": grad_output} | dict(zip(("grad_value", "grad_coord", "grad_weight"), output))
+        names = ("grad_value", "grad_coord", "grad_weight")
+        if reference is not None:
+            names = ("grad_value", "grad_offset", "grad_logit", "grad_reference")
+        results = {"grad_output": grad_output} | dict(zip(names, output))
         problem_options |= {"operation": "backward"}
     given = {"coord": coord, "weight": weight}
     if reference is not None:
