@@ -12,6 +12,9 @@ time is taken; a kernel whose output is not is named, not timed, and makes the e
 kept, for tools/fit_costs. --dry-run does all of it on the CPU with small problems: the script works then, the times mean
 nothing.
 
+--operation backward does the same with all gradients but those by references, among kernels whose bits are the same in every
+run, or with --any-order among all; half of its problems have the sizes of decoders. The first and the last image are compared.
+
 --near cluster,tma,pipeline draws problems where kernels of these families may be the fastest (drawn_problems.py) and reports
 how often they are: of each family the problem where it does best beside the others, what the tuner takes there, and the
 commands that count with Nsight Compute what both kernels do.
@@ -29,11 +32,11 @@ import sys
 import time
 
 import torch
-from drawn_problems import NEAR, Case, draw, draw_near
-from gpu_peers import captured, measure, measure_on_cpu, peer_calls
-from peer_check import complaint
+from drawn_problems import NEAR, Case, draw, draw_near, draw_small
+from gpu_peers import captured, first_and_last, measure, measure_on_cpu, peer_calls
+from peer_check import PEER_TOLERANCE, complaint, gradient_share
 from peer_data import (ALL_DTYPES, DTYPES, LOCALITIES, ROOT, as_fused, as_sampled, error_share_of, expected,
-                       make_tensors, msda_call, require_known, smaller)
+                       expected_fused_gradients, expected_gradients, make_tensors, msda_call, require_known, smaller)
 from selection_report import csv_rows, family_lines, judged, nearest, ranked, report_lines
 
 sys.path.append(str(ROOT / "tools"))
@@ -41,6 +44,7 @@ from measurements import write_drawn
 
 INPUTS = ("sampled", "fused2", "fused4")
 GENERIC = "dany.pany"
+NEAR_PREDICTION = 2
 TUNING_MS = 300
 
 
@@ -54,6 +58,8 @@ def parse_arguments(words=None):
                         help="drawn from these; fused with points (2) or boxes (4) (default %(default)s)")
     parser.add_argument("--near", default="", metavar="FAMILY,..",
                         help=f"draw where these may be the fastest, in turns: of {', '.join(NEAR)}; types, inputs and modes, too")
+    parser.add_argument("--operation", choices=("forward", "backward"), default="forward")
+    parser.add_argument("--any-order", action="store_true", help="gradients may differ in their last bits from run to run")
     parser.add_argument("--math-mode", choices=("accurate", "fast"), default="accurate")
     parser.add_argument("--rounds", type=int, default=5, help="timed calls of each kernel (default 5)")
     parser.add_argument("--seconds", type=float, default=0, help="stop drawing problems then; 0: no limit")
@@ -71,9 +77,31 @@ def parse_arguments(words=None):
     for name, least in (("problems", 1), ("rounds", 3)):
         if getattr(arguments, name) < least:
             parser.error(f"--{name} is {getattr(arguments, name)}: must be at least {least}")
+    if arguments.operation == "backward":
+        if "f8_e4m3" in arguments.value_dtypes.split(","):
+            arguments.value_dtypes = ",".join(t for t in arguments.value_dtypes.split(",") if t in DTYPES)
+        if arguments.near or arguments.peers or arguments.math_mode == "fast" or not arguments.value_dtypes:
+            parser.error("--operation backward goes without --near, --peers, --math-mode fast and f8_e4m3")
+    elif arguments.any_order:
+        parser.error("--any-order is of --operation backward")
     if not arguments.dry_run and not torch.cuda.is_available():
         parser.error("there is no GPU that torch can use")
     return arguments
+
+
+def wrong_gradients(work, calls, inputs, reference, grad_output, dtype):
+    """As wrong_kernels, of a backward."""
+    value, coord, weight, grad = (first_and_last(tensor) for tensor in (inputs[0], *inputs[2:], grad_output))
+    if reference is None:
+        exact = expected_gradients(value, inputs[1], coord, weight, grad.flatten(2))
+    else:
+        reference = first_and_last(reference)
+        exact = expected_fused_gradients(work, value, inputs[1], reference, coord, weight, grad.flatten(2))
+    said = {}
+    for kernel, call in calls.items():
+        found = [first_and_last(gradient) for gradient in call()]
+        said[kernel] = complaint(kernel, gradient_share(found, exact, PEER_TOLERANCE[dtype]))
+    return {kernel: text for kernel, text in said.items() if text}
 
 
 def wrong_kernels(work, calls, inputs, reference, dtype, math_mode):
@@ -100,17 +128,23 @@ def measure_problem(handle, case, arguments):
     work, dtype, input_mode, math_mode = case
     inputs, reference = inputs_of(case, "cpu" if arguments.dry_run else "cuda")
     options = {"reference": reference, "math_mode": math_mode}
+    if arguments.operation == "backward":
+        grad_output = torch.randn(*inputs[2].shape[:3], work["channels"], device=inputs[0].device).to(inputs[0].dtype)
+        options |= {"grad_output": grad_output, "deterministic": not arguments.any_order}
     _, untold = msda_call(*inputs, handle, **options)
     _, told = msda_call(*inputs, handle, point_locality=LOCALITIES[work["pattern"]], **options)
     predicted = ranked(handle.explain(told.problem))
     calls = {kernel: msda_call(*inputs, handle, kernel=kernel, **options)[0] for kernel in predicted}
-    wrong = wrong_kernels(work, calls, inputs, reference, dtype, math_mode)
+    if arguments.operation == "backward":
+        wrong = wrong_gradients(work, calls, inputs, reference, grad_output, dtype)
+    else:
+        wrong = wrong_kernels(work, calls, inputs, reference, dtype, math_mode)
     for text in wrong.values():
         print(f"{text}: {work}, {dtype}, {input_mode}, {math_mode}", file=sys.stderr, flush=True)
-    # The generic kernel takes any problem and is slow: it is no front runner, unless it is chosen.
-    chosen = told.info.kernel_id, untold.info.kernel_id
+    # The generic kernel takes any problem and is slow: it is no front runner, unless it is chosen or predicted to come near.
+    chosen, near = (told.info.kernel_id, untold.info.kernel_id), NEAR_PREDICTION * min(predicted.values(), default=0)
     timed = {kernel: call for kernel, call in calls.items()
-             if kernel not in wrong and (kernel in chosen or GENERIC not in kernel)}
+             if kernel not in wrong and (kernel in chosen or GENERIC not in kernel or predicted[kernel] < near)}
     if not timed:
         sys.exit("no kernel that takes the problem is right")
     if arguments.peers and dtype in DTYPES and input_mode == "sampled":
@@ -120,7 +154,7 @@ def measure_problem(handle, case, arguments):
     else:
         times = measure({name: captured(call) for name, call in timed.items()}, arguments.rounds)
     quartiles = {name: statistics.quantiles(t, n=4, method="inclusive")[::2] for name, t in times.items()}
-    return judged({"work": work, "value_dtype": dtype, "input_mode": input_mode, "math_mode": math_mode,
+    return judged({"work": work, "operation": arguments.operation, "value_dtype": dtype, "input_mode": input_mode, "math_mode": math_mode,
                    "chosen": chosen[0], "chosen_untold": chosen[1],
                    "times": {name: statistics.median(t) for name, t in times.items()},
                    "quartiles": quartiles, "predicted": predicted, "wrong": sorted(wrong)})
@@ -145,7 +179,8 @@ def cases(arguments):
         if arguments.near:
             case = draw_near(rng, families[n % len(families)])
         else:
-            case = Case(draw(rng), rng.choice(dtypes), rng.choice(inputs), arguments.math_mode)
+            work = (draw_small if arguments.operation == "backward" and n % 2 else draw)(rng)
+            case = Case(work, rng.choice(dtypes), rng.choice(inputs), arguments.math_mode)
         yield case._replace(work=smaller(case.work)) if arguments.dry_run else case
 
 

@@ -152,7 +152,7 @@ def csv_rows(rows):
             yield {
                 "problem": number, "batch": w["batch"], "heads": w["heads"], "channels": w["channels"],
                 "levels": " ".join(f"{h}x{x}" for h, x in w["levels"]), "points": " ".join(map(str, w["points"])),
-                "queries": w["queries"], "pattern": w["pattern"], "operation": "forward", "kernel_id": kernel,
+                "queries": w["queries"], "pattern": w["pattern"], "operation": row["operation"], "kernel_id": kernel,
                 "value_dtype": row["value_dtype"], "coord_dtype": "f32", "math_mode": row["math_mode"],
                 "input_mode": row["input_mode"], "predicted_us": predicted,
                 "median_us": f"{row['times'][kernel]:.2f}", "q1_us": f"{least:.2f}", "q3_us": f"{most:.2f}"}

@@ -24,7 +24,7 @@ WORK = {"batch": 2, "heads": 8, "channels": 32, "levels": [[40, 60], [20, 30]], 
 
 def row_of(times, **changes):
     return judged({
-        "work": WORK, "value_dtype": "f8_e4m3", "input_mode": "fused2", "math_mode": "accurate",
+        "work": WORK, "operation": "forward", "value_dtype": "f8_e4m3", "input_mode": "fused2", "math_mode": "accurate",
         "chosen": "persistent.s1c@1", "chosen_untold": "persistent.s1@3", "times": times,
         "quartiles": {name: (t - 1, t + 1) for name, t in times.items()},
         "predicted": ranked(EXPLAINED)} | changes)
