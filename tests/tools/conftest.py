@@ -54,7 +54,7 @@ class Machine:
             self.install(f"build/venv/bin/{program}", STUBS)
         self.install("build/stubs/pytest.py", STUBS.with_name("pytest_stub.py"))
         self.install("bench/transformers_gpu.py", STUBS.with_name("models_stub.py"))
-        for program in ("msda", "msda_planted_gpu_bugs", *PROGRAMS):
+        for program in ("msda", "msda_soak", "msda_planted_gpu_bugs", *PROGRAMS):
             self.install(f"build/release/bin/{program}", STUBS)
         self.set_cases(gpu_cases())
 

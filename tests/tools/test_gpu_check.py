@@ -30,7 +30,7 @@ SANITIZED = {
 }
 
 
-PARTS = ("build", "tests", "sanitize", "bench", "python", "models", "jax", "multi")
+PARTS = ("build", "tests", "sanitize", "soak", "bench", "python", "models", "jax", "multi")
 
 
 def part_results(summary):
@@ -51,6 +51,8 @@ def test_passes_where_all_is_well(machine):
     assert f"skipped: {TWO_GPU_COUNT} test cases for two GPUs: there is one" in summary
     assert summary.count(": found the planted bug: ") == 4
     assert "    4 tests of Python ran, 2 of them on CUDA\n" in summary
+    assert "    1000000 calls of 2 threads in 9.0 s; 5 plans made\n    7 comparisons of results, all equal; " in summary
+    assert "\n    device memory: 100 bytes after 1000 calls, 100 at the end, 100 at most\n" in summary
     assert "    2 figures of models were measured\n" in summary
     assert re.search("^jax .*\n    2 tests of Python ran, 1 of them on CUDA$", summary, re.MULTILINE)
     assert re.search("^multi .*\n    skipped: there is one GPU$", summary, re.MULTILINE)
@@ -76,6 +78,8 @@ def test_passes_where_all_is_well(machine):
         ("finding", ["sanitize"], r"FAILED: initcheck, on_3_sms"),
         ("warning", ["sanitize"], r"FAILED: racecheck, on_1_sm"),
         ("no_summary", ["sanitize"], r"FAILED: memcheck, others"),
+        ("wrong_bits", ["soak"], r"    msda_soak: call 53, problem 38 .*\n    FAILED: msda_soak\n"),
+        ("leak", ["soak"], r"    msda_soak: device memory grew from 100 bytes\n    FAILED: msda_soak\n"),
         ("slower", ["bench"], r"f16 +f32 +fast +fused2 +100\.0 +150\.0 us +1\.500  revision 1 -> 2  SLOWER"),
         ("slower_gradients", ["bench"], r"dec +backward +direct\.sm75\.f16\.dany\.pany .* 150\.0 us +1\.500 .* SLOWER"),
         ("larger_error", ["bench"], r"LARGER ERROR: error_share 0\.2 -> 0\.8"),
