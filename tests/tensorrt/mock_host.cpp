@@ -1,20 +1,22 @@
-// A program that plays TensorRT: mock_host PLUGIN CASE. What it finds wrong it prints, and ends
-// with status 1.
+// A program that plays TensorRT: mock_host DRIVER PLUGIN CASE [FILE]. What it finds wrong it
+// prints, and ends with status 1. DRIVER is libcuda.so.1 or the mock of it.
 
 #include "mock_host.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <fstream>
 #include <functional>
 #include <map>
-
-extern "C" int mock_device, mock_failure;  // of mock_driver.c
 
 namespace {
 
 struct Host {
-  explicit Host(const char* path) : library(path) { library.set_logger_finder(&finder); }
+  Host(const char* driver_path, const char* path, const char* its_file)
+      : driver(driver_path), library(path), file(its_file) {
+    library.set_logger_finder(&finder);
+  }
 
   IPluginCreatorV3One& creator(bool fused) const { return *library.creators.at(fused ? 1 : 0); }
 
@@ -34,7 +36,9 @@ struct Host {
   }
 
   Finder finder;
+  Driver driver;  // before the library, which looks for one of its name
   Library library;
+  std::string file;
 };
 
 template <typename Capability>
@@ -46,7 +50,7 @@ Capability& part(IPluginV3& plugin) {
   return *static_cast<Capability*>(plugin.getCapabilityInterface(type));
 }
 
-/** A problem: two levels of 3 x 4 and 2 x 2 pixels. */
+/** A problem: by default two levels of 3 x 4 and 2 x 2 pixels. */
 struct Shapes {
   bool fused = false;
   std::int64_t batch = 2, queries = 5, heads = 2, dim = 8, reference = 2;
@@ -58,8 +62,11 @@ struct Shapes {
     weight.insert(weight.end(), points.begin(), points.end());
     std::vector<std::int64_t> point = weight;
     point.push_back(2);
-    const std::vector<std::int64_t> value{batch, 16, heads, dim};
-    if (fused) return {value, {batch, queries, 2, reference}, point, weight};
+    std::int64_t pixels = 0;
+    for (std::size_t i = 0; i < level_hw.size(); i += 2) pixels += level_hw[i] * level_hw[i + 1];
+    const std::vector<std::int64_t> value{batch, pixels, heads, dim};
+    const auto levels = static_cast<std::int64_t>(level_hw.size() / 2);
+    if (fused) return {value, {batch, queries, levels, reference}, point, weight};
     return {value, point, weight};
   }
   std::vector<std::int64_t> output() const { return {batch, queries, heads, dim}; }
@@ -401,12 +408,13 @@ struct Numbers {
     return all;
   }
 
-  std::vector<char> expected(const std::vector<std::int32_t>& points,
+  /** By the C interface on the driver's device. */
+  std::vector<char> expected(const Driver& driver, const std::vector<std::int32_t>& points,
                              msda_sampling_mode mode) const {
     const std::vector<std::int32_t> level_hw(shapes.level_hw.begin(), shapes.level_hw.end());
     auto problem = msda::make<msda_problem>();
     problem.level_hw = level_hw.data();
-    problem.level_count = 2;
+    problem.level_count = static_cast<std::int32_t>(shapes.level_hw.size() / 2);
     problem.point_count = 2;
     if (!points.empty()) problem.point_counts = points.data();
     problem.batch = shapes.batch;
@@ -418,39 +426,54 @@ struct Numbers {
                           : type == DataType::kHALF ? MSDA_DTYPE_F16
                                                     : MSDA_DTYPE_BF16;
     auto tensors = msda::make<msda_tensors>();
-    tensors.value = memory[0].data();
+    std::deque<DeviceArray> arrays;
+    for (const auto& bytes : memory) arrays.emplace_back(driver, bytes);
+    tensors.value = arrays[0].data();
     if (shapes.fused) {
       problem.input_mode = MSDA_INPUT_FUSED;
       problem.reference_dim = static_cast<std::int32_t>(shapes.reference);
-      tensors.reference = memory[1].data();
-      tensors.offset = memory[2].data();
-      tensors.logit = memory[3].data();
+      tensors.reference = arrays[1].data();
+      tensors.offset = arrays[2].data();
+      tensors.logit = arrays[3].data();
     } else {
-      tensors.coord = memory[1].data();
-      tensors.weight = memory[2].data();
+      tensors.coord = arrays[1].data();
+      tensors.weight = arrays[2].data();
     }
     std::vector<char> result(output.size());
-    tensors.output = result.data();
-    msda::Plan(msda::Handle::cpu(), problem).execute(tensors);
+    const DeviceArray on_device(driver, result);
+    tensors.output = on_device.data();
+    auto options = msda::make<msda_handle_options>();
+    options.device = driver.device();
+    msda::Plan(msda::Handle(options), problem).execute(tensors, driver.stream());
+    on_device.read(result);
     return result;
   }
 };
 
 /** onShapeChange() and enqueue(); level_hw counted at a place, or not. Its memory cannot be read.
  */
-bool run(IPluginV3& plugin, Numbers& numbers, int place) {
+bool run(const Host& host, IPluginV3& plugin, Numbers& numbers, int place) {
   auto in = numbers.descriptions();
   const PluginTensorDesc out = desc(numbers.type, numbers.shapes.output());
+  std::deque<DeviceArray> arrays;
   std::vector<const void*> inputs;
-  for (const auto& bytes : numbers.memory) inputs.push_back(bytes.data());
+  for (const auto& bytes : numbers.memory) {
+    inputs.push_back(arrays.emplace_back(host.driver, bytes).data());
+  }
   if (place > 0) {
     in.insert(in.begin() + place, desc(DataType::kINT64, {2, 2}));
     inputs.insert(inputs.begin() + place, reinterpret_cast<const void*>(8));
   }
-  void* const outputs[] = {numbers.output.data()};
+  const DeviceArray output(host.driver, numbers.output);
+  void* const outputs[] = {output.data()};
   auto& runtime = part<IPluginV3OneRuntime>(plugin);
-  return runtime.onShapeChange(in.data(), static_cast<std::int32_t>(in.size()), &out, 1) == 0 &&
-         runtime.enqueue(in.data(), &out, inputs.data(), outputs, nullptr, nullptr) == 0;
+  if (runtime.onShapeChange(in.data(), static_cast<std::int32_t>(in.size()), &out, 1) != 0 ||
+      runtime.enqueue(in.data(), &out, inputs.data(), outputs, nullptr, host.driver.stream()) !=
+          0) {
+    return false;
+  }
+  output.read(numbers.output);
+  return true;
 }
 
 void results(Host& host) {
@@ -478,9 +501,9 @@ void results(Host& host) {
           if (!has_points && queries == 70) shapes.points = {2, 2};
           for (const int place : {-1, 1, fused ? 4 : 3}) {
             Numbers numbers(shapes, type);
-            CHECK(run(*context, numbers, place));
+            CHECK(run(host, *context, numbers, place));
             const auto mode = has_points ? MSDA_SAMPLING_NEAREST : MSDA_SAMPLING_BILINEAR;
-            CHECK(numbers.output == numbers.expected(points, mode));
+            CHECK(numbers.output == numbers.expected(host.driver, points, mode));
           }
         }
       }
@@ -500,7 +523,7 @@ void refusals(Host& host) {
     CHECK(runtime.enqueue(nullptr, nullptr, inputs, outputs, nullptr, nullptr) != 0);
     CHECK(host.said(words));
   };
-  CHECK(!run(*plugin, numbers, -1));
+  CHECK(!run(host, *plugin, numbers, -1));
   CHECK(host.said("level_hw is not known"));
   fails("enqueue() was called before onShapeChange()");
   CHECK(Inferred(*plugin, Shapes{}.inputs(), Shapes{}.level_hw).status == 0);
@@ -529,7 +552,7 @@ void refusals(Host& host) {
       {[](auto&, auto& out) { out.type = DataType::kHALF; }, "output has another type than value"},
   };
   for (const Case& one : cases) {
-    CHECK(run(*plugin, numbers, -1));
+    CHECK(run(host, *plugin, numbers, -1));
     numbers.output = untouched;
     auto in = numbers.descriptions();
     PluginTensorDesc out = desc(DataType::kFLOAT, Shapes{}.output());
@@ -539,15 +562,58 @@ void refusals(Host& host) {
     fails("enqueue() was called before onShapeChange()");  // the plan before is gone
     CHECK(numbers.output == untouched);
   }
-  CHECK(run(*plugin, numbers, -1));
+  CHECK(run(host, *plugin, numbers, -1));
   fails("value");  // a null pointer, which msda_execute() refuses
-  mock_failure = 201;
-  CHECK(!run(*plugin, numbers, -1));
-  CHECK(host.said("no current CUDA device: cuCtxGetDevice() returned 201"));
-  mock_failure = 0;
-  mock_device = 4711;
-  CHECK(!run(*plugin, numbers, -1));
-  CHECK(host.said("handle_options.device is 4711"));
+  const auto finds_no_device = [&](const char* words) {
+    const auto in = numbers.descriptions();
+    const PluginTensorDesc out = desc(DataType::kFLOAT, Shapes{}.output());
+    CHECK(runtime.onShapeChange(in.data(), static_cast<std::int32_t>(in.size()), &out, 1) != 0);
+    CHECK(host.said(words));
+  };
+  host.driver.make_current(false);
+  finds_no_device("no current CUDA device: cuCtxGetDevice() returned 201");
+  host.driver.make_current(true);
+  if (int* const device = host.driver.mock_device()) {
+    *device = 4711;
+    finds_no_device("handle_options.device is 4711");
+  }
+}
+
+/** Runs the problem of the file, and writes its output to FILE.out. The file has int32 numbers:
+ * fused, DataType, batch, queries, heads, channels, reference's components, levels, level_hw,
+ * points; then the inputs. */
+void golden(Host& host) {
+  std::ifstream from(host.file, std::ios::binary);
+  const auto read = [&](std::size_t count) {
+    std::vector<std::int32_t> numbers(count);
+    from.read(reinterpret_cast<char*>(numbers.data()), static_cast<std::streamsize>(4 * count));
+    return numbers;
+  };
+  const std::vector<std::int32_t> head = read(8);
+  const auto levels = static_cast<std::size_t>(head[7]);
+  const std::vector<std::int32_t> level_hw = read(2 * levels), points = read(levels);
+  Shapes shapes{.fused = head[0] != 0,
+                .batch = head[2],
+                .queries = head[3],
+                .heads = head[4],
+                .dim = head[5],
+                .reference = head[6]};
+  shapes.level_hw.assign(level_hw.begin(), level_hw.end());
+  shapes.points = {0};
+  for (const std::int32_t count : points) shapes.points[0] += count;
+  Numbers numbers(shapes, static_cast<DataType>(head[1]));
+  for (auto& bytes : numbers.memory) {
+    from.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  }
+  CHECK(from.good() && from.peek() == std::ifstream::traits_type::eof());
+  const auto count = static_cast<std::int32_t>(levels);
+  const auto plugin = host.create(
+      shapes.fused, {{"points", points.data(), PluginFieldType::kINT32, count},
+                     {"level_hw", level_hw.data(), PluginFieldType::kINT32, 2 * count}});
+  CHECK(run(host, *plugin, numbers, -1));
+  CHECK(numbers.output == numbers.expected(host.driver, points, MSDA_SAMPLING_BILINEAR));
+  std::ofstream(host.file + ".out", std::ios::binary)
+      .write(numbers.output.data(), static_cast<std::streamsize>(numbers.output.size()));
 }
 
 const std::map<std::string, void (*)(Host&)> kCases{
@@ -556,6 +622,7 @@ const std::map<std::string, void (*)(Host&)> kCases{
     {"wrong_shapes", wrong_shapes},
     {"formats", formats},
     {"fields", fields},
+    {"golden", golden},
     {"wrong_fields", wrong_fields},
     {"results", results},
     {"refusals", refusals},
@@ -564,13 +631,13 @@ const std::map<std::string, void (*)(Host&)> kCases{
 }  // namespace
 
 int main(int count, char** arguments) {
-  if (count != 3 || kCases.count(arguments[2]) == 0) {
+  if ((count != 4 && count != 5) || kCases.count(arguments[3]) == 0) {
     for (const auto& [name, body] : kCases) std::printf("%s\n", name.c_str());
     return 2;
   }
   try {
-    Host host(arguments[1]);
-    kCases.at(arguments[2])(host);
+    Host host(arguments[1], arguments[2], count == 5 ? arguments[4] : "");
+    kCases.at(arguments[3])(host);
   } catch (const std::exception& error) {
     std::printf("thrown: %s\n", error.what());
     return 1;

@@ -106,6 +106,68 @@ struct Finder final : ILoggerFinder {
   }
 };
 
+/** The CUDA driver, or the mock whose device is the CPU (mock_driver.c), with device 0's primary
+ * context current and a stream. */
+class Driver {
+ public:
+  explicit Driver(const char* path) : handle_(dlopen(path, RTLD_NOW | RTLD_GLOBAL)) {
+    if (handle_ == nullptr) throw std::runtime_error(dlerror());
+    call("cuInit", 0U);
+    call("cuDevicePrimaryCtxRetain", &context_, 0);
+    make_current(true);
+    call("cuStreamCreate", &stream_, 1U);  // CU_STREAM_NON_BLOCKING
+  }
+
+  /** Throws where the function is missing or fails. */
+  template <typename... Arguments>
+  void call(const char* name, Arguments... arguments) const {
+    const auto function = reinterpret_cast<int (*)(Arguments...)>(dlsym(handle_, name));
+    if (function == nullptr) throw std::runtime_error(std::string("the driver has no ") + name);
+    if (const int failure = function(arguments...); failure != 0) {
+      throw std::runtime_error(std::string(name) + "() returned " + std::to_string(failure));
+    }
+  }
+  void make_current(bool is_current) const {
+    call("cuCtxSetCurrent", is_current ? context_ : static_cast<void*>(nullptr));
+  }
+  int device() const {
+    int device = 0;
+    call("cuCtxGetDevice", &device);
+    return device;
+  }
+  msda_stream stream() const { return stream_; }
+  /** What the mock gives for the current device; null: this is a driver. */
+  int* mock_device() const { return static_cast<int*>(dlsym(handle_, "mock_device")); }
+
+ private:
+  void* handle_;
+  void* context_ = nullptr;
+  msda_stream stream_ = nullptr;
+};
+
+/** Memory of the device with the bytes of the host. */
+class DeviceArray {
+ public:
+  DeviceArray(const Driver& driver, const std::vector<char>& bytes) : driver_(driver) {
+    driver.call("cuMemAlloc_v2", &address_, bytes.size() + 1);  // no memory of 0 bytes
+    driver.call("cuMemcpyHtoD_v2", address_, static_cast<const void*>(bytes.data()), bytes.size());
+    driver.call("cuCtxSynchronize");
+  }
+  ~DeviceArray() { driver_.call("cuMemFree_v2", address_); }
+  DeviceArray(const DeviceArray&) = delete;
+
+  void* data() const { return reinterpret_cast<void*>(address_); }
+  /** After the stream's work. */
+  void read(std::vector<char>& bytes) const {
+    driver_.call("cuStreamSynchronize", driver_.stream());
+    driver_.call("cuMemcpyDtoH_v2", static_cast<void*>(bytes.data()), address_, bytes.size());
+  }
+
+ private:
+  const Driver& driver_;
+  unsigned long long address_ = 0;
+};
+
 /** The plugin's library, loaded as IPluginRegistry::loadLibrary() does it. */
 class Library {
  public:
