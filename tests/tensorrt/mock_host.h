@@ -118,6 +118,9 @@ class Driver {
     call("cuStreamCreate", &stream_, 1U);  // CU_STREAM_NON_BLOCKING
   }
 
+  ~Driver() { call("cuStreamDestroy_v2", stream_); }
+  Driver(const Driver&) = delete;
+
   /** Throws where the function is missing or fails. */
   template <typename... Arguments>
   void call(const char* name, Arguments... arguments) const {

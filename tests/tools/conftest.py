@@ -47,12 +47,13 @@ class Machine:
         for name in ("gpu_check", "baseline", "measurements.py"):
             shutil.copy(ROOT / "tools" / name, folder / "tools")
         shutil.copytree(ROOT / "tools" / "lib", folder / "tools" / "lib")
-        for name in ("python", "torch", "jax", "distributed"):
+        for name in ("python", "torch", "jax", "tensorrt", "onnx", "distributed"):
             (folder / "tests" / name).mkdir(parents=True)
         (folder / "tests" / "jax" / "test_two_gpus.py").touch()
         for program in ("cmake", "nvcc", "nvidia-smi", "compute-sanitizer"):
             self.install(f"build/venv/bin/{program}", STUBS)
         self.install("build/stubs/pytest.py", STUBS.with_name("pytest_stub.py"))
+        self.install("build/stubs/onnxruntime.py", STUBS.with_name("onnxruntime_stub.py"))
         self.install("bench/transformers_gpu.py", STUBS.with_name("models_stub.py"))
         for program in ("msda", "msda_soak", "msda_planted_gpu_bugs", *PROGRAMS):
             self.install(f"build/release/bin/{program}", STUBS)

@@ -30,7 +30,7 @@ SANITIZED = {
 }
 
 
-PARTS = ("build", "tests", "sanitize", "soak", "bench", "python", "models", "jax", "multi")
+PARTS = ("build", "tests", "sanitize", "soak", "bench", "python", "models", "jax", "plugins", "multi")
 
 
 def part_results(summary):
@@ -55,6 +55,8 @@ def test_passes_where_all_is_well(machine):
     assert "\n    device memory: 100 bytes after 1000 calls, 100 at the end, 100 at most\n" in summary
     assert "    2 figures of models were measured\n" in summary
     assert re.search("^jax .*\n    2 tests of Python ran, 1 of them on CUDA$", summary, re.MULTILINE)
+    assert re.search("^plugins .*\n    skipped: tests/onnx: onnxruntime has no CUDAExecutionProvider: .'CPUExecutionProvider'.\n"
+                     "    2 tests of Python ran, 1 of them on CUDA$", summary, re.MULTILINE)
     assert re.search("^multi .*\n    skipped: there is one GPU$", summary, re.MULTILINE)
     runs = re.findall(r"^ +(\w+), (\w+): (\d+) test cases, \w+ SUMMARY: 0", summary, re.MULTILINE)
     assert len(runs) == len({run[:2] for run in runs}) == 4 * len(SANITIZED)
@@ -94,6 +96,8 @@ def test_passes_where_all_is_well(machine):
         ("python_fails", ["jax"], r"FAILED: pytest of tests/jax\n"),
         ("python_skips", ["jax"], r"FAILED: tests.jax.test_call\[cuda\] was skipped: CUDA cannot be used"),
         ("python_without_gpu", ["jax"], r"FAILED: no test of Python ran on CUDA"),
+        ("python_fails", ["plugins"], r"FAILED: pytest of tests/tensorrt\n"),
+        ("python_without_gpu", ["plugins"], r"FAILED: no test of Python ran on CUDA"),
     ],
 )
 def test_a_fault_fails_its_parts_and_is_named(machine, fault, parts, said):
@@ -106,6 +110,13 @@ def test_a_fault_fails_its_parts_and_is_named(machine, fault, parts, said):
 def test_a_test_that_needs_a_machine_without_a_gpu_may_be_skipped(machine):
     status, summary, _ = machine.check("python", fault="python_needs_no_gpu")
     assert status == 0 and "tests.torch.test_call[cuda] was skipped: there is a GPU" in summary
+
+
+def test_onnx_runtime_with_cuda_is_tested(machine):
+    status, summary, _ = machine.check("plugins", STUB_PROVIDERS="CUDAExecutionProvider CPUExecutionProvider")
+    assert status == 0 and "    4 tests of Python ran, 2 of them on CUDA\n" in summary and "onnxruntime has no" not in summary
+    status, summary, _ = machine.check("plugins", fault="python_fails", STUB_PROVIDERS="CUDAExecutionProvider")
+    assert status == 1 and "FAILED: pytest of tests/onnx\n" in summary
 
 
 def test_a_build_that_fails_ends_it(machine):

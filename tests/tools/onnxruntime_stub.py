@@ -1,0 +1,7 @@
+"""onnxruntime as tools/gpu_check sees it: the wheel for the CPU, or what $STUB_PROVIDERS says."""
+
+import os
+
+
+def get_available_providers():
+    return os.environ.get("STUB_PROVIDERS", "CPUExecutionProvider").split()
