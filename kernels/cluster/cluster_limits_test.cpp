@@ -42,7 +42,7 @@ std::string reason(KernelId const& id, ProblemShape const& shape) {
   std::int64_t const row_bytes = id.channels() * element_bytes;
   std::int64_t const heads_of_line = row_bytes < 128 ? 128 / row_bytes : 1;
   std::int64_t const heads = shape.head_count % heads_of_line == 0 ? heads_of_line : 1;
-  auto const strides = layout_of(shape, lab::TensorId::kValue).strides;
+  auto const strides = strides_that_count(shape, lab::TensorId::kValue);
   if ((strides[0] | strides[1] | strides[2]) * element_bytes % 16 != 0 ||
       (heads > 1 && strides[2] != shape.head_dim)) {
     return kWrongStrides;

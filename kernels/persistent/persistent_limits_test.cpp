@@ -35,7 +35,7 @@ std::string cache_reason(ProblemShape const& shape) {
     std::int64_t const bytes = (row * (level.height - 1) + level.width) * pixel_bytes;
     any_fits = any_fits || (bytes + 127) / 128 * 128 <= (172 << 10) - 128;
   }
-  auto const strides = layout_of(shape, lab::TensorId::kValue).strides;
+  auto const strides = strides_that_count(shape, lab::TensorId::kValue);
   bool const is_dense = strides[1] == shape.head_count * 32 && strides[2] == 32 &&
                         strides[0] * element_bytes % 16 == 0;
   if (!is_dense) return kWrongStrides;

@@ -69,7 +69,7 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
   small.points.heads_together = problem.head_count % 2 == 0 ? 2 : 1;
   divide_rows(plan, problem, device);
   plan.tiles = tiling.tiles * small.heads;
-  plan.shared_bytes = tile_bytes(small.round_points);
+  plan.shared_bytes = tile_bytes(small.round_points, row_lanes(problem.head_dim));
   if (problem.fused() && small.staged_in_shared) {
     plan.shared_bytes = std::max(
         plan.shared_bytes, staged_bytes(divide_up(problem.point_total, points::kPointsAtOnce)));

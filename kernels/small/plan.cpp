@@ -4,6 +4,7 @@
 #include "kernels/points/plan.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 namespace msda::small {
@@ -58,20 +59,52 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
   return device.shared_bytes_per_block < kMaxSharedBytes ? Reason::kSharedMemory : Reason::kNone;
 }
 
+// The lanes that compute the softmax of a row's K logits, times how often they load some.
+double logit_lanes(std::int64_t points) {
+  if (points > kWarp) return number(divide_up(points, kWarp) * kWarp);
+  return number(std::bit_ceil(static_cast<std::uint64_t>(points)));
+}
+
+// What a block takes for a tile: it scans the level's points, with fused input after the softmax of
+// their rows, and adds up the records of its pixels.
+double tile_ns(Costs const& costs, Problem const& problem, Level const& level,
+               TileLevel const& tiles) {
+  double const points = number(problem.query_count) * number(level.point_count);
+  double const pixels = number(tiles.tile_width) * tiles.tile_height;
+  double const records = 4 * points * pixels / (number(level.height) * number(level.width));
+  double scan = points * costs.scan_ns;
+  if (problem.fused()) {
+    scan += number(problem.query_count) * logit_lanes(problem.point_total) * costs.logit_ns;
+  }
+  double const factor = (dtype_bytes(problem.value_dtype) == 4 ? costs.f32_factor : 1.0) *
+                        (problem.output_dtype != problem.value_dtype ? costs.element_factor : 1.0);
+  double const lanes = number(row_lanes(problem.head_dim)) / 4;
+  return scan + factor * lanes * (pixels * costs.pixel_ns + records * costs.record_ns);
+}
+
+// An SM has kBlocks tiles at a time; blocks of points run beside them.
 double predicted_us(Costs const& costs, Variant const&, Problem const& problem,
                     Device const& device) {
   double const heads = number(problem.batch * problem.head_count);
+  double const sms = std::max(device.sm_count, 1);
+  Tiling const tiling = make_tiling(problem, device.sm_count);
+  double slowest = 0;
+  double all = 0;
+  for (std::size_t l = 0; l < problem.levels.size(); ++l) {
+    Level const& level = problem.levels[l];
+    if (!level.has_pixels()) continue;
+    TileLevel const& tiles = tiling.levels[l];
+    double const ns = tile_ns(costs, problem, level, tiles);
+    slowest = std::max(slowest, ns);
+    all += ns * tiles.tiles_across * number(divide_up(level.height, tiles.tile_height));
+  }
   double const lanes = number(row_lanes(problem.head_dim)) / 4;
-  double const work_ns = lanes * (heads * number(problem.token_count) * costs.pixel_ns +
-                                  points_of(problem) * costs.point_ns) +
-                         heads * make_tiling(problem, device.sm_count).scans * costs.scan_ns;
-  double const factor = (problem.fused() ? costs.fused_factor : 1.0) *
+  double const points = lanes * points_of(problem) * costs.point_ns *
                         (dtype_bytes(problem.value_dtype) == 4 ? costs.f32_factor : 1.0) *
-                        (problem.output_dtype != problem.value_dtype ? costs.element_factor : 1.0);
+                        (problem.fused() ? costs.fused_factor : 1.0);
+  double const ns = std::max(slowest, (heads * all / kBlocks + points) / sms);
   double const bytes = 2 * forward_bytes(problem);  // each tensor and its gradient
-  return costs.unmeasured_factor *
-         (costs.launch_us + std::max(1e-3 * factor * work_ns / std::max(device.sm_count, 1),
-                                     bytes / costs.bytes_per_us));
+  return costs.launch_us + std::max(1e-3 * ns, bytes / costs.bytes_per_us);
 }
 
 void workspace(Variant const&, Problem const& problem, Device const&, Arena& arena) {
@@ -100,7 +133,6 @@ Tiling make_tiling(Problem const& problem, std::int32_t sm_count) {
     tiles.tile_height = static_cast<std::int32_t>(height);
     std::int64_t const count = tiles.tiles_across * divide_up(level.height, height);
     tiling.tiles += count;
-    tiling.scans += number(count) * number(problem.query_count) * number(level.point_count);
   }
   return tiling;
 }

@@ -26,7 +26,6 @@ extern const FamilyModel kModel;
 struct Tiling {
   std::array<TileLevel, kInlineLevels> levels{};
   std::int64_t tiles = 0;  // of a head
-  double scans = 0;        // of points, by all tiles of a head
 };
 Tiling make_tiling(Problem const& problem, std::int32_t sm_count);
 

@@ -8,7 +8,8 @@
 //   order   records by cell, then each cell's by their numbers: a thread takes a cell of few, a
 //           warp one of many, by a bit a record
 //   add     a slot of lanes has a pixel: the records of its four cells, each a row of grad_output
-//           times a weight, in float32 registers; a warp adds up the pixels of many together
+//           times a weight, in float32 registers; a warp adds up the pixels of many together, the
+//           block the crowded ones
 //
 // so that a pixel's sum has one order, whatever the tiles, and each pixel is stored once. Other
 // blocks compute the gradients of points by the engine points/, beside them.
@@ -68,7 +69,10 @@ struct SmallConfig : points::PointConfig<kValueType, kLoads, kRowLanes> {
   using Base = points::PointConfig<kValueType, kLoads, kRowLanes>;
   static constexpr int kSlots = kThreads / kRowLanes;  // of a block
   static constexpr int kWarpSlots = kWarp / kRowLanes;
+  // Records of a pixel that one warp adds up; those of a crowded one, which has more, the block.
+  static constexpr int kRecordsOfWarp = kRecordsOfSlot * (kWarpSlots > 1 ? kWarpSlots / 2 : 1);
   static constexpr int kInFlight = 1;
+  static constexpr int kLogitsInFlight = kWarpSlots > 1 ? 4 : 1;  // of a thread; more would spill
   static constexpr int kRecordsInFlight =
       Base::kVectors ? 2 : 1;  // rows of grad_output, of a slot that adds
   static_assert(Base::kPoints == points::kPointsAtOnce, "what stages_in_shared() reckons with");
@@ -129,9 +133,50 @@ struct Storage {
         powers(reinterpret_cast<RowPowers*>(order)),
         bits(reinterpret_cast<std::uint32_t*>(order + s.round_points)),
         cells(reinterpret_cast<std::uint16_t*>(bits)) {}
+  // After: how many pixels are crowded, which [kMaxCrowded], and sums [kWarps / 2][channels].
+  __device__ __forceinline__ std::uint32_t& crowded_count() const { return bits[0]; }
+  __device__ __forceinline__ std::uint16_t* crowded() const { return cells + 2; }
+  __device__ __forceinline__ float* crowd_sums() const {
+    return reinterpret_cast<float*>(bits) + kCrowdedBytes / 4;
+  }
 };
 
 // ---- scan
+
+// points::find_powers(), of several rows at a time where a lane has one logit of each, of F32.
+template <class Config>
+__device__ __forceinline__ void find_row_powers(Params const& p, Tile const& tile,
+                                                std::uint32_t first, std::uint32_t count,
+                                                RowPowers* rows) {
+  constexpr int kRows = Config::kLogitsInFlight;
+  auto const K = static_cast<std::uint32_t>(p.point_total);
+  auto const lanes = static_cast<std::uint32_t>(points::lanes_of_logits(K));
+  if (kRows == 1 || K > lanes || p.weight_dtype != MSDA_DTYPE_F32) {
+    return points::find_powers<kThreads>(p, tile.b, tile.m, first, count, rows);
+  }
+  std::uint32_t const lane = threadIdx.x % lanes;
+  const float* const logits = static_cast<const float*>(p.weight) +
+                              p.weight_strides.at(tile.b, first, tile.m) + min(lane, K - 1);
+#pragma unroll 1
+  for (std::uint32_t row = threadIdx.x / lanes; __any_sync(kAllLanes, row < count);
+       row += kRows * (kThreads / lanes)) {
+    float own[kRows];
+#pragma unroll
+    for (int j = 0; j < kRows; ++j) {
+      own[j] = __ldg(logits + min(row + j * (kThreads / lanes), count - 1) * p.weight_strides.row);
+    }
+#pragma unroll
+    for (int j = 0; j < kRows; ++j) {
+      float const logit = lane < K ? own[j] : -INFINITY;
+      float const largest =
+          points::largest_of_lanes(fmaxf(-INFINITY, logit), static_cast<int>(lanes));
+      float const power = lane < K ? expf(logit - largest) : 0.0f;
+      float const sum = points::sum_of_lanes(power, static_cast<int>(lanes));
+      std::uint32_t const at = row + j * (kThreads / lanes);
+      if (lane == 0 && at < count) rows[at] = {largest, points::reciprocal(sum)};
+    }
+  }
+}
 
 // A level's points of a tile's head, from the first of the round on.
 class RoundPoints {
@@ -148,9 +193,10 @@ class RoundPoints {
         weight_(p.weight_strides.at(tile.b, 0, tile.m) + p.near_levels[tile.level].point_start) {}
 
   // Scans `count` points. All threads of the block.
+  template <class Config>
   __device__ __forceinline__ void scan(std::uint32_t count) const {
     if (p_.reference_dim != 0) {
-      scan_fused(count);
+      scan_fused<Config>(count);
     } else if (p_.coord_dtype == MSDA_DTYPE_F32 && s_.points.coord_pairs) {
       scan_pairs(count);
     } else {
@@ -186,14 +232,15 @@ class RoundPoints {
     }
   }
   // As many points at a time as there is room for the powers of their rows.
+  template <class Config>
   __device__ __forceinline__ void scan_fused(std::uint32_t count) const {
     std::uint32_t const most = static_cast<std::uint32_t>(s_.round_points) / 4;
     LevelParams const level = p_.near_levels[tile_.level];
     for (std::uint32_t begin = 0; begin < count; begin += most) {
       std::uint32_t const end = min(begin + most, count);
       std::uint32_t const first_row = query_of(begin);
-      points::find_powers<kThreads>(p_, tile_.b, tile_.m, first_row,
-                                    query_of(end - 1) - first_row + 1, shared_.powers);
+      find_row_powers<Config>(p_, tile_, first_row, query_of(end - 1) - first_row + 1,
+                              shared_.powers);
       __syncthreads();
       for (std::uint32_t i = begin + threadIdx.x; i < end; i += kThreads) {
         std::uint32_t const q = query_of(i);
@@ -334,12 +381,13 @@ __device__ __forceinline__ void order_cells(Storage const& shared, int words, in
 }
 
 // Finds the records that the tile has of the round, in order. All threads of the block.
+template <class Config>
 __device__ __forceinline__ void find_records(Params const& p, SmallParams const& s,
                                              Tile const& tile, Storage const& shared,
                                              std::uint32_t first, std::uint32_t count) {
   for (int i = static_cast<int>(threadIdx.x); i <= kMaxCells; i += kThreads) shared.bounds[i] = 0;
   __syncthreads();
-  RoundPoints(p, s, tile, shared, first).scan(count);
+  RoundPoints(p, s, tile, shared, first).template scan<Config>(count);
   __syncthreads();
   find_bounds(shared);
   __syncthreads();
@@ -350,6 +398,8 @@ __device__ __forceinline__ void find_records(Params const& p, SmallParams const&
   }
   __syncthreads();
   order_cells(shared, s.round_points / kWarp, tile.cells());
+  __syncthreads();
+  if (threadIdx.x == 0) shared.crowded_count() = 0;
   __syncthreads();
 }
 
@@ -435,36 +485,89 @@ __device__ __forceinline__ void add_records(Storage const& shared, GradRows<Conf
   }
 }
 
-// Adds up the records of the pixels that the warp's slots have, of neighbours from `first` on;
-// those of a pixel with many are divided among all slots. All lanes of the warp.
+// Adds every `stride`-th record of a pixel from number `first` on, and what the warp's slots have.
+// All lanes of the warp, which then have the sum.
 template <class Config>
-__device__ __forceinline__ void add_pixels(Tile const& tile, Storage const& shared,
+__device__ __forceinline__ void add_in_warp(Storage const& shared, GradRows<Config> const& rows,
+                                            PixelRecords const& records, int first, int stride,
+                                            float (&sums)[kChannelsOfLane]) {
+  if (rows.has_channels) add_records(shared, rows, records, first, stride, sums);
+#pragma unroll
+  for (int c = 0; c < kChannelsOfLane; ++c) {
+#pragma unroll
+    for (int distance = Config::kLanes; distance < kWarp; distance *= 2) {
+      sums[c] += __shfl_xor_sync(kAllLanes, sums[c], distance);
+    }
+  }
+}
+
+// Adds up the records of the pixels that the warp's slots have, of neighbours from `first` on;
+// those of a pixel with many are divided among all slots. Crowded ones are left, and noted. Whether
+// the lane has a sum. All lanes of the warp.
+template <class Config>
+__device__ __forceinline__ bool add_pixels(Tile const& tile, Storage const& shared,
                                            GradRows<Config> const& rows, int first,
                                            float (&sums)[kChannelsOfLane]) {
   constexpr int kLanes = Config::kLanes;
   int const slot = lane_of() / kLanes;
   PixelRecords const own(tile, shared, first + slot);
-  bool const has_many = Config::kWarpSlots > 1 && own.count() > kRecordsOfSlot;
+  bool const is_crowded = own.count() > Config::kRecordsOfWarp;
+  bool const has_many = own.count() > kRecordsOfSlot;
   if (!has_many && rows.has_channels) add_records(shared, rows, own, 0, 1, sums);
-  std::uint32_t many = __ballot_sync(kAllLanes, has_many && lane_of() % kLanes == 0);
-  for (; many != 0; many &= many - 1) {
-    int const owner = (__ffs(static_cast<int>(many)) - 1) / kLanes;
-    PixelRecords const records(tile, shared, first + owner);
-    float parts[kChannelsOfLane] = {};
-    if (rows.has_channels) add_records(shared, rows, records, slot, Config::kWarpSlots, parts);
+  if (is_crowded && lane_of() % kLanes == 0) {
+    shared.crowded()[atomicAdd(&shared.crowded_count(), 1u)] =
+        static_cast<std::uint16_t>(first + slot);
+  }
+  if constexpr (Config::kWarpSlots > 1) {
+    std::uint32_t many =
+        __ballot_sync(kAllLanes, has_many && !is_crowded && lane_of() % kLanes == 0);
+    for (; many != 0; many &= many - 1) {
+      int const owner = (__ffs(static_cast<int>(many)) - 1) / kLanes;
+      PixelRecords const records(tile, shared, first + owner);
+      float parts[kChannelsOfLane] = {};
+      add_in_warp(shared, rows, records, slot, Config::kWarpSlots, parts);
 #pragma unroll
-    for (int c = 0; c < kChannelsOfLane; ++c) {
-#pragma unroll
-      for (int distance = kLanes; distance < kWarp; distance *= 2) {
-        parts[c] += __shfl_xor_sync(kAllLanes, parts[c], distance);
+      for (int c = 0; c < kChannelsOfLane; ++c) {
+        if (slot == owner) sums[c] = parts[c];
       }
-      if (slot == owner) sums[c] = parts[c];
     }
   }
+  return !is_crowded;
+}
+
+// Adds up the records of a crowded pixel; the first warp has the sum. All threads of the block.
+template <class Config>
+__device__ __forceinline__ void add_crowd(Storage const& shared, GradRows<Config> const& rows,
+                                          PixelRecords const& records,
+                                          float (&sums)[kChannelsOfLane]) {
+  constexpr int kHalf = kWarps / 2, kChannels = Config::kLanes * kChannelsOfLane;
+  int const slot = static_cast<int>(threadIdx.x) / Config::kLanes;
+  add_in_warp(shared, rows, records, slot, Config::kSlots, sums);
+  int const channel = lane_of() % Config::kLanes * kChannelsOfLane;
+  float* const other = shared.crowd_sums() + warp_of() % kHalf * kChannels + channel;
+  bool const is_first_slot = lane_of() < Config::kLanes;
+#pragma unroll 1
+  for (int half = 1; half >= 0; --half) {
+    if (is_first_slot && warp_of() / kHalf == half) {
+#pragma unroll
+      for (int c = 0; c < kChannelsOfLane; ++c) other[c] = sums[c] + (half == 0 ? other[c] : 0.0f);
+    }
+    __syncthreads();
+  }
+#pragma unroll
+  for (int c = 0; c < kChannelsOfLane; ++c) sums[c] = shared.crowd_sums()[channel + c];
+#pragma unroll 1
+  for (int warp = 1; warp < kHalf; ++warp) {
+#pragma unroll
+    for (int c = 0; c < kChannelsOfLane; ++c) {
+      sums[c] += shared.crowd_sums()[warp * kChannels + channel + c];
+    }
+  }
+  __syncthreads();  // the next pixel takes the same memory
 }
 
 // Adds the round's records to the pixels of the tile. Between the rounds of a level the sums of a
-// pixel, which one slot has in all of them, lie in global memory.
+// pixel lie in global memory. All threads of the block.
 template <class Config>
 __device__ __forceinline__ void sum_pixels(Params const& p, SmallParams const& s, Tile const& tile,
                                            Storage const& shared, bool is_first, bool is_last) {
@@ -475,12 +578,7 @@ __device__ __forceinline__ void sum_pixels(Params const& p, SmallParams const& s
       tile.b * p.token_count + p.near_levels[tile.level].origin + tile.y * row_tokens + tile.x;
   std::int64_t const element = (token * p.head_count + tile.m) * p.head_dim + d;
   int const pixels = tile.width * tile.height;
-#pragma unroll 1
-  for (int first = warp_of() * Config::kWarpSlots; first < pixels; first += Config::kSlots) {
-    float sums[kChannelsOfLane] = {};
-    add_pixels(tile, shared, rows, first, sums);
-    int const pixel = first + lane_of() / Config::kLanes;
-    if (pixel >= pixels || !rows.has_channels) continue;
+  auto const keep = [&](int pixel, float (&sums)[kChannelsOfLane]) {
     int const y = pixel / tile.width;
     std::int64_t const at = element + std::int64_t{y * row_tokens + pixel - y * tile.width} *
                                           (p.head_count * p.head_dim);
@@ -494,6 +592,22 @@ __device__ __forceinline__ void sum_pixels(Params const& p, SmallParams const& s
 #pragma unroll
       for (int c = 0; c < kChannelsOfLane; ++c) s.sums[at + c] = sums[c];
     }
+  };
+#pragma unroll 1
+  for (int first = warp_of() * Config::kWarpSlots; first < pixels; first += Config::kSlots) {
+    float sums[kChannelsOfLane] = {};
+    bool const is_added = add_pixels(tile, shared, rows, first, sums);
+    int const pixel = first + lane_of() / Config::kLanes;
+    if (is_added && pixel < pixels && rows.has_channels) keep(pixel, sums);
+  }
+  __syncthreads();
+  auto const crowded = static_cast<int>(shared.crowded_count());
+#pragma unroll 1
+  for (int i = 0; i < crowded; ++i) {
+    int const pixel = shared.crowded()[i];
+    float sums[kChannelsOfLane] = {};
+    add_crowd(shared, rows, PixelRecords(tile, shared, pixel), sums);
+    if (static_cast<int>(threadIdx.x) < Config::kLanes && rows.has_channels) keep(pixel, sums);
   }
 }
 
@@ -508,7 +622,7 @@ __device__ __forceinline__ void sum_tile(Params const& p, SmallParams const& s, 
   bool is_last = false;
   while (!is_last) {
     is_last = points - first <= most;
-    find_records(p, s, tile, storage, first, min(points - first, most));
+    find_records<Config>(p, s, tile, storage, first, min(points - first, most));
     sum_pixels<Config>(p, s, tile, storage, first == 0, is_last);
     first += most;
     if (!is_last) __syncthreads();  // the next round takes the shared memory

@@ -13,6 +13,7 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 using namespace msda::test;
@@ -70,6 +71,25 @@ TEST_CASE("small backward: cells and pixels of many points" * needs_gpu()) {
     check_bits(handle, problem_of(backward_shape({{{4, 3, 1}, {3, 5, 1}}, 1, queries, 2, channels},
                                                  queries == 16 ? MSDA_DTYPE_F16 : MSDA_DTYPE_F32),
                                   82, 0.4, 0.6));
+  }
+}
+
+// Beyond 64 records of a pixel, or 32 for each of a warp's slots, the block adds it up.
+TEST_CASE("small backward: crowded pixels" * needs_gpu()) {
+  TestHandle const handle(gpu_options());
+  for (auto const& [channels, queries] :
+       std::vector<std::pair<std::int64_t, std::int64_t>>{{32, 256},
+                                                          {24, 257},
+                                                          {64, 128},
+                                                          {64, 129},
+                                                          {256, 64},
+                                                          {256, 65},
+                                                          {72, 300},
+                                                          {8, 4200}}) {
+    for (msda_dtype const dtype : {MSDA_DTYPE_F32, MSDA_DTYPE_F16}) {
+      Shape const shape = {{{3, 3, 1}, {1, 2, 1}}, 1, queries, 1, channels};
+      check_bits(handle, problem_of(backward_shape(shape, dtype), 86, 0.45, 0.55));
+    }
   }
 }
 

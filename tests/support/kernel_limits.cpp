@@ -60,16 +60,19 @@ std::int64_t row_tokens(ProblemShape const& shape, LevelShape const& level) {
   return level.width + 2 * shape.value_border;
 }
 
+Strides3 strides_that_count(ProblemShape const& shape, TensorId id) {
+  TensorLayout layout = layout_of(shape, id);
+  Strides3 const as_packed = packed(layout.dims);
+  for (std::size_t i = 0; i < as_packed.size(); ++i) {
+    if (layout.dims[i] == 1) layout.strides[i] = as_packed[i];
+  }
+  return layout.strides;
+}
+
 namespace {
 
-// Strides of dimensions of 1 lead nowhere, so they may be any.
 bool is_packed(ProblemShape const& shape, TensorId id) {
-  TensorLayout layout = layout_of(shape, id);
-  Strides3 const wanted = packed(layout.dims);
-  for (std::size_t i = 0; i < wanted.size(); ++i) {
-    if (layout.dims[i] == 1) layout.strides[i] = wanted[i];
-  }
-  return layout.strides == wanted;
+  return strides_that_count(shape, id) == packed(layout_of(shape, id).dims);
 }
 
 bool points_fit(ProblemShape const& shape, RowLimits const& limits) {

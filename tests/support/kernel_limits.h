@@ -77,6 +77,8 @@ std::string float64_reason(ProblemShape const& shape);
 std::string far_levels_reason(ProblemShape const& shape);
 std::int64_t row_tokens(ProblemShape const& shape,
                         lab::LevelShape const& level);  // the border's, too
+// Those of dimensions of 1 lead nowhere, so they are as if packed, whatever they are.
+lab::Strides3 strides_that_count(ProblemShape const& shape, lab::TensorId id);
 
 // Kernels that work on whole rows of a forward. `points` is the id's part: "p4" are as many on
 // every level, "pfew" at most 8 of a row, "pany" from `min_points` to `max_points`. Channels are a
