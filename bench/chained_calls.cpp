@@ -8,9 +8,9 @@
 // fp16 on small and large workloads, forward and backward, all values in L2 as far as they fit. A
 // line has the kernel that the plan chose and both times in microseconds, medians of 15 launches of
 // either graph in turns; before them both graphs' results are compared with those of one call.
-#include "lab/plan_runner.h"
-#include "lab/tensor_table.h"
-#include "lab/workloads.h"
+#include "command/measure/plan_runner.h"
+#include "command/problem/tensor_table.h"
+#include "command/problem/workloads.h"
 
 #include <cuda_runtime_api.h>
 
@@ -26,7 +26,7 @@
 
 namespace {
 
-using namespace msda::lab;
+using namespace msda::command;
 
 void check(cudaError_t status, const char* what) {
   if (status != cudaSuccess) {

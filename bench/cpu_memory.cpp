@@ -9,9 +9,9 @@
 // --only a single tensor, or the word "inputs" or "results", lies off the lines. --count is for a
 // program that counts: one call with f32 values for each workload, forward (KIND lines or malloc)
 // or backward (lines-backward or malloc-backward), on one kind of memory.
-#include "lab/plan_runner.h"
-#include "lab/tensor_table.h"
-#include "lab/workloads.h"
+#include "command/measure/plan_runner.h"
+#include "command/problem/tensor_table.h"
+#include "command/problem/workloads.h"
 
 #include <algorithm>
 #include <chrono>
@@ -27,7 +27,7 @@
 
 namespace {
 
-using namespace msda::lab;
+using namespace msda::command;
 
 constexpr std::size_t kLine = 64;
 constexpr std::size_t kOffLine = 16;

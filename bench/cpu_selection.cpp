@@ -9,10 +9,10 @@
 // fastest one's, and --limit-ms (50), is not run again. Prints the problems whose choice is more
 // than 1.25 times slower than the fastest kernel, and a summary. The exit status is 1 unless 97 %
 // of the problems are within 1.25 and none is above 2.
+#include "command/measure/plan_runner.h"
+#include "command/problem/random_numbers.h"
+#include "command/problem/workloads.h"
 #include "core/dtype.h"
-#include "lab/plan_runner.h"
-#include "lab/random_numbers.h"
-#include "lab/workloads.h"
 
 #include <fmt/core.h>
 
@@ -30,7 +30,7 @@
 
 namespace {
 
-using namespace msda::lab;
+using namespace msda::command;
 
 constexpr double kNear = 1.25, kFar = 2.0, kLeastShare = 0.97;
 constexpr int kRounds = 7;

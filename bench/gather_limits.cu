@@ -6,7 +6,7 @@
 // Microseconds for the points of workloads with points anywhere (bench/workloads.json), as far as
 // they are read from global memory. What one load of a warp takes `msda roofline --calibrate`
 // measures.
-#include "lab/gpu_timer.cuh"
+#include "command/measure/gpu_timer.cuh"
 
 #include <algorithm>
 #include <array>
@@ -17,7 +17,7 @@
 
 namespace {
 
-using namespace msda::lab;
+using namespace msda::command;
 
 // ---- workloads
 

@@ -5,8 +5,8 @@
 //
 // A line has the least and the median of ROUNDS (51) batches of 100, each batch's time divided by
 // its calls.
-#include "lab/plan_runner.h"
-#include "lab/workloads.h"
+#include "command/measure/plan_runner.h"
+#include "command/problem/workloads.h"
 
 #include <algorithm>
 #include <chrono>
@@ -18,7 +18,7 @@
 
 namespace {
 
-using namespace msda::lab;
+using namespace msda::command;
 
 constexpr int kCalls = 100;
 

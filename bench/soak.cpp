@@ -12,11 +12,11 @@
 // --plant device-leak and --plant bit make a fault that has to be found.
 #include "soak_device.h"
 
-#include "cli/progress_bar.h"
-#include "lab/plan_runner.h"
-#include "lab/random_numbers.h"
-#include "lab/tensor_table.h"
-#include "lab/workloads.h"
+#include "command/measure/plan_runner.h"
+#include "command/problem/random_numbers.h"
+#include "command/problem/tensor_table.h"
+#include "command/problem/workloads.h"
+#include "command/report/progress_bar.h"
 
 #include <fmt/core.h>
 #include <unistd.h>
@@ -43,7 +43,7 @@
 namespace {
 
 using namespace msda::bench;
-using namespace msda::lab;
+using namespace msda::command;
 
 constexpr std::int64_t kRound = 1000;  // calls between two looks at memory
 constexpr double kNewPlans = 1.0 / 8, kComparisons = 1.0 / 32;
@@ -345,7 +345,7 @@ void soak(Options const& options) {
   MemoryRecord device_memory("device memory"), resident_memory("resident memory");
   auto const begin = std::chrono::steady_clock::now();
   {
-    msda::cli::ProgressBar bar(static_cast<std::size_t>((options.calls + round - 1) / round));
+    ProgressBar bar(static_cast<std::size_t>((options.calls + round - 1) / round));
     for (std::int64_t done = 0; done < options.calls;) {
       bar.step(fmt::format("{} of {} calls", done, options.calls));
       std::int64_t const next = std::min(done + round, options.calls);

@@ -40,9 +40,9 @@ if("${link_options} ${CMAKE_SHARED_LINKER_FLAGS}" MATCHES "-static-libstdc\\+\\+
     "\"name\": \"GPL-3.0-or-later WITH GCC-exception-3.1\"" "pkg:generic/libstdc%2B%2B")
 endif()
 if(MSDA_BUILD_CLI)
-  get_directory_property(version DIRECTORY src/cli DEFINITION CLI11_VERSION)
+  get_directory_property(version DIRECTORY command DEFINITION CLI11_VERSION)
   msda_sbom_component(CLI11 "${version}" "\"id\": \"BSD-3-Clause\"" pkg:github/CLIUtils/CLI11)
-  get_directory_property(version DIRECTORY src/lab DEFINITION nlohmann_json_VERSION)
+  get_directory_property(version DIRECTORY command DEFINITION nlohmann_json_VERSION)
   msda_sbom_component(nlohmann_json "${version}" "\"id\": \"MIT\"" pkg:github/nlohmann/json)
   if(LIBZIP_LIBRARY MATCHES "\\.a(;|$)") # the portable command has it and zlib inside
     find_path(ZLIB_INCLUDE_DIR zlib.h REQUIRED)

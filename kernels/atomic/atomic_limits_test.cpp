@@ -12,7 +12,7 @@ bool sizes_fit(ProblemShape const& shape) {
        {shape.batch, shape.query_count, shape.head_count, std::int64_t{shape.point_total()}}) {
     points *= std::max(1.0, static_cast<double>(size));
   }
-  return points <= INT32_MAX && layout_of(shape, lab::TensorId::kValue).dims[1] <= INT32_MAX;
+  return points <= INT32_MAX && layout_of(shape, command::TensorId::kValue).dims[1] <= INT32_MAX;
 }
 
 std::string reason(KernelId const& id, ProblemShape const& shape) {

@@ -16,7 +16,7 @@ bool some_level_is_cached(KernelId const& id, ProblemShape const& shape, std::in
   std::int64_t const tables = id.part(4) == "pany" ? 640 : 384;
   std::int64_t const room = (195 << 10) - 14 * 512 - tables - 128;
   bool any_fits = false;
-  for (lab::LevelShape const& level : shape.levels) {
+  for (command::LevelShape const& level : shape.levels) {
     std::int64_t const blocks = level.height < 2 ? 1 : cluster_blocks(id);
     std::int64_t const rows = (level.height + blocks - 1) / blocks;
     std::int64_t const pixels = rows * (level.width + level.width % 2);
@@ -34,7 +34,7 @@ std::string reason(KernelId const& id, ProblemShape const& shape) {
   }
   if (!reason.empty()) return reason;
   if (shape.fused()) return kWrongInputMode;
-  for (lab::LevelShape const& level : shape.levels) {
+  for (command::LevelShape const& level : shape.levels) {
     bool const is_empty = level.width < 1 || level.height < 1;
     if (is_empty || row_tokens(shape, level) * (level.height + 2) >= 1 << 24) return kWrongLevels;
   }
@@ -42,7 +42,7 @@ std::string reason(KernelId const& id, ProblemShape const& shape) {
   std::int64_t const row_bytes = id.channels() * element_bytes;
   std::int64_t const heads_of_line = row_bytes < 128 ? 128 / row_bytes : 1;
   std::int64_t const heads = shape.head_count % heads_of_line == 0 ? heads_of_line : 1;
-  auto const strides = strides_that_count(shape, lab::TensorId::kValue);
+  auto const strides = strides_that_count(shape, command::TensorId::kValue);
   if ((strides[0] | strides[1] | strides[2]) * element_bytes % 16 != 0 ||
       (heads > 1 && strides[2] != shape.head_dim)) {
     return kWrongStrides;

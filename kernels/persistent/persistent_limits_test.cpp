@@ -14,7 +14,7 @@ std::string float16_reason(KernelId const& id, ProblemShape const& shape,
                            std::string const& reason) {
   if (!reason.empty() && reason != kWrongStrides) return reason;  // strides are looked at last
   if (std::string limit = float16_sums_reason(id, shape); !limit.empty()) return limit;
-  for (lab::LevelShape const& level : shape.levels) {
+  for (command::LevelShape const& level : shape.levels) {
     if (level.points % 4 != 0) return kWrongPoints;
   }
   return reason;
@@ -28,14 +28,14 @@ std::string cache_reason(ProblemShape const& shape) {
   std::int64_t const element_bytes = dtype_bytes(shape.value_dtype);
   std::int64_t const pixel_bytes = shape.head_count == 1 ? shape.head_dim * element_bytes : 128;
   bool any_fits = false;
-  for (lab::LevelShape const& level : shape.levels) {
+  for (command::LevelShape const& level : shape.levels) {
     std::int64_t const row = row_tokens(shape, level);
     if (level.width < 2 || level.height < 2 || row * (level.height + 2) >= 1 << 24)
       return kWrongLevels;
     std::int64_t const bytes = (row * (level.height - 1) + level.width) * pixel_bytes;
     any_fits = any_fits || (bytes + 127) / 128 * 128 <= (172 << 10) - 128;
   }
-  auto const strides = strides_that_count(shape, lab::TensorId::kValue);
+  auto const strides = strides_that_count(shape, command::TensorId::kValue);
   bool const is_dense = strides[1] == shape.head_count * 32 && strides[2] == 32 &&
                         strides[0] * element_bytes % 16 == 0;
   if (!is_dense) return kWrongStrides;

@@ -9,10 +9,10 @@ bool sizes_fit(ProblemShape const& shape) {
   auto const M = static_cast<double>(shape.head_count);
   auto const B = static_cast<double>(shape.batch);
   double tiles = 0;
-  for (lab::LevelShape const& level : shape.levels) {
+  for (command::LevelShape const& level : shape.levels) {
     tiles += static_cast<double>(level.height) * ((level.width + 511) / 512);
   }
-  return layout_of(shape, lab::TensorId::kValue).dims[1] <= INT32_MAX && Q <= INT32_MAX &&
+  return layout_of(shape, command::TensorId::kValue).dims[1] <= INT32_MAX && Q <= INT32_MAX &&
          Q * static_cast<double>(shape.point_total()) <= INT32_MAX && B * M < INT32_MAX &&
          B * Q < INT32_MAX && B * Q * M <= INT32_MAX && B * M * tiles < 1 << 30;
 }

@@ -6,11 +6,11 @@ namespace {
 
 bool sizes_fit(ProblemShape const& shape) {
   double cells = 0;
-  for (lab::LevelShape const& level : shape.levels)
+  for (command::LevelShape const& level : shape.levels)
     cells += (level.width + 1.0) * (level.height + 1.0);
   double const points =
       static_cast<double>(shape.query_count) * static_cast<double>(shape.point_total());
-  return layout_of(shape, lab::TensorId::kValue).dims[1] <= INT32_MAX &&
+  return layout_of(shape, command::TensorId::kValue).dims[1] <= INT32_MAX &&
          shape.query_count <= INT32_MAX && points <= INT32_MAX && cells < 1 << 26 &&
          shape.batch * shape.head_count < INT32_MAX && shape.batch * shape.query_count < INT32_MAX;
 }

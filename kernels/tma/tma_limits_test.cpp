@@ -10,10 +10,10 @@ bool sums_in_float16(KernelId const& id) { return id.part(5) == "h"; }
 
 // A tensor map of each level has the axes channels, x, y, head and batch item.
 std::string tensor_map_reason(ProblemShape const& shape) {
-  auto const layout = layout_of(shape, lab::TensorId::kValue);
+  auto const layout = layout_of(shape, command::TensorId::kValue);
   std::int64_t const bytes = dtype_bytes(shape.value_dtype);
   std::int64_t const token = layout.strides[1] * bytes;
-  for (lab::LevelShape const& level : shape.levels) {
+  for (command::LevelShape const& level : shape.levels) {
     bool const is_empty = level.width == 0 || level.height == 0;
     if (level.width > 65534 || level.height > 65534 || (is_empty && level.points > 0)) {
       return "its tensor maps and records take levels of 1 to 65534 columns and rows";
@@ -28,7 +28,7 @@ std::string tensor_map_reason(ProblemShape const& shape) {
   if (token < shape.head_dim * bytes || is_wrong(token)) return strides;
   if (shape.head_count > 1 && is_wrong(layout.strides[2] * bytes)) return strides;
   if (shape.batch > 1 && is_wrong(layout.strides[0] * bytes)) return strides;
-  for (lab::LevelShape const& level : shape.levels) {
+  for (command::LevelShape const& level : shape.levels) {
     if (level.height > 1 && is_wrong(row_tokens(shape, level) * token)) return strides;
   }
   return "";

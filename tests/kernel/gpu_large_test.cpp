@@ -6,7 +6,7 @@
 #include "core/build_config.h"
 
 #if MSDA_HAS_CUDA
-#include "lab/random_numbers.h"
+#include "command/problem/random_numbers.h"
 #include "support/gpu_memory.h"
 #include "support/gpu_tests.h"
 #include "support/pattern_compare.h"

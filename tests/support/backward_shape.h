@@ -1,15 +1,15 @@
 // Problems of the tests of backward kernels, by their sizes.
 #pragma once
 
-#include "lab/problem_shape.h"
+#include "command/problem/problem_shape.h"
 
 #include <cstdint>
 #include <vector>
 
 namespace msda::test {
 
-using lab::LevelShape;
-using lab::ProblemShape;
+using command::LevelShape;
+using command::ProblemShape;
 
 struct Shape {
   std::vector<LevelShape> levels;

@@ -2,7 +2,7 @@
 
 #include "support/source_path.h"
 
-#include "lab/text_values.h"
+#include "command/files/text_values.h"
 
 #include <fmt/core.h>
 
@@ -19,10 +19,10 @@ namespace {
 
 [[noreturn]] void bad(std::string const& what) { throw std::runtime_error(what); }
 
-std::int64_t number(std::string const& text) { return lab::parse_integer(text); }
+std::int64_t number(std::string const& text) { return command::parse_integer(text); }
 
 Strides3 strides(std::string const& text) {
-  std::vector<std::string> const list = lab::parse_names(text);
+  std::vector<std::string> const list = command::parse_names(text);
   if (list.size() != 3) bad("'" + text + "' is not three strides");
   return {number(list[0]), number(list[1]), number(list[2])};
 }
@@ -37,7 +37,7 @@ void set_data(DataKind& data, std::string const& words) {
       {"huge_values", &DataKind::huge_values},
       {"infinite_weights", &DataKind::infinite_weights},
       {"odd_grads", &DataKind::odd_grads}};
-  for (std::string const& word : lab::parse_names(words)) {
+  for (std::string const& word : command::parse_names(words)) {
     auto const flag = flags.find(word);
     if (flag != flags.end())
       data.*flag->second = true;
@@ -55,7 +55,7 @@ void set_only(CorpusCase& item, std::string const& words) {
       {"gpu", &CorpusCase::only_gpu},
       {"forward", &CorpusCase::only_forward},
       {"plans", &CorpusCase::only_plans}};
-  for (std::string const& word : lab::parse_names(words)) {
+  for (std::string const& word : command::parse_names(words)) {
     auto const flag = flags.find(word);
     if (flag == flags.end()) bad("only='" + word + "' is unknown");
     item.*flag->second = true;
@@ -79,23 +79,23 @@ std::map<std::string, Setter> const& setters() {
   static std::map<std::string, Setter> const table = {
       {"levels",
        [](Draft& d, std::string const& text) {
-         if (!text.empty()) d.levels = lab::parse_levels(text);
+         if (!text.empty()) d.levels = command::parse_levels(text);
        }},
-      {"level_start", to(&ProblemShape::level_start, lab::parse_starts)},
+      {"level_start", to(&ProblemShape::level_start, command::parse_starts)},
       {"tokens", to(&ProblemShape::tokens, number)},
-      {"points", [](Draft& d, std::string const& text) { d.points = lab::parse_points(text); }},
+      {"points", [](Draft& d, std::string const& text) { d.points = command::parse_points(text); }},
       {"value_dtype",
        [](Draft& d, std::string const& text) {
-         d.result.shape.set_dtypes(lab::parse_type(text));
+         d.result.shape.set_dtypes(command::parse_type(text));
          d.result.gives_dtype = true;
        }},
       {"coord_dtype",
        [](Draft& d, std::string const& text) {
          ProblemShape& shape = d.result.shape;
-         shape.coord_dtype = shape.reference_dtype = lab::parse_type(text);
+         shape.coord_dtype = shape.reference_dtype = command::parse_type(text);
        }},
 // value_dtype and coord_dtype are there already.
-#define MSDA_DTYPE(name, otherwise) {#name, to(&ProblemShape::name, lab::parse_type)},
+#define MSDA_DTYPE(name, otherwise) {#name, to(&ProblemShape::name, command::parse_type)},
 #define MSDA_STRIDES(name, tensors) {#name, to(&ProblemShape::name, strides)},
 #include "core/problem_fields.inc"
       {"batch", to(&ProblemShape::batch, number)},
@@ -113,14 +113,14 @@ std::map<std::string, Setter> const& setters() {
        [](Draft& d, std::string const& text) {
          d.result.shape.determinism = text == "none" ? MSDA_NONDETERMINISTIC : MSDA_DETERMINISTIC;
        }},
-      {"query_hw", to(&ProblemShape::query_hw, lab::parse_levels)},
-      {"sampling", to(&ProblemShape::sampling_mode, lab::parse_sampling)},
-      {"point_locality", to(&ProblemShape::point_locality, lab::parse_locality)},
+      {"query_hw", to(&ProblemShape::query_hw, command::parse_levels)},
+      {"sampling", to(&ProblemShape::sampling_mode, command::parse_sampling)},
+      {"point_locality", to(&ProblemShape::point_locality, command::parse_locality)},
       {"data", [](Draft& d, std::string const& text) { set_data(d.result.data, text); }},
       {"only", [](Draft& d, std::string const& text) { set_only(d.result, text); }},
       {"sm_count_limit",
        [](Draft& d, std::string const& text) {
-         d.result.sm_count_limits = lab::parse_points(text);
+         d.result.sm_count_limits = command::parse_points(text);
        }},
   };
   return table;
@@ -139,7 +139,7 @@ CorpusCase parse_line(std::string const& line) {
   if (draft.points.size() != 1 && 2 * draft.points.size() != draft.levels.size()) {
     bad("levels and points do not fit each other");
   }
-  draft.result.shape.levels = lab::make_levels(draft.levels, draft.points);
+  draft.result.shape.levels = command::make_levels(draft.levels, draft.points);
   return draft.result;
 }
 

@@ -87,7 +87,7 @@ std::string expected_reason(TestHandle const& handle, std::string const& kernel_
   return kClusterReason;
 }
 
-lab::Arithmetic arithmetic_of(std::string const& kernel_id) {
+command::Arithmetic arithmetic_of(std::string const& kernel_id) {
   KernelId const id(kernel_id);
   KernelLimits const& limits = limits_of(id);
   if (limits.sums_in_float64 || id.value_dtype() == MSDA_DTYPE_F64) return Arithmetic::kFloat64;

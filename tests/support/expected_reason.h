@@ -4,7 +4,7 @@
 
 #include "support/runner.h"
 
-#include "lab/forward_bound.h"
+#include "command/check/forward_bound.h"
 
 #include <string>
 
@@ -33,7 +33,7 @@ bool keeps_sm_limit(std::string const& kernel_id, std::int64_t limit);
 bool multiplies_corners(std::string const& kernel_id);
 
 // The arithmetic of the kernel's forward sums.
-lab::Arithmetic arithmetic_of(std::string const& kernel_id);
+command::Arithmetic arithmetic_of(std::string const& kernel_id);
 
 // Whether the kernel caches levels in shared memory ("s1c", "h1c"). That pays where points are
 // scattered, which no plan can know: only measurement chooses these kernels.

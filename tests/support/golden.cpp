@@ -2,7 +2,7 @@
 
 #include "support/source_path.h"
 
-#include "lab/array_files.h"
+#include "command/files/array_files.h"
 
 #include <fmt/format.h>
 
@@ -15,15 +15,15 @@ namespace msda::test {
 namespace {
 
 GoldenCase read_case(std::filesystem::path const& path) {
-  lab::NpzReader const npz(path);
+  command::NpzReader const npz(path);
   auto const whole = [&](std::string const& name) {
-    return lab::to_sizes(lab::to_integers(npz.read(name), name), name);
+    return command::to_sizes(command::to_integers(npz.read(name), name), name);
   };
   GoldenCase result;
   result.name = path.stem().string();
   ProblemShape& shape = result.problem.shape;
-  shape.levels = lab::make_levels(whole("level_hw"), whole("points"));
-  lab::Shape const output = npz.read("output").shape;  // [B][Q][M][D]
+  shape.levels = command::make_levels(whole("level_hw"), whole("points"));
+  command::Shape const output = npz.read("output").shape;  // [B][Q][M][D]
   shape.batch = output.at(0);
   shape.query_count = output.at(1);
   shape.head_count = output.at(2);
@@ -34,7 +34,8 @@ GoldenCase read_case(std::filesystem::path const& path) {
   shape.set_dtypes(MSDA_DTYPE_F64);
   for (TensorRow const& row : tensor_rows()) {
     if (!npz.has(row.name)) continue;
-    lab::Array const array = lab::to_floats(npz.read(std::string(row.name)), {}, path.string());
+    command::Array const array =
+        command::to_floats(npz.read(std::string(row.name)), {}, path.string());
     if (array.element_count() != layout_of(shape, row.id).element_count()) {
       throw std::runtime_error(fmt::format("{}: {} has the wrong size", path.string(), row.name));
     }

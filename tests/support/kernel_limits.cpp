@@ -1,14 +1,14 @@
 #include "support/kernel_limits.h"
 
+#include "command/files/element_type.h"
 #include "core/dtype.h"
-#include "lab/element_type.h"
 
 #include <algorithm>
 #include <stdexcept>
 
 namespace msda::test {
 
-using namespace lab;
+using namespace command;
 
 KernelId::KernelId(std::string_view id) {
   std::string_view rest = id.substr(0, id.find('@'));

@@ -3,7 +3,7 @@
 // that starts to refuse more, or quietly takes what it cannot do, fails the tests.
 #pragma once
 
-#include "lab/forward_bound.h"
+#include "command/check/forward_bound.h"
 #include "support/test_problem.h"
 
 #include <msda.h>
@@ -15,8 +15,8 @@
 
 namespace msda::test {
 
-using lab::Arithmetic;
-using lab::ProblemShape;
+using command::Arithmetic;
+using command::ProblemShape;
 
 // "persistent.sm80.f16.d32.p4.h1@1" by its parts, 0 to 5 of them.
 class KernelId {
@@ -76,9 +76,9 @@ std::string float64_reason(ProblemShape const& shape);
 // Levels of more than 2^24 rows or columns have pixels between which float32 does not tell.
 std::string far_levels_reason(ProblemShape const& shape);
 std::int64_t row_tokens(ProblemShape const& shape,
-                        lab::LevelShape const& level);  // the border's, too
+                        command::LevelShape const& level);  // the border's, too
 // Those of dimensions of 1 lead nowhere, so they are as if packed, whatever they are.
-lab::Strides3 strides_that_count(ProblemShape const& shape, lab::TensorId id);
+command::Strides3 strides_that_count(ProblemShape const& shape, command::TensorId id);
 
 // Kernels that work on whole rows of a forward. `points` is the id's part: "p4" are as many on
 // every level, "pfew" at most 8 of a row, "pany" from `min_points` to `max_points`. Channels are a

@@ -1,5 +1,5 @@
 // The operator in float64, written down from its definition (the head of include/msda.h) in plain
-// loops. It shares no code with the library, and with src/lab only what describes a problem; its
+// loops. It shares no code with the library, and with command/ only what describes a problem; its
 // number formats are its own.
 #pragma once
 

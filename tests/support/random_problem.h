@@ -2,7 +2,7 @@
 // seed alone.
 #pragma once
 
-#include "lab/random_numbers.h"
+#include "command/problem/random_numbers.h"
 #include "support/test_problem.h"
 
 #include <cstdint>

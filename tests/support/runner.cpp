@@ -1,7 +1,7 @@
 #include "support/runner.h"
 
+#include "command/problem/random_numbers.h"
 #include "core/build_config.h"
-#include "lab/random_numbers.h"
 #include "support/environment.h"
 #include "support/expected_reason.h"
 #include "support/gpu_memory.h"

@@ -5,9 +5,9 @@
 namespace msda::test {
 
 TensorLayout layout_of(ProblemShape const& shape, TensorId id) {
-  TensorRow const& row = lab::tensor_row(id);
-  TensorLayout layout{lab::tensor_type(shape, row), {1, 1, 1, 1}, {}};
-  lab::Shape const axes = lab::tensor_shape(shape, row);
+  TensorRow const& row = command::tensor_row(id);
+  TensorLayout layout{command::tensor_type(shape, row), {1, 1, 1, 1}, {}};
+  command::Shape const axes = command::tensor_shape(shape, row);
   // What is behind the heads, or is all there is, lies without gaps.
   for (std::size_t i = 0; i < axes.size(); ++i) {
     layout.dims[axes.size() == 1 ? 3 : std::min<std::size_t>(i, 3)] *= axes[i];

@@ -3,25 +3,25 @@
 
 #include "support/host_tensor.h"
 
-#include "lab/random_numbers.h"
-#include "lab/tensor_table.h"
+#include "command/problem/random_numbers.h"
+#include "command/problem/tensor_table.h"
 
 #include <array>
 #include <vector>
 
 namespace msda::test {
 
-using lab::LevelShape;
-using lab::ProblemShape;
-using lab::ProblemView;
-using lab::Rng;
-using lab::set_pointer;
-using lab::Strides3;
-using lab::tensor_rows;
-using lab::TensorId;
-using lab::TensorRow;
-using lab::type_from_name;
-using lab::type_name;
+using command::LevelShape;
+using command::ProblemShape;
+using command::ProblemView;
+using command::Rng;
+using command::set_pointer;
+using command::Strides3;
+using command::tensor_rows;
+using command::TensorId;
+using command::TensorRow;
+using command::type_from_name;
+using command::type_name;
 
 TensorLayout layout_of(ProblemShape const& shape, TensorId id);
 

@@ -76,9 +76,9 @@ Expectations::Expectations(TestProblem const& problem, Arithmetic arithmetic) {
   Expected& output = by_id_[static_cast<std::size_t>(TensorId::kOutput)];
   output.bound = oracle.output_magnitudes;
   std::vector<double> const& scale = problem.inputs[TensorId::kValueScale];
-  lab::ForwardBound const bound(arithmetic, shape,
-                                lab::largest_magnitude(problem.inputs[TensorId::kValue]),
-                                scale.empty() ? 1.0 : lab::largest_magnitude(scale));
+  command::ForwardBound const bound(arithmetic, shape,
+                                    command::largest_magnitude(problem.inputs[TensorId::kValue]),
+                                    scale.empty() ? 1.0 : command::largest_magnitude(scale));
   // What the formula leaves out: products too small for the arithmetic's normal numbers.
   double const underflow =
       (4 * static_cast<double>(shape.point_total()) + 8) * precision_of(arithmetic).smallest;

@@ -4,7 +4,7 @@
 #include "support/oracle.h"
 #include "support/test_problem.h"
 
-#include "lab/forward_bound.h"
+#include "command/check/forward_bound.h"
 
 #include <array>
 #include <map>
@@ -13,7 +13,7 @@
 
 namespace msda::test {
 
-using lab::Arithmetic;
+using command::Arithmetic;
 
 // Of one result tensor: what is exact, and how far from it each element may be before it is rounded
 // to the storage type. A derivative at a pixel line, of which rounding chooses the side, lies

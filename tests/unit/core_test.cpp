@@ -1,11 +1,11 @@
 // Arena, sizes of tensors, and the texts of errors.
 
 #include "api/objects.h"
+#include "command/problem/problem_shape.h"
 #include "core/arena.h"
 #include "core/numbers.h"
 #include "core/status.h"
 #include "core/tensor_sizes.h"
-#include "lab/problem_shape.h"
 
 #include <doctest/doctest.h>
 
@@ -14,7 +14,7 @@
 #include <vector>
 
 using namespace msda;
-using lab::ProblemShape, lab::ProblemView, lab::Strides3;
+using command::ProblemShape, command::ProblemView, command::Strides3;
 
 namespace {
 

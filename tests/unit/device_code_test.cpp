@@ -1,10 +1,10 @@
 // Which GPUs a build has code for.
 
-#include "lab/device_code.h"
+#include "command/measure/device_code.h"
 
 #include <doctest/doctest.h>
 
-using msda::lab::has_code_for;
+using msda::command::has_code_for;
 
 TEST_CASE("binary code runs on its generation, from its own device on") {
   CHECK(has_code_for("80-real", 75, 0, 80));

@@ -2,7 +2,7 @@
 
 #include "core/dtype.h"
 
-#include "lab/random_numbers.h"
+#include "command/problem/random_numbers.h"
 #include "support/element_formats.h"
 
 #include <doctest/doctest.h>
@@ -94,7 +94,7 @@ TEST_CASE("overflow and the odd numbers") {
 }
 
 TEST_CASE("random numbers round as the test's own formats do") {
-  lab::Rng rng(1);
+  command::Rng rng(1);
   for (msda_dtype const dtype : {MSDA_DTYPE_F32, MSDA_DTYPE_F16, MSDA_DTYPE_BF16, MSDA_DTYPE_F64}) {
     int wrong = 0;
     for (int i = 0; i < 50'000; ++i) {

@@ -108,7 +108,7 @@ TEST_CASE("accepting kernels come first by predicted time") {
 TEST_CASE("with scattered points every proven kernel may be chosen, cheapest first" *
           doctest::skip(MSDA_HAS_CUDA == 0)) {
   msda::test::ProblemShape shape;
-  shape.levels = lab::make_levels({100, 167, 50, 84, 25, 42, 13, 21}, {4});
+  shape.levels = command::make_levels({100, 167, 50, 84, 25, 42, 13, 21}, {4});
   shape.batch = 2;
   shape.query_count = 22223;
   shape.head_count = 8;

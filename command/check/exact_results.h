@@ -1,0 +1,76 @@
+// The exact results of a case, by a float64 kernel, and how far from them a kernel's may be.
+#pragma once
+
+#include "command/check/accuracy.h"
+#include "command/measure/plan_runner.h"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace msda::command {
+
+// The bound of a gradient's elements, of the largest of its tensor: 1e-5 + 4 max(W, H) 2^-24 (F64:
+// 1e-13 and 2^-53).
+double gradient_tolerance(ProblemShape const& spec);
+
+// The results by the kernel that takes every problem of the engine's device: ref.cpu, or on a GPU
+// the generic one. It computes a part at a time (batch items, heads, channels, queries), so that it
+// needs about as much memory as the inputs: ref.cpu takes values as they are, what else has to be
+// float64 is converted, to which every type converts exactly.
+class ExactParts {
+ public:
+  // `whole` is the case that `input` is a part of, or `input` itself: the bound has a term of the
+  // largest of all values.
+  ExactParts(Case const& input, Engine const& engine, Case const& whole);
+
+  std::string const& kernel_id() const { return kernel_id_; }
+
+  // Every element of every result comes once. Bounds of gradients, which the largest element
+  // decides, are 1.
+  using Visit =
+      std::function<void(TensorRow const& row, Part const& part, Expected const& expected)>;
+  void visit(Visit const& visit) const;
+
+ private:
+  class Pass;
+
+  Case const& input_;
+  Engine const& engine_;
+  Case const& whole_;
+  std::string kernel_id_;
+};
+
+// Compares results, all or some, with the exact ones, part by part. `spec` is
+// their problem.
+Accuracy compare_parts(ExactParts const& exact, std::vector<NamedArray> const& results,
+                       ProblemShape const& spec);
+
+// All exact results of a case at once, for any number of kernels.
+class ExactResults {
+ public:
+  ExactResults(Case const& input, Engine const& engine, Case const& whole);
+
+  std::string const& kernel_id() const { return kernel_id_; }
+
+  // The forward result against the bound of msda.h, gradients against gradient_tolerance(). Results
+  // that were not asked for may be left out.
+  Accuracy compare(std::vector<NamedArray> const& results) const;
+
+  // The part's rows of a forward result.
+  ExactResults rows(Part const& part) const;
+
+  // Results and bounds against others of the same case, many times closer than a kernel's have to
+  // be.
+  Accuracy agreement(ExactResults const& others) const;
+  // Every element has to be finite.
+  Accuracy finiteness() const;
+
+ private:
+  ExactResults() = default;
+
+  std::string kernel_id_;
+  std::vector<Expected> expected_;
+};
+
+}  // namespace msda::command

@@ -1,0 +1,188 @@
+#include "command/check/forward_bound.h"
+
+#include "core/dtype.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+namespace msda::command {
+namespace {
+
+// Per [B][Q][M][L]: sum of |w| over the level's points, after the softmax of fused input.
+std::vector<double> weight_sums(Case const& part) {
+  ProblemShape const& spec = part.spec;
+  std::vector<double> const weight = part.find(spec.fused() ? "logit" : "weight")->decode();
+  auto const points = static_cast<std::size_t>(spec.point_total());
+  auto const levels = static_cast<std::size_t>(spec.level_count());
+  auto const rows = static_cast<std::size_t>(spec.batch * spec.query_count * spec.head_count);
+  std::vector<double> sums(rows * levels);
+  for (std::size_t row = 0; points > 0 && row < rows; ++row) {
+    double const* const in = &weight[row * points];
+    double const largest = *std::max_element(in, in + points);
+    double total = spec.fused() ? 0 : 1;
+    for (std::size_t k = 0; k < points && spec.fused(); ++k) total += std::exp(in[k] - largest);
+    std::size_t k = 0;
+    for (std::size_t l = 0; l < levels; ++l) {
+      for (std::int32_t p = 0; p < spec.levels[l].points; ++p, ++k) {
+        double const w = spec.fused() ? std::exp(in[k] - largest) / total : std::fabs(in[k]);
+        if (std::isfinite(w)) sums[row * levels + l] += w;
+      }
+    }
+  }
+  return sums;
+}
+
+// Rows of pixels of one level of a batch item, decoded as they are asked for.
+class PixelRows {
+ public:
+  PixelRows(Array const& value, LevelShape const& level, std::int64_t border, std::int64_t first,
+            std::int64_t pixel_size)
+      : value_(value), level_(level), border_(border), first_(first), pixel_size_(pixel_size) {}
+
+  // [width + 1][M][D], zeros in the last pixel; zeros above and below the map.
+  std::vector<double> row(std::int64_t y) const {
+    std::vector<double> row;
+    if (y >= 0 && y < level_.height) {
+      std::int64_t const row_tokens = level_.width + 2 * border_;
+      std::int64_t const token = first_ + (y + border_) * row_tokens + border_;
+      std::size_t const pixel_bytes =
+          static_cast<std::size_t>(pixel_size_) * type_bytes(value_.type);
+      row = decode_elements(value_.type,
+                            std::span(value_.bytes)
+                                .subspan(static_cast<std::size_t>(token) * pixel_bytes,
+                                         static_cast<std::size_t>(level_.width) * pixel_bytes));
+    }
+    row.resize(static_cast<std::size_t>((level_.width + 1) * pixel_size_));
+    return row;
+  }
+
+ private:
+  Array const& value_;
+  LevelShape const& level_;
+  std::int64_t border_;
+  std::int64_t first_;  // token
+  std::int64_t pixel_size_;
+};
+
+// Takes differences of pixels, one right of the other and one below the other, into [M][D].
+void take_differences(std::vector<double> const& here, std::vector<double> const& below,
+                      std::span<double> largest) {
+  auto const take = [&largest](std::size_t channel, double difference) {
+    // NaN and infinity have no distance.
+    if (std::isfinite(difference)) largest[channel] = std::max(largest[channel], difference);
+  };
+  std::size_t const pixel = largest.size();
+  for (std::size_t first = 0; first < here.size(); first += pixel) {
+    // The last pixel of a row, zeros, is also the one before the first.
+    std::size_t const right = first + pixel == here.size() ? 0 : first + pixel;
+    for (std::size_t c = 0; c < pixel; ++c) {
+      take(c, std::fabs(here[first + c] - here[right + c]));
+      take(c, std::fabs(here[first + c] - below[first + c]));
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<double> largest_differences(Case const& part) {
+  ProblemShape const& spec = part.spec;
+  Array const& value = *part.find("value");
+  std::int64_t const pixel_size = spec.head_count * spec.head_dim;
+  auto const size = static_cast<std::size_t>(pixel_size);
+  std::vector<double> largest(static_cast<std::size_t>(spec.batch * spec.level_count()) * size);
+  if (largest.empty()) return largest;
+  std::vector<std::int64_t> const starts = spec.level_starts();
+  for (std::int64_t i = 0; i < spec.batch * spec.level_count(); ++i) {
+    auto const l = static_cast<std::size_t>(i % spec.level_count());
+    LevelShape const& level = spec.levels[l];
+    std::int64_t const token = i / spec.level_count() * spec.token_count() + starts[l];
+    PixelRows const rows(value, level, spec.value_border, token, pixel_size);
+    std::span<double> const out =
+        std::span(largest).subspan(static_cast<std::size_t>(i) * size, size);
+    std::vector<double> here = rows.row(-1);
+    for (std::int64_t y = -1; y < level.height; ++y) {
+      std::vector<double> below = rows.row(y + 1);
+      take_differences(here, below, out);
+      here = std::move(below);
+    }
+  }
+  Array const* const scale = part.find("value_scale");
+  if (scale == nullptr) return largest;
+  std::vector<double> const factors = scale->decode();
+  auto const channels = static_cast<std::size_t>(spec.head_dim);
+  for (std::size_t i = 0; i < largest.size(); ++i) {
+    largest[i] *= std::fabs(factors[i / channels % factors.size()]);
+  }
+  return largest;
+}
+
+double largest_magnitude(std::span<double const> numbers) {
+  double largest = 0;
+  for (double const x : numbers) {
+    if (std::isfinite(x)) largest = std::max(largest, std::fabs(x));
+  }
+  return largest;
+}
+
+double largest_magnitude(Array const& array) {
+  constexpr std::size_t kChunk = std::size_t{1} << 16;
+  std::size_t const chunk_bytes = kChunk * type_bytes(array.type);
+  double largest = 0;
+  for (std::size_t i = 0; i < array.bytes.size(); i += chunk_bytes) {
+    auto const bytes =
+        std::span(array.bytes).subspan(i, std::min(chunk_bytes, array.bytes.size() - i));
+    largest = std::max(largest, largest_magnitude(decode_elements(array.type, bytes)));
+  }
+  return largest;
+}
+
+ForwardBound::ForwardBound(Arithmetic arithmetic, ProblemShape const& shape, double largest_value,
+                           double largest_scale) {
+  auto const K = static_cast<double>(shape.point_total());
+  double const u = arithmetic == Arithmetic::kFloat64 ? 0x1p-53 : 0x1p-24;
+  double const v = arithmetic == Arithmetic::kFloat16Sums ? 0x1p-11 : 0;
+  product_factor = u * (4 * K + 8) + 12 * v;
+  slope_factor = 4 * u;
+  step_factor = 8 * v;
+  // MSDA_MATH_FAST may add this for products too small for float16.
+  constant = v == 0 ? 0 : K * 0x1p-22 * largest_scale * (1 + largest_value);
+}
+
+ForwardBound forward_bound(Case const& input) {
+  ProblemShape const& spec = input.spec;
+  bool const in_halves = spec.math_mode == MSDA_MATH_FAST &&
+                         (spec.value_dtype == MSDA_DTYPE_F16 || is_scaled(spec.value_dtype));
+  if (!in_halves) {
+    return {spec.value_dtype == MSDA_DTYPE_F64 ? Arithmetic::kFloat64 : Arithmetic::kFloat32, spec,
+            0, 0};
+  }
+  Array const* const scale = input.find("value_scale");
+  return {Arithmetic::kFloat16Sums, spec, largest_magnitude(*input.find("value")),
+          scale == nullptr ? 1.0 : largest_magnitude(*scale)};
+}
+
+void add_bound(ForwardBound const& bound, Case const& part, std::span<double const> differences,
+               std::span<double> elements) {
+  ProblemShape const& spec = part.spec;
+  std::vector<double> const weights = weight_sums(part);
+  auto const levels = static_cast<std::size_t>(spec.level_count());
+  auto const heads = static_cast<std::size_t>(spec.head_count);
+  auto const channels = static_cast<std::size_t>(spec.head_dim);
+  auto const item_rows = static_cast<std::size_t>(spec.query_count) * heads;
+  for (std::size_t row = 0; channels > 0 && row < elements.size() / channels; ++row) {
+    std::span<double> const bounds = elements.subspan(row * channels, channels);
+    for (double& element : bounds) element = bound(element, 0, 0);
+    for (std::size_t l = 0; l < levels; ++l) {
+      std::int32_t const side = std::max(spec.levels[l].height, spec.levels[l].width);
+      double const factor =
+          (bound.slope_factor * side + bound.step_factor) * weights[row * levels + l];
+      std::size_t const first = ((row / item_rows * levels + l) * heads + row % heads) * channels;
+      for (std::size_t d = 0; d < channels; ++d) bounds[d] += factor * differences[first + d];
+    }
+    // Sums of infinities have no distance either: the result has to be the same.
+    for (double& element : bounds) element = std::isfinite(element) ? element : 0;
+  }
+}
+
+}  // namespace msda::command

@@ -1,0 +1,39 @@
+// A problem and its tensors from the files that the options name, and for a file.
+//
+// .npz, either naming: level_hw, points, value, coord, weight (or reference, offset, logit) and
+// grad_output; or value, spatial_shapes, level_start_index, sampling_locations, attention_weights.
+// A folder of raw files has the second naming, and its sizes come from the options.
+#pragma once
+
+#include "command/commands/options.h"
+#include "command/files/array_files.h"
+#include "command/problem/case_part.h"
+
+namespace msda::command {
+
+// Reads, checks every size against every file and every option, and converts to the types asked
+// for.
+Case load_case(Options const& options);
+
+// The arrays of an .npz that load_case() reads; they are `input`'s or their owner's.
+class CaseArrays {
+ public:
+  explicit CaseArrays(Case const& input);
+  std::vector<FileArray> all() const;
+
+ private:
+  Case const& input_;
+  std::vector<std::int32_t> level_hw_, points_;
+  std::vector<std::int64_t> level_start_;
+};
+
+// Sets what the options say of the computation: operation, math, sampling, order of sums.
+void set_computation(Options const& options, ProblemShape& spec);
+
+// The type an option asks for, NONE if none does.
+msda_dtype wanted_value_type(Options const& options);
+msda_dtype wanted_coord_type(Options const& options);
+msda_dtype wanted_reference_type(Options const& options);
+msda_dtype wanted_weight_type(Options const& options);
+
+}  // namespace msda::command

@@ -1,0 +1,71 @@
+// msda explain: which kernels take a problem, in which order, and why the others do not.
+#include "command/commands/case_input.h"
+#include "command/commands/commands.h"
+#include "command/commands/exit_code.h"
+#include "command/commands/result_files.h"
+#include "command/commands/timing_choice.h"
+#include "command/commands/workload_choice.h"
+#include "command/files/input_error.h"
+#include "command/measure/plan_runner.h"
+#include "command/report/report_json.h"
+#include "command/report/report_text.h"
+
+#include <sstream>
+#include <string>
+
+namespace msda::command {
+
+namespace {
+
+// The lines of msda_explain(), one a kernel, the best first.
+Json lines(std::string const& text) {
+  Json json = Json::array();
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) json.push_back(line);
+  return json;
+}
+
+int run_explain(Options const& options) {
+  std::vector<ProblemShape> specs;
+  bool const has_file = options.input || options.npz;
+  if (has_file && !options.workloads.empty()) {
+    bad_input("give a file or --workload, not both");
+  }
+  if (has_file) {
+    specs.push_back(load_case(options).spec);
+  } else {
+    for (Workload const& workload : chosen_workloads(options)) {
+      specs.push_back(workload_spec(workload, options));
+    }
+  }
+  ResultFiles files(options);
+  Engine const engine(options.device, options.threads);
+  std::string report = options.environment_line();
+  Json json = report_json({{"device", options.device}, {"threads", used_threads(options)}});
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    std::string const ranks = explain(engine, specs[i]);
+    report += fmt::format("{}problem  {}\ntypes    {}\n{}", i == 0 ? "" : "\n",
+                          sizes_text(specs[i]), types_text(specs[i]), ranks);
+    json["results"].push_back({{"problem", problem_json(specs[i])}, {"kernels", lines(ranks)}});
+  }
+  files.add_text("json", json.dump(2) + "\n");
+  files.finish(report);
+  return kExitOk;
+}
+
+}  // namespace
+
+const Command kExplainCommand = {
+    "explain",
+    kExplain,
+    "which kernels take a problem, and why the others do not",
+    "Ranks the kernels for a problem by predicted time and gives the reason of each that does not\n"
+    "take it. The problem is that of a file, of a workload, or described by sizes.",
+    ".npz file with the problem's tensors",
+    "Examples:\n"
+    "  msda explain --workload enc-local --dtype f16\n"
+    "  msda explain --levels 80x80,40x40,20x20 --queries 300 --backward\n"
+    "  msda explain tensors.npz --threads 1 --json -",
+    run_explain};
+
+}  // namespace msda::command

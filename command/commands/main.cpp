@@ -1,0 +1,60 @@
+// The `msda` command: a client of the public C interface.
+#include "command/commands/exit_code.h"
+#include "command/commands/options.h"
+#include "command/files/input_error.h"
+#include "command/measure/plan_runner.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <new>
+#include <string>
+#include <system_error>
+#include <vector>
+
+namespace {
+
+using namespace msda::command;
+
+// One line, whatever the message holds: scripts read it.
+int fail(std::string const& command_name, std::string message, int code) {
+  std::replace(message.begin(), message.end(), '\n', ' ');
+  fmt::print(stderr, "msda{}{}: error: {}\n", command_name.empty() ? "" : " ", command_name,
+             message);
+  return code;
+}
+
+constexpr const char* kCannotWrite = "standard output cannot be written";
+
+int exit_code_of(msda_status status) {
+  bool const is_library_fault = status == MSDA_ERROR_INTERNAL || status == MSDA_ERROR_OUT_OF_MEMORY;
+  return is_library_fault ? kExitLibrary : kExitBadInput;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::string command_name;
+  try {
+    int const code = dispatch({argv + 1, argv + argc}, command_name);
+    if (std::fflush(stdout) != 0) bad_input(kCannotWrite);
+    return code;
+  } catch (InputError const& error) {
+    return fail(command_name, error.what(), kExitBadInput);
+  } catch (msda::Error const& error) {
+    return fail(command_name, error.what(), exit_code_of(error.status()));
+  } catch (std::filesystem::filesystem_error const& error) {
+    return fail(command_name, error.what(), kExitBadInput);
+  } catch (std::system_error const& error) {
+    // fmt::print() throws it where more than a buffer of text finds no room.
+    if (std::ferror(stdout) == 0) return fail(command_name, error.what(), kExitLibrary);
+    return fail(command_name, kCannotWrite, kExitBadInput);
+  } catch (std::bad_alloc const&) {
+    return fail(command_name, "there is not enough memory for these sizes", kExitBadInput);
+  } catch (std::length_error const&) {
+    return fail(command_name, "there is not enough memory for these sizes", kExitBadInput);
+  } catch (std::exception const& error) {
+    return fail(command_name, error.what(), kExitLibrary);
+  }
+}

@@ -1,0 +1,63 @@
+#include "command/commands/wisdom.h"
+
+#include "command/files/array_files.h"
+#include "command/files/input_error.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace msda::command {
+
+Engine make_engine(Options const& options) {
+  Engine engine(options.device, options.threads);
+  if (options.wisdom) read_wisdom(*options.wisdom, engine);
+  engine.has_wisdom = options.wisdom.has_value();
+  return engine;
+}
+
+void read_wisdom(std::string const& path, Engine const& engine) {
+  Bytes const bytes = read_file(path);
+  std::string const text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  try {
+    engine.handle.tuning_import(text);
+  } catch (Error const& error) {
+    if (error.status() != MSDA_ERROR_INVALID_ARGUMENT && error.status() != MSDA_ERROR_STALE_PLAN) {
+      throw;
+    }
+    bad_input("{}: {}", path, error.what());
+  }
+}
+
+FolderLock::FolderLock(OutputFile const& file) {
+  if (!file.is_replaced()) return;
+  std::string const folder =
+      file.target().has_parent_path() ? file.target().parent_path().string() : ".";
+  descriptor_ = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  int result = descriptor_ < 0 ? -1 : 0;
+  do {
+    if (descriptor_ >= 0) result = flock(descriptor_, LOCK_EX);
+  } while (result != 0 && errno == EINTR);
+  if (result == 0) return;
+  fmt::print(stderr,
+             "note: {} cannot be locked ({}): records that another program adds to {} now may be "
+             "lost\n",
+             folder, std::strerror(errno), file.target().string());
+}
+
+FolderLock::~FolderLock() {
+  if (descriptor_ >= 0) close(descriptor_);
+}
+
+std::string merged_wisdom(OutputFile const& file, Engine const& engine) {
+  Engine const merged(engine.device, 1);
+  if (file.is_replaced() && file.identity()) read_wisdom(file.target().string(), merged);
+  merged.handle.tuning_import(engine.handle.tuning_export());
+  return merged.handle.tuning_export();
+}
+
+}  // namespace msda::command

@@ -1,0 +1,128 @@
+#include "command/commands/workload_choice.h"
+
+#include "command/commands/case_input.h"
+#include "command/files/input_error.h"
+#include "command/files/text_values.h"
+#include "core/join.h"
+
+#include <algorithm>
+#include <functional>
+
+namespace msda::command {
+
+namespace {
+
+// The sizes given by options replace the workload's; returns which, as "batch=1 heads=4".
+std::string override_sizes(Workload& workload, Options const& options) {
+  std::string changes;
+  auto const replace = [&changes](const char* name, std::optional<std::int64_t> const& given,
+                                  std::int64_t& size) {
+    if (!given || *given == size) return;
+    size = *given;
+    changes += fmt::format("{}{}={}", changes.empty() ? "" : " ", name, size);
+  };
+  ProblemShape& shape = workload.shape;
+  bool const queries_are_pixels = workload.has_query_per_pixel();
+  std::vector<std::int32_t> const level_hw = options.levels.value_or(shape.level_hw());
+  std::vector<std::int32_t> const old_points = shape.point_counts();
+  bool const other_levels = level_hw != shape.level_hw();
+  if (other_levels) changes += "levels";
+  std::size_t const levels = level_hw.size() / 2;
+  std::vector<std::int32_t> points = options.points.value_or(old_points);
+  // One number is for every level; so is the workload's, where its levels do not differ.
+  bool const is_uniform =
+      std::adjacent_find(points.begin(), points.end(), std::not_equal_to<>()) == points.end();
+  bool const is_one = points.size() == 1 || (!options.points && is_uniform && !points.empty());
+  if (is_one) points.assign(levels, std::int32_t{points[0]});
+  if (points.size() != levels) {
+    bad_input("{} has {} numbers: there are {} levels", options.label("points"), points.size(),
+              levels);
+  }
+  shape.levels = make_levels(level_hw, points);
+  if (other_levels && queries_are_pixels) shape.query_count = workload.pixel_count();
+  replace("batch", options.batch, shape.batch);
+  replace("heads", options.heads, shape.head_count);
+  replace("channels", options.channels, shape.head_dim);
+  replace("queries", options.queries, shape.query_count);
+  if (options.points && points != old_points) changes += changes.empty() ? "points" : " points";
+  return changes;
+}
+
+Workload described_by(Options const& options) {
+  if (!options.levels) {
+    bad_input("--levels is missing: give --workload, or the sizes of a problem");
+  }
+  Workload workload;
+  workload.name = "custom";
+  workload.local = options.pattern == "local";
+  workload.shape.head_count = 8;
+  workload.shape.head_dim = 32;
+  workload.shape.levels = make_levels(*options.levels, {4});
+  workload.shape.query_count = workload.pixel_count();
+  override_sizes(workload, options);
+  return workload;
+}
+
+}  // namespace
+
+std::vector<Workload> chosen_workloads(Options const& options) {
+  if (options.workloads.empty()) return {described_by(options)};
+  std::vector<Workload> chosen;
+  for (std::string const& name : options.workloads) {
+    std::size_t const before = chosen.size();
+    std::vector<std::string> names = {"main", "all"};
+    for (Workload const& workload : all_workloads()) {
+      names.push_back(workload.name);
+      bool const is_wanted = name == workload.name || name == "all" || name == workload.group;
+      if (is_wanted) chosen.push_back(workload);
+    }
+    if (chosen.size() == before) {
+      bad_input("{} names an unknown workload '{}'{}; there are {}", options.label("workload"),
+                name, suggestion(name, names), join(names, ", "));
+    }
+  }
+  for (Workload& workload : chosen) {
+    std::string const changes = override_sizes(workload, options);
+    if (!changes.empty()) workload.name += fmt::format("[{}]", changes);
+  }
+  return chosen;
+}
+
+ProblemShape workload_spec(Workload const& workload, Options const& options) {
+  ProblemShape spec = workload.shape;
+  spec.value_border = options.value_border.value_or(0);
+  if (options.level_start) {
+    spec.level_start = *options.level_start;
+    if (spec.level_start.size() != spec.levels.size()) {
+      bad_input("{} has {} numbers: there are {} levels", options.label("level-start"),
+                spec.level_start.size(), spec.levels.size());
+    }
+  }
+  spec.tokens = options.tokens.value_or(0);
+  spec.reference_dim = options.fused.value_or(0);
+  set_computation(options, spec);
+  msda_dtype const value_type = wanted_value_type(options);
+  spec.value_dtype = value_type == MSDA_DTYPE_NONE ? MSDA_DTYPE_F32 : value_type;
+  spec.coord_dtype = wanted_coord_type(options);
+  spec.reference_dtype = wanted_reference_type(options);
+  spec.weight_dtype = wanted_weight_type(options);
+  spec.output_dtype = options.output_dtype.value_or(MSDA_DTYPE_NONE);
+  spec.grad_value_dtype = options.grad_value_dtype.value_or(MSDA_DTYPE_NONE);
+  spec.resolve_dtypes();
+  spec.point_locality = options.point_locality == kOfPattern
+                            ? (workload.local ? MSDA_POINTS_LOCAL : MSDA_POINTS_SCATTERED)
+                            : parse_locality(options.point_locality);
+  // The hint of where queries lie: the pixels of the levels, or rows of the grid and what is left.
+  if (workload.has_query_per_pixel()) {
+    spec.query_hw = spec.level_hw();
+  } else if (workload.reference_grid) {
+    auto const width = (*workload.reference_grid)[1];
+    auto const rows = static_cast<std::int32_t>(spec.query_count / width);
+    auto const rest = static_cast<std::int32_t>(spec.query_count % width);
+    spec.query_hw = {rows, static_cast<std::int32_t>(width)};
+    if (rest > 0) spec.query_hw.insert(spec.query_hw.end(), {1, rest});
+  }
+  return spec;
+}
+
+}  // namespace msda::command

@@ -1,0 +1,156 @@
+#include "command/problem/problem_shape.h"
+
+#include "command/files/element_type.h"
+#include "command/files/input_error.h"
+#include "command/files/text_values.h"
+#include "core/dtype.h"
+#include "core/join.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+namespace msda::command {
+namespace {
+
+std::string strides_word(const char* key, Strides3 const& strides) {
+  return strides == Strides3{0, 0, 0} ? "" : fmt::format(" {}={}", key, join(strides, ","));
+}
+
+std::int64_t end_of(std::int64_t start, std::int64_t tokens) {
+  std::int64_t end = 0;
+  if (__builtin_add_overflow(start, tokens, &end)) {
+    bad_input("the levels have more than 2^63 tokens");
+  }
+  return end;
+}
+
+}  // namespace
+
+std::string pairs_text(std::vector<std::int32_t> const& numbers) {
+  std::vector<std::string> pairs;
+  for (std::size_t i = 0; i < numbers.size(); i += 2) {
+    pairs.push_back(fmt::format("{}x{}", numbers[i], numbers[i + 1]));
+  }
+  return join(pairs, ",");
+}
+
+std::vector<LevelShape> make_levels(std::vector<std::int32_t> const& level_hw,
+                                    std::vector<std::int32_t> const& points) {
+  std::vector<LevelShape> levels;
+  for (std::size_t l = 0; l < level_hw.size() / 2; ++l) {
+    levels.push_back({level_hw[2 * l], level_hw[2 * l + 1], points.at(points.size() == 1 ? 0 : l)});
+  }
+  return levels;
+}
+
+std::int64_t ProblemShape::level_tokens(LevelShape const& level) const {
+  return (level.height + std::int64_t{2} * value_border) *
+         (level.width + std::int64_t{2} * value_border);
+}
+
+std::vector<std::int64_t> ProblemShape::level_starts() const {
+  if (!level_start.empty()) return level_start;
+  std::vector<std::int64_t> starts;
+  std::int64_t end = 0;
+  for (LevelShape const& level : levels) {
+    starts.push_back(end);
+    end = end_of(end, level_tokens(level));
+  }
+  return starts;
+}
+
+std::int64_t ProblemShape::token_count() const {
+  if (tokens != 0) return tokens;
+  std::vector<std::int64_t> const starts = level_starts();
+  std::int64_t last_end = 0;
+  for (std::size_t l = 0; l < levels.size(); ++l) {
+    last_end = std::max(last_end, end_of(starts.at(l), level_tokens(levels[l])));
+  }
+  return last_end;
+}
+
+std::int64_t ProblemShape::point_total() const {
+  std::int64_t count = 0;
+  for (LevelShape const& level : levels) count += level.points;
+  return count;
+}
+
+std::vector<std::int32_t> ProblemShape::level_hw() const {
+  std::vector<std::int32_t> sizes;
+  for (LevelShape const& level : levels) sizes.insert(sizes.end(), {level.height, level.width});
+  return sizes;
+}
+
+std::vector<std::int32_t> ProblemShape::point_counts() const {
+  std::vector<std::int32_t> counts;
+  for (LevelShape const& level : levels) counts.push_back(level.points);
+  return counts;
+}
+
+void ProblemShape::resolve_dtypes() {
+  ProblemShape const& p = *this;
+#define MSDA_DTYPE(name, otherwise) \
+  if (name == MSDA_DTYPE_NONE) name = otherwise;
+#include "core/problem_fields.inc"
+}
+
+void ProblemShape::set_dtypes(msda_dtype value) {
+#define MSDA_DTYPE(name, otherwise) name = MSDA_DTYPE_NONE;
+#include "core/problem_fields.inc"
+  value_dtype = value;
+  resolve_dtypes();
+}
+
+std::string ProblemShape::describe() const {
+  std::string text = fmt::format(
+      "batch={} queries={} heads={} channels={} levels={} points={} value_dtype={} coord_dtype={} "
+      "weight_dtype={} output_dtype={}",
+      batch, query_count, head_count, head_dim, pairs_text(level_hw()), join(point_counts(), ","),
+      type_name(value_dtype), type_name(coord_dtype), type_name(weight_dtype),
+      type_name(output_dtype));
+  if (fused()) text += fmt::format(" fused={}", reference_dim);
+  if (fused() && reference_dtype != coord_dtype) {
+    text += fmt::format(" reference_dtype={}", type_name(reference_dtype));
+  }
+  if (value_border != 0) text += fmt::format(" value_border={}", value_border);
+  if (!level_start.empty()) text += fmt::format(" level_start={}", join(level_start, ","));
+  if (tokens != 0) text += fmt::format(" tokens={}", tokens);
+  if (backward())
+    text += fmt::format(" backward=1 grad_value_dtype={}", type_name(grad_value_dtype));
+  if (math_mode == MSDA_MATH_FAST) text += " math=fast";
+  if (determinism == MSDA_NONDETERMINISTIC) text += " determinism=none";
+#define MSDA_STRIDES(name, tensors) text += strides_word(#name, name);
+#include "core/problem_fields.inc"
+  if (!query_hw.empty()) text += fmt::format(" query_hw={}", pairs_text(query_hw));
+  if (point_locality != MSDA_POINTS_UNKNOWN) {
+    text += fmt::format(" point_locality={}", locality_name(point_locality));
+  }
+  if (nearest()) text += " sampling=nearest";
+  return text;
+}
+
+ProblemView::ProblemView(ProblemShape const& shape)
+    : c{},
+      level_hw_(shape.level_hw()),
+      point_counts_(shape.point_counts()),
+      query_hw_(shape.query_hw),
+      level_start_(shape.level_start) {
+  c.struct_size = sizeof(c);
+  c.level_hw = level_hw_.data();
+  c.point_counts = point_counts_.data();
+  c.query_hw = query_hw_.empty() ? nullptr : query_hw_.data();
+  c.level_start = level_start_.empty() ? nullptr : level_start_.data();
+  c.token_count = shape.tokens;
+#define MSDA_SIZE(name) c.name = shape.name;
+#define MSDA_STRIDES(name, tensors) std::ranges::copy(shape.name, c.name);
+#define MSDA_CHOICE(name, type, ...) c.name = shape.name;
+#define MSDA_DTYPE(name, otherwise) c.name = shape.name;
+#include "core/problem_fields.inc"
+  c.level_count = static_cast<std::int32_t>(shape.levels.size());
+  c.reference_dim = shape.reference_dim;
+  c.input_mode = shape.fused() ? MSDA_INPUT_FUSED : MSDA_INPUT_SAMPLED;
+  c.query_grid_count = static_cast<std::int32_t>(query_hw_.size() / 2);
+}
+
+}  // namespace msda::command
