@@ -1,4 +1,4 @@
-// Predicted times with other constants than the library's own, for tools/fit_costs.
+// Predicted times with other constants than the library's own, for tools/measure fit.
 //
 //   msda_cost_model             prints the constants of all families: [["direct.launch_us", 4.59],
 //   ...] msda_cost_model ROWS.json   reads vectors of constants from standard input, float64 in the

@@ -27,7 +27,7 @@ elseif(MSDA_SANITIZE MATCHES "thread")
   list(APPEND MSDA_SIMULATED_OPTIONS -fsanitize=alignment)
 endif()
 
-option(MSDA_COUNT_LINES "Count the lines of CUDA files that run, for tools/simt_check --coverage" OFF)
+option(MSDA_COUNT_LINES "Count the lines of CUDA files that run, for tools/check simulated --coverage" OFF)
 if(MSDA_COUNT_LINES)
   list(APPEND MSDA_SIMULATED_OPTIONS --coverage)
   add_link_options(--coverage)

@@ -9,7 +9,7 @@ kernel's time over the fastest one's, less 1, beside all kernels. It is reported
 land (msda_problem.point_locality, as they were drawn) and for the plan that is not.
 Every output is within the library's documented bound of a float64 computation on the same rounded inputs before any
 time is taken; a kernel whose output is not is named, not timed, and makes the exit status 1. With --csv every time is
-kept, for tools/fit_costs. --dry-run does all of it on the CPU with small problems: the script works then, the times mean
+kept, for tools/measure fit. --dry-run does all of it on the CPU with small problems: the script works then, the times mean
 nothing.
 
 --operation backward does the same with all gradients but those by references, among kernels whose bits are the same in every
@@ -39,7 +39,7 @@ from peer_data import (ALL_DTYPES, DTYPES, LOCALITIES, ROOT, as_fused, as_sample
                        expected_fused_gradients, expected_gradients, make_tensors, msda_call, require_known, smaller)
 from selection_report import csv_rows, family_lines, judged, nearest, ranked, report_lines
 
-sys.path.append(str(ROOT / "tools"))
+sys.path.append(str(ROOT / "tools/lib"))
 from measurements import write_drawn
 
 INPUTS = ("sampled", "fused2", "fused4")

@@ -142,7 +142,7 @@ def family_lines(rows, family, tuned=None):
 
 
 def csv_rows(rows):
-    """As tools/measurements.py names the columns: a row for each kernel timed."""
+    """As tools/lib/measurements.py names the columns: a row for each kernel timed."""
     for number, row in enumerate(rows, 1):
         w = row["work"]
         for kernel, predicted in row["predicted"].items():

@@ -577,7 +577,7 @@ std::string general_help() {
   return text;
 }
 
-// The help of the program and of the options of every command, for tools/cli_docs.
+// The help of the program and of the options of every command, for tools/generate.
 std::string help_json() {
   nlohmann::ordered_json json = {{"version", version_text()},
                                  {"summary", kSummary},

@@ -1,4 +1,4 @@
-/* Generated from include/msda.h by tools/gen_bindings; do not edit.
+/* Generated from include/msda.h by tools/generate; do not edit.
  * Links only if the library has every function of its header. */
 #include <msda.h>
 #include <stdio.h>

@@ -18,7 +18,10 @@ STRICT = ["-pedantic", "-Wall", "-Wextra", "-Werror"]
 ALLOWED_NEEDED = {"libhwy", "libstdc++", "libm", "libgcc_s", "libc", "ld-linux-x86-64", "libasan",
                   "libubsan", "libtsan"}
 
-sys.path.insert(0, str(ROOT / "tools"))
+sys.path.insert(0, str(ROOT / "tools/lib"))
+import bindings  # noqa: E402
+import tidy  # noqa: E402
+from msda_header import read_header  # noqa: E402
 
 
 def run(*command, **options):
@@ -108,50 +111,34 @@ def test_clients_of_newer_and_of_broken_headers(tmp_path):
     assert result.stdout == "0 3 1 1\n"
 
 
-def load_tool(name):
-    from importlib.machinery import SourceFileLoader
-    from importlib.util import module_from_spec, spec_from_loader
-
-    loader = SourceFileLoader(name, str(ROOT / "tools" / name))
-    module = module_from_spec(spec_from_loader(name, loader))
-    loader.exec_module(module)
-    return module
-
-
 @pytest.mark.parametrize("slot", ["@sync host only\n * @threads any; several", "@param problem  the problem; its",
                                   "@since 0.1\n */\nMSDA_API msda_status msda_execute", "/** Q, 0 or more. */"])
 def test_tidy_notices_what_is_missing(slot, tmp_path):
-    from msda_header import read_header
-
-    tidy, text = load_tool("tidy"), (ROOT / "include/msda.h").read_text()
+    text = (ROOT / "include/msda.h").read_text()
     assert slot in text
     shorter = tmp_path / "msda.h"
     shorter.write_text(text.replace(slot, slot.replace("@", " ") if "@" in slot else "", 1))
-    tidy.HEADER = ROOT / "include/msda.h"
     assert tidy.header_faults(read_header()) == []
     assert tidy.header_faults(read_header(shorter)) != []
 
 
 def test_a_changed_interface_is_noticed():
-    gen_bindings = load_tool("gen_bindings")
     grown = json.loads(json.dumps(ABI))
     grown["structs"]["msda_plan_info"]["fields"].append(
         {"name": "later", "type": "int64_t", "offset": 48, "size": 8})
-    assert gen_bindings.broken_promises(ABI, grown) == []
+    assert bindings.broken_promises(ABI, grown) == []
     for kind, name in (("functions", "msda_execute"), ("types", "msda_status"), ("constants", "MSDA_DEVICE_CPU")):
         reduced = json.loads(json.dumps(ABI))
         del reduced[kind][name]
-        assert len(gen_bindings.broken_promises(ABI, reduced)) == 1
+        assert len(bindings.broken_promises(ABI, reduced)) == 1
     moved = json.loads(json.dumps(ABI))
     moved["structs"]["msda_problem"]["fields"].reverse()
-    assert len(gen_bindings.broken_promises(ABI, moved)) == 1
+    assert len(bindings.broken_promises(ABI, moved)) == 1
 
 
-@pytest.mark.parametrize("name", load_tool("tidy").VERSIONS)
+@pytest.mark.parametrize("name", tidy.VERSIONS)
 def test_tidy_notices_another_version(name, tmp_path):
-    from msda_header import read_header
-
-    tidy, header = load_tool("tidy"), read_header()
+    header = read_header()
     for other in tidy.VERSIONS:
         (tmp_path / other).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / other, tmp_path / other)

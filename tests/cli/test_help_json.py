@@ -1,4 +1,4 @@
-"""msda help --json, and what tools/cli_docs makes of it."""
+"""msda help --json, and what tools/generate command-docs makes of it."""
 
 import json
 import re
@@ -13,7 +13,7 @@ from test_info import COMMANDS
 
 @pytest.fixture
 def documents(tmp_path):
-    subprocess.run([sys.executable, ROOT / "tools/cli_docs", binary(), tmp_path], check=True)
+    subprocess.run([sys.executable, ROOT / "tools/generate", "command-docs", binary(), tmp_path], check=True)
     return tmp_path
 
 

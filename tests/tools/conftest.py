@@ -44,7 +44,7 @@ class Machine:
         self.results = folder / "build" / "gpu_check"
         self.baseline = folder / "bench" / "baselines" / "h200.csv"
         (folder / "tools").mkdir(parents=True)
-        for name in ("gpu_check", "baseline", "measurements.py"):
+        for name in ("gpu_check", "baseline", "measure"):
             shutil.copy(ROOT / "tools" / name, folder / "tools")
         shutil.copytree(ROOT / "tools" / "lib", folder / "tools" / "lib")
         for name in ("python", "torch", "jax", "tensorrt", "onnx", "distributed"):
@@ -108,6 +108,7 @@ def machine(tmp_path, measured):
     for operation, name in (("forward", "h200.csv"), ("backward", "h200_backward.csv")):
         kept = [header] + [row for row in rows if f",{operation}," in row]
         (tmp_path / "kept.csv").write_text("\n".join(kept) + "\n")
-        status, text = machine.run("baseline", tmp_path / "kept.csv", machine.baseline.with_name(name), "--keep", "one stub")
+        baseline = machine.baseline.with_name(name)
+        status, text = machine.run("measure", "compare", tmp_path / "kept.csv", baseline, "--keep", "one stub")
         assert status == 0, text
     return machine

@@ -4,7 +4,7 @@ import pathlib
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path += [str(ROOT / "bench/peers"), str(ROOT / "tools")]
+sys.path += [str(ROOT / "bench/peers"), str(ROOT / "tools/lib")]
 from backward_report import COLUMNS, table_lines, write_rows  # noqa: E402
 from measurements import read_csv  # noqa: E402
 

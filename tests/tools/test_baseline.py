@@ -1,15 +1,12 @@
-"""tools/baseline on altered tables: what is worse fails, what is not passes."""
+"""tools/measure compare on altered tables: what is worse fails, what is not passes."""
 
 import contextlib
 import csv
-import importlib.machinery
-import importlib.util
 import io
 import os
 import pathlib
 import subprocess
 import sys
-from unittest import mock
 
 import pytest
 from conftest import ROOT
@@ -41,30 +38,16 @@ def write(path, rows, columns=COLUMNS, comment=""):
     return path
 
 
-def load(path):
-    """A script as a module, which saves the tests a process each."""
-    loader = importlib.machinery.SourceFileLoader(path.name, str(path))
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(path.name, loader))
-    sys.modules[path.name] = module
-    loader.exec_module(module)
-    return module
-
-
-sys.path.insert(0, str(ROOT / "tools"))
-with mock.patch.object(sys, "dont_write_bytecode", True):
-    SCRIPT = load(ROOT / "tools" / "baseline")
+sys.path.insert(0, str(ROOT / "tools/lib"))
+import baseline as tool  # noqa: E402
 
 
 def baseline(*arguments):
-    """Exit status and output of tools/baseline."""
+    """Exit status and output of tools/measure compare."""
     text = io.StringIO()
-    with (
-        mock.patch.object(sys, "argv", ["tools/baseline", *map(str, arguments)]),
-        contextlib.redirect_stdout(text),
-        contextlib.redirect_stderr(text),
-    ):
+    with contextlib.redirect_stdout(text), contextlib.redirect_stderr(text):
         try:
-            status = SCRIPT.main()
+            status = tool.main(list(map(str, arguments)))
         except SystemExit as end:
             status = end.code
     return status, text.getvalue()
@@ -233,7 +216,7 @@ def test_keeping_and_comparing(tmp_path):
 
 def test_the_baselines_that_are_kept_can_be_read():
     for path in (ROOT / "bench" / "baselines").glob("*.csv"):
-        if path.stem.endswith("_peers"):  # of gpu_peers.py: tools/document_tables reads it
+        if path.stem.endswith("_peers"):  # of gpu_peers.py: tools/generate tables reads it
             continue
         status, text = baseline(path, path)
         assert status == 0 and "0 of them new; 0 slower" in text, text

@@ -1,4 +1,4 @@
-"""tools/busy: processes spin beside the command, which runs so often, and end with it."""
+"""tools/check busy: processes spin beside the command, which runs so often, and end with it."""
 
 import os
 import pathlib
@@ -27,9 +27,9 @@ sys.exit(int(sys.argv[2]))
 
 
 def busy(tmp_path, *options, status=0):
-    """Exit status of tools/busy, and the spinning processes that each run had beside it."""
+    """Exit status of tools/check busy, and the spinning processes that each run had beside it."""
     notes = tmp_path / "notes"
-    command = [ROOT / "tools" / "busy", *options, sys.executable, "-c", NOTE_OTHERS, notes, str(status)]
+    command = [ROOT / "tools/check", "busy", *options, sys.executable, "-c", NOTE_OTHERS, notes, str(status)]
     result = subprocess.run(command, capture_output=True, text=True)
     return result.returncode, [line.split() for line in notes.read_text().splitlines()] if notes.exists() else []
 

@@ -85,7 +85,7 @@ def test_front_ends_have_a_budget_of_their_own(tree):
 
 def test_a_step_beside_is_counted_once(tree):
     """The shell adds the time of a job that has ended to what it waits for; a step's time has that of no other."""
-    script(tree / "build/venv/bin/python", BUSY.format(1.2))  # three times for `generated`, which runs beside
+    script(tree / "build/venv/bin/python", BUSY.format(1.8))  # twice for `generated`, which runs beside
     wait = "while [[ ! -e build/check/generated.result ]]; do sleep 0.1; done\nsleep 1\n"
     script(tree / "tests/install/run", BUSY.format(1.2) + wait)
     result = check(tree, STEP, "generated")

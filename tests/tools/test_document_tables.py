@@ -1,4 +1,4 @@
-"""tools/document_tables on made-up measurements."""
+"""tools/generate tables on made-up measurements."""
 
 import pathlib
 import subprocess
@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-TOOL = pathlib.Path(__file__).resolve().parents[2] / "tools" / "document_tables"
+TOOL = pathlib.Path(__file__).resolve().parents[2] / "tools" / "generate"
 
 CSV = """# A GPU, commit abc; medians of 11
 workload,operation,kernel_id,value_dtype,coord_dtype,math_mode,input_mode,median_us,spread_us,max_error
@@ -50,7 +50,7 @@ def tables(tmp_path):
         if text is not None:
             run.file.write_text(text)
         (tmp_path / "times.csv").write_text(csv)
-        return subprocess.run([sys.executable, TOOL, "--root", tmp_path, *options, run.file], capture_output=True,
+        return subprocess.run([sys.executable, TOOL, "tables", "--root", tmp_path, *options, run.file], capture_output=True,
                               text=True)
 
     run.file = tmp_path / "page.md"
@@ -79,7 +79,7 @@ def test_a_stale_table_is_named_and_left_as_it_is(tables, change):
     text = tables.file.read_text().replace(old, new) if name == "page.md" else tables.file.read_text()
     checked = tables("--check", text=text, csv=CSV.replace(old, new) if name == "times.csv" else CSV)
     assert checked.returncode == 1
-    assert str(tables.file) in checked.stdout and "run tools/document_tables" in checked.stderr
+    assert str(tables.file) in checked.stdout and "run tools/generate tables" in checked.stderr
     assert tables.file.read_text() == text
 
 

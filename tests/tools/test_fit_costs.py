@@ -1,6 +1,5 @@
-"""tools/fit_costs on times made from known constants: does it find them again?"""
+"""tools/measure fit on times made from known constants: does it find them again?"""
 
-import importlib.util
 import json
 import os
 import pathlib
@@ -10,14 +9,13 @@ import subprocess
 import sys
 import textwrap
 import types
-from importlib.machinery import SourceFileLoader
 
 import numpy as np
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-TOOL = ROOT / "tools" / "fit_costs"
-sys.path.insert(0, str(ROOT / "tools"))
+sys.path.insert(0, str(ROOT / "tools/lib"))
+import fit_costs as tool  # noqa: E402
 from measurements import measured_problem, read_csv, write_drawn  # noqa: E402
 
 # A model of few constants in the place of msda_cost_model: the same words, the same bytes.
@@ -81,16 +79,8 @@ def write(path, noise=0.0, **changes):
     return path
 
 
-@pytest.fixture(scope="module")
-def tool():
-    loader = SourceFileLoader("fit_costs", str(TOOL))
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("fit_costs", loader))
-    loader.exec_module(module)
-    return module
-
-
 @pytest.fixture
-def fit_costs(tool, capsys):
+def fit_costs(capsys):
     """Runs the script in this process: (exit status, what it printed, what it complained of)."""
 
     def run(*arguments):
@@ -149,7 +139,7 @@ def test_problems_are_held_out_by_their_number(fit_costs, tmp_path):
     assert every.returncode == 2 and "no problem is left to fit to" in every.stderr
 
 
-def test_the_fit_weighs_the_regret(tool, tmp_path):
+def test_the_fit_weighs_the_regret(tmp_path):
     """The sizes of regret that the fit sees: of the kernels that may be chosen, beside the fastest of them."""
     rows = [row | {"median_us": 10 if "fast" in row["kernel_id"] else 8} for row in drawn_rows(5)]
     rows.append(rows[0] | {"problem": 5})  # a problem with one kernel leaves no choice
@@ -215,7 +205,7 @@ def library_rows(known, count):
         yield from (row | {"kernel_id": kernel} for kernel in kernels_of(row, known))
 
 
-def test_the_librarys_own_constants_are_found_again(tool, fit_costs, library_model, tmp_path):
+def test_the_librarys_own_constants_are_found_again(fit_costs, library_model, tmp_path):
     info = subprocess.run([library_model.with_name("msda"), "info", "--json"], check=True, capture_output=True).stdout
     known = [kernel["id"] for kernel in json.loads(info)["kernels"]]
     if not any(kernel.startswith("direct.") for kernel in known):

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path += [str(ROOT / "bench/peers"), str(ROOT / "tools")]
+sys.path += [str(ROOT / "bench/peers"), str(ROOT / "tools/lib")]
 from measurements import read_csv  # noqa: E402
 from peers_report import COLUMNS, Side, best_direct, rows_of_sides, table_lines, write_peers  # noqa: E402
 
@@ -71,5 +71,5 @@ def test_documents_have_tables_of_the_csv(rows, tmp_path):
     about, kept = read_csv(tmp_path / "peers.csv", COLUMNS)
     assert about == "A GPU, two peers; medians of 3" and kept == rows
     (tmp_path / "doc.md").write_text(DOCUMENT)
-    subprocess.run([ROOT / "tools/document_tables", "--root", tmp_path, tmp_path / "doc.md"], check=True)
+    subprocess.run([ROOT / "tools/generate", "tables", "--root", tmp_path, tmp_path / "doc.md"], check=True)
     assert "| hinted, deformops | 8.0, 20.0 (2.50) | 80.0, 200 (2.50) |" in (tmp_path / "doc.md").read_text()

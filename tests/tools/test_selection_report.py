@@ -8,7 +8,7 @@ import sys
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path += [str(ROOT / "bench/peers"), str(ROOT / "tools")]
+sys.path += [str(ROOT / "bench/peers"), str(ROOT / "tools/lib")]
 from drawn_problems import NEAR, draw, draw_near, fits  # noqa: E402
 from measurements import DRAWN, measured_problem, read_csv, write_drawn  # noqa: E402
 from selection_report import csv_rows, family_lines, judged, nearest, ranked, report_lines  # noqa: E402

@@ -1,4 +1,4 @@
-"""Lines of kernels/**/*.cuh that a build with --coverage has run, for tools/simt_check --coverage.
+"""Lines of kernels/**/*.cuh that a build with --coverage has run, for tools/check simulated --coverage.
 
     kernel_coverage.py SOURCE_FOLDER BUILD_FOLDER [--least PERCENT] [--gcov PROGRAM]
 

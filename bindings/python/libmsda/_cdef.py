@@ -1,4 +1,4 @@
-# Generated from include/msda.h by tools/gen_bindings; do not edit.
+# Generated from include/msda.h by tools/generate; do not edit.
 """The C interface as cffi reads it, with what is checked when the library is loaded."""
 
 ABI_VERSION = 0

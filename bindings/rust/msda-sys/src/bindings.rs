@@ -1,4 +1,4 @@
-// Generated from include/msda.h by tools/gen_bindings; do not edit.
+// Generated from include/msda.h by tools/generate; do not edit.
 
 pub const MSDA_VERSION_MAJOR: u32 = 0;
 pub const MSDA_VERSION_MINOR: u32 = 1;

@@ -1,4 +1,4 @@
-// Generated from include/msda.h by tools/gen_bindings; do not edit.
+// Generated from include/msda.h by tools/generate; do not edit.
 
 use core::mem::size_of;
 

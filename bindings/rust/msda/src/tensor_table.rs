@@ -1,4 +1,4 @@
-// Generated from src/core/tensors.inc by tools/gen_bindings; do not edit.
+// Generated from src/core/tensors.inc by tools/generate; do not edit.
 
 /// The tensors of a problem, in the order of `msda_tensors`.
 #[derive(Clone, Copy, Debug)]

@@ -1,9 +1,8 @@
-#!/usr/bin/env python3
 """Fits the constants of the kernels' predicted times (kernels/*/costs.inc, src/cpu/simd/simd_costs.inc) to measured
 times, and says how far those in the sources are from them.
 
-    tools/fit_costs [--check] [--hold-out N] DATA.csv[.gz] ...
-    tools/fit_costs --predictions DATA.csv
+    tools/measure fit [--check] [--hold-out N] DATA.csv[.gz] ...
+    tools/measure fit --predictions DATA.csv
 
 DATA is a CSV of random problems from bench/peers/gpu_selection.py --csv, or a CSV of `msda bench --kernels all` such as
 bench/baselines/h200.csv, whose few problems do not identify all constants. Write the constants that are printed into
@@ -24,7 +23,6 @@ the revisions there, and, in brackets, what was measured. Of a kernel with sever
 whose measured times are not those of the others.
 """
 
-import argparse
 import collections
 import json
 import pathlib
@@ -35,6 +33,7 @@ import tempfile
 import numpy as np
 from scipy.optimize import least_squares
 
+import parts
 from measurements import ROOT, Refused, measured_problem, microseconds, read_csv, workload_list
 
 NEEDED = ("kernel_id", "operation", "value_dtype", "coord_dtype", "math_mode", "input_mode", "median_us")
@@ -253,8 +252,8 @@ def is_held_out(row: dict[str, str], every: int) -> bool:
     return bool(every) and "problem" in row and int(row["problem"]) % every == 0
 
 
-def main(words: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main(words: list[str]) -> int:
+    parser = parts.parser("measure fit", __doc__)
     parser.add_argument("data", nargs="+", type=pathlib.Path, metavar="DATA.csv")
     parser.add_argument("--check", action="store_true", help="fail where the sources' constants are much worse")
     parser.add_argument("--predictions", action="store_true", help="print predicted beside measured times, and fit nothing")
@@ -287,14 +286,10 @@ def main(words: list[str] | None = None) -> int:
             describe("fitted, held out", model.predict(fitted), held_out)
             model.close()
     except (Refused, OSError) as error:
-        print(f"fit_costs: error: {error}", file=sys.stderr)
+        print(f"measure: error: {error}", file=sys.stderr)
         return 2
     if arguments.check and size_of(before, data) > WORSE * size_of(after, data):
         print("The constants in the sources predict these data much worse than the fitted ones: write those into the sources",
               file=sys.stderr)
         return 1
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

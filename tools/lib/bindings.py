@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Writes everything that is derived from include/msda.h and its table of tensors, src/core/tensors.inc:
 
   src/api/msda.map                          linker version script: what libmsda.so exports
@@ -16,7 +15,6 @@ abi.json): what was there must still be there, unchanged; structs may only have 
 Needs the Python package libclang, and bindgen (on PATH or in build/tools/bin).
 """
 
-import argparse
 import difflib
 import json
 import os
@@ -25,9 +23,10 @@ import shutil
 import subprocess
 import sys
 
+import parts
 from msda_header import HEADER, ROOT, Header, clang_arguments, declare, read_header, read_tensors
 
-GENERATED = "Generated from include/msda.h by tools/gen_bindings; do not edit."
+GENERATED = "Generated from include/msda.h by tools/generate; do not edit."
 GENERATED_TENSORS = GENERATED.replace("include/msda.h", "src/core/tensors.inc")
 RUST_CRATE = ROOT / "bindings/rust/msda-sys"
 
@@ -127,7 +126,7 @@ def all_symbols(header: Header) -> str:
 def rust_module(_: Header) -> str:
     bindgen = shutil.which("bindgen") or shutil.which("bindgen", path=str(ROOT / "build/tools/bin"))
     if bindgen is None:
-        sys.exit("gen_bindings: error: bindgen is not on PATH nor in build/tools/bin; tools/setup installs it")
+        sys.exit("generate: error: bindgen is not on PATH nor in build/tools/bin; tools/setup installs it")
     import clang
 
     environment = dict(os.environ, LIBCLANG_PATH=str(pathlib.Path(clang.__file__).parent / "native"))
@@ -138,7 +137,7 @@ def rust_module(_: Header) -> str:
                    "--raw-line", f"// {GENERATED}", "--", *arguments]
         result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     if result.returncode != 0:
-        sys.exit(f"gen_bindings: error: bindgen failed:\n{result.stderr}")
+        sys.exit(f"generate: error: bindgen failed:\n{result.stderr}")
     return result.stdout
 
 
@@ -199,18 +198,17 @@ def check_against(release: pathlib.Path, header: Header) -> int:
         return 0
     broken = broken_promises(old, new)
     for line in broken:
-        print(f"gen_bindings: error: {line}")
+        print(f"generate: error: {line}")
     print(f"{len(broken)} broken promises to clients of {release}")
     return int(bool(broken))
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="gen_bindings", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+def main(words: list[str]) -> int:
+    parser = parts.parser("generate bindings", __doc__)
     parser.add_argument("--check", action="store_true", help="compare instead of writing")
     parser.add_argument("--against", type=pathlib.Path, metavar="ABI_JSON",
                         help="compare the interface with an earlier release's abi.json")
-    options = parser.parse_args()
+    options = parser.parse_args(words)
     header = read_header()
     if options.against:
         return check_against(options.against, header)
@@ -226,9 +224,5 @@ def main() -> int:
     if options.check:
         print(f"generated bindings: {len(OUTPUTS) - changed} of {len(OUTPUTS)} up to date")
         if changed:
-            print("gen_bindings: error: run tools/gen_bindings and commit what it writes", file=sys.stderr)
+            print("generate: error: run tools/generate and commit what it writes", file=sys.stderr)
     return int(bool(changed))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

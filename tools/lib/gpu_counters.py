@@ -1,21 +1,19 @@
-#!/usr/bin/env python3
 """Hardware counters of one kernel on one workload, by ncu: what bounds it.
 
-    tools/gpu_counters WORKLOAD KERNEL_ID VALUE_TYPE [further arguments of msda bench]
+    tools/measure counters WORKLOAD KERNEL_ID VALUE_TYPE [further arguments of msda bench]
 
-For example: tools/gpu_counters bev-local direct.sm75.f16.d32.p8@1 f16. One launch is profiled with the clocks left
+For example: tools/measure counters bev-local direct.sm75.f16.d32.p8@1 f16. One launch is profiled with the clocks left
 alone and no cache cleared before it; instructions and wavefronts are also given for 32 points of one head (a warp's
 worth), which is what the README files of kernels/ count. Needs build/release and ncu.
 """
 
 import csv
 import io
-import json
-import pathlib
 import subprocess
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+from measurements import ROOT, workload_list
+
 METRICS = {
     "gpu__time_duration.sum": "time",
     "smsp__inst_executed.sum": "instructions",
@@ -34,14 +32,14 @@ PER_POINTS = ("instructions", "L1 wavefronts", "of them shared memory")
 
 
 def points_of(name: str) -> int:
-    work = next(w for w in json.loads((ROOT / "bench/workloads.json").read_text())["workloads"] if w["name"] == name)
+    work = next(w for w in workload_list() if w["name"] == name)
     return work["batch"] * work["queries"] * work["heads"] * sum(work["points"])
 
 
-def main() -> int:
-    if len(sys.argv) < 4:
+def main(words: list[str]) -> int:
+    if len(words) < 3:
         sys.exit(__doc__)
-    workload, kernel, dtype, *more = sys.argv[1:]
+    workload, kernel, dtype, *more = words
     # The first launches are the check against the reference and the warm-up.
     command = ["ncu", "--csv", "--print-units", "base", "--clock-control", "none", "--cache-control", "none",
                "--launch-skip", "2", "--launch-count", "1", "--metrics", ",".join(METRICS),
@@ -61,7 +59,3 @@ def main() -> int:
         per = f"{value / warps:10.1f} for 32 points" if name in PER_POINTS else ""
         print(f"  {name:24} {value:18,.1f} {row['Metric Unit']:12} {per}")
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

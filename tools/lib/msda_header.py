@@ -1,6 +1,6 @@
 """The public header include/msda.h as data, read with libclang, and the table of its tensors.
 
-tools/gen_bindings writes the bindings from it and tools/tidy checks its comments. The result depends on
+tools/generate writes the bindings from it and tools/check tidy checks its comments. The result depends on
 the header alone: the target is always x86-64 Linux, and the two system headers it includes are replaced
 by the stand-ins below, so every machine reads the same types.
 """
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from clang import cindex
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 HEADER = ROOT / "include" / "msda.h"
 TENSORS = ROOT / "src" / "core" / "tensors.inc"
 TARGET = "x86_64-unknown-linux-gnu"

@@ -1,15 +1,14 @@
-#!/usr/bin/env python3
-"""Checks what compilers and formatters do not:
+"""What tools/check tidy does: checks what compilers and formatters do not:
 
   header    every public type, field, enumerator and function of include/msda.h is documented; functions have
             every slot (@param of each parameter and of no other, @status or @return, @sync, @threads, @owns,
             @since); a function that returns a status lists MSDA_SUCCESS and only statuses that exist
   comments  60 to 80 % of the header's lines are comments
   names     file names of the C++ sources are unique in the tree, but for those of families, kernels/ and tests/families/
-  length    host functions have at most 70 lines, signature and all; every line of a file is seen
+  length    host functions have at most 70 lines, signature and all
   reading   a kernel's .cuh includes at most 8 files and 1,500 lines of its family, with the engines kernels/rows and
             kernels/points 12 files and 2,300 lines
-  words     identifiers under kernels/ have none of the words that meant several things (tools/reading_sets.py),
+  words     identifiers under kernels/ have none of the words that meant several things (reading_sets.py),
             and no block of comments there or under src/ begins with Of, What, Where, Those, The same or By
   clocks    tests do not depend on the host's time: they give the code a clock of theirs (src/core/clock.h), and what
             ends a hang has its limit from tests/support/hang.h or hang.py
@@ -19,7 +18,6 @@
 Exit status 1 if anything was found. Needs the Python package libclang.
 """
 
-import argparse
 import collections
 import pathlib
 import re
@@ -28,7 +26,7 @@ import sys
 
 from msda_header import HEADER, ROOT, Function, Header, read_header
 from reading_sets import reading_faults, subject_faults, word_faults
-from source_functions import ScanError, functions_of
+from source_functions import functions_of
 
 LARGEST_FUNCTION = 70
 HOST_SOURCES = (".c", ".cpp", ".h", ".hpp")
@@ -174,18 +172,14 @@ def name_faults(files: list[pathlib.Path]) -> list[str]:
 
 
 def length_faults(files: list[pathlib.Path]) -> tuple[list[str], str]:
-    """Functions of host code that are too long or not understood; and what was looked at, in words."""
+    """Functions of host code that are too long; and what was looked at, in words."""
     faults = []
     line_count = line_in_functions = function_count = 0
     for file in files:
         if file.suffix not in HOST_SOURCES:
             continue
         text, name = file.read_text(), file.relative_to(ROOT)
-        try:
-            functions = functions_of(text)
-        except ScanError as error:
-            faults.append(f"{name}:{error.line}: {error}")
-            continue
+        functions = functions_of(text)
         line_count += len(text.splitlines())
         function_count += len(functions)
         line_in_functions += sum(f.line_count for f in functions)
@@ -195,9 +189,6 @@ def length_faults(files: list[pathlib.Path]) -> tuple[list[str], str]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="tidy", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.parse_args()
     header, files = read_header(), sources()
     lengths, scanned = length_faults(files)
     faults = header_faults(header) + comment_faults(header) + name_faults(files) + version_faults(header) + lengths

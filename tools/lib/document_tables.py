@@ -1,7 +1,6 @@
-#!/usr/bin/env python3
 """Writes the tables of the documents that are made from a CSV of measurements.
 
-    tools/document_tables [--check] [FILE.md ...]
+    tools/generate tables [--check] [FILE.md ...]
 
 Without files: all Markdown files that git knows. With --check nothing is written: the exit status is 1 if a table is
 not what its CSV says. A table stands behind a comment that describes it, and ends at a second comment:
@@ -20,7 +19,6 @@ the smallest median of each selection in microseconds, and is empty where nothin
 `ratio: yes` it also has the ratio of the last one to the first. The line below the table names the CSV and where it was measured.
 """
 
-import argparse
 import difflib
 import fnmatch
 import functools
@@ -29,6 +27,7 @@ import re
 import subprocess
 import sys
 
+import parts
 from measurements import ROOT, Refused, microseconds, read_csv
 
 NEEDED = ("workload", "operation", "kernel_id", "value_dtype", "math_mode", "input_mode", "median_us")
@@ -127,12 +126,12 @@ def markdown_files(root: pathlib.Path) -> list[pathlib.Path]:
     return [root / name for name in listed.split()]
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main(words: list[str]) -> int:
+    parser = parts.parser("generate tables", __doc__)
     parser.add_argument("files", nargs="*", type=pathlib.Path, metavar="FILE.md")
     parser.add_argument("--check", action="store_true", help="compare only")
     parser.add_argument("--root", type=pathlib.Path, default=ROOT, help="folder that the names of CSV files start from")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(words)
     tables = stale = 0
     try:
         for file in arguments.files or markdown_files(arguments.root):
@@ -148,15 +147,11 @@ def main() -> int:
                 file.write_text(wanted)
                 print(f"{file}: written")
     except (Refused, OSError) as error:
-        print(f"document_tables: error: {error}", file=sys.stderr)
+        print(f"generate: error: {error}", file=sys.stderr)
         return 2
     if arguments.check and stale:
-        print(f"{stale} documents have tables that are not what their CSV says: run tools/document_tables",
+        print(f"{stale} documents have tables that are not what their CSV says: run tools/generate tables",
               file=sys.stderr)
         return 1
     print(f"{tables} tables are what their CSV says")
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,7 +1,6 @@
-#!/usr/bin/env python3
 """Writes the man page and the shell completions of the msda command, from what the command says of itself.
 
-    tools/cli_docs MSDA OUTPUT_FOLDER
+    tools/generate command-docs MSDA FOLDER
 
 MSDA is the path of the command, whose `help --json` is read. The files are those that a package installs:
 msda.1, and completions by the names that the shells look for: msda (bash), _msda (zsh), msda.fish. They are
@@ -99,7 +98,7 @@ def bash_completion(help):
             f"      words='{words} --help'\n      files={'yes' if command['input'] else ''} ;;\n"
         )
     names = " ".join(command["name"] for command in help["commands"])
-    return f"""# bash completion of msda; made by tools/cli_docs
+    return f"""# bash completion of msda; made by tools/generate
 _msda() {{
   local word=${{COMP_WORDS[COMP_CWORD]}} previous=${{COMP_WORDS[COMP_CWORD - 1]}} words files
   COMPREPLY=()
@@ -148,7 +147,7 @@ def zsh_completion(help):
         specs = " \\\n        ".join(specs)
         cases.append(f"    {command['name']})\n      _arguments \\\n        {specs} ;;")
     return f"""#compdef msda
-# zsh completion of msda; made by tools/cli_docs
+# zsh completion of msda; made by tools/generate
 _msda() {{
   local -a commands=(
 {names}
@@ -170,7 +169,7 @@ _msda "$@"
 
 
 def fish_completion(help):
-    lines = ["# fish completion of msda; made by tools/cli_docs", "complete -c msda -f"]
+    lines = ["# fish completion of msda; made by tools/generate", "complete -c msda -f"]
     lines.append("complete -c msda -l help -d 'show help'")
     lines.append("complete -c msda -n __fish_use_subcommand -l version -d 'show the version of the library'")
     for command in help["commands"]:
@@ -206,15 +205,12 @@ OUTPUTS = {
 }
 
 
-def main():
-    if len(sys.argv) != 3:
+def main(words):
+    if len(words) != 2:
         sys.exit(__doc__)
-    command, folder = sys.argv[1], pathlib.Path(sys.argv[2])
+    command, folder = words[0], pathlib.Path(words[1])
     text = subprocess.run([command, "help", "--json"], check=True, capture_output=True, text=True).stdout
     folder.mkdir(parents=True, exist_ok=True)
     for name, write in OUTPUTS.items():
         (folder / name).write_text(write(json.loads(text)))
-
-
-if __name__ == "__main__":
-    main()
+    return 0
