@@ -83,6 +83,19 @@ pub struct Problem {
     sampling_mode: SamplingMode,
 }
 
+/// Setters that store what they are given: documentation, name, field and type of each.
+macro_rules! setters {
+    ($($(#[$documentation:meta])* $setter:ident => $field:ident: $type:ty;)*) => {
+        $(
+            $(#[$documentation])*
+            pub fn $setter(mut self, $field: $type) -> Self {
+                self.$field = $field.into();
+                self
+            }
+        )*
+    };
+}
+
 impl Problem {
     /// Levels as (H, W) in pixels, and the type of value.
     pub fn new(level_hw: &[[i32; 2]], value_dtype: Dtype) -> Self {
@@ -119,16 +132,45 @@ impl Problem {
         }
     }
 
-    /// B.
-    pub fn batch(mut self, batch: i64) -> Self {
-        self.batch = batch;
-        self
+    setters! {
+        /// B.
+        batch => batch: i64;
+        /// Q.
+        queries => query_count: i64;
+        /// S; else the tokens end where the last level does.
+        token_count => token_count: i64;
+        /// The inputs are reference points of `reference_dim` numbers (2 or 4), offsets and logits.
+        fused => reference_dim: i32;
+        /// Elements between neighbours along \[B\]\[S\]\[M\] of value.
+        value_strides => value_strides: [i64; 3];
+        /// Elements between neighbours along \[B\]\[Q\]\[M\] of coord and offset.
+        coord_strides => coord_strides: [i64; 3];
+        /// Elements between neighbours along \[B\]\[Q\]\[M\] of weight and logit.
+        weight_strides => weight_strides: [i64; 3];
+        /// Elements between neighbours along \[B\]\[Q\]\[M\] of output and its gradient.
+        output_strides => output_strides: [i64; 3];
+        /// Elements between neighbours along \[B\]\[Q\]\[M\] of the gradient of coord or offset.
+        grad_coord_strides => grad_coord_strides: [i64; 3];
+        /// Elements between neighbours along \[B\]\[Q\]\[M\] of the gradient of weight or logit.
+        grad_weight_strides => grad_weight_strides: [i64; 3];
+        /// Type of coord, offset and their gradients.
+        coord_dtype => coord_dtype: Dtype;
+        /// Type of weight, logit and their gradients.
+        weight_dtype => weight_dtype: Dtype;
+        /// Type of output and its gradient.
+        output_dtype => output_dtype: Dtype;
+        /// Type of the gradient of value.
+        grad_value_dtype => grad_value_dtype: Dtype;
+        /// Type of reference and its gradient; that of coord where it is not set.
+        reference_dtype => reference_dtype: Dtype;
+        math_mode => math_mode: MathMode;
+        determinism => determinism: Determinism;
+        /// Where the points land; a hint for the choice of the kernel.
+        point_locality => point_locality: PointLocality;
+        /// Four pixels a point, or the one that holds it.
+        sampling_mode => sampling_mode: SamplingMode;
     }
-    /// Q.
-    pub fn queries(mut self, query_count: i64) -> Self {
-        self.query_count = query_count;
-        self
-    }
+
     /// The grids whose pixels the queries are; a hint of locality that never changes a result.
     pub fn query_grids(mut self, query_hw: &[[i32; 2]]) -> Self {
         self.query_hw = query_hw.to_vec();
@@ -137,11 +179,6 @@ impl Problem {
     /// The token at which each level starts, in any order, with gaps or not; else one level follows another.
     pub fn level_start(mut self, level_start: &[i64]) -> Self {
         self.level_start = Some(level_start.to_vec());
-        self
-    }
-    /// S; else the tokens end where the last level does.
-    pub fn token_count(mut self, token_count: i64) -> Self {
-        self.token_count = token_count;
         self
     }
     /// M heads of D channels.
@@ -159,92 +196,14 @@ impl Problem {
         self.point_counts = Some(point_counts.to_vec());
         self
     }
-    /// The inputs are reference points of `reference_dim` numbers (2 or 4), offsets and logits.
-    pub fn fused(mut self, reference_dim: i32) -> Self {
-        self.reference_dim = Some(reference_dim);
-        self
-    }
     /// Gradients instead of the output.
     pub fn backward(mut self) -> Self {
         self.operation = Operation::Backward;
         self
     }
-    /// Elements between neighbours along \[B\]\[S\]\[M\] of value.
-    pub fn value_strides(mut self, strides: [i64; 3]) -> Self {
-        self.value_strides = strides;
-        self
-    }
-    /// Elements between neighbours along \[B\]\[Q\]\[M\] of coord and offset.
-    pub fn coord_strides(mut self, strides: [i64; 3]) -> Self {
-        self.coord_strides = strides;
-        self
-    }
-    /// Elements between neighbours along \[B\]\[Q\]\[M\] of weight and logit.
-    pub fn weight_strides(mut self, strides: [i64; 3]) -> Self {
-        self.weight_strides = strides;
-        self
-    }
-    /// Elements between neighbours along \[B\]\[Q\]\[M\] of output and its gradient.
-    pub fn output_strides(mut self, strides: [i64; 3]) -> Self {
-        self.output_strides = strides;
-        self
-    }
-    /// Elements between neighbours along \[B\]\[Q\]\[M\] of the gradient of coord or offset.
-    pub fn grad_coord_strides(mut self, strides: [i64; 3]) -> Self {
-        self.grad_coord_strides = strides;
-        self
-    }
-    /// Elements between neighbours along \[B\]\[Q\]\[M\] of the gradient of weight or logit.
-    pub fn grad_weight_strides(mut self, strides: [i64; 3]) -> Self {
-        self.grad_weight_strides = strides;
-        self
-    }
     /// Every level is stored with a border of one zero pixel.
     pub fn bordered(mut self) -> Self {
         self.value_border = true;
-        self
-    }
-    /// Type of coord, offset and their gradients.
-    pub fn coord_dtype(mut self, dtype: Dtype) -> Self {
-        self.coord_dtype = Some(dtype);
-        self
-    }
-    /// Type of weight, logit and their gradients.
-    pub fn weight_dtype(mut self, dtype: Dtype) -> Self {
-        self.weight_dtype = Some(dtype);
-        self
-    }
-    /// Type of output and its gradient.
-    pub fn output_dtype(mut self, dtype: Dtype) -> Self {
-        self.output_dtype = Some(dtype);
-        self
-    }
-    /// Type of the gradient of value.
-    pub fn grad_value_dtype(mut self, dtype: Dtype) -> Self {
-        self.grad_value_dtype = Some(dtype);
-        self
-    }
-    /// Type of reference and its gradient; that of coord where it is not set.
-    pub fn reference_dtype(mut self, dtype: Dtype) -> Self {
-        self.reference_dtype = Some(dtype);
-        self
-    }
-    pub fn math_mode(mut self, mode: MathMode) -> Self {
-        self.math_mode = mode;
-        self
-    }
-    pub fn determinism(mut self, determinism: Determinism) -> Self {
-        self.determinism = determinism;
-        self
-    }
-    /// Where the points land; a hint for the choice of the kernel.
-    pub fn point_locality(mut self, locality: PointLocality) -> Self {
-        self.point_locality = locality;
-        self
-    }
-    /// Four pixels a point, or the one that holds it.
-    pub fn sampling_mode(mut self, mode: SamplingMode) -> Self {
-        self.sampling_mode = mode;
         self
     }
 
