@@ -55,7 +55,7 @@ std::size_t make_edges_full(cudaGraph_t graph) {
 class ChainedCalls {
  public:
   ChainedCalls(Engine const& engine, Case const& input, int calls)
-      : plan_(engine.handle, ProblemView(input.spec).c),
+      : plan_(engine.handle, input.spec.copy().c),
         gpu_(engine.device),
         results_(make_results(input.spec, {})),
         calls_(calls) {

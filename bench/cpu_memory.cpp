@@ -125,7 +125,7 @@ void measure(Engine const& engine, Options const& options, Workload const& workl
   spec.set_dtypes(dtype);
   spec.operation = operation;
   Case const input = random_case(workload, spec, 1);
-  msda::Plan const plan(engine.handle, ProblemView(spec).c);
+  msda::Plan const plan(engine.handle, spec.copy().c);
   msda::Workspace workspace(plan);
   Buffers const buffers[2] = {{input, options, false, workspace},
                               {input, options, true, workspace}};
@@ -157,7 +157,7 @@ void call_once(Engine const& engine, Options const& options, Workload const& wor
   spec.batch = 1;
   spec.set_dtypes(MSDA_DTYPE_F32);
   if (options.count.ends_with("-backward")) spec.operation = MSDA_BACKWARD;
-  msda::Plan const plan(engine.handle, ProblemView(spec).c);
+  msda::Plan const plan(engine.handle, spec.copy().c);
   msda::Workspace workspace(plan);
   bool const off_line = options.count.starts_with("malloc");
   plan.execute(Buffers(random_case(workload, spec, 1), options, off_line, workspace).tensors);

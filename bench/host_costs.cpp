@@ -60,7 +60,7 @@ void measure_plan(std::string const& name, ProblemShape shape, int rounds) {
   Engine const engine(MSDA_DEVICE_CPU, 1);
   for (msda_operation const operation : {MSDA_FORWARD, MSDA_BACKWARD}) {
     shape.operation = operation;
-    ProblemView const view(shape);
+    msda::ProblemCopy const view = shape.copy();
     measure("msda_plan_create and _destroy, " + name +
                 (operation == MSDA_FORWARD ? ", forward" : ", backward"),
             rounds, [&] { msda::Plan const plan(engine.handle, view.c); });

@@ -182,7 +182,7 @@ class Caller {
       plant_leaks();
       if (rng.chance(kNewPlans)) {
         call.plan.reset();
-        call.plan.emplace(handle_, ProblemView(call.problem.shape).c);
+        call.plan.emplace(handle_, call.problem.shape.copy().c);
         ++plans_;
       }
       if (rng.chance(kComparisons)) {
@@ -202,7 +202,7 @@ class Caller {
     OneCall(SoakDevice const& device, msda::Handle const& handle, Problem const& its_problem)
         : problem(its_problem),
           tensors(problem.tensors),
-          plan(std::in_place, handle, ProblemView(problem.shape).c),
+          plan(std::in_place, handle, problem.shape.copy().c),
           workspace(device, plan->info().workspace_bytes) {
       for (auto const& [name, array] : make_results(problem.shape, {})) {
         SoakMemory& memory = results.emplace_back(device, array.bytes.size());

@@ -73,7 +73,7 @@ Device device_of(GpuRates const& rates) {
 }
 
 Problem problem_of(ProblemShape const& spec) {
-  ProblemView const view(spec);
+  ProblemCopy const view = spec.copy();
   try {
     return api::canonical_problem(&view.c, std::pmr::new_delete_resource());
   } catch (StatusError const& error) {

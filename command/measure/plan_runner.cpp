@@ -28,7 +28,7 @@ Plan make_plan(Engine const& engine, ProblemShape const& spec, std::string const
     options.mode = MSDA_PLAN_FORCED;
     options.kernel_id = kernel_id.c_str();
   }
-  return Plan(engine.handle, ProblemView(spec).c, options);
+  return Plan(engine.handle, spec.copy().c, options);
 }
 
 Handle make_handle(std::int32_t device, std::int32_t thread_count) {
@@ -44,7 +44,7 @@ Engine::Engine(std::int32_t device_number, std::int32_t thread_count)
     : device(device_number), handle(make_handle(device_number, thread_count)) {}
 
 std::string explain(Engine const& engine, ProblemShape const& spec) {
-  return engine.handle.explain(ProblemView(spec).c);
+  return engine.handle.explain(spec.copy().c);
 }
 
 Runner::Runner(Engine const& engine, ProblemShape const& spec, std::string const& kernel_id)
@@ -82,7 +82,7 @@ std::string Runner::tune(Engine const& engine, ProblemShape const& spec, double 
   msda_tensors sample = tensors_;
   sample.workspace = nullptr;  // the library takes what each kernel needs
   sample.workspace_bytes = 0;
-  return Plan::tune(engine.handle, ProblemView(spec).c, make<msda_plan_options>(), sample, nullptr,
+  return Plan::tune(engine.handle, spec.copy().c, make<msda_plan_options>(), sample, nullptr,
                     budget_ms)
       .info()
       .kernel_id;

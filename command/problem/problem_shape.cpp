@@ -130,27 +130,23 @@ std::string ProblemShape::describe() const {
   return text;
 }
 
-ProblemView::ProblemView(ProblemShape const& shape)
-    : c{},
-      level_hw_(shape.level_hw()),
-      point_counts_(shape.point_counts()),
-      query_hw_(shape.query_hw),
-      level_start_(shape.level_start) {
-  c.struct_size = sizeof(c);
-  c.level_hw = level_hw_.data();
-  c.point_counts = point_counts_.data();
-  c.query_hw = query_hw_.empty() ? nullptr : query_hw_.data();
-  c.level_start = level_start_.empty() ? nullptr : level_start_.data();
-  c.token_count = shape.tokens;
-#define MSDA_SIZE(name) c.name = shape.name;
-#define MSDA_STRIDES(name, tensors) std::ranges::copy(shape.name, c.name);
-#define MSDA_CHOICE(name, type, ...) c.name = shape.name;
-#define MSDA_DTYPE(name, otherwise) c.name = shape.name;
+ProblemCopy ProblemShape::copy() const {
+  ProblemCopy copy;
+  copy.level_hw = level_hw();
+  copy.point_counts = point_counts();
+  copy.query_hw = query_hw;
+  copy.level_start = level_start;
+  msda_problem& c = copy.c;
+  c.token_count = tokens;
+  c.reference_dim = reference_dim;
+  c.input_mode = fused() ? MSDA_INPUT_FUSED : MSDA_INPUT_SAMPLED;
+#define MSDA_SIZE(name) c.name = name;
+#define MSDA_STRIDES(name, tensors) std::ranges::copy(name, c.name);
+#define MSDA_CHOICE(name, type, ...) c.name = name;
+#define MSDA_DTYPE(name, otherwise) c.name = name;
 #include "core/problem_fields.inc"
-  c.level_count = static_cast<std::int32_t>(shape.levels.size());
-  c.reference_dim = shape.reference_dim;
-  c.input_mode = shape.fused() ? MSDA_INPUT_FUSED : MSDA_INPUT_SAMPLED;
-  c.query_grid_count = static_cast<std::int32_t>(query_hw_.size() / 2);
+  copy.settle();
+  return copy;
 }
 
 }  // namespace msda::command

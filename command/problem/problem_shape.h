@@ -1,7 +1,7 @@
 // The shape of a problem: everything in msda_problem.
 #pragma once
 
-#include <msda.h>
+#include "core/problem_copy.h"
 
 #include <array>
 #include <cstdint>
@@ -54,20 +54,9 @@ struct ProblemShape {
   void resolve_dtypes();
   // value_dtype, and for the others what the library takes when they are left open.
   void set_dtypes(msda_dtype value);
+  ProblemCopy copy() const;  // as the library takes it
   // One line of key=value words, as the msda command and tests/cases/*.txt write a problem.
   std::string describe() const;
-};
-
-// A msda_problem and the arrays it points to.
-class ProblemView {
- public:
-  explicit ProblemView(ProblemShape const& shape);
-  ProblemView(ProblemView const&) = delete;
-  msda_problem c;
-
- private:
-  std::vector<std::int32_t> level_hw_, point_counts_, query_hw_;
-  std::vector<std::int64_t> level_start_;
 };
 
 }  // namespace msda::command

@@ -40,8 +40,7 @@ msda_plan* create_plan(msda_handle& handle, const msda_problem* problem,
 msda_plan* restore_plan(msda_handle& handle, const void* blob, std::size_t blob_size) {
   StoredPlan const stored = decode_plan(blob, blob_size, handle.device);
   KernelRef const kernel = find_stored_kernel(stored.kernel_id);
-  msda_problem const problem = stored.problem.view();
-  Problem canonical = canonical_problem(&problem, &handle.memory);
+  Problem canonical = canonical_problem(&stored.problem.c, &handle.memory);
   Device const device = handle.device.limited_to(stored.sm_count_limit);
   Ranked const choice = accept_stored_kernel(kernel, canonical, device);
   return finish_plan(handle, device, std::move(canonical), choice);

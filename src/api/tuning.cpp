@@ -80,8 +80,8 @@ msda_plan* tune_plan(msda_handle& handle, const msda_problem* problem,
 // Every problem of a text passes through the caller's checks, and gets the form that a plan's has.
 void settle_problem(TuningLine& line) {
   try {
-    msda_problem const problem = line.key.problem.view();
-    line.key.problem = stored_form(canonical_problem(&problem, std::pmr::new_delete_resource()));
+    ProblemCopy& problem = line.key.problem;
+    problem = copy_of(canonical_problem(&problem.c, std::pmr::new_delete_resource()));
   } catch (StatusError const& error) {
     fail(error.status(), "text, line {}: {}", line.number, error.what());
   }

@@ -96,15 +96,15 @@ class Reader {
   std::span<const std::uint8_t> rest_;
 };
 
-StoredProblem read_problem(Reader& reader) {
-  StoredProblem stored;
-  visit_arrays(stored, [&](std::string_view, auto& numbers) { reader.array(numbers); });
-  visit_fields(stored.problem, [&](std::string_view, auto numbers) {
+ProblemCopy read_problem(Reader& reader) {
+  ProblemCopy copy;
+  visit_arrays(copy, [&](std::string_view, auto& numbers) { reader.array(numbers); });
+  visit_fields(copy.c, [&](std::string_view, auto numbers) {
     for (auto& number : numbers) reader.scalar(number);
   });
   reader.expect_end();
-  if (!stored.settle_counts()) no_plan();
-  return stored;
+  if (!copy.settle()) no_plan();
+  return copy;
 }
 
 // The bytes that the checksum at the end is of.
@@ -123,15 +123,15 @@ std::span<const std::uint8_t> checked_body(std::span<const std::uint8_t> blob) {
 
 std::vector<std::uint8_t> encode_plan(Problem const& problem, std::string_view kernel_id,
                                       Device const& device) {
-  StoredProblem const stored = stored_form(problem);
+  ProblemCopy const copy = copy_of(problem);
   Writer writer;
   writer.text(kMagic);
   writer.text(version_text());
   writer.text(device.name);
   writer.text(kernel_id);
   writer.number(static_cast<std::uint64_t>(device.sm_count_limit));
-  visit_arrays(stored, [&](std::string_view, auto const& numbers) { writer.array(numbers); });
-  visit_fields(stored.problem, [&](std::string_view, auto numbers) {
+  visit_arrays(copy, [&](std::string_view, auto const& numbers) { writer.array(numbers); });
+  visit_fields(copy.c, [&](std::string_view, auto numbers) {
     for (auto const number : numbers) writer.number(static_cast<std::uint64_t>(number));
   });
   return std::move(writer).finish();

@@ -5,7 +5,7 @@
 
 #include "core/device.h"
 #include "core/problem.h"
-#include "plan/stored_problem.h"
+#include "core/problem_copy.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace msda {
 struct StoredPlan {
   std::string kernel_id;
   std::int32_t sm_count_limit = 0;
-  StoredProblem problem;
+  ProblemCopy problem;
 };
 
 std::vector<std::uint8_t> encode_plan(Problem const& problem, std::string_view kernel_id,

@@ -45,7 +45,7 @@ std::string key_text(TuningKey const& key) {
   };
   visit_arrays(key.problem,
                [&](std::string_view name, auto const& list) { add(name, std::span(list)); });
-  visit_fields(key.problem.problem, add);
+  visit_fields(key.problem.c, add);
   return text;
 }
 
@@ -182,18 +182,18 @@ TuningLine parse_line(std::string_view text, std::size_t number) {
   line.key.thread_count = reader.number<std::int32_t>("threads", 1);
   line.key.sm_count_limit = reader.number<std::int32_t>("sm_count_limit", 0);
   line.key.workspace_limit_bytes = reader.number<std::uint64_t>("workspace_limit_bytes", 0);
-  StoredProblem& problem = line.key.problem;
+  ProblemCopy& problem = line.key.problem;
   visit_arrays(problem, [&reader]<typename T>(std::string_view name, std::vector<T>& list) {
     list = reader.list<T>(name);
   });
-  if (!problem.settle_counts()) {
+  if (!problem.settle()) {
     reader.refuse(
         "level_hw has {} numbers, point_counts {}, level_start {}, query_hw {}: must be two, one "
         "and one (or none) for each level, and two for each grid",
         problem.level_hw.size(), problem.point_counts.size(), problem.level_start.size(),
         problem.query_hw.size());
   }
-  visit_fields(problem.problem,
+  visit_fields(problem.c,
                [&reader](std::string_view name, auto numbers) { reader.list(name, numbers); });
   line.record.kernel_id = reader.name("kernel");
   line.record.median_us = reader.time_us("median_us");
@@ -253,7 +253,7 @@ std::string tuning_device(Device const& device) {
 TuningKey tuning_key(Problem const& problem, Device const& device,
                      std::size_t workspace_limit_bytes) {
   return {version_text(),        tuning_device(device), device.thread_count,
-          device.sm_count_limit, workspace_limit_bytes, stored_form(problem)};
+          device.sm_count_limit, workspace_limit_bytes, copy_of(problem)};
 }
 
 std::vector<TuningLine> parse_tuning_text(std::string_view text) {

@@ -8,7 +8,7 @@
 
 #include "core/device.h"
 #include "core/problem.h"
-#include "plan/stored_problem.h"
+#include "core/problem_copy.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -30,7 +30,7 @@ struct TuningKey {
   std::int32_t thread_count = 0;
   std::int32_t sm_count_limit = 0;
   std::uint64_t workspace_limit_bytes = 0;
-  StoredProblem problem;
+  ProblemCopy problem;
 };
 
 struct TuningRecord {

@@ -295,7 +295,7 @@ void fail_calls_of_tuning(TestProblem const& problem, cudaError_t error, Names& 
   options.log_level = MSDA_LOG_WARN;
   TestHandle const handle(options);
   Scene scene(handle, problem, "");
-  ProblemView const view(problem.shape);
+  ProblemCopy const view = problem.shape.copy();
   msda_tensors sample = scene.call.c();
   sample.workspace = nullptr;
   sample.workspace_bytes = 0;
@@ -361,7 +361,7 @@ TEST_CASE("tuning gives no memory back that kernels may be using, on the GPU" * 
   shape.operation = MSDA_BACKWARD;
   TestProblem const problem = corpus_case("encoder_grid").make(shape);
   Scene scene(handle, problem, "");
-  ProblemView const view(problem.shape);
+  ProblemCopy const view = problem.shape.copy();
   msda_tensors sample = scene.call.c();
   sample.workspace = nullptr;
   sample.workspace_bytes = 0;
@@ -448,7 +448,7 @@ TEST_CASE("the default stream beside a capture is refused, on the GPU" * needs_g
   TestHandle const handle(gpu_options());
   TestProblem const problem = sample_problems()[0];
   Scene scene(handle, problem, "");
-  ProblemView const view(problem.shape);
+  ProblemCopy const view = problem.shape.copy();
   scene.call.poison();
   msda_plan* plan = nullptr;
   msda_status tuned = MSDA_SUCCESS, executed = MSDA_SUCCESS;
@@ -514,7 +514,7 @@ TEST_CASE("a workspace larger than the device, on the GPU" * needs_gpu()) {
   tensors.grad_coord = addresses[3];
   tensors.grad_weight = addresses[4];
   tensors.value = addresses[5];
-  ProblemView const view(shape);
+  ProblemCopy const view = shape.copy();
   msda_plan* plan = nullptr;
   PlanResult const chosen = make_plan(handle, shape, "");
   std::int64_t const bytes =

@@ -131,7 +131,7 @@ void fail_allocations_of_plans(msda_handle_options const& options) {
 void fail_own_allocations(msda_handle_options const& options) {
   TestHandle const handle(options);
   TestProblem const problem = sample_problems().front();
-  ProblemView const view(problem.shape);
+  ProblemCopy const view = problem.shape.copy();
   std::vector<std::uint8_t> const blob = serialize(make_plan(handle, problem.shape, "").plan.get());
   auto const fail_each = [](auto call) {
     int out_of_memory = 0;
@@ -191,7 +191,7 @@ void fail_allocations_of_tuning(msda_handle_options const& options) {
   TestHandle const other(options);
   for (TestProblem const& problem : sample_problems()) {
     CAPTURE(problem.shape.describe());
-    ProblemView const view(problem.shape);
+    ProblemCopy const view = problem.shape.copy();
     PlanResult const any = make_plan(other, problem.shape, "");
     CallBuffers buffers(problem, any.plan.get(), 0);
     PlacedCall call(other, any.plan.get(), buffers);
@@ -269,7 +269,7 @@ TEST_CASE("a long error reaches the log where memory runs out" *
   plan_options.struct_size = sizeof(plan_options);
   plan_options.mode = MSDA_PLAN_FORCED;
   plan_options.kernel_id = long_id.c_str();
-  ProblemView const view(corpus_case("encoder_grid").shape);
+  ProblemCopy const view = corpus_case("encoder_grid").shape.copy();
   int out_of_memory = 0;
   for (std::int64_t k = 1;; ++k) {
     CAPTURE(k);

@@ -89,7 +89,7 @@ void run_through_cpp(Client& client) {
   for (msda_operation const operation : {MSDA_FORWARD, MSDA_BACKWARD}) {
     ProblemShape shape = client.golden.problem.shape;
     shape.operation = operation;
-    ProblemView const view(shape);
+    ProblemCopy const view = shape.copy();
     msda::Plan const plan(handle, view.c);
     msda::Workspace workspace(plan);
     auto tensors = msda::make<msda_tensors>();
@@ -140,7 +140,7 @@ TEST_CASE("msda.hpp throws what the library says") {
     CHECK(std::string(error.what()).find("handle_options.device is -7") != std::string::npos);
   }
   msda::Handle const handle = msda::Handle::cpu(1);
-  ProblemView const view(corpus_case("encoder").shape);
+  ProblemCopy const view = corpus_case("encoder").shape.copy();
   CHECK(handle.kernels().size() == kernel_ids(TestHandle(1)).size());
   std::string const text = handle.explain(view.c);
   CHECK(text.starts_with("1  "));

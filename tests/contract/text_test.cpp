@@ -20,7 +20,7 @@ using namespace msda::test;
 namespace {
 
 std::string explain(TestHandle const& handle, ProblemShape const& shape) {
-  ProblemView const view(shape);
+  ProblemCopy const view = shape.copy();
   std::size_t bytes = 0;
   REQUIRE(msda_explain(handle.get(), &view.c, nullptr, &bytes) == MSDA_SUCCESS);
   std::string text(bytes, 'x');
@@ -121,7 +121,7 @@ TEST_CASE("explain says of every kernel its rank or its reason") {
 
 TEST_CASE("texts and blobs tell their size and need it") {
   TestHandle const handle;
-  ProblemView const view(corpus_case("encoder").shape);
+  ProblemCopy const view = corpus_case("encoder").shape.copy();
   PlanResult const plan = make_plan(handle, corpus_case("encoder").shape, "");
   auto const check_protocol = [](auto call) {
     std::size_t needed = 12345;
@@ -214,7 +214,7 @@ TEST_CASE("every thread has an error text of its own") {
 
 TEST_CASE("an endless text from the caller does not break the message") {
   TestHandle const handle(1);
-  ProblemView const view(corpus_case("encoder").shape);
+  ProblemCopy const view = corpus_case("encoder").shape.copy();
   std::string const id(100'000, 'k');
   msda_plan_options options{};
   options.struct_size = sizeof(options);
@@ -260,7 +260,7 @@ TEST_CASE("a plan outlives its handle and what it was made from") {
   TestProblem const problem = corpus_case("dfine").make(corpus_case("dfine").shape);
   RunResult const expected = run(TestHandle(2), problem, "");
   auto handle = std::make_unique<TestHandle>(options);
-  auto view = std::make_unique<ProblemView>(problem.shape);
+  auto view = std::make_unique<ProblemCopy>(problem.shape.copy());
   msda_plan* first = nullptr;
   msda_plan* second = nullptr;
   REQUIRE(msda_plan_create(handle->get(), &view->c, nullptr, &first) == MSDA_SUCCESS);

@@ -43,7 +43,7 @@ TEST_CASE("atomic backward: only for problems that ask for no determinism" * nee
   REQUIRE(plan.message == "");
   CHECK(plan_info(plan.plan.get()).is_deterministic == 0);
 
-  ProblemView const view(shape);
+  ProblemCopy const view = shape.copy();
   REQUIRE(view.c.determinism == MSDA_DETERMINISTIC);
   msda_plan_options options{};
   options.struct_size = sizeof(options);

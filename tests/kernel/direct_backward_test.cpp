@@ -39,7 +39,7 @@ std::string generic_kernel(TestHandle const& handle, ProblemShape const& shape) 
 
 PlanPtr plan_of(TestHandle const& handle, ProblemShape const& shape, std::size_t limit_bytes,
                 std::int32_t sm_count_limit = 0) {
-  ProblemView const view(shape);
+  ProblemCopy const view = shape.copy();
   std::string const id = generic_kernel(handle, shape);
   msda_plan_options options{};
   options.struct_size = sizeof(options);

@@ -40,7 +40,7 @@ inline ProblemShape workload(std::string_view name, msda_dtype value, msda_math_
 }
 
 inline Problem problem_of(ProblemShape const& shape) {
-  ProblemView const view(shape);
+  ProblemCopy const view = shape.copy();
   return api::canonical_problem(&view.c, std::pmr::new_delete_resource());
 }
 

@@ -62,7 +62,7 @@ TestHandle::TestHandle(msda_handle_options const& options) : on_gpu_(options.dev
 PlanResult make_plan(TestHandle const& handle, ProblemShape const& shape,
                      std::string const& kernel_id, std::int32_t sm_count_limit,
                      std::size_t workspace_limit_bytes) {
-  ProblemView view(shape);
+  ProblemCopy view = shape.copy();
   if (!kernel_id.empty() && !is_deterministic(kernel_id))
     view.c.determinism = MSDA_NONDETERMINISTIC;
   msda_plan_options options{};

@@ -13,7 +13,6 @@ namespace msda::test {
 
 using command::LevelShape;
 using command::ProblemShape;
-using command::ProblemView;
 using command::Rng;
 using command::set_pointer;
 using command::Strides3;
@@ -22,6 +21,7 @@ using command::TensorId;
 using command::TensorRow;
 using command::type_from_name;
 using command::type_name;
+using msda::ProblemCopy;
 
 TensorLayout layout_of(ProblemShape const& shape, TensorId id);
 

@@ -26,7 +26,7 @@ msda_plan_options plan_options(msda_plan_mode mode) {
 
 PlanResult make_plan(TestHandle const& handle, ProblemShape const& shape,
                      msda_plan_options const& options) {
-  ProblemView const view(shape);
+  ProblemCopy const view = shape.copy();
   auto* plan = reinterpret_cast<msda_plan*>(0x5);
   msda_status const status = msda_plan_create(handle.get(), &view.c, &options, &plan);
   return plan_result(status, plan);
@@ -34,7 +34,7 @@ PlanResult make_plan(TestHandle const& handle, ProblemShape const& shape,
 
 PlanResult tune_plan(TestHandle const& handle, ProblemShape const& shape,
                      msda_tensors const& sample, TuneRequest const& request) {
-  ProblemView const view(shape);
+  ProblemCopy const view = shape.copy();
   auto* plan = reinterpret_cast<msda_plan*>(0x5);
   msda_status const status = msda_plan_tune(handle.get(), &view.c, &request.options, &sample,
                                             request.stream, request.budget_ms, &plan);

@@ -96,7 +96,7 @@ TEST_CASE("where no level fits, the reason has the bytes") {
   shape.head_count = 1;
   shape.head_dim = 32;
   shape.levels = {{200, 200, 4}};
-  ProblemView const view(shape);
+  ProblemCopy const view = shape.copy();
   Problem const problem = api::canonical_problem(&view.c, std::pmr::new_delete_resource());
   int asked = 0;
   for (Variant const& variant : kTable.variants()) {

@@ -14,7 +14,7 @@
 #include <vector>
 
 using namespace msda;
-using command::ProblemShape, command::ProblemView, command::Strides3;
+using command::ProblemShape, command::Strides3;
 
 namespace {
 
@@ -94,7 +94,7 @@ TEST_CASE("strides of dimensions of 1 change nothing where the rest is packed") 
   shape.head_dim = 8;
   auto const coord_strides = [&](Strides3 const& given) {
     shape.coord_strides = given;
-    ProblemView const view(shape);
+    ProblemCopy const view = shape.copy();
     Strides const read = api::canonical_problem(&view.c, std::pmr::new_delete_resource()).coord;
     return Strides3{read.batch, read.row, read.head};
   };

@@ -16,7 +16,7 @@ using namespace msda;
 namespace {
 
 Problem canonical(msda::test::ProblemShape const& shape) {
-  msda::test::ProblemView const view(shape);
+  ProblemCopy const view = shape.copy();
   return api::canonical_problem(&view.c, std::pmr::new_delete_resource());
 }
 

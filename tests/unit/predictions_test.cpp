@@ -96,7 +96,7 @@ enum class Hint : bool { kUnknown, kGiven };
 std::vector<Ranked> ranking_of(Measured const& measured, Hint hint) {
   ProblemShape shape = measured.shape;
   if (hint == Hint::kUnknown) shape.point_locality = MSDA_POINTS_UNKNOWN;
-  ProblemView const view(shape);
+  ProblemCopy const view = shape.copy();
   Problem const problem = api::canonical_problem(&view.c, std::pmr::new_delete_resource());
   return rank_kernels(problem, h200(), 0);
 }

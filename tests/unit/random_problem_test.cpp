@@ -155,7 +155,7 @@ TEST_CASE("kernels refuse of random problems what is expected of them, those of 
   for (msda_operation const operation : {MSDA_FORWARD, MSDA_BACKWARD}) {
     for (std::uint64_t seed = 1; seed <= 500; ++seed) {
       ProblemShape const shape = random_problem_shape(seed, operation);
-      ProblemView const view(shape);
+      ProblemCopy const view = shape.copy();
       Problem const problem = api::canonical_problem(&view.c, std::pmr::new_delete_resource());
       CAPTURE(shape.describe());
       for (std::size_t i = 0; i < kernel_count(); ++i) {

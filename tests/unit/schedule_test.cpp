@@ -72,7 +72,7 @@ struct Least {
 };
 
 Least min_turns(Variant const& variant, ProblemShape const& shape, std::int32_t limit) {
-  ProblemView const view(shape);
+  ProblemCopy const view = shape.copy();
   Problem const problem = api::canonical_problem(&view.c, std::pmr::new_delete_resource());
   Device const device = h200().limited_to(limit);
   Least least;
@@ -153,7 +153,7 @@ TEST_CASE("an empty dimension beside a huge one has a schedule") {
 }
 
 TEST_CASE("levels are cached only where a block has the shared memory") {
-  ProblemView const view(corpus_case("rounds_kept").shape);
+  ProblemCopy const view = corpus_case("rounds_kept").shape.copy();
   Problem const problem = api::canonical_problem(&view.c, std::pmr::new_delete_resource());
   Device small = h200();
   small.shared_bytes_per_block = 100 << 10;

@@ -116,7 +116,7 @@ TEST_CASE("with scattered points every proven kernel may be chosen, cheapest fir
   shape.set_dtypes(MSDA_DTYPE_F16);
   auto const first_with = [&shape](msda_point_locality locality) {
     shape.point_locality = locality;
-    msda::test::ProblemView const view(shape);
+    ProblemCopy const view = shape.copy();
     Problem const problem = api::canonical_problem(&view.c, std::pmr::new_delete_resource());
     std::vector<Ranked> ranking = rank_kernels(problem, msda::test::h200(), 0);
     std::erase_if(ranking, [](Ranked const& r) { return r.rejected != Reason::kNone; });
@@ -212,7 +212,7 @@ TEST_CASE("atomic additions are chosen for a decoder without determinism, not fo
   shape.set_dtypes(MSDA_DTYPE_F32);
   for (std::int64_t const queries : {900, 22223}) {
     shape.query_count = queries;
-    msda::test::ProblemView view(shape);
+    ProblemCopy view = shape.copy();
     for (msda_determinism const determinism : {MSDA_NONDETERMINISTIC, MSDA_DETERMINISTIC}) {
       view.c.determinism = determinism;
       Problem const problem = api::canonical_problem(&view.c, std::pmr::new_delete_resource());

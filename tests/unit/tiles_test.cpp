@@ -17,7 +17,7 @@ using namespace msda::test;
 namespace {
 
 Problem problem_of(ProblemShape const& shape) {
-  ProblemView const view(shape);
+  ProblemCopy const view = shape.copy();
   return api::canonical_problem(&view.c, std::pmr::new_delete_resource());
 }
 
