@@ -22,9 +22,10 @@ is what a call needs beyond its inputs: gradients, workspaces, and what a peer's
 
 --fused measures fused input beside sampled, and no peers: points (2) and boxes (4), without and with gradients by reference.
 --random N draws problems as gpu_selection.py does, in place of the workloads, and says where libmsda's plan is slower than
-the best peer; with --small they have the sizes of decoders. Peers compile kernels for most of them: --compile N lets N processes do that before, all at a time, by calling
-the peers. --crowded measures each problem once more with all points on one pixel of each level. With --dry-run all of it
-runs on the CPU on small problems: the script works then, the times mean nothing.
+the best peer; with --small they have the sizes of decoders. Peers compile kernels for most of them: --compile N lets N
+processes do that before, all at a time, by calling the peers. --crowded measures each problem once more with all points on
+one pixel of each level. With --dry-run all of it runs on the CPU on small problems: the script works then, the times
+mean nothing.
 """
 
 import argparse

@@ -154,8 +154,8 @@ def measure_problem(handle, case, arguments):
     else:
         times = measure({name: captured(call) for name, call in timed.items()}, arguments.rounds)
     quartiles = {name: statistics.quantiles(t, n=4, method="inclusive")[::2] for name, t in times.items()}
-    return judged({"work": work, "operation": arguments.operation, "value_dtype": dtype, "input_mode": input_mode, "math_mode": math_mode,
-                   "chosen": chosen[0], "chosen_untold": chosen[1],
+    return judged({"work": work, "operation": arguments.operation, "value_dtype": dtype, "input_mode": input_mode,
+                   "math_mode": math_mode, "chosen": chosen[0], "chosen_untold": chosen[1],
                    "times": {name: statistics.median(t) for name, t in times.items()},
                    "quartiles": quartiles, "predicted": predicted, "wrong": sorted(wrong)})
 
