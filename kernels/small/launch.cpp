@@ -40,17 +40,6 @@ struct SmallPlan final : Prepared {
   bool has_other_tokens = false;  // pixels of no level
 };
 
-// Rows of a block: as many whole warps as leave every SM a block.
-void divide_rows(SmallPlan& plan, Problem const& problem, Device const& device) {
-  std::int32_t const lanes = row_lanes(problem.head_dim);
-  std::int64_t const rows = problem.batch * problem.query_count * problem.head_count;
-  std::int64_t const warps = divide_up(rows, kWarp / lanes);
-  std::int64_t const of_block = std::clamp<std::int64_t>(
-      divide_up(warps, std::max(device.sm_count, 1)), 1, std::int64_t{kWarps});
-  plan.small.points.rows_of_block = static_cast<std::int32_t>(of_block * (kWarp / lanes));
-  plan.point_blocks = divide_up(rows, plan.small.points.rows_of_block);
-}
-
 PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const& device,
                     std::pmr::memory_resource* memory) {
   PreparedPtr prepared = make_prepared<SmallPlan>(memory, problem, device);
@@ -67,7 +56,8 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
   small.points.point_levels = plan.point_levels.data();
   small.points.queries = problem.batch * problem.query_count;
   small.points.heads_together = problem.head_count % 2 == 0 ? 2 : 1;
-  divide_rows(plan, problem, device);
+  small.points.rows_of_block = rows_of_block(problem, device.sm_count);
+  plan.point_blocks = point_blocks(problem, device.sm_count);
   plan.tiles = tiling.tiles * small.heads;
   plan.shared_bytes = tile_bytes(small.round_points, row_lanes(problem.head_dim));
   if (problem.fused() && small.staged_in_shared) {

@@ -16,10 +16,11 @@ namespace {
 constexpr std::int64_t kMaxIndex = INT32_MAX;
 constexpr std::int64_t kMaxBlocks = std::int64_t{1} << 30;
 
-// Additions to pixels and stores of them that a tile has: as few as leave every SM its blocks, but
-// enough that scans of the points weigh little.
-constexpr double kMinTileWork = 2048;
+// Additions to pixels and stores of them that a tile has: as few as leave all blocks of tiles and
+// points on the GPU at once, or enough that scans of the points weigh little.
+constexpr double kMinTileWork = 1000;
 constexpr double kMaxTileWork = 5120;
+constexpr double kFilled = 0.9;  // of the blocks: levels are cut into whole tiles
 
 double work_of(Problem const& problem, Level const& level) {
   if (!level.has_pixels()) return 0;
@@ -30,9 +31,10 @@ double work_of(Problem const& problem, Level const& level) {
 double wanted_work(Problem const& problem, std::int32_t sm_count) {
   double all = 0;
   for (Level const& level : problem.levels) all += work_of(problem, level);
-  double const blocks = kBlocks * std::max(sm_count, 1);
-  return std::clamp(number(problem.batch * problem.head_count) * all / blocks, kMinTileWork,
-                    kMaxTileWork);
+  double const sms = std::max(sm_count, 1);
+  double const blocks = std::max(kBlocks * sms - number(point_blocks(problem, sm_count)), sms / 2);
+  return std::clamp(number(problem.batch * problem.head_count) * all / (kFilled * blocks),
+                    kMinTileWork, kMaxTileWork);
 }
 
 // Tokens, heads, rows and the points of a head are counted in 32 bits.
@@ -135,6 +137,18 @@ Tiling make_tiling(Problem const& problem, std::int32_t sm_count) {
     tiling.tiles += count;
   }
   return tiling;
+}
+
+std::int32_t rows_of_block(Problem const& problem, std::int32_t sm_count) {
+  std::int32_t const slots = kWarp / row_lanes(problem.head_dim);
+  std::int64_t const rows = problem.batch * problem.query_count * problem.head_count;
+  std::int64_t const warps = divide_up(divide_up(rows, slots), std::max(sm_count, 1));
+  return static_cast<std::int32_t>(std::clamp<std::int64_t>(warps, 1, kWarps)) * slots;
+}
+
+std::int64_t point_blocks(Problem const& problem, std::int32_t sm_count) {
+  std::int64_t const rows = problem.batch * problem.query_count * problem.head_count;
+  return divide_up(rows, rows_of_block(problem, sm_count));
 }
 
 std::int64_t largest_points(Problem const& problem) {

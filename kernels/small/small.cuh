@@ -8,8 +8,8 @@
 //   order   records by cell, then each cell's by their numbers: a thread takes a cell of few, a
 //           warp one of many, by a bit a record
 //   add     a slot of lanes has a pixel: the records of its four cells, each a row of grad_output
-//           times a weight, in float32 registers; a warp adds up the pixels of many together, the
-//           block the crowded ones
+//           times a weight, in float32 registers; then warps have the pixels of many, and the block
+//           each crowded one
 //
 // so that a pixel's sum has one order, whatever the tiles, and each pixel is stored once. Other
 // blocks compute the gradients of points by the engine points/, beside them.
@@ -69,10 +69,10 @@ struct SmallConfig : points::PointConfig<kValueType, kLoads, kRowLanes> {
   using Base = points::PointConfig<kValueType, kLoads, kRowLanes>;
   static constexpr int kSlots = kThreads / kRowLanes;  // of a block
   static constexpr int kWarpSlots = kWarp / kRowLanes;
-  // Records of a pixel that one warp adds up; those of a crowded one, which has more, the block.
-  static constexpr int kRecordsOfWarp = kRecordsOfSlot * (kWarpSlots > 1 ? kWarpSlots / 2 : 1);
+  // Of a pixel, that one warp adds up; those of a crowded one, which has more, the block.
+  static constexpr int kRecordsOfWarp = 2 * kRecordsOfSlot * kWarpSlots;
   static constexpr int kInFlight = 1;
-  static constexpr int kLogitsInFlight = kWarpSlots > 1 ? 4 : 1;  // of a thread; more would spill
+  static constexpr int kLogitsInFlight = kWarpSlots == 8 ? 4 : 1;  // of a thread; more would spill
   static constexpr int kRecordsInFlight =
       Base::kVectors ? 2 : 1;  // rows of grad_output, of a slot that adds
   static_assert(Base::kPoints == points::kPointsAtOnce, "what stages_in_shared() reckons with");
@@ -133,11 +133,14 @@ struct Storage {
         powers(reinterpret_cast<RowPowers*>(order)),
         bits(reinterpret_cast<std::uint32_t*>(order + s.round_points)),
         cells(reinterpret_cast<std::uint16_t*>(bits)) {}
-  // After: how many pixels are crowded, which [kMaxCrowded], and sums [kWarps / 2][channels].
-  __device__ __forceinline__ std::uint32_t& crowded_count() const { return bits[0]; }
-  __device__ __forceinline__ std::uint16_t* crowded() const { return cells + 2; }
+  // After: how many pixels are listed for a warp and for the block, the list [kMaxListed], and sums
+  // [kWarps / 2][channels].
+  __device__ __forceinline__ std::uint32_t& listed(bool is_crowded) const {
+    return bits[is_crowded];
+  }
+  __device__ __forceinline__ std::uint16_t* list() const { return cells + 4; }
   __device__ __forceinline__ float* crowd_sums() const {
-    return reinterpret_cast<float*>(bits) + kCrowdedBytes / 4;
+    return reinterpret_cast<float*>(bits) + kListBytes / 4;
   }
 };
 
@@ -399,7 +402,7 @@ __device__ __forceinline__ void find_records(Params const& p, SmallParams const&
   __syncthreads();
   order_cells(shared, s.round_points / kWarp, tile.cells());
   __syncthreads();
-  if (threadIdx.x == 0) shared.crowded_count() = 0;
+  if (threadIdx.x < 2) shared.listed(threadIdx.x != 0) = 0;
   __syncthreads();
 }
 
@@ -501,38 +504,23 @@ __device__ __forceinline__ void add_in_warp(Storage const& shared, GradRows<Conf
   }
 }
 
-// Adds up the records of the pixels that the warp's slots have, of neighbours from `first` on;
-// those of a pixel with many are divided among all slots. Crowded ones are left, and noted. Whether
-// the lane has a sum. All lanes of the warp.
+// Adds up the records of the slot's pixel, one of the warp's neighbours from `first` on. Pixels of
+// many are left, and listed: those for a warp from the front, those for the block from the back.
+// Whether the lane has a sum.
 template <class Config>
-__device__ __forceinline__ bool add_pixels(Tile const& tile, Storage const& shared,
-                                           GradRows<Config> const& rows, int first,
-                                           float (&sums)[kChannelsOfLane]) {
-  constexpr int kLanes = Config::kLanes;
-  int const slot = lane_of() / kLanes;
-  PixelRecords const own(tile, shared, first + slot);
-  bool const is_crowded = own.count() > Config::kRecordsOfWarp;
-  bool const has_many = own.count() > kRecordsOfSlot;
-  if (!has_many && rows.has_channels) add_records(shared, rows, own, 0, 1, sums);
-  if (is_crowded && lane_of() % kLanes == 0) {
-    shared.crowded()[atomicAdd(&shared.crowded_count(), 1u)] =
-        static_cast<std::uint16_t>(first + slot);
+__device__ __forceinline__ bool add_pixel(Tile const& tile, Storage const& shared,
+                                          GradRows<Config> const& rows, int pixel,
+                                          float (&sums)[kChannelsOfLane]) {
+  PixelRecords const records(tile, shared, pixel);
+  if (records.count() <= kRecordsOfSlot) {
+    if (rows.has_channels) add_records(shared, rows, records, 0, 1, sums);
+    return true;
   }
-  if constexpr (Config::kWarpSlots > 1) {
-    std::uint32_t many =
-        __ballot_sync(kAllLanes, has_many && !is_crowded && lane_of() % kLanes == 0);
-    for (; many != 0; many &= many - 1) {
-      int const owner = (__ffs(static_cast<int>(many)) - 1) / kLanes;
-      PixelRecords const records(tile, shared, first + owner);
-      float parts[kChannelsOfLane] = {};
-      add_in_warp(shared, rows, records, slot, Config::kWarpSlots, parts);
-#pragma unroll
-      for (int c = 0; c < kChannelsOfLane; ++c) {
-        if (slot == owner) sums[c] = parts[c];
-      }
-    }
-  }
-  return !is_crowded;
+  if (lane_of() % Config::kLanes != 0) return false;
+  bool const is_crowded = records.count() > Config::kRecordsOfWarp;
+  std::uint32_t const before = atomicAdd(&shared.listed(is_crowded), 1u);
+  shared.list()[is_crowded ? kMaxListed - 1 - before : before] = static_cast<std::uint16_t>(pixel);
+  return false;
 }
 
 // Adds up the records of a crowded pixel; the first warp has the sum. All threads of the block.
@@ -594,17 +582,23 @@ __device__ __forceinline__ void sum_pixels(Params const& p, SmallParams const& s
     }
   };
 #pragma unroll 1
-  for (int first = warp_of() * Config::kWarpSlots; first < pixels; first += Config::kSlots) {
+  for (int pixel = static_cast<int>(threadIdx.x) / Config::kLanes; pixel < pixels;
+       pixel += Config::kSlots) {
     float sums[kChannelsOfLane] = {};
-    bool const is_added = add_pixels(tile, shared, rows, first, sums);
-    int const pixel = first + lane_of() / Config::kLanes;
-    if (is_added && pixel < pixels && rows.has_channels) keep(pixel, sums);
+    if (add_pixel(tile, shared, rows, pixel, sums) && rows.has_channels) keep(pixel, sums);
   }
   __syncthreads();
-  auto const crowded = static_cast<int>(shared.crowded_count());
 #pragma unroll 1
-  for (int i = 0; i < crowded; ++i) {
-    int const pixel = shared.crowded()[i];
+  for (int i = warp_of(); i < static_cast<int>(shared.listed(false)); i += kWarps) {
+    int const pixel = shared.list()[i];
+    float sums[kChannelsOfLane] = {};
+    add_in_warp(shared, rows, PixelRecords(tile, shared, pixel), lane_of() / Config::kLanes,
+                Config::kWarpSlots, sums);
+    if (lane_of() < Config::kLanes && rows.has_channels) keep(pixel, sums);
+  }
+#pragma unroll 1
+  for (int i = 0; i < static_cast<int>(shared.listed(true)); ++i) {
+    int const pixel = shared.list()[kMaxListed - 1 - i];
     float sums[kChannelsOfLane] = {};
     add_crowd(shared, rows, PixelRecords(tile, shared, pixel), sums);
     if (static_cast<int>(threadIdx.x) < Config::kLanes && rows.has_channels) keep(pixel, sums);

@@ -28,10 +28,10 @@ inline constexpr std::int32_t kMaxCells = kCellsOfThread * kThreads;  // of a ti
 inline constexpr std::int32_t kRoundPoints = 4096;
 static_assert(kMaxCells < 0xffff && kRoundPoints <= 0xffff, "both are counted in 16 bits");
 inline constexpr std::int32_t kFewRecords = 16;     // of a cell, that one thread orders
-inline constexpr std::int32_t kRecordsOfSlot = 64;  // of a pixel, that one slot adds up
+inline constexpr std::int32_t kRecordsOfSlot = 16;  // of a pixel, that one slot adds up
 inline constexpr std::int32_t kPointsInFlight = 2;  // that a thread loads
-// Pixels with more in a round, of which the whole block adds up each: a record has four.
-inline constexpr std::int32_t kMaxCrowded = 4 * kRoundPoints / kRecordsOfSlot;
+// Pixels with more in a round: a record has four.
+inline constexpr std::int32_t kMaxListed = 4 * kRoundPoints / kRecordsOfSlot;
 
 // The lanes of a row: heads of up to 32 channels have four, as most models have, wide ones a warp.
 constexpr std::int32_t row_lanes(std::int64_t head_dim) {
@@ -66,20 +66,20 @@ struct SmallParams {
 
 // Shared memory of a block of a tile, in this order: the bounds of cells and sums of warps,
 // records, their order, and a bit a record for each warp. Where bits are, cells of points lie
-// before, and the crowded pixels with their sums after; where the order is, powers of rows.
+// before, and pixels of many records with sums of warps after; where the order is, powers of rows.
 inline constexpr std::int32_t kBounds = kMaxCells + 4;
 inline constexpr std::int64_t kBoundBytes = (kBounds + kWarp + 4) * 4;
 static_assert(kBoundBytes % 16 == 0, "records lie at multiples of their bytes");
-// The pixels, and a row of float32 of every other warp.
-inline constexpr std::int32_t kCrowdedBytes = 4 + 2 * kMaxCrowded + 12;
-static_assert(kWarps % 2 == 0 && kCrowdedBytes % 16 == 0);
-constexpr std::int64_t crowd_bytes(std::int32_t lanes) {
-  return kCrowdedBytes + kWarps / 2 * std::int64_t{lanes} * kChannelsOfLane * 4;
+// The list of pixels, and a row of float32 of every other warp.
+inline constexpr std::int32_t kListBytes = 16 + 2 * kMaxListed;
+static_assert(kWarps % 2 == 0 && kListBytes % 16 == 0);
+constexpr std::int64_t list_bytes(std::int32_t lanes) {
+  return kListBytes + kWarps / 2 * std::int64_t{lanes} * kChannelsOfLane * 4;
 }
 constexpr std::int64_t tile_bytes(std::int64_t round_points, std::int32_t lanes) {
   std::int64_t const last = 2 * round_points;
   return kBoundBytes + round_points * (std::int64_t{sizeof(TileRecord)} + 2) +
-         (last < crowd_bytes(lanes) ? crowd_bytes(lanes) : last);
+         (last < list_bytes(lanes) ? list_bytes(lanes) : last);
 }
 static_assert(kWarps * 4 <= kWarp * 2, "a bit a record for each warp takes 2 bytes a record");
 inline constexpr std::int64_t kMaxSharedBytes = tile_bytes(kRoundPoints, kWarp);

@@ -63,7 +63,7 @@ TEST_CASE("small backward: rounds that are just full" * needs_gpu()) {
   }
 }
 
-// Up to 16 records of a cell are ordered by a thread, up to 64 of a pixel added by a slot.
+// Up to 16 records of a cell are ordered by a thread, up to 16 of a pixel added by a slot.
 TEST_CASE("small backward: cells and pixels of many points" * needs_gpu()) {
   TestHandle const handle(gpu_options());
   for (std::int64_t const queries : {16, 17, 64, 65, 701}) {
@@ -74,7 +74,7 @@ TEST_CASE("small backward: cells and pixels of many points" * needs_gpu()) {
   }
 }
 
-// Beyond 64 records of a pixel, or 32 for each of a warp's slots, the block adds it up.
+// Beyond 16 records of a pixel a warp adds it up, beyond 32 for each of its slots the block.
 TEST_CASE("small backward: crowded pixels" * needs_gpu()) {
   TestHandle const handle(gpu_options());
   for (auto const& [channels, queries] :
@@ -82,8 +82,8 @@ TEST_CASE("small backward: crowded pixels" * needs_gpu()) {
                                                           {24, 257},
                                                           {64, 128},
                                                           {64, 129},
-                                                          {256, 64},
-                                                          {256, 65},
+                                                          {256, 32},
+                                                          {256, 33},
                                                           {72, 300},
                                                           {8, 4200}}) {
     for (msda_dtype const dtype : {MSDA_DTYPE_F32, MSDA_DTYPE_F16}) {

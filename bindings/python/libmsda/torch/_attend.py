@@ -15,9 +15,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from .._core.cache import Cache
 from . import _calls
-from ._calls import FUSED, SAMPLED, Levels, Settings
+from ._calls import FUSED, Levels, Settings
 
 _library = torch.library.Library("msda", "FRAGMENT")
 for _name, _results in (("attend", "Tensor"), ("attend_with_weights", "(Tensor, Tensor)")):
@@ -40,14 +39,6 @@ attend_backward = torch.ops.msda.attend_backward.default
 attend_backward_ = torch.ops.msda.attend_backward_.default
 
 _SETTINGS = Settings()
-_sizes_of_pixels = Cache(64)  # as each would be a copy from the host, which a graph cannot capture
-
-
-def _is_fused_backward(device: torch.device) -> bool:
-    """Whether gradients come from the fused operator. On CUDA its backward takes 462 us where that of
-    sampled input takes 454 (enc-local, float16 values and float32 offsets, H200), but 16-bit offsets,
-    which autocast gives, are read point by point there. Forward it is the faster everywhere."""
-    return device.type != "cuda"
 
 
 class _Inputs(NamedTuple):
@@ -166,7 +157,6 @@ def _differentiate(
 
     The CPU takes one item of the batch after another, so that what it needs beside its inputs and
     results is of one item: packed gradients, the kernel's workspace."""
-    backward = _fused_backward if _is_fused_backward(value.device) else _sampled_backward
     grad_value = torch.empty_like(value)
     items = 1 if value.device.type == "cuda" else max(len(reference), 1)
     tensors = grad_points, grad_value, grad_output, value, reference, points
@@ -174,7 +164,7 @@ def _differentiate(
     for item in zip(*[tensor.tensor_split(items) for tensor in tensors]):
         into, grad_value_of_item, grad_output_of_item, *inputs = item
         given = _Inputs.of(*inputs, level_hw, head_count)
-        grad_reference = backward(
+        grad_reference = _backward_of_item(
             given,
             grad_output_of_item.view(*inputs[1].shape[:2], *given.value.shape[2:]),
             grad_value_of_item.view(given.value.shape),
@@ -185,7 +175,7 @@ def _differentiate(
     return grad_value, torch.cat(grad_references)
 
 
-def _fused_backward(
+def _backward_of_item(
     given: _Inputs,
     grad_output: torch.Tensor,
     grad_value: torch.Tensor,
@@ -200,52 +190,6 @@ def _fused_backward(
     for part, grad in zip(into, grads):
         part.copy_(grad.view(part.shape))
     return grad_reference
-
-
-def _sampled_backward(
-    given: _Inputs,
-    grad_output: torch.Tensor,
-    grad_value: torch.Tensor,
-    into: tuple[torch.Tensor, ...],
-    reference_wanted: bool,
-) -> torch.Tensor:
-    """_fused_backward() with locations and softmax made and differentiated here."""
-    levels, value, reference, offset, logit = given
-    dtype = given.dtype()
-    reference = reference.to(dtype)
-    expanded = reference.expand(-1, -1, len(levels), -1)[:, :, None, :, None]
-    if reference.shape[-1] == 2:
-        unit = _pixel_sizes(levels, dtype, offset.device)
-    else:
-        unit = expanded[..., 2:] * (0.5 / offset.shape[4])
-    coord = torch.addcmul(expanded[..., :2], offset, unit)
-    weight = logit.flatten(3).softmax(-1, dtype=dtype)
-    tensors = value, coord, weight
-    _, grad_coord, grad_weight = _calls.backward(
-        SAMPLED, grad_output, tensors, levels, _SETTINGS, None, (True,) * 3, grad_value
-    )
-    del coord
-    grad_reference = reference.new_empty(0)
-    if reference_wanted:
-        grad_reference = grad_coord.sum((2, 4))
-        if reference.shape[-1] == 4:
-            size = torch.mul(grad_coord, offset).sum((2, 4)) * (0.5 / offset.shape[4])
-            grad_reference = torch.cat([grad_reference, size], -1)
-        if reference.shape[2] == 1:
-            grad_reference = grad_reference.sum(2, keepdim=True)
-    torch.mul(grad_coord, unit, out=into[0])
-    del grad_coord
-    grad_logit = torch._softmax_backward_data(grad_weight, weight, -1, dtype)
-    into[1].copy_(grad_logit.view(logit.shape))
-    return grad_reference
-
-
-def _pixel_sizes(levels: Levels, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
-    """[L,1,2]: 1 / W and 1 / H of each level."""
-    make = lambda: torch.tensor(
-        [[[1 / width, 1 / height]] for height, width in levels], dtype=dtype, device=device
-    )
-    return _sizes_of_pixels.find((levels, dtype, device), make)
 
 
 for _device in ("CPU", "CUDA"):
