@@ -66,6 +66,7 @@ fn build_from_source() -> PathBuf {
         .no_default_flags(true)
         .define("MSDA_CUDA", "OFF")
         .define("MSDA_BUILD_CLI", "OFF")
+        .define("MSDA_BUILD_JAX", "OFF")
         .define("MSDA_BUILD_TESTS", "OFF")
         .define("MSDA_BUILD_EXAMPLES", "OFF")
         .define("CMAKE_INSTALL_LIBDIR", "lib")
