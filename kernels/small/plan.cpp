@@ -84,7 +84,8 @@ double tile_ns(Costs const& costs, Problem const& problem, Level const& level,
   return scan + factor * lanes * (pixels * costs.pixel_ns + records * costs.record_ns);
 }
 
-// An SM has kBlocks tiles at a time; blocks of points run beside them.
+// An SM has kBlocks tiles at a time; blocks of points run beside them. Where all run at once the
+// slowest tile counts, where they take turns their sum, and both where neither is much the larger.
 double predicted_us(Costs const& costs, Variant const&, Problem const& problem,
                     Device const& device) {
   double const heads = number(problem.batch * problem.head_count);
@@ -102,9 +103,8 @@ double predicted_us(Costs const& costs, Variant const&, Problem const& problem,
   }
   double const lanes = number(row_lanes(problem.head_dim)) / 4;
   double const points = lanes * points_of(problem) * costs.point_ns *
-                        (dtype_bytes(problem.value_dtype) == 4 ? costs.f32_factor : 1.0) *
-                        (problem.fused() ? costs.fused_factor : 1.0);
-  double const ns = std::max(slowest, (heads * all / kBlocks + points) / sms);
+                        (dtype_bytes(problem.value_dtype) == 4 ? costs.f32_factor : 1.0);
+  double const ns = std::hypot(slowest, (heads * all / kBlocks + points) / sms);
   double const bytes = 2 * forward_bytes(problem);  // each tensor and its gradient
   return costs.launch_us + std::max(1e-3 * ns, bytes / costs.bytes_per_us);
 }

@@ -61,12 +61,12 @@ std::int64_t row_tokens(ProblemShape const& shape, LevelShape const& level) {
 }
 
 Strides3 strides_that_count(ProblemShape const& shape, TensorId id) {
-  TensorLayout layout = layout_of(shape, id);
+  TensorLayout const layout = layout_of(shape, id);
   Strides3 const as_packed = packed(layout.dims);
   for (std::size_t i = 0; i < as_packed.size(); ++i) {
-    if (layout.dims[i] == 1) layout.strides[i] = as_packed[i];
+    if (layout.dims[i] != 1 && layout.strides[i] != as_packed[i]) return layout.strides;
   }
-  return layout.strides;
+  return as_packed;
 }
 
 namespace {

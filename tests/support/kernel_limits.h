@@ -77,7 +77,7 @@ std::string float64_reason(ProblemShape const& shape);
 std::string far_levels_reason(ProblemShape const& shape);
 std::int64_t row_tokens(ProblemShape const& shape,
                         command::LevelShape const& level);  // the border's, too
-// Those of dimensions of 1 lead nowhere, so they are as if packed, whatever they are.
+// The packed ones of a tensor that is packed but for those of dimensions of 1, which lead nowhere.
 command::Strides3 strides_that_count(ProblemShape const& shape, command::TensorId id);
 
 // Kernels that work on whole rows of a forward. `points` is the id's part: "p4" are as many on
