@@ -53,7 +53,8 @@ def gradient_share(gradients, exact, tolerance):
     shares = []
     for found, wanted, is_coord in zip(gradients, exact, (False, True, False, True)):
         # Where all are 0, as those by the logit of a single point are, nothing else is allowed.
-        errors = (abs(found - wanted) / (abs(wanted).max() * tolerance).clamp_min(1e-30)).reshape(-1)
+        allowed = max(float(abs(wanted).max()) * tolerance, 1e-30)
+        errors = (abs(found - wanted) / allowed).reshape(-1)
         if is_coord:
             off = int((~(errors <= 1)).sum())  # what is no number too
             shares.append(off * LINES / len(errors))

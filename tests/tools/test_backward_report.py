@@ -5,7 +5,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path += [str(ROOT / "bench/peers"), str(ROOT / "tools/lib")]
-from backward_report import COLUMNS, table_lines, write_rows  # noqa: E402
+from backward_report import COLUMNS, fused_lines, table_lines, write_rows  # noqa: E402
 from measurements import read_csv  # noqa: E402
 
 
@@ -42,6 +42,12 @@ def test_each_peer_is_compared_with_each_of_our_sides():
         "deformops over any order: least 0.80, median 1.32, most 1.83; below 1: 1 of 2",
         "deformops 16 over any order: least 0.50, median 0.50, most 0.50; below 1: 1 of 1",
         "ms_deform_attn over any order: least 2.10, median 2.10, most 2.10; below 1: 0 of 1"]
+
+
+def test_fused_input_is_compared_with_sampled():
+    sides = {"plan": 100, "any order": 90, "points": 110, "points, ref": 125, "boxes": 112, "boxes, ref": 130}
+    lines = list(fused_lines([row("dec", side, us) for side, us in sides.items()]))
+    assert lines[1].split() == ["dec", "f16", "100.0", "110.0", "125.0", "112.0", "130.0", "1.100", "1.250", "1.120", "1.300"]
 
 
 def test_the_csv_is_read_as_a_baseline_is(tmp_path):
