@@ -67,8 +67,8 @@ double logit_lanes(std::int64_t points) {
   return number(std::bit_ceil(static_cast<std::uint64_t>(points)));
 }
 
-// What a block takes for a tile: it scans the level's points, with fused input after the softmax of
-// their rows, and adds up the records of its pixels.
+// The time of a block for a tile: it scans the level's points, with fused input after the softmax
+// of their rows, and adds up the records of its pixels.
 double tile_ns(Costs const& costs, Problem const& problem, Level const& level,
                TileLevel const& tiles) {
   double const points = number(problem.query_count) * number(level.point_count);

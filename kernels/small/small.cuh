@@ -69,7 +69,7 @@ struct SmallConfig : points::PointConfig<kValueType, kLoads, kRowLanes> {
   using Base = points::PointConfig<kValueType, kLoads, kRowLanes>;
   static constexpr int kSlots = kThreads / kRowLanes;  // of a block
   static constexpr int kWarpSlots = kWarp / kRowLanes;
-  // Of a pixel, that one warp adds up; those of a crowded one, which has more, the block.
+  // The most records of a pixel that one warp adds up: a crowded pixel has more.
   static constexpr int kRecordsOfWarp = 2 * kRecordsOfSlot * kWarpSlots;
   static constexpr int kInFlight = 1;
   static constexpr int kLogitsInFlight = kWarpSlots == 8 ? 4 : 1;  // of a thread; more would spill
