@@ -457,6 +457,11 @@ class GradRows {
   const char* at_;
 };
 
+// g++ does not see that both loops over j leave out the same records.
+#ifdef MSDA_SIMULATED
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+
 // Adds every `stride`-th record of a pixel, beginning with number `first` above and below.
 template <class Config>
 __device__ __forceinline__ void add_records(Storage const& shared, GradRows<Config> const& rows,
