@@ -293,8 +293,6 @@ BUGS = (
         "small backward: tiles*", ORDER, WRONG, quick=True),
     Bug("powers_unsynced", "powers of rows are used before all warps have found theirs", "small", SMALL,
         "shared_.powers);\n      __syncthreads();\n", "shared_.powers);\n", "small backward: fused*", ORDER, WRONG),
-    Bug("crowd_sums_overwritten", "sums of a crowded pixel are stored over those of the one before", "small", SMALL,
-        "  __syncthreads();  // the next pixel takes the same memory\n", "", "small backward: crowded*", RANDOM, WRONG),
     Bug("cells_unordered", "records of a cell stay in the order in which threads have put them there", "small", SMALL,
         "shared.order[at - 1] > record; --at", "shared.order[at - 1] > record + 0xffff; --at",
         "small backward: cells*", ORDER, SAME),
