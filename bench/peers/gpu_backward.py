@@ -41,8 +41,8 @@ from backward_report import FUSED, OURS, fused_lines, table_lines, write_rows
 from drawn_problems import draw, draw_small
 from gpu_peers import about, captured, first_and_last, measure, measure_on_cpu, say_once
 from peer_check import PEER_TOLERANCE, complaint, gradient_share
-from peer_data import (DTYPES, as_fused, expected_fused_gradients, expected_gradients, level_starts, make_tensors, msda_call,
-                       require_known, smaller, workload_list)
+from peer_data import (DTYPES, as_fused, expected_gradients, level_starts, make_tensors, msda_call, require_known, smaller,
+                       workload_list)
 
 # Where all points of a crowded problem are: on no pixel line of a workload's levels.
 CROWD = 0.503
@@ -161,12 +161,8 @@ def error_shares(sides, work, level_hw, grad_output, dtype):
     for name, (call, _, given, *_) in sides.items():
         key = tuple((tensor.dtype, tensor.shape) for tensor in given)
         if key not in exact_of:
-            value, *ends = [first_and_last(tensor) for tensor in given]
-            if name in FUSED:
-                offset, logit, reference = ends
-                exact_of[key] = expected_fused_gradients(work, value, level_hw, reference, offset, logit, grad)
-            else:
-                exact_of[key] = expected_gradients(value, level_hw, *ends, grad)
+            value, coord, weight, *reference = [first_and_last(tensor) for tensor in given]
+            exact_of[key] = expected_gradients(value, level_hw, coord, weight, grad, work, *reference)
         found = [first_and_last(gradient) for gradient in call()]
         shares[name] = gradient_share(found, exact_of[key], PEER_TOLERANCE[dtype])
     return shares

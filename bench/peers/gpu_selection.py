@@ -36,7 +36,7 @@ from drawn_problems import NEAR, Case, draw, draw_near, draw_small
 from gpu_peers import captured, first_and_last, measure, measure_on_cpu, peer_calls
 from peer_check import PEER_TOLERANCE, complaint, gradient_share
 from peer_data import (ALL_DTYPES, DTYPES, LOCALITIES, ROOT, as_fused, as_sampled, error_share_of, expected,
-                       expected_fused_gradients, expected_gradients, make_tensors, msda_call, require_known, smaller)
+                       expected_gradients, make_tensors, msda_call, require_known, smaller)
 from selection_report import csv_rows, family_lines, judged, nearest, ranked, report_lines
 
 sys.path.append(str(ROOT / "tools/lib"))
@@ -92,11 +92,8 @@ def parse_arguments(words=None):
 def wrong_gradients(work, calls, inputs, reference, grad_output, dtype):
     """As wrong_kernels, of a backward."""
     value, coord, weight, grad = (first_and_last(tensor) for tensor in (inputs[0], *inputs[2:], grad_output))
-    if reference is None:
-        exact = expected_gradients(value, inputs[1], coord, weight, grad.flatten(2))
-    else:
-        reference = first_and_last(reference)
-        exact = expected_fused_gradients(work, value, inputs[1], reference, coord, weight, grad.flatten(2))
+    reference = None if reference is None else first_and_last(reference)
+    exact = expected_gradients(value, inputs[1], coord, weight, grad.flatten(2), work, reference)
     said = {}
     for kernel, call in calls.items():
         found = [first_and_last(gradient) for gradient in call()]

@@ -52,7 +52,7 @@ def gradient_share(gradients, exact, tolerance):
     rounding chooses the side."""
     shares = []
     for found, wanted, is_coord in zip(gradients, exact, (False, True, False, True)):
-        # Where all are 0, as those by the logit of a single point are, nothing else is allowed.
+        # Gradients that are 0 everywhere, as those by the logit of a single point are, allow nothing else.
         allowed = max(float(abs(wanted).max()) * tolerance, 1e-30)
         errors = (abs(found - wanted) / allowed).reshape(-1)
         if is_coord:

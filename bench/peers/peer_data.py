@@ -200,24 +200,15 @@ def placed(tensor, behind):
     return memory[first : first + tensor.numel()].view(tensor.shape).copy_(tensor)
 
 
-def expected_gradients(value, level_hw, coord, weight, grad_output):
-    """Gradients by value, coord and weight in float64, from autograd, a batch item at a time."""
-    parts = []
+def expected_gradients(value, level_hw, coord, weight, grad_output, work=None, reference=None):
+    """Gradients by value, coord and weight in float64, from autograd, a batch item at a time. With a reference coord are
+    offsets and weight logits, of that work, and there are gradients by the reference, too."""
+    parts, inputs = [], (value, coord, weight, *([] if reference is None else [reference]))
     for b in range(value.shape[0]):
-        item = [tensor[b : b + 1].double().requires_grad_() for tensor in (value, coord, weight)]
+        item = [tensor[b : b + 1].double().requires_grad_() for tensor in inputs]
         with torch.enable_grad():
-            output = grid_sample(item[0], level_hw, *item[1:])
-        parts.append(torch.autograd.grad(output, item, grad_output[b : b + 1].double()))
-    return [torch.cat(gradients) for gradients in zip(*parts)]
-
-
-def expected_fused_gradients(work, value, level_hw, reference, offset, logit, grad_output):
-    """Gradients by value, offset, logit and reference in float64, from autograd, a batch item at a time."""
-    parts = []
-    for b in range(value.shape[0]):
-        item = [tensor[b : b + 1].double().requires_grad_() for tensor in (value, offset, logit, reference)]
-        with torch.enable_grad():
-            output = grid_sample(item[0], level_hw, *as_sampled(work, level_hw, item[3], item[1], item[2]))
+            sampled = item[1:] if reference is None else as_sampled(work, level_hw, item[3], *item[1:3])
+            output = grid_sample(item[0], level_hw, *sampled)
         parts.append(torch.autograd.grad(output, item, grad_output[b : b + 1].double()))
     return [torch.cat(gradients) for gradients in zip(*parts)]
 

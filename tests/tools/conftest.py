@@ -44,7 +44,7 @@ class Machine:
         self.results = folder / "build" / "gpu_check"
         self.baseline = folder / "bench" / "baselines" / "h200.csv"
         (folder / "tools").mkdir(parents=True)
-        for name in ("gpu_check", "baseline", "measure"):
+        for name in ("gpu_check", "measure"):
             shutil.copy(ROOT / "tools" / name, folder / "tools")
         shutil.copytree(ROOT / "tools" / "lib", folder / "tools" / "lib")
         for name in ("python", "torch", "jax", "tensorrt", "onnx", "distributed"):

@@ -33,7 +33,7 @@ KEY = ("workload", "operation", "kernel_id", "value_dtype", "coord_dtype", "math
 KEY_WIDTHS = (20, 8, 32, 8, 8, 8, 7)
 ERROR_GROWTH = 3
 ERROR_GROWTH_FROM_SAMPLE = 6
-# What is said of a row that is worse, and how such rows are counted.
+# Verdicts name what is worse about a row, and how such rows are counted.
 VERDICTS = {"SLOWER": "slower", "LARGER ERROR": "with a larger error", "CHECK FAILED": "whose check failed",
             "LESS COMPARED": "of which less was compared", "NOT MEASURED": "not measured"}
 SMALLEST_SHARE = 0.001  # what a smaller share in the baseline counts as

@@ -131,7 +131,7 @@ def rust_module(_: Header) -> str:
 
     environment = dict(os.environ, LIBCLANG_PATH=str(pathlib.Path(clang.__file__).parent / "native"))
     with clang_arguments() as arguments:
-        # What the crate's feature `bindgen` uses too, and what keeps the committed file the same everywhere.
+        # The flags are those of the crate's feature `bindgen`; the formatter keeps the committed file the same everywhere.
         flags = (RUST_CRATE / "bindgen.flags").read_text().splitlines()
         command = [bindgen, str(HEADER.relative_to(ROOT)), *flags, "--formatter", "prettyplease",
                    "--raw-line", f"// {GENERATED}", "--", *arguments]
