@@ -47,7 +47,7 @@ using namespace msda::command;
 
 constexpr std::int64_t kRound = 1000;  // calls between two looks at memory
 constexpr double kNewPlans = 1.0 / 8, kComparisons = 1.0 / 32;
-// Of 1,000,000 calls and their 125,000 plans a leak of 17 bytes a call or 134 a plan is found. The
+// A leak of 17 bytes a call or 134 a plan is found in 1,000,000 calls and their 125,000 plans. The
 // heap of two threads grows by 4 MiB in the first 60,000 calls and no more.
 constexpr std::int64_t kAllowedGrowth = 16 << 20;
 constexpr std::int64_t kMaxValues = 1 << 18;  // elements of value: bounds the memory
@@ -172,7 +172,7 @@ class Caller {
     return ids;
   }
 
-  // What happens in a call follows from the seed and its number.
+  // The seed and a call's number say what happens in it.
   void make_call(std::int64_t number) {
     Rng rng((static_cast<std::uint64_t>(options_.seed) << 40) + static_cast<std::uint64_t>(number));
     auto const last = static_cast<std::int64_t>(calls_.size()) - 1;

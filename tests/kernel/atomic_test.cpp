@@ -1,11 +1,11 @@
 // What the atomic backward has to keep to beside what every kernel is tested for: determinism
 // refused, every number of channels, long rows, rows that are no numbers.
 
-#include "support/backward_check.h"
 #include "support/backward_shape.h"
 #include "support/expected_reason.h"
 #include "support/gpu_tests.h"
 #include "support/random_problem.h"
+#include "support/result_check.h"
 #include "support/runner.h"
 
 #include <doctest/doctest.h>
@@ -30,7 +30,7 @@ std::string atomic_kernel(TestHandle const& handle, ProblemShape const& shape) {
 }
 
 void check_against_oracle(TestHandle const& handle, TestProblem const& problem) {
-  check_backward(handle, problem, atomic_kernel(handle, problem.shape), 3);
+  check_results(handle, problem, atomic_kernel(handle, problem.shape), 3);
 }
 
 }  // namespace

@@ -2,11 +2,11 @@
 // chunks and tiles that are just full, many tiles, all points in one cell, rows that are no
 // numbers, runs of heads under a workspace limit, and few multiprocessors.
 
-#include "support/backward_check.h"
 #include "support/backward_shape.h"
 #include "support/expected_reason.h"
 #include "support/gpu_tests.h"
 #include "support/random_problem.h"
+#include "support/result_check.h"
 #include "support/runner.h"
 
 #include <doctest/doctest.h>
@@ -53,7 +53,7 @@ PlanPtr plan_of(TestHandle const& handle, ProblemShape const& shape, std::size_t
 }
 
 void check_against_oracle(TestHandle const& handle, TestProblem const& problem) {
-  check_backward(handle, problem, generic_kernel(handle, problem.shape), 3);
+  check_results(handle, problem, generic_kernel(handle, problem.shape), 3);
 }
 
 }  // namespace

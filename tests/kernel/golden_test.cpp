@@ -3,6 +3,7 @@
 #include "support/golden.h"
 #include "support/expected_reason.h"
 #include "support/gpu_tests.h"
+#include "support/result_check.h"
 #include "support/runner.h"
 #include "support/tolerance.h"
 
@@ -37,14 +38,7 @@ void check_rounded(TestHandle const& handle, GoldenCase const& golden, msda_dtyp
   problem.settle();
   for (std::string const& id : accepting_kernels(handle, problem.shape)) {
     CAPTURE(id);
-    RunResult const result = run(handle, problem, id, 1);
-    REQUIRE(result.failure == "");
-    Expectations const expected(problem, arithmetic_of(id));
-    for (TensorRow const& row : tensor_rows()) {
-      if (!row.is_result() || !row.belongs_to(problem.shape)) continue;
-      CAPTURE(row.name);
-      CHECK(compare(expected[row.id], result.values[row.id]).failure == "");
-    }
+    check_results(handle, problem, id, 1);
   }
 }
 

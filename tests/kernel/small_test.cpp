@@ -2,12 +2,12 @@
 // that are just full, cells and pixels of many records, tiles of wide and tall maps, every number
 // of channels, long fused rows, rows that are no numbers.
 
-#include "support/backward_check.h"
 #include "support/backward_shape.h"
 #include "support/expected_reason.h"
 #include "support/gpu_tests.h"
 #include "support/random_problem.h"
 #include "support/repeated_runs.h"
+#include "support/result_check.h"
 #include "support/runner.h"
 
 #include <doctest/doctest.h>
@@ -38,7 +38,7 @@ std::string small_kernel(TestHandle const& handle, ProblemShape const& shape) {
 }
 
 void check_against_oracle(TestHandle const& handle, TestProblem const& problem) {
-  check_backward(handle, problem, small_kernel(handle, problem.shape), 0);
+  check_results(handle, problem, small_kernel(handle, problem.shape), 0);
 }
 
 // Besides under other schedules and at other addresses, with the same bits.

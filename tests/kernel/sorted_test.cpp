@@ -1,12 +1,12 @@
 // What the sorted backward has to keep to beside what every kernel is tested for: ends of chunks
 // and rounds, many tiles, rows that are no numbers, and runs of heads under a workspace limit.
 
-#include "support/backward_check.h"
 #include "support/backward_shape.h"
 #include "support/expected_reason.h"
 #include "support/gpu_tests.h"
 #include "support/random_problem.h"
 #include "support/repeated_runs.h"
+#include "support/result_check.h"
 #include "support/runner.h"
 
 #include <doctest/doctest.h>
@@ -43,7 +43,7 @@ std::vector<std::string> sorted_kernels(TestHandle const& handle, ProblemShape c
 }
 
 void check_against_oracle(TestHandle const& handle, TestProblem const& problem) {
-  check_backward(handle, problem, sorted_kernels(handle, problem.shape).front(), 3);
+  check_results(handle, problem, sorted_kernels(handle, problem.shape).front(), 3);
 }
 
 PlanResult plan_within(TestHandle const& handle, ProblemShape const& shape, std::string const& id,

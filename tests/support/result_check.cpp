@@ -1,4 +1,4 @@
-#include "support/backward_check.h"
+#include "support/result_check.h"
 
 #include "support/expected_reason.h"
 #include "support/tolerance.h"
@@ -10,8 +10,8 @@
 
 namespace msda::test {
 
-void check_backward(TestHandle const& handle, TestProblem const& problem, std::string const& id,
-                    std::uint64_t placement_seed) {
+void check_results(TestHandle const& handle, TestProblem const& problem, std::string const& id,
+                   std::uint64_t placement_seed) {
   CAPTURE(problem.shape.describe());
   RunResult const result = run(handle, problem, id, placement_seed);
   REQUIRE(result.failure == "");

@@ -1,4 +1,4 @@
-// Checks that tests of several backward kernels share.
+// Checks of results that tests of several kernels share.
 #pragma once
 
 #include "support/random_problem.h"
@@ -9,9 +9,9 @@
 
 namespace msda::test {
 
-// Compares each gradient that the kernel computes with the oracle's.
-void check_backward(TestHandle const& handle, TestProblem const& problem, std::string const& id,
-                    std::uint64_t placement_seed);
+// Compares each result that the kernel computes with the oracle's.
+void check_results(TestHandle const& handle, TestProblem const& problem, std::string const& id,
+                   std::uint64_t placement_seed);
 
 // Makes two rows of grad_output no numbers in all heads: NaN in that of query 7, infinities of both
 // signs in that of query 20.
