@@ -101,3 +101,17 @@ def test_programs_may_need_the_library_and_nothing_else(tmp_path):
     assert "symbols are bound late" in check(link(tmp_path / "late", source, [*options, "-Wl,-z,lazy"]))[1]
     status, text = check(link(tmp_path / "lost", source, [library, "-Wl,-rpath,/opt/lib", *RELEASE]))
     assert status == 1 and "looks for libraries in /opt/lib" in text
+
+
+def test_plugins_may_need_the_library_beside_them_and_export_what_their_host_looks_for(tmp_path):
+    library = link(tmp_path / "libmsda.so.0", SOURCE, LIBRARY)
+    source = "int msda_execute(void); int RegisterCustomOps(void) { return msda_execute(); }"
+    options = ["-shared", "-fPIC", library, "-Wl,-rpath,$ORIGIN", *RELEASE]
+    path = link(tmp_path / "libmsda_ort.so", source, options)
+    assert check(path) == (0, f"{path}: {path.stat().st_size} bytes, runs with glibc 2.17\n")
+    link(path, source + "int helper;", options)
+    assert check(path)[1] == f"{path}: exports helper: is not in what the host of libmsda_ort.so looks for\n"
+    link(path, source.replace("RegisterCustomOps", "Register"), options)
+    assert "does not export RegisterCustomOps" in check(path)[1]
+    link(path, source, ["-Wl,-rpath,/opt/lib" if "rpath" in str(option) else option for option in options])
+    assert "looks for libraries in /opt/lib" in check(path)[1]

@@ -136,3 +136,21 @@ def test_the_library_in_the_package(tmp_path):
     result = run(package=package)
     assert result.returncode == 0, result.stderr
     assert result.stdout.strip() == str(package / "lib" / _library.FILE_NAME)
+
+
+@pytest.mark.parametrize("folder", [".", "libmsda"])
+def test_the_system_s_library_and_a_plugin_of_it(tmp_path, folder):
+    """As in Debian, where the loader knows the folder: the path is that of the file, and plugins lie in libmsda/."""
+    file = tmp_path / _library.FILE_NAME
+    shutil.copy(os.path.realpath(libmsda.library_path), file)
+    package = tmp_path / "python" / "libmsda"
+    shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__", "lib"))
+    variables = {"package": package, "LD_LIBRARY_PATH": str(tmp_path)}
+    result = run(**variables)
+    assert (result.returncode, result.stdout.strip()) == (0, str(file)), result.stderr
+    code = "import libmsda.onnx; print(libmsda.onnx.ort_library())"
+    assert f"FileNotFoundError: {tmp_path}/libmsda_ort.so is not there" in run(code, **variables).stderr
+    plugin = tmp_path / folder / "libmsda_ort.so"
+    plugin.parent.mkdir(exist_ok=True)
+    plugin.touch()
+    assert run(code, **variables).stdout.strip() == str(plugin)

@@ -104,11 +104,13 @@ def python(channel, stand_ins, tmp_path_factory):
 # ---- the packages ----
 
 
-def test_library_and_command_are_those_of_the_prefix(c_prefix, prefix):
+def test_library_plugins_and_command_are_those_of_the_prefix(c_prefix, prefix):
     (library,) = {path.resolve() for path in prefix.glob("lib*/**/libmsda.so")}
     installed = c_prefix / "lib" / "libmsda.so"
     assert installed.resolve().read_bytes() == library.read_bytes()
     assert os.readlink(c_prefix / "lib" / "libmsda.so.0") == library.name
+    for plugin in ("libmsda_jax.so", "libmsda_ort.so", "libmsda_trt.so"):
+        assert (c_prefix / "lib" / plugin).read_bytes() == library.with_name(plugin).read_bytes()
     assert (c_prefix / "bin" / "msda").read_bytes() == (prefix / "bin" / "msda").read_bytes()
 
 

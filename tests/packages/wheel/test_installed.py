@@ -12,7 +12,7 @@ import pytest
 from conftest import ROOT, clean_environment, environment_beside_torch, passed, python_suite, run
 
 
-def test_first_use(python, tmp_path, prefix):
+def test_first_use(python, tmp_path):
     """No variable set: the library is the one of the wheel, and types are known to type checkers."""
     code = "import libmsda; print(libmsda.library_path); print(libmsda.__version__)"
     path, version = passed(python, "-c", code, cwd=tmp_path).split()
@@ -20,10 +20,11 @@ def test_first_use(python, tmp_path, prefix):
     assert (pathlib.Path(path).parents[1] / "py.typed").exists()
     files = passed(python, "-m", "pip", "show", "-f", "libmsda", cwd=tmp_path)
     assert f"\nVersion: {version}\n" in files and "sboms/libmsda.cdx.json" in files
-    if list(prefix.glob("lib*/**/libmsda_ort.so")):
-        assert "libmsda/lib/libmsda_ort.so" in files
-        plugin = passed(python, "-m", "libmsda.onnx", "library", cwd=tmp_path).strip()
-        passed(python, "-c", f"import ctypes; ctypes.CDLL({plugin!r}).RegisterCustomOps", cwd=tmp_path)
+    plugin = passed(python, "-m", "libmsda.onnx", "library", cwd=tmp_path).strip()
+    assert plugin == str(pathlib.Path(path).with_name("libmsda_ort.so"))
+    for name, function in ("ort", "RegisterCustomOps"), ("trt", "getCreators"), ("jax", "msda_jax_cpu_forward"):
+        plugin = str(pathlib.Path(path).with_name(f"libmsda_{name}.so"))
+        passed(python, "-c", f"import ctypes; ctypes.CDLL({plugin!r}).{function}", cwd=tmp_path)
 
 
 def test_commands(python, tmp_path):

@@ -123,10 +123,12 @@ def test_index_takes_it(wheel, sdist):
     assert output.count("PASSED") == 2
 
 
-def test_library_and_command_are_those_of_the_prefix(wheel, prefix):
+def test_library_plugins_and_command_are_those_of_the_prefix(wheel, prefix):
     (library,) = {path.resolve() for path in prefix.glob("lib*/**/libmsda.so")}
     with zipfile.ZipFile(wheel) as archive:
         assert archive.read("libmsda/lib/libmsda.so.0") == library.read_bytes()
+        for plugin in ("libmsda_jax.so", "libmsda_ort.so", "libmsda_trt.so"):
+            assert archive.read(f"libmsda/lib/{plugin}") == library.with_name(plugin).read_bytes()
         assert archive.read("libmsda/bin/msda") == (prefix / "bin" / "msda").read_bytes()
 
 

@@ -61,11 +61,20 @@ def _open(ffi: Any, name: str) -> Any:
     return ffi.dlopen(name)
 
 
+def _path(name: str) -> str:
+    """The path of the library that was loaded by this name, which the loader may have looked for."""
+    if "/" in name:
+        return name
+    with open("/proc/self/maps") as maps:
+        paths = [line.split(maxsplit=5)[-1].strip() for line in maps if f"/{name}" in line]
+    return paths[0] if paths else name
+
+
 def _load(ffi: Any) -> tuple[Any, str]:
     failures = []
     for name in _candidates():
         try:
-            return _open(ffi, name), name
+            return _open(ffi, name), _path(name)
         except OSError as error:
             # cffi repeats the name, and adds a sentence on another search.
             reason = str(error).removeprefix(f"cannot load library '{name}': ")
@@ -97,6 +106,12 @@ def _check(ffi: Any, lib: Any, name: str) -> None:
 ffi = _declarations()
 lib, library_path = _load(ffi)
 _check(ffi, lib, library_path)
+
+
+def plugin_paths(name: str) -> list[pathlib.Path]:
+    """Where a library that a host of libmsda loads may be: beside libmsda, or in libmsda/ there (Debian)."""
+    folder = pathlib.Path(library_path).resolve().parent
+    return [folder / name, folder / "libmsda" / name]
 
 
 def text(pointer: Any) -> str:

@@ -6,7 +6,7 @@ import pathlib
 import re
 from typing import Any
 
-from .._core.library import library_path
+from .._core.library import plugin_paths
 
 try:
     from jax import ffi
@@ -20,13 +20,10 @@ ffi_call: Any = ffi.ffi_call
 
 
 def _candidates() -> list[str]:
-    """Where the library may be, the first that exists being taken: what the environment variable
-    MSDA_JAX_LIBRARY names, or else the file beside libmsda, or else the system's."""
+    """Where the library may be, the first that can be loaded being taken: what the environment variable
+    MSDA_JAX_LIBRARY names, or else the files where libmsda is, or else the system's."""
     chosen = os.environ.get("MSDA_JAX_LIBRARY")
-    if chosen:
-        return [chosen]
-    beside = pathlib.Path(library_path).with_name(FILE_NAME)
-    return [str(beside), FILE_NAME] if beside.is_absolute() else [FILE_NAME]
+    return [chosen] if chosen else [*map(str, plugin_paths(FILE_NAME)), FILE_NAME]
 
 
 def _load() -> ctypes.CDLL:

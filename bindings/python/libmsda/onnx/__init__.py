@@ -27,10 +27,13 @@ __all__ = ["Left", "Replaced", "Report", "export", "ort_library", "rewrite"]
 def ort_library() -> str:
     """The path of libmsda_ort.so, for SessionOptions.register_custom_ops_library(). Raises FileNotFoundError where the
     package or build that libmsda is loaded from has none."""
-    path = pathlib.Path(library.library_path).resolve().with_name("libmsda_ort.so")
-    if not path.exists():
-        raise FileNotFoundError(f"{path} is not there: build libmsda with MSDA_BUILD_PLUGINS=ON, or install its wheel")
-    return str(path)
+    paths = library.plugin_paths("libmsda_ort.so")
+    for path in paths:
+        if path.exists():
+            return str(path)
+    raise FileNotFoundError(
+        f"{paths[0]} is not there: build libmsda with MSDA_BUILD_PLUGINS=ON, or install its wheel or Debian's libmsda-plugins"
+    )
 
 
 def rewrite(model: "onnx.ModelProto") -> "tuple[onnx.ModelProto, Report]":
