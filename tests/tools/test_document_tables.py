@@ -1,4 +1,4 @@
-"""tools/generate tables on made-up measurements."""
+"""tools/generate tables, and tools/measure show, on made-up measurements."""
 
 import pathlib
 import subprocess
@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-TOOL = pathlib.Path(__file__).resolve().parents[2] / "tools" / "generate"
+TOOLS = pathlib.Path(__file__).resolve().parents[2] / "tools"
 
 CSV = """# A GPU, commit abc; medians of 11
 workload,operation,kernel_id,value_dtype,coord_dtype,math_mode,input_mode,median_us,spread_us,max_error
@@ -50,8 +50,8 @@ def tables(tmp_path):
         if text is not None:
             run.file.write_text(text)
         (tmp_path / "times.csv").write_text(csv)
-        return subprocess.run([sys.executable, TOOL, "tables", "--root", tmp_path, *options, run.file], capture_output=True,
-                              text=True)
+        return subprocess.run([sys.executable, TOOLS / "generate", "tables", "--root", tmp_path, *options, run.file],
+                              capture_output=True, text=True)
 
     run.file = tmp_path / "page.md"
     return run
@@ -95,14 +95,67 @@ def test_several_selections_and_their_ratio(tables):
     row = "fp16 | kernel_id=persistent.*.s1@* | input_mode=fused2 kernel_id=persistent.*.s1@*\n"
     text = "<!-- table: times.csv\ncolumns: dec enc\nratio: yes\n" + row + "-->\n<!-- end of table -->\n"
     assert tables(text=text).returncode == 0
-    assert "| fp16 | 15.3, 17.6 (1.15) |  |\n" in tables.file.read_text()
+    assert "| fp16 | 15.3, 17.6 (1.15) | 135, - |\n" in tables.file.read_text()
     tables(text=text.replace("ratio: yes\n", ""))
-    assert "| fp16 | 15.3, 17.6 |  |\n" in tables.file.read_text()
+    assert "| fp16 | 15.3, 17.6 | 135, - |\n" in tables.file.read_text()
+
+
+def test_workloads_may_be_rows_and_all_lines_may_share_a_selection(tables):
+    rows = "fp16 | kernel_id=persistent.*\nfp16 `direct` | kernel_id=direct.*\n"
+    text = "<!-- table: times.csv\nrows: enc dec\nwhere: input_mode=sampled\n" + rows + "-->\n<!-- end of table -->\n"
+    assert tables(text=text).returncode == 0
+    written = tables.file.read_text()
+    assert "| | fp16 | fp16 `direct` |\n|---|---|---|\n| enc | 99.9 |  |\n| dec | 14.0 | 18.7 |\n" in written
+    tables(text=text.replace("input_mode=sampled", "input_mode=*").replace("kernel_id=persistent.*", "operation=backward"))
+    assert "| dec | 1.0 |" in tables.file.read_text()
+
+
+def test_a_table_of_bytes_is_in_megabytes(tables):
+    csv = CSV.replace("max_error", "peak_bytes").replace(",1e-3", ",1500000")
+    text = "<!-- table: times.csv\ncolumns: dec\nvalue: peak_bytes\nfp16 | value_dtype=f16\n-->\n<!-- end of table -->\n"
+    assert tables(text=text, csv=csv).returncode == 0
+    assert "| fp16 | 1.5 |\n" in tables.file.read_text()
+
+
+def show(*words):
+    return subprocess.run([sys.executable, TOOLS / "measure", "show", *words], capture_output=True, text=True)
+
+
+def test_measurements_are_shown_by_what_differs_among_them(tmp_path):
+    times = tmp_path / "times.csv"
+    times.write_text(CSV)
+    shown = show(times, "operation=forward", "kernel_id=persistent.*.s1@*")
+    assert shown.stdout == ("| input_mode | dec | enc |\n|---|---|---|\n| sampled | 15.3 | 135 |\n| fused2 | 17.6 |  |\n\n"
+                            f"From {times}: A GPU, commit abc; medians of 11.\n")
+    assert "| backward | 1.0 |" in show(times, "--value", "median_us", "operation=backward").stdout
+
+
+def test_of_a_side_the_kernels_that_it_took_are_one_row(tmp_path):
+    times = tmp_path / "times.csv"
+    lines = CSV.splitlines()
+    times.write_text("\n".join([lines[0], lines[1] + ",side", lines[2] + ",plan", lines[7] + ",plan", lines[8] + ",tuned"]))
+    assert "| side | dec | enc |\n|---|---|---|\n| plan | 18.7 | 135 |\n| tuned |  | 99.9 |\n" in show(times).stdout
+
+
+@pytest.mark.parametrize("words, message", [
+    (["dtype=f16"], "'dtype=f16' is not COLUMN=PATTERN"),
+    (["value_dtype=f64"], "has no row with value_dtype=f64"),
+    (["--value", "mean_us"], "has no column mean_us"),
+    (["--value", "kernel_id"], "kernel_id is 'direct.f16@1': must be a time above 0"),
+])
+def test_what_cannot_be_shown(tmp_path, words, message):
+    times = tmp_path / "times.csv"
+    times.write_text(CSV)
+    shown = show(times, *words)
+    assert shown.returncode == 2 and message in shown.stderr and not shown.stdout
 
 
 @pytest.mark.parametrize("old, new, message", [
-    ("columns: dec enc", "columns: dec bev", "columns has bev: times.csv has dec, enc"),
-    ("columns: dec enc\n", "", "there are no columns or no rows"),
+    ("columns: dec enc", "columns: dec bev", "workloads have bev: times.csv has dec, enc"),
+    ("columns: dec enc\n", "", "one line is 'columns: WORKLOAD ...' or 'rows: WORKLOAD ...'"),
+    ("columns: dec enc", "columns: dec enc\nrows: dec", "one line is 'columns: WORKLOAD ...' or 'rows: WORKLOAD ...'"),
+    ("columns: dec enc", "columns: dec enc\nwhere: dtype=f16", "'dtype=f16' is not COLUMN=PATTERN"),
+    ("columns: dec enc", "columns: dec enc\nvalue: bytes", "value is 'bytes': times.csv has workload, operation"),
     ("value_dtype=f16", "dtype=f16", "'dtype=f16' is not COLUMN=PATTERN"),
     ("value_dtype=f16", "value_dtype=f64", "row 'fp16': 'value_dtype=f64 kernel_id=persistent.*.s[14]@*' selects nothing"),
     ("fp16 `direct` | kernel_id=direct.*", "fp16 `direct`", "'fp16 `direct`' is not LABEL | SELECTION"),

@@ -1,5 +1,5 @@
 // What persistent kernels ask of a GPU: beside numbers worked out by hand, and beside what Nsight
-// Compute counted on an H200 (docs/experiments/persistent_measurements.md).
+// Compute counted on an H200 (docs/experiments/persistent_counters.csv).
 
 #include "support/counted_kernel.h"
 

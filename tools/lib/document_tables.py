@@ -13,10 +13,12 @@ not what its CSV says. A table stands behind a comment that describes it, and en
     ...
     <!-- end of table -->
 
-A column is a workload. A row is a label and, behind bars, one or more selections of measurements: words COLUMN=PATTERN
-with columns of the CSV and patterns of a shell; operation=forward and input_mode=sampled are the defaults. A cell has
-the smallest median of each selection in microseconds, and is empty where nothing was measured; with a line
-`ratio: yes` it also has the ratio of the last one to the first. The line below the table names the CSV and where it was measured.
+A column is a workload; with `rows:` in place of `columns:` a row is one. A line is a label and, behind bars, one or more
+selections of measurements: words COLUMN=PATTERN with columns of the CSV and patterns of a shell. A line `where: WORDS`
+holds for all of them; operation=forward and input_mode=sampled are the defaults. A cell has the smallest median of each
+selection in microseconds, or with `value: COLUMN_bytes` that column's smallest number in MB; with a line `ratio: yes` it
+also has the ratio of the last one to the first. It is empty where nothing of the first selection was measured, and has a
+dash for another one. The line below the table names the CSV and where it was measured.
 """
 
 import difflib
@@ -39,8 +41,11 @@ BLOCK = re.compile(rf"^{BEGIN} *(?P<csv>\S+)\n(?P<lines>.*?)^-->\n(?P<table>.*?)
 read_once = functools.cache(functools.partial(read_csv, needed=NEEDED))
 
 
-def selection(words: str, columns: dict[str, str]) -> dict[str, str]:
-    patterns = dict(UNSAID)
+SETTINGS = ("columns", "rows", "ratio", "where", "value")
+
+
+def selection(words: str, columns: dict[str, str], unsaid: dict[str, str] = UNSAID) -> dict[str, str]:
+    patterns = dict(unsaid)
     for word in words.split():
         column, equals, pattern = word.partition("=")
         if not equals or column not in columns or column == "workload":
@@ -53,54 +58,71 @@ def fits(row: dict[str, str], patterns: dict[str, str]) -> bool:
     return all(fnmatch.fnmatchcase(row[column], pattern) for column, pattern in patterns.items())
 
 
+def measured(row: dict[str, str], column: str) -> float:
+    value = microseconds(row, column)
+    return value / 1e6 if column.endswith("_bytes") else value
+
+
 def number(value: float) -> str:
     return f"{value:.0f}" if value >= 99.95 else f"{value:.1f}"
 
 
 def cell(times: list[float | None], with_ratio: bool) -> str:
-    known = [time for time in times if time is not None]
-    if len(known) < len(times):
-        return ", ".join(map(number, known)) if len(times) == 1 else ""
-    ratio = f" ({times[-1] / times[0]:.2f})" if with_ratio else ""
-    return ", ".join(map(number, times)) + ratio
+    if times[0] is None:
+        return ""
+    ratio = f" ({times[-1] / times[0]:.2f})" if with_ratio and len(times) > 1 and times[-1] is not None else ""
+    return ", ".join("-" if time is None else number(time) for time in times) + ratio
 
 
-def table_row(line: str, workloads: list[str], rows: list[dict[str, str]], with_ratio: bool) -> str:
+def label_and_cells(line: str, workloads: list[str], rows: list[dict[str, str]], settings: dict[str, str]) -> list[str]:
     label, *selections = (part.strip() for part in line.split("|"))
     if not selections:
         raise Refused(f"'{line}' is not LABEL | SELECTION")
-    cells = []
-    chosen = [[row for row in rows if fits(row, selection(words, rows[0]))] for words in selections]
-    for words, found in zip(selections, chosen):
-        if not any(row["workload"] in workloads for row in found):
+    where = selection(settings["where"], rows[0])
+    chosen = []
+    for words in selections:
+        patterns = selection(words, rows[0], where)
+        chosen.append([row for row in rows if row["workload"] in workloads and fits(row, patterns)])
+        if not chosen[-1]:
             raise Refused(f"row '{label}': '{words}' selects nothing")
+    cells = []
     for workload in workloads:
-        times = [min((microseconds(row) for row in found if row["workload"] == workload), default=None)
+        times = [min((measured(row, settings["value"]) for row in found if row["workload"] == workload), default=None)
                  for found in chosen]
-        cells.append(cell(times, with_ratio))
-    return f"| {label} | {' | '.join(cells)} |"
+        cells.append(cell(times, settings["ratio"] == "yes"))
+    return [label, *cells]
+
+
+def markdown(cells: list[list[str]]) -> str:
+    """A table whose first row is its head."""
+    lines = [f"| {' | '.join(row)} |" for row in cells]
+    lines[0] = lines[0].replace("|  |", "| |", 1)
+    return "\n".join([lines[0], "|---" * len(cells[0]) + "|", *lines[1:], ""])
 
 
 def make_table(csv_name: str, lines: list[str], root: pathlib.Path) -> str:
     about, rows = read_once(root / csv_name)
-    settings, row_lines = {}, []
+    settings, row_lines = {"ratio": "no", "where": "", "value": "median_us"}, []
     for line in filter(None, map(str.strip, lines)):
         name, colon, value = line.partition(":")
-        if colon and name in ("columns", "ratio"):
-            settings[name] = value.split()
+        if colon and name in SETTINGS:
+            settings[name] = value.strip()
         else:
             row_lines.append(line)
-    workloads = settings.get("columns", [])
+    if ("columns" in settings) == ("rows" in settings) or not row_lines:
+        raise Refused("one line is 'columns: WORKLOAD ...' or 'rows: WORKLOAD ...', and others are LABEL | SELECTION")
+    workloads = settings.get("columns", settings.get("rows", "")).split()
     known = {row["workload"] for row in rows}
-    if not workloads or not row_lines:
-        raise Refused("there are no columns or no rows: one line is 'columns: WORKLOAD ...', others are rows")
     if unknown := [w for w in workloads if w not in known]:
-        raise Refused(f"columns has {', '.join(unknown)}: {csv_name} has {', '.join(sorted(known))}")
-    if (ratio := settings.get("ratio", ["no"])) not in (["yes"], ["no"]):
-        raise Refused(f"ratio is '{' '.join(ratio)}': must be yes or no")
-    body = [table_row(line, workloads, rows, ratio == ["yes"]) for line in row_lines]
-    head = ["| | " + " | ".join(workloads) + " |", "|---" * (len(workloads) + 1) + "|"]
-    return "\n".join([*head, *body, "", f"From {csv_name}: {about}.", ""])
+        raise Refused(f"workloads have {', '.join(unknown)}: {csv_name} has {', '.join(sorted(known))}")
+    if settings["ratio"] not in ("yes", "no"):
+        raise Refused(f"ratio is '{settings['ratio']}': must be yes or no")
+    if settings["value"] not in rows[0]:
+        raise Refused(f"value is '{settings['value']}': {csv_name} has {', '.join(rows[0])}")
+    cells = [["", *workloads], *(label_and_cells(line, workloads, rows, settings) for line in row_lines)]
+    if "rows" in settings:
+        cells = [list(column) for column in zip(*cells)]
+    return f"{markdown(cells)}\nFrom {csv_name}: {about}.\n"
 
 
 def rewritten(file: pathlib.Path, root: pathlib.Path) -> tuple[str, str, int]:
