@@ -1,6 +1,6 @@
 """The tests of libmsda.jax run on 8 virtual devices of the CPU, and with MSDA_TEST_DEVICE=cuda on GPUs, too.
 
-A machine with GPUs need not have flax, and those with one GPU do not collect tests of two: tools/gpu_check counts a
+A machine with GPUs need not have flax, and those with one GPU do not collect tests of two: tools/check gpu counts a
 skipped test as a failure."""
 
 import importlib.util

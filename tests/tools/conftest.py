@@ -1,6 +1,6 @@
 """Tests of what is in tools/, much of which works on machines that continuous integration has not.
 
-tools/gpu_check runs in a copy of the source folder that has nothing but the tools and stubs of the programs that
+tools/check gpu runs in a copy of the source folder that has nothing but the tools and stubs of the programs that
 they run (gpu_stubs).
 """
 
@@ -37,14 +37,14 @@ def gpu_cases():
 
 
 class Machine:
-    """A machine with a GPU, as far as tools/gpu_check can tell."""
+    """A machine with a GPU, as far as tools/check gpu can tell."""
 
     def __init__(self, folder):
         self.folder = folder
         self.results = folder / "build" / "gpu_check"
         self.baseline = folder / "bench" / "baselines" / "h200.csv"
         (folder / "tools").mkdir(parents=True)
-        for name in ("gpu_check", "measure"):
+        for name in ("check", "measure"):
             shutil.copy(ROOT / "tools" / name, folder / "tools")
         shutil.copytree(ROOT / "tools" / "lib", folder / "tools" / "lib")
         for name in ("python", "torch", "jax", "tensorrt", "onnx", "distributed"):
@@ -84,15 +84,15 @@ class Machine:
         return result.returncode, result.stdout
 
     def check(self, *arguments, fault="", **variables):
-        """Exit status of tools/gpu_check, and what it says in the summary and before it."""
-        status, text = self.run("gpu_check", *arguments, STUB_FAULT=fault, **variables)
+        """Exit status of tools/check gpu, and what it says in the summary and before it."""
+        status, text = self.run("check", "gpu", *arguments, STUB_FAULT=fault, **variables)
         before, _, summary = text.partition("\n==> Summary\n")
         return status, summary, before
 
 
 @pytest.fixture(scope="session")
 def measured(tmp_path_factory):
-    """A CSV of the whole of tools/gpu_check bench."""
+    """A CSV of the whole of tools/check gpu bench."""
     machine = Machine(tmp_path_factory.mktemp("measured"))
     status, summary, _ = machine.check("bench")
     assert status == 0

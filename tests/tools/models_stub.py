@@ -1,4 +1,4 @@
-"""bench/transformers_gpu.py as tools/gpu_check sees it. $STUB_FAULT says what is wrong."""
+"""bench/transformers_gpu.py as tools/check gpu sees it. $STUB_FAULT says what is wrong."""
 
 import json
 import os

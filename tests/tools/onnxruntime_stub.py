@@ -1,4 +1,4 @@
-"""onnxruntime as tools/gpu_check sees it: the wheel for the CPU, or what $STUB_PROVIDERS says."""
+"""onnxruntime as tools/check gpu sees it: the wheel for the CPU, or what $STUB_PROVIDERS says."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""pytest as tools/gpu_check sees it: a test of the host's arrays and one of the GPU's. $STUB_FAULT says what is wrong."""
+"""pytest as tools/check gpu sees it: a test of the host's arrays and one of the GPU's. $STUB_FAULT says what is wrong."""
 
 import os
 import sys

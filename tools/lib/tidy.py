@@ -43,7 +43,7 @@ CLOCK = re.compile(r"(steady|system|high_resolution)_clock|\bsteady_us\b|clock_g
 CLOCK_READERS = {
     "tests/ptx/watchdog.h": "ends the program after kHangLimit",
     "tests/kernel/many_launches_test.cpp": "the same",
-    "tests/kernel/gpu_test.cpp": "measures what a call costs; tools/gpu_check runs it alone",
+    "tests/kernel/gpu_test.cpp": "measures what a call costs; tools/check gpu runs it alone",
     "tests/simt/plant_bugs": "prints how long it took",
     "tests/tools/plant_faults": "the same",
     "tests/fuzz/run": "ends an input that hangs",
