@@ -112,13 +112,6 @@ def test_a_constant_that_the_data_leave_open_is_said_to_be(fit_costs, tmp_path):
     assert re.search(r"^a.point_ns +1 +not identified by these data$", done.stdout, re.M), done.stdout
 
 
-def test_check_fails_where_the_sources_are_far_off(fit_costs, tmp_path):
-    path = write(tmp_path / "drawn.csv", 0.03)
-    far = fit_costs("--check", "--model", stub(tmp_path, FAR), path)
-    assert far.returncode == 1 and "much worse than the fitted ones" in far.stderr
-    assert fit_costs("--check", "--model", stub(tmp_path, NEAR), path).returncode == 0
-
-
 def test_regret_is_of_the_kernel_predicted_fastest(fit_costs, tmp_path):
     rows = [row | {"median_us": 10 if "fast" in row["kernel_id"] else 8} for row in drawn_rows(5)]
     write_drawn(tmp_path / "drawn.csv", "made up", rows)

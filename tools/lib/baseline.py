@@ -6,13 +6,10 @@
 Both are CSV as `msda bench --csv` writes it; a baseline begins with a comment that says where it was measured.
 Rows belong together whatever the revision of their kernel (the number behind @). A row is worse when
 
-- it is slower: its median grew by more than the tolerance, and its first quartile lies above the baseline's
-  third. Where a file has no quartiles (but spread_us, the slowest minus the fastest run) the median has to have
-  grown by more than the larger spread instead, of which q3 - q1 is a row's that has quartiles.
+- it is slower: its median grew by more than the tolerance, and its first quartile lies above the baseline's third.
 - its error grew: error_share, the largest error over the error that is allowed, is more than 3 times the
-  baseline's; or max_error is. Where the baseline compared fewer elements, or its file does not say how many (it
-  was 64 queries), 6 times is allowed: the largest is taken among up to 4,000 times as many errors, and the
-  rounding of results is twice as coarse for those twice as large.
+  baseline's; or max_error is. Where the baseline compared fewer elements, 6 times is allowed: the largest is taken
+  among up to 4,000 times as many errors, and the rounding of results is twice as coarse for those twice as large.
 - its check failed, so that it has no time, or its error_share is above 1; or fewer of its elements were compared.
 - it is in the baseline and was not measured now, unless --gone names it.
 
@@ -30,6 +27,7 @@ import parts
 from measurements import Refused, read_csv
 
 KEY = ("workload", "operation", "kernel_id", "value_dtype", "coord_dtype", "math_mode", "input_mode")
+NUMBERS = ("q1_us", "q3_us", "max_error", "error_share", "compared")
 KEY_WIDTHS = (20, 8, 32, 8, 8, 8, 7)
 ERROR_GROWTH = 3
 ERROR_GROWTH_FROM_SAMPLE = 6
@@ -41,24 +39,19 @@ SMALLEST_SHARE = 0.001  # what a smaller share in the baseline counts as
 
 @dataclasses.dataclass
 class Row:
-    """A line of a table. Numbers that its file does not have are None; without a median its check failed."""
+    """A line of a table. Without a median its check failed, and its other numbers mean nothing."""
 
     fields: dict
     median: float | None = None
-    q1: float | None = None
-    q3: float | None = None
-    spread: float | None = None
-    max_error: float | None = None
-    error_share: float | None = None
-    compared: float | None = None
+    q1: float = 0
+    q3: float = 0
+    max_error: float = 0
+    error_share: float = 0
+    compared: float = 0
 
     @property
     def revision(self) -> str:
         return self.fields["kernel_id"].rpartition("@")[2]
-
-    @property
-    def noise(self) -> float:
-        return self.q3 - self.q1 if self.q3 is not None else self.spread
 
 
 def key_of(fields: dict) -> tuple:
@@ -70,9 +63,7 @@ def text_of(key: tuple) -> str:
 
 
 def row_of(fields: dict, where: str) -> Row:
-    def number(name: str, least: float) -> float | None:
-        if name not in fields:
-            return None
+    def number(name: str, least: float) -> float:
         try:
             value = float(fields[name])
         except ValueError:
@@ -83,22 +74,17 @@ def row_of(fields: dict, where: str) -> Row:
 
     if fields["median_us"] == "":
         return Row(fields)
-    row = Row(fields, number("median_us", 0.05), number("q1_us", 0), number("q3_us", 0), number("spread_us", 0),
-              number("max_error", 0), number("error_share", 0), number("compared", 0))
-    if row.q1 is not None and not row.q1 <= row.median <= row.q3:
+    row = Row(fields, number("median_us", 0.05), *(number(name, 0) for name in NUMBERS))
+    if not row.q1 <= row.median <= row.q3:
         raise Refused(f"{where}: median_us is {row.median}: it must lie between q1_us, {row.q1}, and q3_us, {row.q3}")
     return row
 
 
 def read(path: pathlib.Path) -> dict[tuple, Row]:
-    _, table = read_csv(path, (*KEY, "median_us", "max_error"))
-    times = ("q1_us", "q3_us") if "q1_us" in table[0] else ("spread_us",)
+    _, table = read_csv(path, (*KEY, "median_us", *NUMBERS))
     rows = {}
     for fields in table:
         where = f"{path}: row '{' '.join(fields[name] for name in KEY)}'"
-        for name in times:
-            if name not in fields:
-                raise Refused(f"{path} has no column {name}")
         key = key_of(fields)
         if key in rows:
             raise Refused(f"{where} is there twice")
@@ -118,21 +104,12 @@ def keep(rows: dict[tuple, Row], path: pathlib.Path, about: str) -> None:
         writer.writerows(row.fields for row in rows.values())
 
 
-def is_slower(new: Row, old: Row, tolerance: float) -> bool:
-    if new.median <= old.median * (1 + tolerance):
-        return False
-    if new.q1 is not None and old.q3 is not None:
-        return new.q1 > old.q3
-    return new.median - old.median > max(new.noise, old.noise)
-
-
 def error_grew(new: Row, old: Row) -> str:
     """What grew, or nothing."""
-    of_sample = old.compared is None or new.compared is None or old.compared < new.compared
-    growth = ERROR_GROWTH_FROM_SAMPLE if of_sample else ERROR_GROWTH
+    growth = ERROR_GROWTH_FROM_SAMPLE if old.compared < new.compared else ERROR_GROWTH
     for name, least in (("error_share", SMALLEST_SHARE), ("max_error", 0)):
         before, after = getattr(old, name), getattr(new, name)
-        if before is not None and after is not None and after > growth * max(before, least):
+        if after > growth * max(before, least):
             return f"{name} {before:g} -> {after:g}"
     return ""
 
@@ -142,13 +119,15 @@ def judge(new: Row, old: Row | None, tolerance: float) -> list[str]:
     if new.median is None:
         return ["CHECK FAILED"]
     bad = []
-    if new.error_share is not None and new.error_share > 1:
+    if new.error_share > 1:
         bad.append(f"CHECK FAILED: error_share is {new.error_share:g}, more than 1")
-    if old is not None and is_slower(new, old, tolerance):
+    if old is None:
+        return bad
+    if new.median > old.median * (1 + tolerance) and new.q1 > old.q3:
         bad.append("SLOWER")
-    if old is not None and (grown := error_grew(new, old)):
+    if grown := error_grew(new, old):
         bad.append(f"LARGER ERROR: {grown}")
-    if old is not None and new.compared is not None and new.compared < (old.compared or 0):
+    if new.compared < old.compared:
         bad.append(f"LESS COMPARED: {new.compared:.0f} elements, {old.compared:.0f} before")
     return bad
 
