@@ -201,7 +201,7 @@ int run_bench(Options const& options) {
   std::vector<BenchRow> const rows = measure_all(workloads, runs);
   if (options.json) files.add_text("json", bench_json(rows, settings));
   if (options.csv) files.add_text("csv", bench_csv(rows));
-  if (options.plot) files.add_text("plot", bench_plot(rows, settings));
+  if (options.plot) files.add_plot("plot", bench_plot(rows, settings));
   files.finish(bench_table(rows, settings) + options.environment_line());
   int exit_code = kExitOk;
   for (BenchRow const& row : rows) {

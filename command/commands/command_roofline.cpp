@@ -244,7 +244,7 @@ int run_roofline(Options const& options) {
     files.add_text("calibrate", rates_json(report.rates, "msda roofline --calibrate"));
   }
   if (options.json) files.add_text("json", roofline_json(report));
-  if (options.plot) files.add_text("plot", roofline_plot(report));
+  if (options.plot) files.add_plot("plot", roofline_plot(report));
   files.finish(roofline_table(report) + options.environment_line());
   return kExitOk;
 }
@@ -263,7 +263,7 @@ const Command kRooflineCommand = {
     ".npz file with the problem's tensors",
     "Examples:\n"
     "  msda roofline --dtype f16\n"
-    "  msda roofline --workload enc-local --dtype f16 --kernels all --plot roofline.svg\n"
+    "  msda roofline --workload enc-local --dtype f16 --kernels all --plot roofline.png\n"
     "  msda roofline --workload bev-local --dtype f16 --math fast --ncu counters.csv\n"
     "  msda roofline --levels 80x80,40x40,20x20 --queries 300 --json roofline.json\n"
     "  msda roofline --device 0 --calibrate gpu.json --workload dec\n"

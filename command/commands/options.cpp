@@ -340,7 +340,9 @@ std::vector<OptionRow> output_rows() {
       {"csv", kBench | kTune, "FILE",
        "write the results as CSV; those of bench in the baselines' format", &Options::csv,
        as_it_is},
-      {"plot", kBench | kRoofline, "FILE.svg", "draw the times", &Options::plot, as_it_is},
+      {"plot", kBench, "FILE", "draw the times, as .svg or .png", &Options::plot, as_it_is},
+      {"plot", kRoofline, "FILE", "draw the kernels under the GPU's roofline, as .svg or .png",
+       &Options::plot, as_it_is},
   };
 }
 

@@ -19,6 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::string_view kPngEnding = ".png";
+
 // Every option that names a file to write, and how its name has to end.
 struct OutputOption {
   const char* name;
@@ -33,7 +35,7 @@ std::vector<OutputOption> const& output_options() {
       {"wisdom", &Options::wisdom_to_add, {}},
       {"json", &Options::json, {}},
       {"csv", &Options::csv, {}},
-      {"plot", &Options::plot, {".svg"}},
+      {"plot", &Options::plot, {".svg", kPngEnding}},
       {"calibrate", &Options::calibrate, {}}};
   return kOptions;
 }
@@ -59,6 +61,10 @@ void check_ending(OutputOption const& option, OutputFile const& file, std::strin
       std::ranges::find(option.endings, fs::path(path).extension()) != option.endings.end();
   if (!is_known) {
     bad_input("{} is '{}': must end in {}", file.label(), path, join(option.endings, ", "));
+  }
+  if (!kCanDrawPng && fs::path(path).extension() == kPngEnding) {
+    bad_input("{} is '{}': this msda was built without Cairo, which draws PNG; .svg needs nothing",
+              file.label(), path);
   }
 }
 
@@ -109,6 +115,13 @@ void ResultFiles::add_text(std::string_view option, std::string text) {
   entry->write = [text = std::move(text)](int descriptor) {
     write_bytes(descriptor, std::as_bytes(std::span(text)));
   };
+}
+
+void ResultFiles::add_plot(std::string_view option, Drawing const& drawing) {
+  Entry* const entry = find(option);
+  if (entry == nullptr) return;
+  bool const is_png = entry->file.is_replaced() && entry->path.ends_with(kPngEnding);
+  add_text(option, is_png ? png_of(drawing) : svg_of(drawing));
 }
 
 void ResultFiles::add_arrays(std::string_view option, std::vector<FileArray> arrays) {

@@ -5,6 +5,7 @@
 #include "command/commands/options.h"
 #include "command/files/array_files.h"
 #include "command/files/output_file.h"
+#include "command/report/drawing.h"
 
 #include <functional>
 #include <string>
@@ -22,6 +23,7 @@ class ResultFiles {
   // Adds the content of an option's file, if the option was given; the memory that `arrays` point
   // to has to live until finish().
   void add_text(std::string_view option, std::string text);
+  void add_plot(std::string_view option, Drawing const& drawing);  // PNG by the name, or SVG
   void add_arrays(std::string_view option, std::vector<FileArray> arrays);
   // Writes the files, and prints the report unless --quiet is given: to standard error where a file
   // is standard output.

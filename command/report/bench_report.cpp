@@ -1,8 +1,8 @@
 #include "command/report/bench_report.h"
 
+#include "command/report/bar_plot.h"
 #include "command/report/report_json.h"
 #include "command/report/report_text.h"
-#include "command/report/svg_plot.h"
 #include "core/cpu_model.h"
 #include "core/join.h"
 
@@ -158,7 +158,7 @@ std::string bench_csv(std::vector<BenchRow> const& rows) {
   return text;
 }
 
-std::string bench_plot(std::vector<BenchRow> const& rows, BenchSettings const& settings) {
+Drawing bench_plot(std::vector<BenchRow> const& rows, BenchSettings const& settings) {
   std::vector<PlotBar> bars;
   std::set<std::string_view> operations;
   for (BenchRow const& row : rows) {
@@ -173,8 +173,8 @@ std::string bench_plot(std::vector<BenchRow> const& rows, BenchSettings const& s
          time_text(row.timing.median())});
   }
   std::string const operation = operations.empty() ? "" : fmt::format(" {}", *operations.begin());
-  return svg_bars(fmt::format("msda{} - {}", operation, machine_of(settings)),
-                  "milliseconds: median, with the fastest and the slowest run", bars);
+  return draw_bars(fmt::format("msda{} - {}", operation, machine_of(settings)),
+                   "milliseconds: median, with the fastest and the slowest run", bars);
 }
 
 }  // namespace msda::command

@@ -3,6 +3,7 @@
 
 #include "command/check/accuracy_check.h"
 #include "command/measure/plan_runner.h"
+#include "command/report/drawing.h"
 
 #include <cstdint>
 #include <string>
@@ -35,6 +36,6 @@ std::string bench_table(std::vector<BenchRow> const& rows, BenchSettings const& 
 std::string bench_json(std::vector<BenchRow> const& rows, BenchSettings const& settings);
 // The format of bench/baselines.
 std::string bench_csv(std::vector<BenchRow> const& rows);
-std::string bench_plot(std::vector<BenchRow> const& rows, BenchSettings const& settings);
+Drawing bench_plot(std::vector<BenchRow> const& rows, BenchSettings const& settings);
 
 }  // namespace msda::command

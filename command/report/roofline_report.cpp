@@ -3,7 +3,6 @@
 #include "command/files/element_type.h"
 #include "command/report/report_json.h"
 #include "command/report/report_text.h"
-#include "command/report/svg_plot.h"
 
 #include <fmt/core.h>
 
@@ -161,26 +160,6 @@ std::string roofline_json(RooflineReport const& report) {
                            {"ratio", row.ratio() ? Json(*row.ratio()) : Json()}});
   }
   return json.dump(2) + "\n";
-}
-
-std::string roofline_plot(RooflineReport const& report) {
-  std::vector<PlotBar> bars;
-  for (RooflineRow const& row : report.rows) {
-    if (!row.counts) continue;
-    std::string const group = fmt::format("{} {}", row.workload, row.kernel_id);
-    auto const add = [&](const char* series, double us) {
-      bars.push_back({group, series, us, us, us, time_text(us)});
-    };
-    add("HBM", row.bounds.hbm);
-    add("L2", row.bounds.l2);
-    add("L1 data pipe", row.bounds.l1);
-    if (row.bounds.issue > 0) add("issue slots", row.bounds.issue);
-    if (!row.measured) continue;
-    bars.push_back({group, "measured", row.measured->q1_us, row.measured->median_us,
-                    row.measured->q3_us, time_text(row.measured->median_us)});
-  }
-  return svg_bars(fmt::format("msda roofline - {}", report.rates.gpu),
-                  "microseconds: bounds, and the median measured with its quartiles", bars);
 }
 
 }  // namespace msda::command

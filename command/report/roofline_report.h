@@ -4,6 +4,7 @@
 #include "command/measure/gpu_rates.h"
 #include "command/problem/problem_shape.h"
 #include "command/report/bounds.h"
+#include "command/report/drawing.h"
 #include "command/report/measured_times.h"
 #include "command/report/ncu_counters.h"
 #include "core/counts.h"
@@ -33,6 +34,6 @@ struct RooflineReport {
 
 std::string roofline_table(RooflineReport const& report);
 std::string roofline_json(RooflineReport const& report);
-std::string roofline_plot(RooflineReport const& report);
+Drawing roofline_plot(RooflineReport const& report);
 
 }  // namespace msda::command

@@ -117,7 +117,7 @@ ARGUMENTS = [
     (["bench", "--levels", "4x4", "--pattern", "spiral"], "bench", "must be uniform or local"),
     (["bench", "--levels", "4x4", "--kernels", "none@1"], "bench", "none@1"),
     (["bench", "--levels", "4x4", "--flush-mib", 2**44], "bench", "from 0 to 1048576"),
-    (["bench", "--levels", "4x4", "--plot", "out.png"], "bench", "must end in .svg"),
+    (["bench", "--levels", "4x4", "--plot", "out.pdf"], "bench", "must end in .svg, .png"),
     (
         ["bench", "--levels", "4x4", "--json", "nowhere/out.json"],
         "bench",
@@ -154,7 +154,7 @@ ARGUMENTS = [
     (["roofline", "--levels", "4x4", "--times", "none.csv"], "roofline", "none.csv does not exist"),
     (["roofline", "--levels", "4x4", "--ncu", "none.csv"], "roofline", "none.csv does not exist"),
     (["roofline", "--ncu", "none.csv"], "roofline", "--ncu is of one kernel on one problem: 6 rows"),
-    (["roofline", "--levels", "4x4", "--plot", "out.png"], "roofline", "must end in .svg"),
+    (["roofline", "--levels", "4x4", "--plot", "out.pdf"], "roofline", "must end in .svg, .png"),
     (["roofline", "--levels", "4x4", "--json", "no/o.json"], "roofline", "the folder no does not exist"),
     (
         ["roofline", "--levels", "4x4", "--kernels", "direct.sm75.f32.d32.p4@0"],

@@ -219,13 +219,54 @@ def test_an_npz_file(msda_ok, tmp_path):
     assert row["counts"]["output_bytes"] == 40 * 8 * 64
 
 
-def test_plot(msda_ok, tmp_path):
-    msda_ok("roofline", "--workload", "enc-local,dec", "--dtype", "f16", "--plot", tmp_path / "out.svg")
-    tree = xml.etree.ElementTree.parse(tmp_path / "out.svg")
-    texts = [e.text for e in tree.iter("{http://www.w3.org/2000/svg}text")]
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def drawn(msda_ok, path, *words):
+    """(texts, places of all lines by their colour) of the roofline as SVG."""
+    msda_ok("roofline", *words, "--plot", path)
+    tree = xml.etree.ElementTree.parse(path)
+    lines = collections.defaultdict(list)
+    for line in tree.iter(f"{SVG}polyline"):
+        lines[line.get("stroke")].append([tuple(map(float, place.split(","))) for place in line.get("points").split()])
+    return [text.text for text in tree.iter(f"{SVG}text")], lines
+
+
+def middle(outline):
+    """Of a mark: of its corners without the first, which is the last again."""
+    corners = outline[1:]
+    return [sum(numbers) / len(corners) for numbers in zip(*corners)]
+
+
+def test_each_kernel_is_under_the_roofline(msda_ok, tmp_path):
+    texts, lines = drawn(msda_ok, tmp_path / "out.svg", "--workload", "enc-local,dec", "--dtype", "f16")
     assert "msda roofline - NVIDIA H200" in texts
-    assert {"HBM", "L2", "L1 data pipe", "issue slots", "measured"} <= set(texts)
-    assert f"enc-local {KERNEL}" in texts
+    for name in ("HBM, 4.3 TB/s", "L2, 9.3 TB/s", "L1 data pipe, 33.5 TB/s"):
+        assert name in texts
+    assert f"enc-local  {KERNEL}: 94.8 us, 69 % of its bound (issue slots)" in texts
+    for colour in ("#0072B2", "#E69F00", "#009E73"):
+        (roof,) = [line for line in lines[colour] if len(line) == 2]
+        marks = [line for line in lines[colour] if len(line) > 2]
+        assert len(marks) == 3  # of the legend and of two kernels
+        (left, low), (right, high) = roof
+        slope = (low - high) / (right - left)
+        for x, y in map(middle, marks[1:]):
+            assert y > max(high, low - slope * (x - left))
+
+
+def test_a_kernel_without_a_time_is_drawn_at_its_bound(msda_ok, tmp_path):
+    texts, lines = drawn(msda_ok, tmp_path / "out.svg", "--workload", "dec", "--dtype", "f16", "--batch", 47)
+    assert any("not measured, drawn at its bound" in text and text.endswith("(HBM)") for text in texts)
+    (roof,) = [line for line in lines["#0072B2"] if len(line) == 2]
+    (left, low), (right, high) = roof
+    x, y = middle(lines["#0072B2"][-1])
+    assert y == pytest.approx(low - (low - high) / (right - left) * (x - left), abs=0.3)
+
+
+def test_a_kernel_without_counts_is_named_and_not_drawn(msda_ok, tmp_path):
+    texts, lines = drawn(msda_ok, tmp_path / "out.svg", "--levels", "4x4", "--kernels", "ref.cpu@1")
+    assert any("ref.cpu@1: not drawn, no instructions are counted" in text for text in texts)
+    assert all(len(lines[colour]) == 2 for colour in ("#0072B2", "#E69F00", "#009E73"))  # roof and legend
 
 
 # ---- Nsight Compute

@@ -1,12 +1,10 @@
-#include "command/report/svg_plot.h"
+#include "command/report/bar_plot.h"
 
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <iterator>
-#include <string_view>
 
 namespace msda::command {
 namespace {
@@ -19,24 +17,6 @@ constexpr double kBarHeight = 16;
 constexpr double kBarGap = 4;
 constexpr double kGroupGap = 14;
 constexpr double kLogarithmicRatio = 20;
-// Okabe and Ito's colours, which the colour-blind can tell apart.
-constexpr std::array<std::string_view, 7> kColours = {"#0072B2", "#E69F00", "#009E73", "#CC79A7",
-                                                      "#56B4E9", "#D55E00", "#999999"};
-
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (char const letter : text) {
-    if (letter == '&')
-      out += "&amp;";
-    else if (letter == '<')
-      out += "&lt;";
-    else if (letter == '>')
-      out += "&gt;";
-    else
-      out += letter;
-  }
-  return out;
-}
 
 struct Axis {
   double left = kLeastLeft;
@@ -94,41 +74,8 @@ std::vector<std::string> series_of(std::vector<PlotBar> const& bars) {
   return series;
 }
 
-class Drawing {
- public:
-  void text(double x, double y, std::string_view anchor, std::string_view content, int size = 12,
-            std::string_view weight = "normal") {
-    append(
-        R"(<text x="{:.1f}" y="{:.1f}" text-anchor="{}" font-size="{}" font-weight="{}">{}</text>)",
-        x, y, anchor, size, weight, escaped(content));
-  }
-  void rectangle(double x, double y, double width, double height, std::string_view colour) {
-    append(R"(<rect x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}" fill="{}"/>)", x, y, width,
-           height, colour);
-  }
-  void line(double x1, double y1, double x2, double y2, std::string_view colour) {
-    append(R"(<line x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}" stroke="{}"/>)", x1, y1, x2, y2,
-           colour);
-  }
-  std::string finish(double width, double height) const {
-    return fmt::format(
-        R"(<svg xmlns="http://www.w3.org/2000/svg" width="{0:.0f}" height="{1:.0f}" )"
-        R"(viewBox="0 0 {0:.0f} {1:.0f}" font-family="sans-serif" fill="#222">)"
-        "\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n{2}</svg>\n",
-        width, height, body_);
-  }
-
- private:
-  template <typename... Arguments>
-  void append(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
-    fmt::format_to(std::back_inserter(body_), format, std::forward<Arguments>(arguments)...);
-    body_ += '\n';
-  }
-  std::string body_;
-};
-
-double draw_legend(Drawing& drawing, std::vector<std::string> const& series, Axis const& axis,
-                   double y) {
+double add_legend(Drawing& drawing, std::vector<std::string> const& series, Axis const& axis,
+                  double y) {
   double x = axis.left;
   for (std::size_t i = 0; i < series.size(); ++i) {
     double const width = 40 + 7.0 * static_cast<double>(series[i].size());
@@ -136,32 +83,33 @@ double draw_legend(Drawing& drawing, std::vector<std::string> const& series, Axi
       x = axis.left;
       y += 20;
     }
-    drawing.rectangle(x, y - 10, 12, 12, kColours[i % kColours.size()]);
-    drawing.text(x + 17, y, "start", series[i]);
+    drawing.rectangle({x, y - 10}, 12, 12, kColours[i % std::size(kColours)]);
+    drawing.text({x + 17, y}, Anchor::kStart, series[i]);
     x += width;
   }
   return y + 18;
 }
 
 // Returns where the bars end.
-double draw_bars(Drawing& drawing, std::vector<PlotBar> const& bars,
-                 std::vector<std::string> const& series, Axis const& axis, double y) {
+double add_bars(Drawing& drawing, std::vector<PlotBar> const& bars,
+                std::vector<std::string> const& series, Axis const& axis, double y) {
   for (std::size_t i = 0; i < bars.size(); ++i) {
     PlotBar const& bar = bars[i];
     if (i == 0 || bar.group != bars[i - 1].group) {
       y += kGroupGap;
-      drawing.text(axis.left - 8, y + kBarHeight - 4, "end", bar.group);
+      drawing.text({axis.left - 8, y + kBarHeight - 4}, Anchor::kEnd, bar.group);
     }
     auto const colour = static_cast<std::size_t>(
         std::find(series.begin(), series.end(), bar.series) - series.begin());
     double const middle = y + kBarHeight / 2;
     double const low = axis.position(bar.low);
     double const high = axis.position(bar.high);
-    drawing.rectangle(axis.left, y, axis.position(bar.middle) - axis.left, kBarHeight,
-                      kColours[colour % kColours.size()]);
-    drawing.line(low, middle, high, middle, "#222");
-    for (double const end : {low, high}) drawing.line(end, y + 4, end, y + kBarHeight - 4, "#222");
-    drawing.text(high + 6, y + kBarHeight - 4, "start", bar.label);
+    drawing.rectangle({axis.left, y}, axis.position(bar.middle) - axis.left, kBarHeight,
+                      kColours[colour % std::size(kColours)]);
+    drawing.line({low, middle}, {high, middle}, kInk);
+    for (double const end : {low, high})
+      drawing.line({end, y + 4}, {end, y + kBarHeight - 4}, kInk);
+    drawing.text({high + 6, y + kBarHeight - 4}, Anchor::kStart, bar.label);
     y += kBarHeight + kBarGap;
   }
   return y;
@@ -169,14 +117,16 @@ double draw_bars(Drawing& drawing, std::vector<PlotBar> const& bars,
 
 }  // namespace
 
-std::string svg_bars(std::string const& title, std::string const& axis_title,
-                     std::vector<PlotBar> const& bars) {
+Drawing draw_bars(std::string const& title, std::string const& axis_title,
+                  std::vector<PlotBar> const& bars) {
   Drawing drawing;
-  drawing.text(16, 26, "start", title, 16, "bold");
-  if (bars.empty()) return drawing.finish(Axis().plot_width(), 60);
+  drawing.text({16, 26}, Anchor::kStart, title, 16, true);
+  drawing.width = Axis().plot_width();
+  drawing.height = 60;
+  if (bars.empty()) return drawing;
   auto const series = series_of(bars);
   Axis const axis = make_axis(bars);
-  double const top = draw_legend(drawing, series, axis, 52);
+  double const top = add_legend(drawing, series, axis, 52);
   double const groups_height = [&bars] {
     double height = 0;
     for (std::size_t i = 0; i < bars.size(); ++i) {
@@ -188,14 +138,16 @@ std::string svg_bars(std::string const& title, std::string const& axis_title,
   double const bottom = top + groups_height + 6;
   for (double const tick : axis.ticks) {
     double const x = axis.position(tick);
-    drawing.line(x, top, x, bottom, "#ddd");
-    drawing.text(x, bottom + 16, "middle", fmt::format("{:g}", tick), 11);
+    drawing.line({x, top}, {x, bottom}, kGrid);
+    drawing.text({x, bottom + 16}, Anchor::kMiddle, fmt::format("{:g}", tick), 11);
   }
-  draw_bars(drawing, bars, series, axis, top);
-  drawing.line(axis.left, top, axis.left, bottom, "#222");
-  drawing.text((axis.left + axis.right()) / 2, bottom + 36, "middle",
+  add_bars(drawing, bars, series, axis, top);
+  drawing.line({axis.left, top}, {axis.left, bottom}, kInk);
+  drawing.text({(axis.left + axis.right()) / 2, bottom + 36}, Anchor::kMiddle,
                axis_title + (axis.logarithmic ? " (logarithmic)" : ""));
-  return drawing.finish(axis.plot_width(), bottom + 52);
+  drawing.width = axis.plot_width();
+  drawing.height = bottom + 52;
+  return drawing;
 }
 
 }  // namespace msda::command

@@ -1,5 +1,7 @@
-// Horizontal bars with their spread, as SVG.
+// Horizontal bars with their spread.
 #pragma once
+
+#include "command/report/drawing.h"
 
 #include <string>
 #include <vector>
@@ -16,7 +18,7 @@ struct PlotBar {
 };
 
 // The axis is logarithmic when the bars differ by more than a factor of 20.
-std::string svg_bars(std::string const& title, std::string const& axis_title,
-                     std::vector<PlotBar> const& bars);
+Drawing draw_bars(std::string const& title, std::string const& axis_title,
+                  std::vector<PlotBar> const& bars);
 
 }  // namespace msda::command
