@@ -3,8 +3,8 @@
     tools/generate command-docs MSDA FOLDER
 
 MSDA is the path of the command, whose `help --json` is read. The files are those that a package installs:
-msda.1, and completions by the names that the shells look for: msda (bash), _msda (zsh), msda.fish. They are
-made whenever a package is, and nowhere kept.
+msda.1, and completions by the names that the shells look for: msda (bash), _msda (zsh), msda.fish. The build makes
+them behind the command, and `cmake --install` installs them.
 """
 
 import json
