@@ -23,18 +23,14 @@ def one_line(text):
     return " ".join(text.split())
 
 
-def takes(option):
-    """"file", "folder" or None: what completes a value."""
-    value = option["value"] or ""
-    return "file" if value.startswith("FILE") else "folder" if value == "FOLDER" else None
-
-
-def choices(option):
-    """The values that an option takes, where help names them all."""
+def completed(option, file, folder, words, other):
+    """What completes an option's value: `words` with the values that it takes, where help names them all."""
     value = option["value"] or ""
     if value.startswith("TYPE"):  # of several separated by commas the first
-        return re.search(r"\((.*)\)", option["group"])[1].split()
-    return value.split("|") if "|" in value else []
+        return words.format(re.search(r"\((.*)\)", option["group"])[1])
+    if "|" in value:
+        return words.format(value.replace("|", " "))
+    return file if value.startswith("FILE") else folder if value == "FOLDER" else other
 
 
 def roff(text):
@@ -83,9 +79,7 @@ def bash_completion(help):
     for command in help["commands"]:
         values = {}  # what completes a value: the options that have such a one
         for option in command["options"]:
-            action = {"file": complete("-f"), "folder": complete("-d"), None: ""}[takes(option)]
-            if choices(option):
-                action = complete(f"-W '{' '.join(choices(option))}'")
+            action = completed(option, complete("-f"), complete("-d"), complete("-W '{}'"), "")
             if option["value"]:
                 values.setdefault(action, []).extend(flags(option))
         values = "".join(
@@ -136,8 +130,7 @@ def zsh_completion(help):
     for command in help["commands"]:
         specs = ["'(- *)'{-h,--help}'[show this help]'"]
         for option in command["options"]:
-            action = {"file": "_files", "folder": "_files -/", None: ""}[takes(option)]
-            action = f"({' '.join(choices(option))})" if choices(option) else action
+            action = completed(option, "_files", "_files -/", "({})", "")
             value = option["value"] and f":{escape(option['value'])}:{action}"
             for flag in flags(option):
                 assign = ("=" if flag.startswith("--") else "+") if value else ""
@@ -180,13 +173,8 @@ def fish_completion(help):
         if command["input"]:
             lines.append(f"{condition} -F")
         for option in command["options"]:
-            value = " -x" if option["value"] else ""
-            if takes(option) == "file":
-                value = " -r -F"
-            elif takes(option) == "folder":
-                value = " -x -a '(__fish_complete_directories)'"
-            if choices(option):
-                value = f" -x -a '{' '.join(choices(option))}'"
+            value = completed(option, " -r -F", " -x -a '(__fish_complete_directories)'", " -x -a '{}'",
+                              " -x" if option["value"] else "")
             names = f" -s {option['letter']}" if option["letter"] else ""
             names += "".join(f" -l {name}" for name in option["names"])
             lines.append(f"{condition}{names}{value} -d '{quoted_fish(one_line(option['help']))}'")

@@ -2,7 +2,6 @@
 
 import pathlib
 import re
-from typing import NamedTuple
 
 INCLUDE = re.compile(r'^#include "kernels/(\w+)/([\w.]+)"', re.M)
 ENGINES = ("rows", "points")
@@ -22,15 +21,8 @@ WORDS = {
 PREFIXES = {"kMost": "kMax", "kLeast": "kMin"}
 
 
-class ReadingSet(NamedTuple):
-    """What a file under kernels/ includes, itself among it: (files, lines) of its family, and with engines."""
-
-    own: tuple[int, int]
-    all: tuple[int, int]
-
-
-def reading_set(root: pathlib.Path, file: pathlib.Path) -> ReadingSet:
-    """Of files that device code reads: `file` and all that it includes in turn from its family and the engines."""
+def reading_set(root: pathlib.Path, file: pathlib.Path) -> tuple[tuple[int, int], tuple[int, int]]:
+    """(files, lines) of its family, and with the engines: `file` and all that it includes in turn from these."""
     family, found, left = file.parent.name, {}, [file]
     while left:
         path = left.pop()
@@ -41,7 +33,7 @@ def reading_set(root: pathlib.Path, file: pathlib.Path) -> ReadingSet:
         names = ((folder, name) for folder, name in INCLUDE.findall(text) if folder in (family, *ENGINES))
         left += [root / "kernels" / folder / name for folder, name in names]
     own = [lines for path, lines in found.items() if path.parent.name == family]
-    return ReadingSet((len(own), sum(own)), (len(found), sum(found.values())))
+    return (len(own), sum(own)), (len(found), sum(found.values()))
 
 
 def is_kernel(file: pathlib.Path) -> bool:
