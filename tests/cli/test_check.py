@@ -35,7 +35,7 @@ def planted_bug(tmp_path_factory):
 
 @pytest.mark.parametrize("bug", BUGS)
 def test_run(msda, planted_bug, bug):
-    arguments = ["run", GOLDEN / "edges.npz", "--dtype", "f32", "--check"]
+    arguments = ["run", GOLDEN / "encoder_small.npz", "--dtype", "f32", "--check"]
     good = msda(*arguments, env={"LD_PRELOAD": str(planted_bug)})
     assert good.returncode == 0, good.stderr
     bad = msda(*arguments, env={"LD_PRELOAD": str(planted_bug), "PLANTED_BUG": bug})
@@ -132,7 +132,7 @@ def test_a_wrong_reference(msda, planted_bug, bug, element, words):
 
 def test_run_names_the_wrong_element(msda, planted_bug):
     bad = msda(
-        *["run", GOLDEN / "edges.npz", "--dtype", "f32", "--check"],
+        *["run", GOLDEN / "encoder_small.npz", "--dtype", "f32", "--check"],
         env={"LD_PRELOAD": str(planted_bug), "PLANTED_BUG": "slightly off"},
     )
     assert bad.stderr.startswith("msda run: simd.cpu.f32@1: output[0,0,0,5] is ")

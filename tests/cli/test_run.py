@@ -309,7 +309,7 @@ def test_folder_named_without_a_flag_and_other_types(msda_ok, tmp_path):
     write_folder(tmp_path / "data", usual, np.float64, np.float64)
     sizes = [
         "batch=1",
-        "queries=13",
+        "queries=7",
         "heads=3",
         "channels=3",
         "points=4",
@@ -355,8 +355,8 @@ def test_one_bordered_level_in_a_folder(msda_ok, tmp_path):
         "run",
         tmp_path / "data",
         "batch=2",
-        "queries=33",
-        "heads=16",
+        "queries=7",
+        "heads=8",
         "channels=16",
         "points=2",
         "check=1",
@@ -392,7 +392,7 @@ def test_kernel_is_forced_and_threads_change_nothing(msda_ok, tmp_path):
     for threads in (1, 2, 3):
         text = msda_ok(
             "run",
-            GOLDEN / "encoder_small.npz",
+            GOLDEN / "edges.npz",
             "--dtype",
             "f32",
             "--kernel",
@@ -408,8 +408,8 @@ def test_kernel_is_forced_and_threads_change_nothing(msda_ok, tmp_path):
 
 
 def test_check_of_some_queries(msda_ok):
-    text = msda_ok("run", GOLDEN / "encoder_small.npz", "--dtype", "f32", "--check-queries", 5)
-    assert line(text, "check").startswith(f"check    {2 * 5 * 8 * 32} elements")
+    text = msda_ok("run", GOLDEN / "edges.npz", "--dtype", "f32", "--check-queries", 5)
+    assert line(text, "check").startswith(f"check    {5 * 2 * 8} elements")
 
 
 def test_unused_arrays_are_noted(msda, tmp_path):
