@@ -3,7 +3,6 @@
 #include "command/check/forward_bound.h"
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
 #include <limits>
 #include <map>

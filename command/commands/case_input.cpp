@@ -77,7 +77,7 @@ class NpzCase {
     read_sizes();
     for (TensorRow const& row : tensor_rows()) check_shape(row);
     require_options_agree(spec, options_);
-    settle_types(case_, options_);
+    settle_types(case_);
     return std::move(case_);
   }
 
@@ -298,7 +298,7 @@ class FolderCase {
       if (row.is_input() && !row.is_optional() && row.belongs_to(spec)) read_tensor(row);
     }
     require_options_agree(spec, options_);
-    settle_types(case_, options_);
+    settle_types(case_);
     return std::move(case_);
   }
 
@@ -433,20 +433,10 @@ class FolderCase {
   Case case_;
 };
 
-// The type of coordinates and weights that --dtype stands for.
-msda_dtype sampling_type(Options const& options) {
-  if (!options.dtype) return MSDA_DTYPE_NONE;
-  return *options.dtype == MSDA_DTYPE_F64 ? MSDA_DTYPE_F64 : MSDA_DTYPE_F32;
-}
-
 }  // namespace
 
 msda_dtype wanted_value_type(Options const& options) {
   return options.value_dtype.value_or(options.dtype.value_or(MSDA_DTYPE_NONE));
-}
-
-msda_dtype wanted_coord_type(Options const& options) {
-  return options.coord_dtype.value_or(sampling_type(options));
 }
 
 void set_computation(Options const& options, ProblemShape& spec) {
@@ -454,14 +444,14 @@ void set_computation(Options const& options, ProblemShape& spec) {
   spec.math_mode = options.fast_math ? MSDA_MATH_FAST : MSDA_MATH_ACCURATE;
   spec.sampling_mode = options.sampling;
   if (options.any_order) spec.determinism = MSDA_NONDETERMINISTIC;
-}
-
-msda_dtype wanted_reference_type(Options const& options) {
-  return options.reference_dtype.value_or(wanted_coord_type(options));
-}
-
-msda_dtype wanted_weight_type(Options const& options) {
-  return options.weight_dtype.value_or(sampling_type(options));
+  msda_dtype points = MSDA_DTYPE_NONE;  // what --dtype stands for in coordinates and weights
+  if (options.dtype) points = *options.dtype == MSDA_DTYPE_F64 ? MSDA_DTYPE_F64 : MSDA_DTYPE_F32;
+  spec.value_dtype = wanted_value_type(options);
+  spec.coord_dtype = options.coord_dtype.value_or(points);
+  spec.reference_dtype = options.reference_dtype.value_or(spec.coord_dtype);
+  spec.weight_dtype = options.weight_dtype.value_or(points);
+  spec.output_dtype = options.output_dtype.value_or(MSDA_DTYPE_NONE);
+  spec.grad_value_dtype = options.grad_value_dtype.value_or(MSDA_DTYPE_NONE);
 }
 
 CaseArrays::CaseArrays(Case const& input)
@@ -487,6 +477,12 @@ std::vector<FileArray> CaseArrays::all() const {
   }
   for (auto const& [name, array] : input_.arrays) arrays.push_back(file_array(name, array));
   return arrays;
+}
+
+bool has_file(Options const& options) {
+  bool const is_named = options.input || options.npz;
+  if (is_named && !options.workloads.empty()) bad_input("give a file or --workload, not both");
+  return is_named;
 }
 
 Case load_case(Options const& options) {

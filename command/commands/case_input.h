@@ -11,6 +11,9 @@
 
 namespace msda::command {
 
+// Whether the options name a file; a workload beside it is refused.
+bool has_file(Options const& options);
+
 // Reads, checks every size against every file and every option, and converts to the types asked
 // for.
 Case load_case(Options const& options);
@@ -27,13 +30,11 @@ class CaseArrays {
   std::vector<std::int64_t> level_start_;
 };
 
-// Sets what the options say of the computation: operation, math, sampling, order of sums.
+// Sets what the options say of the computation: operation, math, sampling, order of sums, and the
+// types, NONE where they do not say one.
 void set_computation(Options const& options, ProblemShape& spec);
 
 // The type an option asks for, NONE if none does.
 msda_dtype wanted_value_type(Options const& options);
-msda_dtype wanted_coord_type(Options const& options);
-msda_dtype wanted_reference_type(Options const& options);
-msda_dtype wanted_weight_type(Options const& options);
 
 }  // namespace msda::command

@@ -2,7 +2,6 @@
 #include "command/check/accuracy_check.h"
 #include "command/commands/case_input.h"
 #include "command/commands/commands.h"
-#include "command/commands/exit_code.h"
 #include "command/commands/result_files.h"
 #include "command/commands/timing_choice.h"
 #include "command/commands/wisdom.h"
@@ -178,9 +177,7 @@ std::vector<BenchRow> measure_all(std::vector<Workload> const& workloads,
 
 int run_bench(Options const& options) {
   if (options.list) return list_workloads();
-  Options chosen = options;
-  if (chosen.workloads.empty() && !chosen.levels) chosen.workloads = {"main"};
-  std::vector<Workload> const workloads = chosen_workloads(chosen);
+  std::vector<Workload> const workloads = chosen_workloads(options);
   std::vector<Options> const runs = single_runs(options);
   if (options.save_inputs) return save_inputs(workloads, runs);
   check_options(options);

@@ -1,11 +1,9 @@
 // msda explain: which kernels take a problem, in which order, and why the others do not.
 #include "command/commands/case_input.h"
 #include "command/commands/commands.h"
-#include "command/commands/exit_code.h"
 #include "command/commands/result_files.h"
 #include "command/commands/timing_choice.h"
 #include "command/commands/workload_choice.h"
-#include "command/files/input_error.h"
 #include "command/measure/plan_runner.h"
 #include "command/report/report_json.h"
 #include "command/report/report_text.h"
@@ -27,14 +25,10 @@ Json lines(std::string const& text) {
 
 int run_explain(Options const& options) {
   std::vector<ProblemShape> specs;
-  bool const has_file = options.input || options.npz;
-  if (has_file && !options.workloads.empty()) {
-    bad_input("give a file or --workload, not both");
-  }
-  if (has_file) {
+  if (has_file(options)) {
     specs.push_back(load_case(options).spec);
   } else {
-    for (Workload const& workload : chosen_workloads(options)) {
+    for (Workload const& workload : chosen_workloads(options, nullptr)) {
       specs.push_back(workload_spec(workload, options));
     }
   }

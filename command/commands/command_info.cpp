@@ -1,6 +1,5 @@
 // msda info: what is installed and what it can run on.
 #include "command/commands/commands.h"
-#include "command/commands/exit_code.h"
 #include "command/commands/library_needs.h"
 #include "command/files/parallel.h"
 #include "command/measure/machine.h"

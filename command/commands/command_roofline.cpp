@@ -1,7 +1,6 @@
 // msda roofline: what kernels ask of a GPU, and the least time in which it can do that.
 #include "command/commands/case_input.h"
 #include "command/commands/commands.h"
-#include "command/commands/exit_code.h"
 #include "command/commands/result_files.h"
 #include "command/commands/timing_choice.h"
 #include "command/commands/workload_choice.h"
@@ -18,8 +17,6 @@
 
 #include "api/objects.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <functional>
 #include <memory>
@@ -29,11 +26,6 @@ namespace msda::command {
 
 namespace {
 
-std::string text_of_file(std::string const& path) {
-  Bytes const bytes = read_file(path);
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
 struct NamedCase {
   std::string name;  // the workload, or the file
   ProblemShape spec;
@@ -41,19 +33,15 @@ struct NamedCase {
 };
 
 std::vector<NamedCase> chosen_cases(Options const& options) {
-  bool const has_file = options.input || options.npz;
-  if (has_file && !options.workloads.empty()) bad_input("give a file or --workload, not both");
-  if (has_file) {
+  if (has_file(options)) {
     auto const input = std::make_shared<Case>(load_case(options));
     return {{options.input.value_or(options.npz.value_or("")), input->spec,
              [input] { return std::move(*input); }}};
   }
-  Options chosen = options;
-  if (chosen.workloads.empty() && !chosen.levels) chosen.workloads = {"main"};
   auto const seed = static_cast<std::uint64_t>(options.seed);
   std::vector<NamedCase> cases;
-  for (Workload const& workload : chosen_workloads(chosen)) {
-    ProblemShape const spec = workload_spec(workload, chosen);
+  for (Workload const& workload : chosen_workloads(options)) {
+    ProblemShape const spec = workload_spec(workload, options);
     cases.push_back({workload.name, spec,
                      [workload, spec, seed] { return random_case(workload, spec, seed); }});
   }
@@ -148,7 +136,7 @@ void choose_rates(Options const& options, RooflineReport& report) {
     return;
   }
   if (options.rates) {
-    report.rates = read_rates(*options.rates, text_of_file(*options.rates));
+    report.rates = read_rates(*options.rates, read_text(*options.rates));
     report.rates_source = *options.rates;
     return;
   }
@@ -189,7 +177,7 @@ void add_times(Options const& options, std::vector<NamedCase> const& cases,
   std::optional<MeasuredTimes> times;
   if (options.times) {
     report.times_source = *options.times;
-    times.emplace(*options.times, text_of_file(*options.times));
+    times.emplace(*options.times, read_text(*options.times));
   } else if (is_h200(report.rates.gpu)) {
     report.times_source = "bench/baselines/h200.csv";
     times.emplace(report.times_source, h200_times_csv());
@@ -207,8 +195,8 @@ void compare_ncu(Options const& options, RooflineReport& report) {
         "{} is of one kernel on one problem: {} rows with counts were chosen", options.label("ncu"),
         std::ranges::count_if(report.rows, [](auto const& row) { return row.counts.has_value(); }));
   }
-  report.ncu = compare_with_ncu(*options.ncu, text_of_file(*options.ncu), *report.rows[0].counts,
-                                report.rates);
+  report.ncu =
+      compare_with_ncu(*options.ncu, read_text(*options.ncu), *report.rows[0].counts, report.rates);
 }
 
 void check_words(Options const& options) {

@@ -3,7 +3,6 @@
 #include "command/check/exact_attention.h"
 #include "command/commands/case_input.h"
 #include "command/commands/commands.h"
-#include "command/commands/exit_code.h"
 #include "command/commands/result_files.h"
 #include "command/commands/timing_choice.h"
 #include "command/commands/wisdom.h"

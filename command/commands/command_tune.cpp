@@ -1,6 +1,5 @@
 // msda tune: which kernel is the fastest for a workload on this machine, by measure.
 #include "command/commands/commands.h"
-#include "command/commands/exit_code.h"
 #include "command/commands/result_files.h"
 #include "command/commands/timing_choice.h"
 #include "command/commands/wisdom.h"
@@ -91,9 +90,7 @@ void note_those_without_record(std::vector<TuneRow> const& rows, double budget_m
 }
 
 int run_tune(Options const& options) {
-  Options chosen = options;
-  if (chosen.workloads.empty() && !chosen.levels) chosen.workloads = {"main"};
-  std::vector<Workload> const workloads = chosen_workloads(chosen);
+  std::vector<Workload> const workloads = chosen_workloads(options);
   ResultFiles files(options);
   Engine const records(options.device, options.threads);
   if (options.wisdom_to_add) merged_wisdom(files.file("wisdom"), records);  // refuses a damaged one

@@ -190,17 +190,12 @@ void require_options_agree(ProblemShape const& spec, Options const& options) {
   }
 }
 
-void settle_types(Case& input, Options const& options) {
+void settle_types(Case& input) {
   ProblemShape& spec = input.spec;
-  auto const pick = [&input](msda_dtype wanted, msda_dtype ProblemShape::* dtype) {
-    return wanted != MSDA_DTYPE_NONE ? wanted : widest(input, dtype);
-  };
-  spec.value_dtype = pick(wanted_value_type(options), &ProblemShape::value_dtype);
-  spec.coord_dtype = pick(wanted_coord_type(options), &ProblemShape::coord_dtype);
-  spec.reference_dtype = pick(wanted_reference_type(options), &ProblemShape::reference_dtype);
-  spec.weight_dtype = pick(wanted_weight_type(options), &ProblemShape::weight_dtype);
-  spec.output_dtype = options.output_dtype.value_or(MSDA_DTYPE_NONE);
-  spec.grad_value_dtype = options.grad_value_dtype.value_or(MSDA_DTYPE_NONE);
+  for (auto const dtype : {&ProblemShape::value_dtype, &ProblemShape::coord_dtype,
+                           &ProblemShape::reference_dtype, &ProblemShape::weight_dtype}) {
+    if (spec.*dtype == MSDA_DTYPE_NONE) spec.*dtype = widest(input, dtype);
+  }
   spec.resolve_dtypes();
   for (TensorRow const& row : tensor_rows()) {
     auto const found = input.arrays.find(row.name);

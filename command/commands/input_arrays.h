@@ -34,7 +34,7 @@ std::string place_levels(ProblemShape& spec, Options const& options, LevelEviden
 // Every size that an option states must be that of the files.
 void require_options_agree(ProblemShape const& spec, Options const& options);
 
-// The types after conversion: the options', or else what the arrays have. Converts the arrays.
-void settle_types(Case& input, Options const& options);
+// The types after conversion: the spec's, or else what the arrays have. Converts the arrays.
+void settle_types(Case& input);
 
 }  // namespace msda::command

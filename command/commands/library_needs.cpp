@@ -12,6 +12,9 @@
 namespace msda::command {
 namespace {
 
+// GLIBC_2.17 is of the kind GLIBC.
+std::string_view kind_of(std::string_view version) { return version.substr(0, version.rfind('_')); }
+
 // The dynamic section of one loaded object. The ELF specification names the entries (System V ABI,
 // chapter 5) and the versions (Linux Standard Base, "Symbol Versioning").
 class DynamicSection {
@@ -56,24 +59,19 @@ class DynamicSection {
     }
   }
 
-  static void add_newest(std::vector<std::string>& versions, std::string const& version);
+  static void add_newest(std::vector<std::string>& versions, std::string const& version) {
+    auto const same = std::ranges::find(versions, kind_of(version), kind_of);
+    if (same == versions.end()) {
+      versions.push_back(version);
+    } else if (strverscmp(same->c_str(), version.c_str()) < 0) {
+      *same = version;
+    }
+  }
 
   ElfW(Addr) base_;
   ElfW(Dyn) const* entries_;
   const char* strings_ = nullptr;
 };
-
-// GLIBC_2.17 is of the kind GLIBC.
-std::string_view kind_of(std::string_view version) { return version.substr(0, version.rfind('_')); }
-
-void DynamicSection::add_newest(std::vector<std::string>& versions, std::string const& version) {
-  auto const same = std::ranges::find(versions, kind_of(version), kind_of);
-  if (same == versions.end()) {
-    versions.push_back(version);
-  } else if (strverscmp(same->c_str(), version.c_str()) < 0) {
-    *same = version;
-  }
-}
 
 struct Search {
   ElfW(Addr) address;

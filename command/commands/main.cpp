@@ -1,6 +1,5 @@
 // The `msda` command: a client of the public C interface.
-#include "command/commands/exit_code.h"
-#include "command/commands/options.h"
+#include "command/commands/commands.h"
 #include "command/files/input_error.h"
 #include "command/measure/plan_runner.h"
 
@@ -11,7 +10,6 @@
 #include <new>
 #include <string>
 #include <system_error>
-#include <vector>
 
 namespace {
 

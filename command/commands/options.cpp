@@ -1,7 +1,6 @@
 #include "command/commands/options.h"
 
 #include "command/commands/commands.h"
-#include "command/commands/exit_code.h"
 #include "command/files/input_error.h"
 #include "command/files/text_values.h"
 #include "command/report/report_text.h"
@@ -11,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
@@ -18,11 +18,20 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
+#include <tuple>
 #include <utility>
 
 namespace msda::command {
 
 namespace {
+
+// In the order in which help lists them.
+std::span<const Command> commands() {
+  static const std::array<Command, 6> kCommands = {kInfoCommand,     kRunCommand,   kExplainCommand,
+                                                   kRooflineCommand, kBenchCommand, kTuneCommand};
+  return kCommands;
+}
 
 using Setter = std::function<void(Options&, std::string const&)>;
 
@@ -393,7 +402,7 @@ std::string suggest_name(Command const& command, std::string name, const char* p
 }
 
 // The words of the command line, sorted by what they are. Flags win over key=value words, which win
-// over the environment: words that lost are dropped here, CLI11 reads the environment for the rest.
+// over the environment: words that lost are dropped here.
 struct Words {
   std::map<OptionRow const*, std::pair<std::string, std::string>> given;  // label and value
   std::optional<std::string> input;
@@ -465,31 +474,26 @@ bool reads_environment(Command const& command, Words const& words) {
          (!words.input || std::filesystem::is_directory(*words.input, error));
 }
 
-void add_option(CLI::App& app, OptionRow const& row, Words const& words, bool has_environment,
-                Options& options) {
-  std::string flags = row.letter == 0 ? "" : fmt::format("-{}", row.letter);
-  for (std::string const& name : row.names) flags += (flags.empty() ? "--" : ",--") + name;
+// Sets the option as a word says it, or else the environment.
+void set_option(OptionRow const& row, Words const& words, bool has_environment, Options& options) {
+  std::string label, value;
   auto const given = words.given.find(&row);
-  const char* const environment = has_environment ? environment_of(row.names.front()) : nullptr;
-  bool const is_given = given != words.given.end();
-  std::string const label = is_given                 ? given->second.first
-                            : environment != nullptr ? environment
-                                                     : "";
-  auto const set = [&row, &options, is_given, label](CLI::results_t const& results) {
-    try {
-      row.set(options, results.back());
-    } catch (InputError const& error) {
-      bad_input("{} is '{}': {}", label, results.back(), error.what());
-    }
-    options.labels.emplace_back(row.names.front(), label);
-    if (!is_given) {
-      options.from_environment.push_back(fmt::format("{}={}", label, results.back()));
-    }
-    return true;
-  };
-  CLI::Option* const option = app.add_option(flags, set, row.help);
-  option->group(row.group)->type_name(row.value == nullptr ? "" : row.value);
-  if (environment != nullptr) option->envname(environment);
+  if (given != words.given.end()) {
+    std::tie(label, value) = given->second;
+  } else {
+    const char* const name = has_environment ? environment_of(row.names.front()) : nullptr;
+    const char* const found = name == nullptr ? nullptr : std::getenv(name);
+    if (found == nullptr || *found == '\0') return;
+    label = name;
+    value = found;
+    options.from_environment.push_back(fmt::format("{}={}", label, value));
+  }
+  try {
+    row.set(options, value);
+  } catch (InputError const& error) {
+    bad_input("{} is '{}': {}", label, value, error.what());
+  }
+  options.labels.emplace_back(row.names.front(), label);
 }
 
 // CLI11's help with one empty line between groups and the key=value words in the usage.
@@ -521,33 +525,39 @@ Command const& find_command(std::string const& name) {
             join(names, ", "));
 }
 
-int run_command(Command const& command, std::vector<std::string> const& words) {
-  Options options;
-  Words const sorted = sort_words(command, words);
+void print_help(Command const& command, bool has_environment) {
   CLI::App app{std::string(command.description), fmt::format("msda {}", command.name)};
   app.formatter(std::make_shared<HelpFormatter>());
   app.footer(std::string(command.examples));
+  std::string word;
   if (!command.input_help.empty()) {
-    app.add_option("INPUT", options.input, std::string(command.input_help))->type_name("");
+    app.add_option("INPUT", word, std::string(command.input_help))->type_name("");
   }
-  bool const has_environment = reads_environment(command, sorted);
   for (OptionRow const& row : options_table()) {
-    if ((row.commands & command.bit) != 0) add_option(app, row, sorted, has_environment, options);
+    if ((row.commands & command.bit) == 0) continue;
+    std::string flags = row.letter == 0 ? "" : fmt::format("-{}", row.letter);
+    for (std::string const& name : row.names) flags += (flags.empty() ? "--" : ",--") + name;
+    CLI::Option* const option = app.add_option(flags, word, row.help);
+    option->group(row.group)->type_name(row.value == nullptr ? "" : row.value);
+    const char* const environment = environment_of(row.names.front());
+    if (has_environment && environment != nullptr) option->envname(environment);
   }
   app.set_help_flag("-h,--help", "show this help")->group(kOutputGroup);
-  std::vector<std::string> arguments;  // CLI11 takes them last one first
-  for (auto const& [row, given] : sorted.given) {
-    arguments.push_back(fmt::format("--{}={}", row->names.front(), given.second));
+  fmt::print("{}", app.help());
+}
+
+int run_command(Command const& command, std::vector<std::string> const& words) {
+  Words const sorted = sort_words(command, words);
+  bool const has_environment = reads_environment(command, sorted);
+  if (sorted.wants_help) {
+    print_help(command, has_environment);
+    return kExitOk;
   }
-  if (sorted.wants_help) arguments.push_back("--help");
-  try {
-    app.parse(arguments);
-  } catch (CLI::Success const& success) {
-    return app.exit(success);
-  } catch (CLI::ParseError const& error) {
-    throw InputError(error.what());
+  Options options;
+  options.input = sorted.input;
+  for (OptionRow const& row : options_table()) {
+    if ((row.commands & command.bit) != 0) set_option(row, sorted, has_environment, options);
   }
-  options.input = sorted.input;  // CLI11 would take one that begins with '-' for an option
   return command.run(options);
 }
 

@@ -3,8 +3,6 @@
 #include "command/files/input_error.h"
 #include "core/join.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>

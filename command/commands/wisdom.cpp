@@ -21,8 +21,7 @@ Engine make_engine(Options const& options) {
 }
 
 void read_wisdom(std::string const& path, Engine const& engine) {
-  Bytes const bytes = read_file(path);
-  std::string const text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  std::string const text = read_text(path);
   try {
     engine.handle.tuning_import(text);
   } catch (Error const& error) {

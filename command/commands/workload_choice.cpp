@@ -65,10 +65,12 @@ Workload described_by(Options const& options) {
 
 }  // namespace
 
-std::vector<Workload> chosen_workloads(Options const& options) {
-  if (options.workloads.empty()) return {described_by(options)};
+std::vector<Workload> chosen_workloads(Options const& options, const char* otherwise) {
+  std::vector<std::string> wanted = options.workloads;
+  if (wanted.empty() && !options.levels && otherwise != nullptr) wanted = {otherwise};
+  if (wanted.empty()) return {described_by(options)};
   std::vector<Workload> chosen;
-  for (std::string const& name : options.workloads) {
+  for (std::string const& name : wanted) {
     std::size_t const before = chosen.size();
     std::vector<std::string> names = {"main", "all"};
     for (Workload const& workload : all_workloads()) {
@@ -101,13 +103,7 @@ ProblemShape workload_spec(Workload const& workload, Options const& options) {
   spec.tokens = options.tokens.value_or(0);
   spec.reference_dim = options.fused.value_or(0);
   set_computation(options, spec);
-  msda_dtype const value_type = wanted_value_type(options);
-  spec.value_dtype = value_type == MSDA_DTYPE_NONE ? MSDA_DTYPE_F32 : value_type;
-  spec.coord_dtype = wanted_coord_type(options);
-  spec.reference_dtype = wanted_reference_type(options);
-  spec.weight_dtype = wanted_weight_type(options);
-  spec.output_dtype = options.output_dtype.value_or(MSDA_DTYPE_NONE);
-  spec.grad_value_dtype = options.grad_value_dtype.value_or(MSDA_DTYPE_NONE);
+  if (spec.value_dtype == MSDA_DTYPE_NONE) spec.value_dtype = MSDA_DTYPE_F32;
   spec.resolve_dtypes();
   spec.point_locality = options.point_locality == kOfPattern
                             ? (workload.local ? MSDA_POINTS_LOCAL : MSDA_POINTS_SCATTERED)

@@ -9,8 +9,9 @@
 namespace msda::command {
 
 // The workloads that --workload names (main and all are groups), with the sizes that options
-// override and then "[batch=1]" behind the name; or the one problem that the options describe.
-std::vector<Workload> chosen_workloads(Options const& options);
+// override and then "[batch=1]" behind the name; or the one problem that the options describe, or
+// `otherwise` where they do neither.
+std::vector<Workload> chosen_workloads(Options const& options, const char* otherwise = "main");
 
 // Shapes from the workload, the rest from the options.
 ProblemShape workload_spec(Workload const& workload, Options const& options);

@@ -285,6 +285,11 @@ StoredArray NpzReader::read(std::string const& name) const {
 
 Bytes read_file(fs::path const& path) { return InputFile(path).read_all(); }
 
+std::string read_text(fs::path const& path) {
+  Bytes const bytes = read_file(path);
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
 FileArray file_array(std::string name, Array const& array) {
   return {std::move(name), npy_header(npy_descr(array.type), array.shape), array.bytes};
 }

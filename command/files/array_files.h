@@ -32,6 +32,7 @@ class NpzReader {
 
 // `-` is standard input; pipes are read to their end, here and by NpzReader.
 Bytes read_file(std::filesystem::path const& path);
+std::string read_text(std::filesystem::path const& path);
 
 // An array to be written; the bytes stay the caller's.
 struct FileArray {

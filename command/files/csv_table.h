@@ -20,7 +20,6 @@ class CsvTable {
   std::string const& cell(std::size_t row, std::string_view column) const;
   // The cell as a number, digits grouped by commas or not.
   double number(std::size_t row, std::string_view column) const;
-  std::vector<std::string> const& columns() const { return columns_; }
   // "FILE, line 7"
   std::string place(std::size_t row) const;
 

@@ -10,7 +10,6 @@
 #include <cerrno>
 #include <charconv>
 #include <csignal>
-#include <cstdio>
 #include <cstring>
 #include <random>
 #include <stdexcept>

@@ -14,8 +14,6 @@ namespace msda::command {
 
 namespace {
 
-constexpr std::int64_t kLargestInt32 = std::numeric_limits<std::int32_t>::max();
-
 template <typename T>
 std::optional<T> parse_whole(std::string_view text) {
   T value{};
@@ -32,6 +30,18 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
     if (at == std::string_view::npos) return pieces;
     text.remove_prefix(at + 1);
   }
+}
+
+// Numbers of 0 or more with commas between.
+template <typename T>
+std::vector<T> parse_list(std::string_view text, std::string_view rule) {
+  std::vector<T> numbers;
+  for (std::string_view const number : split(text, ',')) {
+    auto const value = parse_whole<T>(number);
+    if (!value || *value < 0) bad_input("{}", rule);
+    numbers.push_back(*value);
+  }
+  return numbers;
 }
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {
@@ -111,28 +121,13 @@ std::vector<std::int32_t> parse_levels(std::string const& text) {
 }
 
 std::vector<std::int32_t> parse_points(std::string const& text) {
-  std::vector<std::int32_t> points;
-  for (std::string_view const piece : split(text, ',')) {
-    auto const value = parse_whole<std::int32_t>(piece);
-    if (!value || *value < 0) {
-      bad_input("must be a number from 0 to {}, or one for each level such as 3,6,3",
-                kLargestInt32);
-    }
-    points.push_back(*value);
-  }
-  return points;
+  return parse_list<std::int32_t>(
+      text, "must be a number from 0 to 2147483647, or one for each level such as 3,6,3");
 }
 
 std::vector<std::int64_t> parse_starts(std::string const& text) {
-  std::vector<std::int64_t> starts;
-  for (std::string_view const piece : split(text, ',')) {
-    auto const value = parse_whole<std::int64_t>(piece);
-    if (!value || *value < 0) {
-      bad_input("must be the first token of each level with commas between, such as 0,14720");
-    }
-    starts.push_back(*value);
-  }
-  return starts;
+  return parse_list<std::int64_t>(
+      text, "must be the first token of each level with commas between, such as 0,14720");
 }
 
 std::vector<std::string> parse_names(std::string const& text) {

@@ -1,10 +1,10 @@
 #include "command/measure/machine.h"
 
-#include "command/measure/device_code.h"
 #include "core/build_config.h"
 
 #include <unistd.h>
 
+#include <charconv>
 #include <stdexcept>
 
 #if MSDA_HAS_CUDA
@@ -12,6 +12,38 @@
 #endif
 
 namespace msda::command {
+namespace {
+
+struct Architecture {
+  std::int32_t sm = 0;
+  char kind = 0;  // 'a': that device alone; 'f': its family; 0: all that are like it
+  bool has_ptx = true;
+  bool has_binary = true;
+};
+
+Architecture architecture_of(std::string_view text) {
+  Architecture architecture;
+  char const* const end =
+      std::from_chars(text.data(), text.data() + text.size(), architecture.sm).ptr;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  if (text.starts_with('a') || text.starts_with('f')) {
+    architecture.kind = text.front();
+    text.remove_prefix(1);
+  }
+  architecture.has_ptx = text != "-real";
+  architecture.has_binary = text != "-virtual";
+  return architecture;
+}
+
+bool runs_on(Architecture const& architecture, std::int32_t sm) {
+  bool const same_generation = architecture.sm / 10 == sm / 10 && sm >= architecture.sm;
+  if (architecture.kind == 'a') return sm == architecture.sm;
+  if (architecture.kind == 'f') return same_generation;
+  return (architecture.has_binary && same_generation) ||
+         (architecture.has_ptx && sm >= architecture.sm);
+}
+
+}  // namespace
 
 std::size_t last_level_cache_bytes() {
   long const bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
@@ -30,6 +62,23 @@ Gpu gpu_of(std::int32_t device) {
 #else
 Gpu gpu_of(std::int32_t) { throw std::runtime_error("this command was built without CUDA"); }
 #endif
+
+bool has_code_for(std::string_view architectures, std::int32_t sm_min, std::int32_t sm_max,
+                  std::int32_t sm) {
+  if (sm < sm_min || (sm_max != 0 && sm > sm_max)) return false;
+  bool has_any = false;
+  while (!architectures.empty()) {
+    std::size_t const length = architectures.find(';');
+    Architecture const architecture = architecture_of(architectures.substr(0, length));
+    architectures.remove_prefix(length == std::string_view::npos ? architectures.size()
+                                                                 : length + 1);
+    if (architecture.sm < sm_min) continue;  // the kernel is not compiled for it
+    if (runs_on(architecture, sm)) return true;
+    has_any = true;
+  }
+  // A kernel that none of the architectures is for is compiled to PTX of its own least one.
+  return !has_any;
+}
 
 bool runs_on(msda_kernel_info const& kernel, Gpu const* gpu) {
   if (kernel.sm_min == 0 || gpu == nullptr) return (kernel.sm_min == 0) == (gpu == nullptr);

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace msda::command {
 
@@ -21,5 +22,11 @@ Gpu gpu_of(std::int32_t device);
 
 // Whether this build has code of the kernel for the CPU (gpu is null) or the GPU.
 bool runs_on(msda_kernel_info const& kernel, Gpu const* gpu);
+
+// Whether a kernel for devices of compute capability sm_min / 10 to sm_max / 10 (0: no end) has
+// code that a device of `sm` runs, in a build for `architectures`: a list as
+// CMAKE_CUDA_ARCHITECTURES has it, such as "75-real;90a-real;120-virtual".
+bool has_code_for(std::string_view architectures, std::int32_t sm_min, std::int32_t sm_max,
+                  std::int32_t sm);
 
 }  // namespace msda::command

@@ -1,11 +1,9 @@
 // Random tensors of a workload, as bench/workloads.json describes them.
-#include "command/files/input_error.h"
 #include "command/problem/random_numbers.h"
 #include "command/problem/workloads.h"
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 namespace msda::command {
 namespace {
@@ -22,23 +20,13 @@ Rng numbers_for(std::string_view tensor, std::uint64_t seed) {
   return Rng(hash);
 }
 
-class FloatArray {
- public:
-  explicit FloatArray(Shape shape) : array_(MSDA_DTYPE_F32, std::move(shape)) {}
-  std::size_t size() const { return array_.bytes.size() / sizeof(float); }
-  float get(std::size_t i) const {
-    float value;
-    std::memcpy(&value, array_.bytes.data() + i * sizeof(float), sizeof(float));
-    return value;
-  }
+struct FloatArray : Array {
+  explicit FloatArray(Shape dimensions) : Array(MSDA_DTYPE_F32, std::move(dimensions)) {}
+  std::size_t size() const { return bytes.size() / sizeof(float); }
+  float get(std::size_t i) const { return reinterpret_cast<const float*>(bytes.data())[i]; }
   void set(std::size_t i, double value) {
-    auto const element = static_cast<float>(value);
-    std::memcpy(array_.bytes.data() + i * sizeof(float), &element, sizeof(float));
+    reinterpret_cast<float*>(bytes.data())[i] = static_cast<float>(value);
   }
-  Array take() { return std::move(array_); }
-
- private:
-  Array array_;
 };
 
 FloatArray normal_array(std::string_view tensor, Shape shape, std::uint64_t seed) {
@@ -271,7 +259,7 @@ Case random_case(Workload const& workload, ProblemShape const& spec, std::uint64
   result.spec = spec;
   for (TensorRow const& row : tensor_rows()) {
     if (row.is_result() || row.is_optional() || !row.belongs_to(spec)) continue;
-    Array array = random_tensor(workload, spec, row, seed).take();
+    Array array = random_tensor(workload, spec, row, seed);
     std::int64_t overflow_count = 0;  // these numbers fit every type
     result.arrays.emplace(row.name,
                           convert(std::move(array), tensor_type(spec, row), overflow_count));

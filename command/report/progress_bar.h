@@ -15,8 +15,6 @@ class ProgressBar {
 
   // Begins the next step.
   void step(std::string_view what);
-  // Takes the line away until the next step, for something else to be printed.
-  void clear();
 
  private:
   std::size_t step_count_;

@@ -2,7 +2,6 @@
 
 #include "command/files/element_type.h"
 #include "command/files/parallel.h"
-#include "command/measure/machine.h"
 #include "core/cpu_model.h"
 
 #include <fmt/core.h>

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <array>
 #include <initializer_list>
-#include <span>
 #include <string>
 #include <vector>
 

@@ -8,7 +8,6 @@
 #include "plan/kernel_choice.h"
 #include "plan/selector.h"
 
-#include <memory>
 #include <vector>
 
 namespace msda::api {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 namespace msda {
 namespace {
@@ -19,28 +20,20 @@ std::size_t append(std::size_t at, std::string_view text) {
 }  // namespace
 
 const char* status_name(msda_status status) {
-  switch (status) {
-    case MSDA_SUCCESS:
-      return "MSDA_SUCCESS";
-    case MSDA_ERROR_INVALID_ARGUMENT:
-      return "MSDA_ERROR_INVALID_ARGUMENT";
-    case MSDA_ERROR_UNSUPPORTED:
-      return "MSDA_ERROR_UNSUPPORTED";
-    case MSDA_ERROR_ABI_MISMATCH:
-      return "MSDA_ERROR_ABI_MISMATCH";
-    case MSDA_ERROR_BUFFER_TOO_SMALL:
-      return "MSDA_ERROR_BUFFER_TOO_SMALL";
-    case MSDA_ERROR_STALE_PLAN:
-      return "MSDA_ERROR_STALE_PLAN";
-    case MSDA_ERROR_OUT_OF_MEMORY:
-      return "MSDA_ERROR_OUT_OF_MEMORY";
-    case MSDA_ERROR_CUDA:
-      return "MSDA_ERROR_CUDA";
-    case MSDA_ERROR_INTERNAL:
-      return "MSDA_ERROR_INTERNAL";
-    default:
-      return "MSDA_ERROR_UNKNOWN";
-  }
+  constexpr std::pair<msda_status, const char*> kNames[] = {
+      {MSDA_SUCCESS, "MSDA_SUCCESS"},
+      {MSDA_ERROR_INVALID_ARGUMENT, "MSDA_ERROR_INVALID_ARGUMENT"},
+      {MSDA_ERROR_UNSUPPORTED, "MSDA_ERROR_UNSUPPORTED"},
+      {MSDA_ERROR_ABI_MISMATCH, "MSDA_ERROR_ABI_MISMATCH"},
+      {MSDA_ERROR_BUFFER_TOO_SMALL, "MSDA_ERROR_BUFFER_TOO_SMALL"},
+      {MSDA_ERROR_STALE_PLAN, "MSDA_ERROR_STALE_PLAN"},
+      {MSDA_ERROR_OUT_OF_MEMORY, "MSDA_ERROR_OUT_OF_MEMORY"},
+      {MSDA_ERROR_CUDA, "MSDA_ERROR_CUDA"},
+      {MSDA_ERROR_INTERNAL, "MSDA_ERROR_INTERNAL"},
+  };
+  auto const* const found =
+      std::ranges::find(kNames, status, &std::pair<msda_status, const char*>::first);
+  return found == std::end(kNames) ? "MSDA_ERROR_UNKNOWN" : found->second;
 }
 
 const char* last_error() { return t_message; }

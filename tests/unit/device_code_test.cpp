@@ -1,6 +1,6 @@
 // Which GPUs a build has code for.
 
-#include "command/measure/device_code.h"
+#include "command/measure/machine.h"
 
 #include <doctest/doctest.h>
 

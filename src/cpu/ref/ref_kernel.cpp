@@ -6,7 +6,6 @@
 #include "cpu/zero_results.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace msda::ref {
 namespace {

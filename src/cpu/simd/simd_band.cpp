@@ -16,7 +16,6 @@
 #include <hwy/highway.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
 HWY_BEFORE_NAMESPACE();
