@@ -59,6 +59,11 @@ wants_cuda() {
   esac
 }
 
+# pinned LIST OTHERS: the pinned packages of a list, those of the other list in place of their namesakes.
+pinned() {
+  awk -F == 'FILENAME != last { other[$1] = $0; next } { print ($1 in other) ? other[$1] : $0 }' last="$1" "$2" "$1"
+}
+
 say() { printf '\n==> %s\n' "$*"; }
 
 die() {
