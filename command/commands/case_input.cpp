@@ -489,7 +489,9 @@ Case load_case(Options const& options) {
   std::optional<std::string> const named[] = {options.input, options.npz, options.dir};
   if (std::count_if(std::begin(named), std::end(named),
                     [](auto const& n) { return n.has_value(); }) != 1) {
-    bad_input("give one input: an .npz file, or --dir with a folder of .bin files");
+    bad_input(
+        "give one input: an .npz file, or --dir with a folder of .bin files; "
+        "`msda bench --workload dec --save-inputs tensors.npz` writes a file to begin with");
   }
   std::error_code error;
   if (options.dir) return FolderCase(*options.dir, options).load();

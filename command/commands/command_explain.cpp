@@ -10,6 +10,7 @@
 
 #include <sstream>
 #include <string>
+#include <string_view>
 
 namespace msda::command {
 
@@ -21,6 +22,19 @@ Json lines(std::string const& text) {
   std::istringstream stream(text);
   for (std::string line; std::getline(stream, line);) json.push_back(line);
   return json;
+}
+
+// Predictions are worth two digits.
+std::string with_rough_times(std::string ranks) {
+  constexpr std::string_view kBefore = "  predicted ";
+  constexpr std::string_view kUnit = " us";
+  for (std::size_t at = 0; (at = ranks.find(kBefore, at)) != std::string::npos;) {
+    at += kBefore.size();
+    std::size_t const length = ranks.find(kUnit, at) - at;
+    std::string const rough = rough_time_text(std::stod(ranks.substr(at, length)));
+    ranks.replace(at, length + kUnit.size(), rough);
+  }
+  return ranks;
 }
 
 int run_explain(Options const& options) {
@@ -39,7 +53,7 @@ int run_explain(Options const& options) {
   for (std::size_t i = 0; i < specs.size(); ++i) {
     std::string const ranks = explain(engine, specs[i]);
     report += fmt::format("{}problem  {}\ntypes    {}\n{}", i == 0 ? "" : "\n",
-                          sizes_text(specs[i]), types_text(specs[i]), ranks);
+                          sizes_text(specs[i]), types_text(specs[i]), with_rough_times(ranks));
     json["results"].push_back({{"problem", problem_json(specs[i])}, {"kernels", lines(ranks)}});
   }
   files.add_text("json", json.dump(2) + "\n");

@@ -92,7 +92,8 @@ KernelRef kernel_named(std::string const& id) {
     if (id == info.kernel_id) return {};
     ids.emplace_back(info.kernel_id);
   }
-  bad_input("no kernel is '{}'{}", id, suggestion(id, ids));
+  bad_input("--kernels names an unknown kernel '{}'; `msda info --kernels` lists them{}", id,
+            suggestion(id, ids));
 }
 
 std::vector<std::string> chosen_kernels(Problem const& problem, Device const& device,

@@ -9,7 +9,9 @@
 #include <filesystem>
 #include <new>
 #include <string>
+#include <string_view>
 #include <system_error>
+#include <utility>
 
 namespace {
 
@@ -21,6 +23,23 @@ int fail(std::string const& command_name, std::string message, int code) {
   fmt::print(stderr, "msda{}{}: error: {}\n", command_name.empty() ? "" : " ", command_name,
              message);
   return code;
+}
+
+// The library's message in the words of the command: options for the fields that they set.
+std::string in_own_words(std::string const& command_name, std::string message) {
+  if (message.starts_with("msda_")) message.erase(0, message.find(' ') + 1);  // the function's name
+  std::pair<std::string_view, std::string_view> const words[] = {
+      {"handle_options.device", "--device"},
+      {"handle_options.thread_count", "--threads"},
+      {"plan_options.kernel_id", command_name == "run" ? "--kernel" : "--kernels"},
+      {"MSDA_DEVICE_CPU (-1)", "--device cpu"},
+      {"the handle's device", "--device"},
+      {"problem.", ""}};
+  for (auto const& [theirs, own] : words) {
+    std::size_t const at = message.find(theirs);
+    if (at != std::string::npos) message.replace(at, theirs.size(), own);
+  }
+  return message;
 }
 
 constexpr const char* kCannotWrite = "standard output cannot be written";
@@ -41,7 +60,8 @@ int main(int argc, char** argv) {
   } catch (InputError const& error) {
     return fail(command_name, error.what(), kExitBadInput);
   } catch (msda::Error const& error) {
-    return fail(command_name, error.what(), exit_code_of(error.status()));
+    return fail(command_name, in_own_words(command_name, error.what()),
+                exit_code_of(error.status()));
   } catch (std::filesystem::filesystem_error const& error) {
     return fail(command_name, error.what(), kExitBadInput);
   } catch (std::system_error const& error) {

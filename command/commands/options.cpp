@@ -135,6 +135,9 @@ CheckMode parse_check_mode(std::string const& text) {
 
 std::int32_t parse_device(std::string const& text) {
   if (text == "cpu") return MSDA_DEVICE_CPU;
+  if (text.find_first_not_of("0123456789") != std::string::npos) {
+    bad_input("must be cpu or the number of a GPU");
+  }
   return whole32(0, kAnyInt32)(text);
 }
 
@@ -334,7 +337,7 @@ std::vector<OptionRow> output_rows() {
                         "write the results: .npz, or one array as .npy or raw .bin; - is\n"
                         "standard output, in this and all other files that are written",
                         &Options::output, as_it_is}),
-      with_letter('q', {"quiet", kRun | kWorkloads, nullptr,
+      with_letter('q', {"quiet", kRun | kExplain | kWorkloads, nullptr,
                         "print no report, only what is wrong; files are written", &Options::quiet,
                         parse_bool}),
       {"save-inputs", kBench, "FILE", "write the tensors of one workload as .npz and stop",
@@ -521,8 +524,8 @@ Command const& find_command(std::string const& name) {
     if (command.name == name) return command;
     names.emplace_back(command.name);
   }
-  bad_input("unknown command '{}'{}; there are {}", name, suggestion(name, names),
-            join(names, ", "));
+  bad_input("unknown command '{}'; there are {}{}", name, join(names, ", "),
+            suggestion(name, names));
 }
 
 void print_help(Command const& command, bool has_environment) {

@@ -79,8 +79,8 @@ std::vector<Workload> chosen_workloads(Options const& options, const char* other
       if (is_wanted) chosen.push_back(workload);
     }
     if (chosen.size() == before) {
-      bad_input("{} names an unknown workload '{}'{}; there are {}", options.label("workload"),
-                name, suggestion(name, names), join(names, ", "));
+      bad_input("{} names an unknown workload '{}'; there are {}{}", options.label("workload"),
+                name, join(names, ", "), suggestion(name, names));
     }
   }
   for (Workload& workload : chosen) {

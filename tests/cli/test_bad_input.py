@@ -27,8 +27,8 @@ def assert_refused(result, command, *fragments):
 # ---- arguments: the words after `msda`, and what the message must hold
 ARGUMENTS = [
     ([], "", "no command"),
-    (["rnu"], "", "unknown command 'rnu'; did you mean 'run'?; there are info, run, explain, roofline"),
-    (["help", "rnu"], "", "unknown command 'rnu'; did you mean 'run'?"),
+    (["rnu"], "", "unknown command 'rnu'; there are info, run, explain, roofline, bench, tune; did you mean 'run'?\n"),
+    (["help", "rnu"], "", "unknown command 'rnu'; there are", "did you mean 'run'?"),
     (["bench", "--threads", "1,x"], "bench", "--threads is '1,x': must be a whole number"),
     (["bench", "--dtype", "f32,f31"], "bench", "--dtype is 'f32,f31'"),
     (
@@ -43,7 +43,7 @@ ARGUMENTS = [
     ),
     (["info", "-o", "x"], "info", "unknown option '-o'"),
     (["--verbose"], "", "unknown option '--verbose'"),
-    (["run"], "run", "give one input"),
+    (["run"], "run", "give one input", "`msda bench --workload dec --save-inputs tensors.npz` writes a file"),
     (["run", EDGES, "--npz", EDGES], "run", "give one input"),
     (["run", EDGES, EDGES], "run", "unexpected argument"),
     (["info", "x"], "info", "unexpected argument 'x'"),
@@ -70,7 +70,7 @@ ARGUMENTS = [
         "--iterations is '0': must be a whole number from 1",
     ),
     (["run", EDGES, "--threads", -1], "run", "--threads is '-1': must be"),
-    (["run", EDGES, "--threads", 99999], "run", "thread_count is 99999: must be"),
+    (["run", EDGES, "--threads", 99999], "run", "error: --threads is 99999: must be"),
     (["run", EDGES, "--dtype", "float32"], "run", "must be f64, f32, f16, bf16 or f8_e4m3"),
     (["run", EDGES, "--math", "quick"], "run", "--math is 'quick': must be accurate or fast"),
     (["run", EDGES, "--check=maybe"], "run", "--check is 'maybe': must be 1 or 0"),
@@ -80,9 +80,9 @@ ARGUMENTS = [
     (["run", EDGES, "--points", "3,,3"], "run", "--points is '3,,3': must be"),
     (["run", EDGES, "--points", "2147483648"], "run", "must be a number from 0 to 2147483647"),
     (["run", EDGES, "--value-border", 2], "run", "--value-border is '2': must be"),
-    (["run", EDGES, "--kernel", "none.cpu@1"], "run", "none.cpu@1"),
+    (["run", EDGES, "--kernel", "none.cpu@1"], "run", "error: --kernel is 'none.cpu@1': must be one of ref.cpu@1, "),
     (["run", EDGES, "--kernel", "simd.cpu.f16@1"], "run", "value_dtype"),
-    (["run", EDGES, "--device", NO_DEVICE], "run", f"handle_options.device is {NO_DEVICE}: "),
+    (["run", EDGES, "--device", NO_DEVICE], "run", f"error: --device is {NO_DEVICE}: "),
     (["run", EDGES, "--coord-dtype", "f8_e4m3"], "run", "must be f64, f32, f16 or bf16"),
     (["run", EDGES, "--output-dtype", "f8_e4m3"], "run", "must be f64, f32, f16 or bf16"),
     (["run", EDGES, "--gradients", "grad_value"], "run", "--gradients needs --backward"),
@@ -115,7 +115,7 @@ ARGUMENTS = [
     (["bench", "--workload", "encoder"], "bench", "unknown workload 'encoder'; there are main, all, "),
     (["bench", "--workload", "enc-unifrom"], "bench", "did you mean 'enc-uniform'?"),
     (["bench", "--levels", "4x4", "--pattern", "spiral"], "bench", "must be uniform or local"),
-    (["bench", "--levels", "4x4", "--kernels", "none@1"], "bench", "none@1"),
+    (["bench", "--levels", "4x4", "--kernels", "none@1"], "bench", "error: --kernels is 'none@1': must be one of ref.cpu@1, "),
     (["bench", "--levels", "4x4", "--flush-mib", 2**44], "bench", "from 0 to 1048576"),
     (["bench", "--levels", "4x4", "--plot", "out.pdf"], "bench", "must end in .svg, .png"),
     (
@@ -132,12 +132,12 @@ ARGUMENTS = [
     (["tune", "--levels", "4x4", "--budget-ms", 0], "tune", "--budget-ms is '0': must be a finite"),
     (["tune", "--levels", "4x4", "--budget-ms", "inf"], "tune", "--budget-ms is 'inf': must be"),
     (["tune", "--levels", "4x4", "--budget-ms", "soon"], "tune", "--budget-ms is 'soon': must be"),
-    (["tune", "--workload", "decc"], "tune", "unknown workload 'decc'; did you mean 'dec'?"),
+    (["tune", "--workload", "decc"], "tune", "unknown workload 'decc'; there are main, all, ", "; did you mean 'dec'?"),
     (["tune", "--levels", "4x4", "--kernels", "all"], "tune", "unknown option '--kernels'"),
     (["tune", "--levels", "4x4", "--wisdom", "no/w.txt"], "tune", "the folder no does not exist"),
     (["tune", "--levels", "4x4", "--json", "no/o.json"], "tune", "the folder no does not exist"),
     (["tune", "--levels", "4x4", "--wisdom", EDGES], "tune", "edges.npz", "text, line 1: byte 3"),
-    (["tune", "--levels", "4x4", "--threads", 99999], "tune", "thread_count is 99999"),
+    (["tune", "--levels", "4x4", "--threads", 99999], "tune", "error: --threads is 99999"),
     (["tune", "--levels", "65536x65536", "--batch", "2147483647"], "tune", ""),
     (["roofline", "--levels", "65536x65536", "--batch", "2147483647"], "roofline", ""),
     (["roofline", EDGES, "--workload", "dec"], "roofline", "not both"),
@@ -145,7 +145,9 @@ ARGUMENTS = [
     (["roofline", "--levels", "4x4", "--backward"], "roofline", "unknown option '--backward'"),
     (["roofline", "--levels", "4x4", "--gpu", "b200"], "roofline", "--gpu is 'b200': must be h200"),
     (["roofline", "--levels", "4x4", "--device", "cpu"], "roofline", "--device is 'cpu': must be"),
-    (["roofline", "--levels", "4x4", "--device", NO_DEVICE], "roofline", f"handle_options.device is {NO_DEVICE}: "),
+    (["run", EDGES, "--device", "gpu"], "run", "--device is 'gpu': must be cpu or the number of a GPU"),
+    (["explain", "--levels", "4x4", "--tokens", 3], "explain", "error: token_count is 3: must be 0 or at least 16"),
+    (["roofline", "--levels", "4x4", "--device", NO_DEVICE], "roofline", f"error: --device is {NO_DEVICE}: "),
     (["roofline", "--levels", "4x4", "--gpu", "h200", "--device", 0], "roofline", "--gpu or --device"),
     (["roofline", "--levels", "4x4", "--gpu", "h200", "--rates", "x"], "roofline", "--gpu or --rates"),
     (["roofline", "--calibrate", "x", "--rates", "x", "--device", 0], "roofline", "--calibrate or --rates"),
@@ -159,7 +161,7 @@ ARGUMENTS = [
     (
         ["roofline", "--levels", "4x4", "--kernels", "direct.sm75.f32.d32.p4@0"],
         "roofline",
-        "no kernel is 'direct.sm75.f32.d32.p4@0'; did you mean 'direct.sm75.f32.d32.p4@1'?",
+        "--kernels names an unknown kernel 'direct.sm75.f32.d32.p4@0'; `msda info --kernels` lists them; did you mean",
     ),
     (
         ["roofline", "--levels", "4x4", "--kernels", "direct.sm75.f32.d32.p8@1"],
@@ -186,7 +188,7 @@ def test_a_gpu_is_used_or_refused(msda, msda_ok, tmp_path):
         msda_ok(*words, cwd=tmp_path)
         assert (tmp_path / "out.npz").exists()
     else:
-        assert_refused(msda(*words, cwd=tmp_path), "run", "device is 0: ", "MSDA_DEVICE_CPU (-1)")
+        assert_refused(msda(*words, cwd=tmp_path), "run", "--device is 0: ", "--device cpu")
         assert list(tmp_path.iterdir()) == []
 
 

@@ -421,4 +421,5 @@ def test_runs_one_after_the_other(msda_ok, tmp_path):
 
 def test_quiet(msda_ok, tmp_path):
     assert msda_ok("bench", *SMALL, "-q", "--iterations", 3, "--csv", tmp_path / "t.csv") == ""
+    assert json.loads(msda_ok("explain", "--levels", "4x4", "-q", "--json", "-"))["results"]  # and no word on stderr
     assert (tmp_path / "t.csv").stat().st_size > 0
