@@ -1,17 +1,16 @@
 // msda bench: workloads of random data, checked first and then timed.
 #include "command/check/accuracy_check.h"
 #include "command/commands/case_input.h"
+#include "command/commands/choices.h"
 #include "command/commands/commands.h"
 #include "command/commands/result_files.h"
-#include "command/commands/timing_choice.h"
 #include "command/commands/wisdom.h"
-#include "command/commands/workload_choice.h"
 #include "command/files/input_error.h"
 #include "command/measure/machine.h"
 #include "command/measure/plan_runner.h"
 #include "command/report/bench_report.h"
 #include "command/report/progress_bar.h"
-#include "command/report/report_text.h"
+#include "command/report/report_parts.h"
 #include "core/join.h"
 
 #include <fmt/core.h>

@@ -1,12 +1,10 @@
 // msda explain: which kernels take a problem, in which order, and why the others do not.
 #include "command/commands/case_input.h"
+#include "command/commands/choices.h"
 #include "command/commands/commands.h"
 #include "command/commands/result_files.h"
-#include "command/commands/timing_choice.h"
-#include "command/commands/workload_choice.h"
 #include "command/measure/plan_runner.h"
-#include "command/report/report_json.h"
-#include "command/report/report_text.h"
+#include "command/report/report_parts.h"
 
 #include <sstream>
 #include <string>

@@ -4,7 +4,7 @@
 #include "command/files/parallel.h"
 #include "command/measure/machine.h"
 #include "command/measure/plan_runner.h"
-#include "command/report/report_text.h"
+#include "command/report/report_parts.h"
 #include "core/build_config.h"
 #include "core/cpu_model.h"
 #include "core/join.h"

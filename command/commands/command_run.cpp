@@ -2,15 +2,14 @@
 #include "command/check/accuracy_check.h"
 #include "command/check/exact_attention.h"
 #include "command/commands/case_input.h"
+#include "command/commands/choices.h"
 #include "command/commands/commands.h"
 #include "command/commands/result_files.h"
-#include "command/commands/timing_choice.h"
 #include "command/commands/wisdom.h"
 #include "command/files/array_files.h"
 #include "command/files/input_error.h"
 #include "command/measure/plan_runner.h"
-#include "command/report/report_json.h"
-#include "command/report/report_text.h"
+#include "command/report/report_parts.h"
 #include "core/join.h"
 
 #include <fmt/core.h>

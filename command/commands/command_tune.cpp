@@ -1,9 +1,8 @@
 // msda tune: which kernel is the fastest for a workload on this machine, by measure.
+#include "command/commands/choices.h"
 #include "command/commands/commands.h"
 #include "command/commands/result_files.h"
-#include "command/commands/timing_choice.h"
 #include "command/commands/wisdom.h"
-#include "command/commands/workload_choice.h"
 #include "command/measure/plan_runner.h"
 #include "command/report/progress_bar.h"
 #include "command/report/tune_report.h"

@@ -3,7 +3,7 @@
 #include "command/commands/commands.h"
 #include "command/files/input_error.h"
 #include "command/files/text_values.h"
-#include "command/report/report_text.h"
+#include "command/report/report_parts.h"
 #include "core/join.h"
 
 #include <CLI/CLI.hpp>

@@ -1,8 +1,7 @@
 #include "command/report/bench_report.h"
 
 #include "command/report/bar_plot.h"
-#include "command/report/report_json.h"
-#include "command/report/report_text.h"
+#include "command/report/report_parts.h"
 #include "core/cpu_model.h"
 #include "core/join.h"
 

@@ -2,7 +2,7 @@
 
 #include "command/files/element_type.h"
 #include "command/files/input_error.h"
-#include "command/report/report_json.h"
+#include "command/report/report_parts.h"
 
 #include <utility>
 

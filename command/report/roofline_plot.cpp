@@ -2,7 +2,7 @@
 // a byte, once for each memory. This form is that of Ding and Williams, "An Instruction Roofline
 // Model for GPUs" (2019).
 #include "command/report/drawing.h"
-#include "command/report/report_text.h"
+#include "command/report/report_parts.h"
 #include "command/report/roofline_report.h"
 
 #include <fmt/core.h>

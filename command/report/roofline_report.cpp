@@ -1,8 +1,7 @@
 #include "command/report/roofline_report.h"
 
 #include "command/files/element_type.h"
-#include "command/report/report_json.h"
-#include "command/report/report_text.h"
+#include "command/report/report_parts.h"
 
 #include <fmt/core.h>
 

@@ -2,7 +2,74 @@
 
 #include "core/status.h"
 
+#include <exception>
+
 namespace msda {
+
+KernelTrials::KernelTrials(std::span<const Ranked> kernels, TrialSetting const& setting)
+    : kernels_(kernels),
+      setting_(setting),
+      call_(setting.call),
+      owns_workspace_(setting.call.workspace == nullptr),
+      prepared_(kernels.size()),
+      timer_(setting.device, setting.call.stream) {
+  timer_.drain();  // what the caller gave the stream before is none of the budget's
+  start_us_ = setting_.device.clock();
+}
+
+KernelTrials::~KernelTrials() { free_workspace(); }
+
+double KernelTrials::elapsed_ms() { return 1e-3 * (setting_.device.clock() - start_us_); }
+
+std::optional<double> KernelTrials::run_us(std::size_t kernel, int repeats) {
+  if (kernel == 0) return time_us(kernel, repeats);
+  try {
+    return time_us(kernel, repeats);
+  } catch (std::exception const& error) {
+    cuda::forget_error();
+    setting_.log.write(MSDA_LOG_WARN, "tune: {} is left out: {}",
+                       kernels_[kernel].kernel.variant->id, error.what());
+    return std::nullopt;
+  }
+}
+
+void KernelTrials::prepare(std::size_t kernel) {
+  if (prepared_[kernel].is_made) return;
+  KernelRef const& ref = kernels_[kernel].kernel;
+  prepared_[kernel].object =
+      ref.family->code->prepare(*ref.variant, setting_.problem, setting_.device, &setting_.memory);
+  prepared_[kernel].is_made = true;
+}
+
+// The library's own grows to what the hungriest kernel so far needs.
+void KernelTrials::provide_workspace(std::size_t bytes) {
+  if (!owns_workspace_ || bytes <= call_.workspace_bytes) return;
+  free_workspace();
+  call_.workspace = static_cast<std::byte*>(setting_.scratch.allocate(bytes, Arena::kAlignment));
+  call_.workspace_bytes = bytes;
+}
+
+void KernelTrials::free_workspace() {
+  if (!owns_workspace_ || call_.workspace == nullptr) return;
+  setting_.scratch.deallocate(call_.workspace, call_.workspace_bytes, Arena::kAlignment);
+  call_.workspace = nullptr;
+  call_.workspace_bytes = 0;
+}
+
+double KernelTrials::time_us(std::size_t kernel, int repeats) {
+  prepare(kernel);
+  provide_workspace(kernels_[kernel].workspace_bytes);
+  KernelRef const& ref = kernels_[kernel].kernel;
+  Launch const launch{setting_.problem, setting_.device, prepared_[kernel].object.get(), call_};
+  timer_.start();
+  try {
+    for (int i = 0; i < repeats; ++i) ref.family->code->launch(*ref.variant, launch);
+    return timer_.stop_us() / repeats;
+  } catch (...) {
+    timer_.drain();  // a part of the work may be running on memory that is about to be freed
+    throw;
+  }
+}
 
 void keep_those_that_fit(std::vector<Ranked>& kernels, std::size_t workspace_bytes) {
   Ranked const& first = kernels.front();

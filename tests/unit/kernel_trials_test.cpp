@@ -1,6 +1,6 @@
 // The runs that the tuner asks for, on made-up kernels that write down what they are given.
 
-#include "plan/kernel_trials.h"
+#include "plan/tune.h"
 
 #include "core/status.h"
 

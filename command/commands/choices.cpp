@@ -1,15 +1,16 @@
-#include "command/commands/workload_choice.h"
+#include "command/commands/choices.h"
 
 #include "command/commands/case_input.h"
 #include "command/files/input_error.h"
+#include "command/files/parallel.h"
 #include "command/files/text_values.h"
+#include "command/measure/machine.h"
 #include "core/join.h"
 
 #include <algorithm>
 #include <functional>
 
 namespace msda::command {
-
 namespace {
 
 // The sizes given by options replace the workload's; returns which, as "batch=1 heads=4".
@@ -62,6 +63,11 @@ Workload described_by(Options const& options) {
   override_sizes(workload, options);
   return workload;
 }
+
+constexpr std::size_t kMebibyte = std::size_t{1} << 20;
+constexpr std::size_t kMinFlushBytes = 64 * kMebibyte;
+// A machine may report the cache of far more cores than can be used here.
+constexpr std::size_t kMaxFlushBytes = 256 * kMebibyte;
 
 }  // namespace
 
@@ -119,6 +125,25 @@ ProblemShape workload_spec(Workload const& workload, Options const& options) {
     if (rest > 0) spec.query_hw.insert(spec.query_hw.end(), {1, rest});
   }
   return spec;
+}
+
+TimingOptions timing_options(Options const& options, std::size_t default_flush_bytes) {
+  TimingOptions timing;
+  timing.warmup = options.warmup;
+  timing.iterations = options.iterations;
+  timing.seconds_limit = options.seconds;
+  timing.flush_bytes = options.flush_mib ? static_cast<std::size_t>(*options.flush_mib) * kMebibyte
+                                         : default_flush_bytes;
+  return timing;
+}
+
+std::size_t bench_flush_bytes(Options const& options) {
+  if (options.device >= 0) return kMaxFlushBytes;
+  return std::clamp(2 * last_level_cache_bytes(), kMinFlushBytes, kMaxFlushBytes);
+}
+
+unsigned used_threads(Options const& options) {
+  return options.threads == 0 ? hardware_threads() : static_cast<unsigned>(options.threads);
 }
 
 }  // namespace msda::command

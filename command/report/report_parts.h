@@ -1,11 +1,14 @@
-// Numbers and problems as people read them.
+// Parts that the reports share: numbers and problems as people read them, and as JSON.
 #pragma once
 
 #include "command/check/accuracy_check.h"
 #include "command/measure/plan_runner.h"
 #include "command/problem/problem_shape.h"
 
+#include <nlohmann/json.hpp>
+
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace msda::command {
@@ -34,5 +37,17 @@ Work work_of(ProblemShape const& spec);
 
 // Columns as wide as their widest cell; the first `left_columns` are aligned to the left.
 std::string table_text(std::vector<std::vector<std::string>> const& rows, std::size_t left_columns);
+
+using Json = nlohmann::ordered_json;
+
+std::string_view operation_name(ProblemShape const& spec);  // "forward"
+std::string input_name(ProblemShape const& spec);           // "sampled", "fused2", "fused4"
+std::string_view math_name(ProblemShape const& spec);       // "accurate"
+std::string machine_text(unsigned threads);                 // "AMD EPYC, 2 threads"
+
+// The beginning of a report; its rows go to "results".
+Json report_json(Json settings);
+Json problem_json(ProblemShape const& spec);
+Json timing_json(Timing const& timing);
 
 }  // namespace msda::command
