@@ -211,3 +211,13 @@ def test_the_command_fails_for_a_test_that_reads_the_clock(tmp_path, place, line
     assert result.returncode == 1
     assert len(result.stdout.splitlines()) == 2 and result.stdout.startswith(f"{place}:2: "), result.stdout
     assert ": a test depends on the host's time" in result.stdout
+
+
+def test_the_command_fails_for_what_the_compiler_of_packages_does_not_know(tmp_path):
+    tidy_of(tmp_path, "")
+    source = tmp_path / "copy" / "src/core/new.h"
+    source.parent.mkdir(parents=True)
+    source.write_text("enum Sign { plus };\nnamespace n {\nusing enum Sign;\n}\n")
+    subprocess.run(["git", "add", "src"], cwd=tmp_path / "copy", check=True)
+    result = subprocess.run([sys.executable, "tools/lib/tidy.py"], cwd=tmp_path / "copy", capture_output=True, text=True)
+    assert result.stdout.startswith("src/core/new.h:3: GCC 10, which makes packages, has no `using enum`\n")

@@ -171,6 +171,12 @@ def name_faults(files: list[pathlib.Path]) -> list[str]:
     return [f"{', '.join(where)}: the same file name" for where in places.values() if len(where) > 1]
 
 
+def compiler_faults(files: list[pathlib.Path]) -> list[str]:
+    """What GCC 10 does not know, by which pkg/portable compiles packages."""
+    return [f"{file.relative_to(ROOT)}:{number}: GCC 10, which makes packages, has no `using enum`" for file in files
+            for number, line in enumerate(file.read_text().splitlines(), 1) if line.lstrip().startswith("using enum ")]
+
+
 def length_faults(files: list[pathlib.Path]) -> tuple[list[str], str]:
     """Functions of host code that are too long; and what was looked at, in words."""
     faults = []
@@ -192,6 +198,7 @@ def main() -> int:
     header, files = read_header(), sources()
     lengths, scanned = length_faults(files)
     faults = header_faults(header) + comment_faults(header) + name_faults(files) + version_faults(header) + lengths
+    faults += compiler_faults(listed_files(*(f"{folder}/*" for folder in ("command", "include", "kernels", "plugins", "src"))))
     faults += link_faults(listed_files("*.md"))
     kernels = listed_files("kernels/*.h", "kernels/*.cuh", "kernels/*.cpp", "kernels/*.inc")
     faults += reading_faults(ROOT, [file for file in kernels if file.suffix == ".cuh"]) + word_faults(ROOT, kernels)
