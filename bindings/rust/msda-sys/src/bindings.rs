@@ -327,7 +327,7 @@ fn bindgen_test_layout_msda_handle_options() {
 pub struct msda_problem {
     /// sizeof(msda_problem).
     pub struct_size: usize,
-    /// Host [L][2]: (H, W) of each level in pixels, each 0 or more. NULL only if L is 0.
+    /// Host [L][2], cast from int64 shapes: (H, W) of each level, 0 or more. NULL only if L is 0.
     pub level_hw: *const i32,
     /// Host [L]: P_l, points of each level; NULL: point_count on every level.
     pub point_counts: *const i32,
