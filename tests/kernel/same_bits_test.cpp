@@ -69,9 +69,7 @@ void check_addresses(TestHandle const& handle) {
           CAPTURE(id);
           PlanResult const plan = make_plan(handle, shape, id);
           // The float64 kernel is slow and has no reason to differ: fewer runs for it.
-          int const runs = handle.on_gpu()          ? gpu_repeats(100)
-                           : id.starts_with("ref.") ? 10
-                                                    : kRepeats;
+          int const runs = handle.on_gpu() ? gpu_repeats(100) : id.starts_with("ref.") ? 10 : 100;
           CHECK(differing_runs(plan.plan.get(), problem, runs) == 0);
         }
       }
