@@ -138,6 +138,9 @@ def test_the_library_in_the_package(tmp_path):
     assert result.stdout.strip() == str(package / "lib" / _library.FILE_NAME)
 
 
+@pytest.mark.skipif(
+    pathlib.Path(sys.prefix, "lib", _library.FILE_NAME).exists(), reason="conda's library comes first"
+)
 @pytest.mark.parametrize("folder", [".", "libmsda"])
 def test_the_system_s_library_and_a_plugin_of_it(tmp_path, folder):
     """As in Debian, where the loader knows the folder: the path is that of the file, and plugins lie in libmsda/."""
