@@ -127,21 +127,14 @@ Drawing draw_bars(std::string const& title, std::string const& axis_title,
   auto const series = series_of(bars);
   Axis const axis = make_axis(bars);
   double const top = add_legend(drawing, series, axis, 52);
-  double const groups_height = [&bars] {
-    double height = 0;
-    for (std::size_t i = 0; i < bars.size(); ++i) {
-      height +=
-          kBarHeight + kBarGap + (i == 0 || bars[i].group != bars[i - 1].group ? kGroupGap : 0);
-    }
-    return height;
-  }();
-  double const bottom = top + groups_height + 6;
+  Drawing above_grid;
+  double const bottom = add_bars(above_grid, bars, series, axis, top) + 6;
   for (double const tick : axis.ticks) {
     double const x = axis.position(tick);
     drawing.line({x, top}, {x, bottom}, kGrid);
     drawing.text({x, bottom + 16}, Anchor::kMiddle, fmt::format("{:g}", tick), 11);
   }
-  add_bars(drawing, bars, series, axis, top);
+  drawing.shapes.insert(drawing.shapes.end(), above_grid.shapes.begin(), above_grid.shapes.end());
   drawing.line({axis.left, top}, {axis.left, bottom}, kInk);
   drawing.text({(axis.left + axis.right()) / 2, bottom + 36}, Anchor::kMiddle,
                axis_title + (axis.logarithmic ? " (logarithmic)" : ""));

@@ -18,6 +18,8 @@ constexpr double kPlotLeft = 76;
 constexpr double kPlotTop = 76;
 constexpr double kPlotWidth = 640;
 constexpr double kPlotHeight = 400;
+constexpr double kPlotRight = kPlotLeft + kPlotWidth;
+constexpr double kPlotBottom = kPlotTop + kPlotHeight;
 constexpr double kMarkRadius = 5;
 constexpr double kLineHeight = 18;
 constexpr double kWavefrontBytes = 128;
@@ -45,14 +47,16 @@ struct Point {
   double performance = 0;           // instructions a microsecond, as measured or at its bound
 };
 
+bool is_drawn(RooflineRow const& row) { return row.counts && row.counts->instructions > 0; }
+
 std::vector<Point> points_of(RooflineReport const& report, std::vector<Memory> const& memories) {
   std::vector<Point> points;
   for (RooflineRow const& row : report.rows) {
-    if (!row.counts || row.counts->instructions <= 0) continue;
+    if (!is_drawn(row)) continue;
     double const instructions = row.counts->instructions;
     Point point{&row, {}, instructions / row.bounds.largest()};
     if (row.measured) point.performance = instructions / row.measured->median_us;
-    // What a kernel moves is what its bound says at the rate of the roof.
+    // A kernel moves what its bound says at the rate of the roof.
     for (Memory const& memory : memories) {
       point.intensities.push_back(instructions / (row.bounds.*memory.bound * memory.bytes_per_us));
     }
@@ -101,30 +105,28 @@ Axes axes_of(std::vector<Point> const& points, std::vector<Memory> const& memori
   }
   constexpr double kMargin = 1.5;
   return {{least_x / kMargin, most_x * kMargin, kPlotLeft, kPlotWidth},
-          {least_y / kMargin, peak * kMargin, kPlotTop + kPlotHeight, -kPlotHeight}};
+          {least_y / kMargin, peak * kMargin, kPlotBottom, -kPlotHeight}};
 }
 
 void add_axes(Drawing& drawing, Axes const& axes) {
-  double const bottom = kPlotTop + kPlotHeight;
-  double const right = kPlotLeft + kPlotWidth;
   for (double const tick : axes.x.ticks()) {
     double const x = axes.x.position(tick);
-    drawing.line({x, kPlotTop}, {x, bottom}, kGrid);
-    drawing.text({x, bottom + 16}, Anchor::kMiddle, fmt::format("{:g}", tick), 11);
+    drawing.line({x, kPlotTop}, {x, kPlotBottom}, kGrid);
+    drawing.text({x, kPlotBottom + 16}, Anchor::kMiddle, fmt::format("{:g}", tick), 11);
   }
   for (double const tick : axes.y.ticks()) {
     double const y = axes.y.position(tick);
-    drawing.line({kPlotLeft, y}, {right, y}, kGrid);
+    drawing.line({kPlotLeft, y}, {kPlotRight, y}, kGrid);
     drawing.text({kPlotLeft - 8, y + 4}, Anchor::kEnd, fmt::format("{:g}", tick * kMicro), 11);
   }
-  drawing.line({kPlotLeft, bottom}, {right, bottom}, kInk);
-  drawing.line({kPlotLeft, kPlotTop}, {kPlotLeft, bottom}, kInk);
+  drawing.line({kPlotLeft, kPlotBottom}, {kPlotRight, kPlotBottom}, kInk);
+  drawing.line({kPlotLeft, kPlotTop}, {kPlotLeft, kPlotBottom}, kInk);
   drawing.text({16, kPlotTop - 10}, Anchor::kStart, "10^12 warp instructions a second");
-  drawing.text({kPlotLeft + kPlotWidth / 2, bottom + 36}, Anchor::kMiddle,
+  drawing.text({kPlotLeft + kPlotWidth / 2, kPlotBottom + 36}, Anchor::kMiddle,
                "warp instructions a byte (L1: a wavefront has 128 bytes)");
 }
 
-// Of as many corners as the memory's marks have: 24 look like a circle.
+// A mark has as many corners as its memory says: 24 look like a circle.
 void add_mark(Drawing& drawing, Place at, std::size_t memory, int corners, bool is_filled) {
   std::vector<Place> outline;
   for (int i = 0; i < corners; ++i) {
@@ -136,8 +138,7 @@ void add_mark(Drawing& drawing, Place at, std::size_t memory, int corners, bool 
 
 void add_roofs(Drawing& drawing, Axes const& axes, std::vector<Memory> const& memories,
                double peak) {
-  double const right = kPlotLeft + kPlotWidth;
-  double flat_from = right;
+  double flat_from = kPlotRight;
   double legend = kPlotLeft;
   for (std::size_t i = 0; i < memories.size(); ++i) {
     double const rate = memories[i].bytes_per_us;
@@ -150,8 +151,8 @@ void add_roofs(Drawing& drawing, Axes const& axes, std::vector<Memory> const& me
     legend += 44 + 7.0 * static_cast<double>(name.size());
   }
   double const y = axes.y.position(peak);
-  drawing.line({flat_from, y}, {right, y}, kInk, 2);
-  drawing.text({right, y - 7}, Anchor::kEnd,
+  drawing.line({flat_from, y}, {kPlotRight, y}, kInk, 2);
+  drawing.text({kPlotRight, y - 7}, Anchor::kEnd,
                fmt::format("issue slots, {:.2f} 10^12 instructions a second", peak * kMicro));
 }
 
@@ -177,9 +178,7 @@ void add_point(Drawing& drawing, Axes const& axes, std::vector<Memory> const& me
 std::string legend_of(RooflineRow const& row) {
   std::string const name = fmt::format("{}  {}{}", row.workload, row.kernel_id,
                                        row.spec.math_mode == MSDA_MATH_FAST ? ", fast math" : "");
-  if (!row.counts || row.counts->instructions <= 0) {
-    return name + ": not drawn, no instructions are counted";
-  }
+  if (!is_drawn(row)) return name + ": not drawn, no instructions are counted";
   Bounds const& bounds = row.bounds;
   if (!row.measured) {
     return fmt::format("{}: not measured, drawn at its bound of {} ({})", name,
@@ -199,12 +198,12 @@ Drawing roofline_plot(RooflineReport const& report) {
   double const peak = rates.issue_per_cycle * rates.clock_mhz * rates.sm_count;
   Axes const axes = axes_of(points, memories, peak);
   Drawing drawing;
-  drawing.width = kPlotLeft + kPlotWidth + 60;
+  drawing.width = kPlotRight + 60;
   drawing.text({16, 26}, Anchor::kStart, fmt::format("msda roofline - {}", rates.gpu), 16, true);
   add_axes(drawing, axes);
   add_roofs(drawing, axes, memories, peak);
   std::vector<Place> numbers;
-  double y = kPlotTop + kPlotHeight + 64;
+  double y = kPlotBottom + 64;
   for (Point const& point : points) {
     add_point(drawing, axes, memories, point, numbers);
     drawing.text({34, y}, Anchor::kEnd, std::to_string(numbers.size()), 11, true);
@@ -212,7 +211,7 @@ Drawing roofline_plot(RooflineReport const& report) {
     y += kLineHeight;
   }
   for (RooflineRow const& row : report.rows) {
-    if (std::ranges::find(points, &row, &Point::row) != points.end()) continue;
+    if (is_drawn(row)) continue;
     drawing.text({42, y}, Anchor::kStart, legend_of(row), 11);
     y += kLineHeight;
   }

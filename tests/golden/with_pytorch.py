@@ -7,9 +7,9 @@ oracle.py, which has to agree.
 import torch
 import torch.nn.functional as F
 
-# Of a pixel. Where a coordinate is on a pixel line, rounding inside grid_sample would decide which side's derivative
-# it takes. A derivative by x does not change with x between two lines, so that by a coordinate this far to the right
-# is the right-hand one.
+# TO_THE_RIGHT is a part of a pixel. Where a coordinate is on a pixel line, rounding inside grid_sample would decide
+# which side's derivative it takes. A derivative by x does not change with x between two lines, so that by a coordinate
+# this far to the right is the right-hand one.
 TO_THE_RIGHT = 1e-9
 
 

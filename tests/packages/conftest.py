@@ -9,6 +9,7 @@ import sys
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+PLUGINS = ("libmsda_jax.so", "libmsda_ort.so", "libmsda_trt.so")  # beside the library
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 from hang import HANG_SECONDS  # noqa: E402
 

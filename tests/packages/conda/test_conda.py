@@ -24,7 +24,7 @@ from rattler.index import index_fs
 from rattler.package import BuildString
 from rattler.package_streaming import extract
 
-from conftest import FAULT, ROOT, RUN_TIME, TEST_TOOLS, golden_vectors, passed, python_suite, run
+from conftest import FAULT, PLUGINS, ROOT, RUN_TIME, TEST_TOOLS, golden_vectors, passed, python_suite, run
 
 PLATFORM = str(rattler.Subdir.current())
 PYTHON_VERSION = sysconfig.get_python_version()
@@ -109,7 +109,7 @@ def test_library_plugins_and_command_are_those_of_the_prefix(c_prefix, prefix):
     installed = c_prefix / "lib" / "libmsda.so"
     assert installed.resolve().read_bytes() == library.read_bytes()
     assert os.readlink(c_prefix / "lib" / "libmsda.so.0") == library.name
-    for plugin in ("libmsda_jax.so", "libmsda_ort.so", "libmsda_trt.so"):
+    for plugin in PLUGINS:
         assert (c_prefix / "lib" / plugin).read_bytes() == library.with_name(plugin).read_bytes()
     assert (c_prefix / "bin" / "msda").read_bytes() == (prefix / "bin" / "msda").read_bytes()
 
