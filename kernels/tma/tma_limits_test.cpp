@@ -10,9 +10,9 @@ bool sums_in_float16(KernelId const& id) { return id.part(5) == "h"; }
 
 // A tensor map of each level has the axes channels, x, y, head and batch item.
 std::string tensor_map_reason(ProblemShape const& shape) {
-  auto const layout = layout_of(shape, command::TensorId::kValue);
+  auto const value_strides = strides_that_count(shape, command::TensorId::kValue);
   std::int64_t const bytes = dtype_bytes(shape.value_dtype);
-  std::int64_t const token = layout.strides[1] * bytes;
+  std::int64_t const token = value_strides[1] * bytes;
   for (command::LevelShape const& level : shape.levels) {
     bool const is_empty = level.width == 0 || level.height == 0;
     if (level.width > 65534 || level.height > 65534 || (is_empty && level.points > 0)) {
@@ -26,8 +26,8 @@ std::string tensor_map_reason(ProblemShape const& shape) {
     return stride % 16 != 0 || stride <= 0 || stride >= std::int64_t{1} << 40;
   };
   if (token < shape.head_dim * bytes || is_wrong(token)) return strides;
-  if (shape.head_count > 1 && is_wrong(layout.strides[2] * bytes)) return strides;
-  if (shape.batch > 1 && is_wrong(layout.strides[0] * bytes)) return strides;
+  if (shape.head_count > 1 && is_wrong(value_strides[2] * bytes)) return strides;
+  if (shape.batch > 1 && is_wrong(value_strides[0] * bytes)) return strides;
   for (command::LevelShape const& level : shape.levels) {
     if (level.height > 1 && is_wrong(row_tokens(shape, level) * token)) return strides;
   }

@@ -201,7 +201,8 @@ struct Location {
   bool is_inside;
 };
 
-template <class Config>
+// kFp16: its weights are to be products in float16.
+template <class Config, bool kFp16 = Config::kFp16Sums>
 __device__ __forceinline__ Location locate(Point<float> const& at, float weight,
                                            LevelParams const& level) {
   if (!at.is_number) return {0, 0, 0.0f, 0.0f, 0.0f, false};
@@ -212,7 +213,7 @@ __device__ __forceinline__ Location locate(Point<float> const& at, float weight,
   float const left = floorf(at.x), top = floorf(at.y);
   auto const x = static_cast<std::int32_t>(left);
   float second = at.x - left;
-  if constexpr (Config::kFp16Sums) second = __fsub_rn(__fadd_rn(second, 4096.0f), 4096.0f);
+  if constexpr (kFp16) second = __fsub_rn(__fadd_rn(second, 4096.0f), 4096.0f);
   if (Config::kByParity && (x & 1) != 0) second = 1.0f - second;
   float const lower = __fmul_rn(weight, at.y - top);
   return {x, static_cast<std::int32_t>(top), second, __fsub_rn(weight, lower), lower, true};
@@ -426,13 +427,13 @@ __device__ void add_exact(Params const& p, Row const& row, PointRow const& point
         RawPoint const raw = load_point(p, points, level.point_start + i + u);
         float const weight = weights(raw.weight);
         bool const of_sample = !kFp16 && is_infinite(weight);
-        Location at = locate<Config>(position_of(p, points, level, l, raw), weight, level);
+        Location at = locate<Config, kFp16>(position_of(p, points, level, l, raw), weight, level);
         if (!at.is_inside) {
           sums.add_outside(at.upper);
           continue;
         }
         if (of_sample) {
-          at = locate<Config>(position_of(p, points, level, l, raw), 1.0f, level);
+          at = locate<Config, kFp16>(position_of(p, points, level, l, raw), 1.0f, level);
         }
         msda::Vec<Config::kVecBytes> pixel[4];
         unsigned is_in = 0;

@@ -166,7 +166,43 @@ void check_product(TestHandle const& handle, std::size_t stride) {
   CHECK(!runs.empty());
 }
 
+// A row of one point between columns of 1 and -1, whose fraction is 2^-13 more than what kernels
+// with float16 sums round it to, 1/2, where the sample would be 0.
+TestProblem problem_of_small_sample() {
+  ProblemShape shape;
+  shape.batch = shape.query_count = shape.head_count = 1;
+  shape.head_dim = 32;
+  shape.levels = {{.height = 2, .width = 2, .points = 1}};
+  shape.value_dtype = shape.output_dtype = MSDA_DTYPE_F16;
+  shape.math_mode = MSDA_MATH_FAST;
+  TestProblem problem{shape, {}};
+  std::vector<double>& value = problem.inputs[TensorId::kValue];
+  for (int pixel = 0; pixel < 4; ++pixel) value.insert(value.end(), 32, pixel % 2 == 0 ? 1 : -1);
+  problem.inputs[TensorId::kCoord] = {0.5 + 0x1p-14, 0.5};
+  problem.inputs[TensorId::kWeight] = {kInfinity};
+  problem.settle();
+  return problem;
+}
+
 }  // namespace
+
+// But of persistent's and cluster's kernels with float16 sums, which round it there, too.
+TEST_CASE("an infinite weight has the sign of a small sample, on the GPU" * needs_gpu()) {
+  TestHandle const handle(gpu_options());
+  TestProblem const problem = problem_of_small_sample();
+  int runs = 0;
+  for (std::string const& id : kernel_ids(handle)) {
+    bool const rounds =
+        arithmetic_of(id) == msda::command::Arithmetic::kFloat16Sums && !id.starts_with("tma.");
+    if (rounds || !expected_reason(handle, id, problem.shape).empty()) continue;
+    CAPTURE(id);
+    RunResult const result = run(handle, problem, id);
+    REQUIRE(result.failure == "");
+    CHECK(result.values[TensorId::kOutput] == std::vector<double>(32, -kInfinity));
+    ++runs;
+  }
+  CHECK(runs > 0);
+}
 
 TEST_CASE("each dimension 0 and each input NaN or infinite") { check_product(TestHandle(), 1); }
 TEST_CASE("each dimension 0 and each input NaN or infinite on the GPU" * needs_gpu()) {
