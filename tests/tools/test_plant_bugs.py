@@ -77,6 +77,13 @@ def test_a_test_that_fails_without_a_bug_fails(planter, capsys):
     assert "without a bug 'case' fails under tsan order" in text
 
 
+def test_quick_leaves_out_the_run_without_a_bug(planter, capsys):
+    planter.BUGS = (dataclasses.replace(planter.BUGS[0], quick=True),)
+    planter.printed["sound_unit"] = (1, RACE)
+    assert planter.main(["--jobs", "1", "--quick"]) == 0
+    assert "1 bugs planted, 0 checks failed" in capsys.readouterr().out
+
+
 def test_a_filter_that_chooses_no_test_fails(planter, capsys):
     planter.printed["sound_unit"] = (0, "[doctest] test cases: 0 | 0 passed | 0 failed | 4 skipped\n")
     status, text = run(planter, capsys)
