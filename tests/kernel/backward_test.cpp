@@ -3,6 +3,7 @@
 // levels of many windows, and the same bits of many runs and under workspace limits.
 
 #include "support/case_file.h"
+#include "support/environment.h"
 #include "support/expected_reason.h"
 #include "support/gpu_tests.h"
 #include "support/kernel_cases.h"
@@ -68,10 +69,12 @@ void spoil_rows(TestProblem& problem, Rng& rng) {
 }
 
 void check_spoiled_rows(TestHandle const& handle) {
+  NextInShard next_in_shard;
   for (const char* const name : {"inside", "far_outside", "odd_coords", "bordered", "padded_rows",
                                  "odd_channels", "decoder", "unused_level"}) {
     CAPTURE(name);
     for (ProblemShape shape : corpus_case(name).shapes()) {
+      if (!next_in_shard()) continue;
       shape.operation = MSDA_BACKWARD;
       TestProblem problem = corpus_case(name).make(shape);
       Rng rng(11);
@@ -264,10 +267,12 @@ TEST_CASE("backward of rows that are longer than what is sorted at a time") {
 
 TEST_CASE("backward of levels of many windows") {
   TestHandle const handle(3);
+  NextInShard next_in_shard;
   for (msda_dtype const dtype :
        {MSDA_DTYPE_F32, MSDA_DTYPE_F16, MSDA_DTYPE_BF16, MSDA_DTYPE_F8_E4M3}) {
     for (std::int32_t const border : {0, 1}) {
       for (std::int64_t const head_dim : {5, 32}) {
+        if (!next_in_shard()) continue;
         // Bands that end in a row of pixels, in one half outside, and one row before. The first
         // level has fewer points than pixels.
         ProblemShape shape =
@@ -289,7 +294,9 @@ TEST_CASE("simd backward needs at most 24 bytes a point, 8 a value and a window 
   constexpr std::int32_t kThreads = 3;
   constexpr std::int64_t kPerThread = 400 << 10, kRounding = 8 << 10;
   TestHandle const handle(kThreads);
+  NextInShard next_in_shard;
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+    if (!next_in_shard()) continue;
     ProblemShape shape = random_problem_shape(seed, MSDA_BACKWARD);
     shape.query_hw.clear();
     shape.grad_coord_strides = shape.grad_weight_strides = {0, 0, 0};

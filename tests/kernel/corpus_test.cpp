@@ -80,12 +80,11 @@ void check_case(TestHandle const& handle, CorpusCase const& item, ProblemShape c
 }
 
 void check_corpus(TestHandle const& handle, msda_operation operation) {
-  Shard const shard = shard_of_tests();
-  std::uint64_t place = 0;
+  NextInShard next_in_shard;
   for (CorpusCase const& item : corpus()) {
     if (!item.is_for(handle.on_gpu(), operation)) continue;
     for (ProblemShape shape : item.shapes()) {
-      if (!shard.holds(place++)) continue;
+      if (!next_in_shard()) continue;
       shape.operation = operation;
       CAPTURE(item.name);
       CAPTURE(shape.describe());

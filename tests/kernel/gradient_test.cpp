@@ -4,6 +4,7 @@
 // bounds of tolerance.h say.
 
 #include "support/element_formats.h"
+#include "support/environment.h"
 #include "support/expected_reason.h"
 #include "support/gpu_tests.h"
 #include "support/random_problem.h"
@@ -191,9 +192,11 @@ void check_kernels(TestHandle const& handle, TestProblem const& problem, Find de
 }
 
 void check_central_differences(TestHandle const& handle) {
+  NextInShard next_in_shard;
   for (msda_dtype const dtype : kDtypes) {
     for (std::int32_t const reference_dim : {0, 2, 4}) {
       for (std::int64_t const head_dim : kHeadDims) {
+        if (!next_in_shard()) continue;
         TestProblem const problem =
             gradient_problem(gradient_shape(head_dim, reference_dim, dtype));
         Loss loss(problem);
@@ -247,8 +250,10 @@ Sides derivatives_on_lines(TestProblem const& problem) {
 }
 
 void check_pixel_lines(TestHandle const& handle) {
+  NextInShard next_in_shard;
   for (msda_dtype const dtype : kDtypes) {
     for (std::int64_t const head_dim : kHeadDims) {
+      if (!next_in_shard()) continue;
       TestProblem const problem = problem_on_lines(head_dim, dtype);
       Sides const sides = derivatives_on_lines(problem);
       int one_sided = 0;
@@ -319,8 +324,10 @@ Product forward_product(TestHandle const& handle, TestProblem const& problem, Te
 
 void check_adjoint(TestHandle const& handle) {
   std::uint64_t const problems = handle.on_gpu() && kGpuIsSimulated ? 12 : 30;
+  NextInShard next_in_shard;
   for (msda_dtype const dtype : kDtypes) {
     for (std::uint64_t seed = 1; seed <= problems; ++seed) {
+      if (!next_in_shard()) continue;
       TestProblem const problem = linear_problem(seed, dtype);
       CAPTURE(problem.shape.describe());
       ExpectationsByArithmetic expectations(problem);

@@ -31,6 +31,16 @@ struct Shard {
 };
 Shard shard_of_tests();
 
+// The problems of a test case, one after another: whether the next is in the shard.
+class NextInShard {
+ public:
+  bool operator()() { return shard_.holds(place_++); }
+
+ private:
+  Shard const shard_ = shard_of_tests();
+  std::uint64_t place_ = 0;
+};
+
 // MSDA_TEST_KERNELS, as in "cluster.": tests that go through all kernels of a device take those
 // whose ids begin so, or all others if it is "-cluster.".
 std::string kernels_of_tests();

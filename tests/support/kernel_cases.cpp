@@ -2,6 +2,7 @@
 
 #include "support/case_file.h"
 #include "support/element_formats.h"
+#include "support/environment.h"
 #include "support/expected_reason.h"
 
 #include <doctest/doctest.h>
@@ -14,17 +15,20 @@ namespace msda::test {
 
 void for_kernels_and_cases(TestHandle const& handle, std::vector<const char*> const& names,
                            KernelCheck const& check) {
+  NextInShard next_in_shard;
   for (const char* const name : names) {
     CorpusCase const item = corpus_case(name);
     for (ProblemShape shape : item.shapes()) {
       for (msda_operation const operation : {MSDA_FORWARD, MSDA_BACKWARD}) {
         if (!item.is_for(handle.on_gpu(), operation)) continue;
         shape.operation = operation;
-        TestProblem const problem = item.make(shape);
+        std::optional<TestProblem> problem;  // made when a kernel runs it
         for (std::string const& id : accepting_kernels(handle, shape)) {
+          if (!next_in_shard()) continue;
           std::string const what = id + " on " + name + ": " + shape.describe();
           CAPTURE(what);
-          check(problem, id);
+          if (!problem) problem = item.make(shape);
+          check(*problem, id);
         }
       }
     }

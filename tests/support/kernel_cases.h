@@ -1,5 +1,5 @@
 // Cases of the corpus, in each of their types, forward and backward, through every kernel that
-// takes them.
+// takes them; of these pairs the shard that MSDA_TEST_SHARD asks for.
 #pragma once
 
 #include "support/runner.h"
