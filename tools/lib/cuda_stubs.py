@@ -10,7 +10,6 @@ cudaErrorNoDevice and CUDA_ERROR_NO_DEVICE; one that returns a text returns "no 
 
 import collections
 import pathlib
-import struct
 import subprocess
 import sys
 import tempfile
@@ -30,61 +29,28 @@ FAMILIES = (
 FOLDERS = {"cudnn": "cudnn", "nccl": "nccl", "nvshmem_host": "nvshmem", "cusparseLt": "cusparselt"}
 
 
-class Elf:
-    """The sections of a 64-bit little-endian ELF file, as far as the dynamic linker needs them."""
-
-    def __init__(self, path):
-        self.data = path.read_bytes()
-        start, size, count = struct.unpack_from("<40xQ10xHH", self.data)
-        names = "<IIQQQQIIQQ"
-        heads = [struct.unpack_from(names, self.data, start + i * size) for i in range(count)]
-        self.sections = {head[1]: head for head in heads}
-        self.heads = heads
-
-    def part(self, kind):
-        """Bytes of the section of a type, and those of the texts it links to."""
-        head = self.sections.get(kind)
-        if head is None:
-            return b"", b""
-        texts = self.heads[head[6]]
-        cut = lambda h: self.data[h[4] : h[4] + h[5]]
-        return cut(head), cut(texts)
-
-    def needed(self):
-        entries, texts = self.part(6)
-        return [
-            text(texts, value) for tag, value in struct.iter_unpack("<qQ", entries) if tag == 1
-        ]
-
-    def versions(self):
-        """(library, version) by number."""
-        data, texts = self.part(0x6FFFFFFE)
-        found, at = {}, 0
-        while data:
-            _, count, file, first, following = struct.unpack_from("<HHIII", data, at)
-            entry = at + first
-            for _ in range(count):
-                _, _, number, name, step = struct.unpack_from("<IHHII", data, entry)
-                found[number] = text(texts, file), text(texts, name)
-                entry += step
-            if not following:
-                break
-            at += following
-        return found
-
-    def undefined(self):
-        """(name, library, version) of each symbol that is asked of another library."""
-        symbols, texts = self.part(11)
-        numbers = [number for (number,) in struct.iter_unpack("<H", self.part(0x6FFFFFFF)[0])]
-        versions = self.versions()
-        for index, (name, _, _, section, _, _) in enumerate(struct.iter_unpack("<IBBHQQ", symbols)):
-            if section == 0 and name:
-                number = numbers[index] & 0x7FFF if numbers else 0
-                yield text(texts, name), *versions.get(number, ("", ""))
+def output(*command):
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
-def text(data, at):
-    return data[at : data.index(b"\0", at)].decode()
+def needed(path):
+    """The CUDA libraries that a library is linked with, by family; and theirs by the versions it asks of them."""
+    libraries, of_version, library = {}, {}, None
+    for words in map(str.split, output("objdump", "--private-headers", path).splitlines()):
+        if words[:1] == ["NEEDED"] and family(words[1]):
+            libraries[family(words[1])] = words[1]
+        elif words[:2] == ["required", "from"]:
+            library = words[2].rstrip(":")
+        elif len(words) == 4 and words[0].startswith("0x") and family(library or ""):
+            of_version[words[3]] = library
+    return libraries, of_version
+
+
+def undefined(path):
+    """(name, version) of each symbol that is asked of another library; most have no version."""
+    for line in output("nm", "--dynamic", "--undefined-only", "--with-symbol-versions", path).splitlines():
+        name, _, version = line.split()[-1].partition("@")
+        yield name, version
 
 
 def family(library):
@@ -96,18 +62,16 @@ def family(library):
 def make(site):
     wanted = collections.defaultdict(lambda: collections.defaultdict(set))
     for path in sorted((site / "torch" / "lib").glob("*.so")):
-        elf = Elf(path)
-        by_family = {family(library): library for library in elf.needed() if family(library)}
-        for library in by_family.values():
+        libraries, of_version = needed(path)
+        for library in libraries.values():
             wanted[library][""] |= set()
-        for name, library, version in elf.undefined():
-            if family(library):
-                wanted[library][version].add(name)
-            elif not library:
-                for owner, beginnings in PREFIXES.items():
-                    if name.startswith(beginnings) and owner in by_family:
-                        wanted[by_family[owner]][""].add(name)
-                        break
+        for name, version in undefined(path):
+            if version in of_version:
+                wanted[of_version[version]][version].add(name)
+            elif not version:
+                owners = [owner for owner, beginnings in PREFIXES.items() if owner in libraries and name.startswith(beginnings)]
+                for owner in owners[:1]:
+                    wanted[libraries[owner]][""].add(name)
     for library, versions in sorted(wanted.items()):
         folder = site / "nvidia" / FOLDERS.get(family(library), "cu13") / "lib"
         folder.mkdir(parents=True, exist_ok=True)
