@@ -41,14 +41,18 @@ class Parameter:
 
 
 @dataclass
-class Function:
-    """A function of the library, or (is_callback) a type of callback."""
-
+class Declared:
     name: str
-    result: str
-    parameters: list[Parameter]
     comment: str
     line: int
+
+
+@dataclass
+class Function(Declared):
+    """A function of the library, or (is_callback) a type of callback."""
+
+    result: str
+    parameters: list[Parameter]
     is_callback: bool = False
 
     def declaration(self) -> str:
@@ -58,49 +62,30 @@ class Function:
 
 
 @dataclass
-class Field:
-    name: str
+class Field(Declared):
     type: str
     offset: int  # bytes
     size: int  # bytes
-    comment: str
-    line: int
 
 
 @dataclass
-class Struct:
-    name: str
+class Struct(Declared):
     size: int  # bytes
     alignment: int  # bytes
     fields: list[Field]
-    comment: str
-    line: int
 
 
 @dataclass
-class Enumerator:
-    name: str
+class Constant(Declared):  # of the preprocessor, or an enumerator
     value: int
-    comment: str
-    line: int
 
 
 @dataclass
-class Typedef:
+class Typedef(Declared):
     """An integer type with its enumerators, a pointer to an opaque struct, or an opaque struct."""
 
-    name: str
     type: str
-    comment: str
-    line: int
-    enumerators: list[Enumerator] = field(default_factory=list)
-
-
-@dataclass
-class Constant:
-    name: str
-    value: int
-    line: int
+    enumerators: list[Constant] = field(default_factory=list)
 
 
 @dataclass
@@ -168,22 +153,21 @@ def read_tensors(path: pathlib.Path = TENSORS) -> list[Tensor]:
 
 def _tensor(name, id, axes, dtype, strides, modes, role) -> Tensor:
     of = lambda *names: next((n for n in names if f"k{n.title()}" in modes), None)
-    return Tensor(
-        name,
-        id,
-        axes,
-        None if dtype == "float32" else dtype,
-        None if strides == "packed" else f"{strides}_strides",
-        of("forward", "backward"),
-        of("sampled", "fused"),
-        "Optional" in role,
-        role.endswith("Result"),
-        "Extra" in role,
-    )
+    return Tensor(name, id, axes, None if dtype == "float32" else dtype, None if strides == "packed" else f"{strides}_strides",
+                  of("forward", "backward"), of("sampled", "fused"),
+                  "Optional" in role, role.endswith("Result"), "Extra" in role)
 
 
 def _is_in(cursor, path: pathlib.Path) -> bool:
     return cursor.location.file is not None and pathlib.Path(cursor.location.file.name) == path
+
+
+def _declared(cursor) -> tuple[str, str, int]:
+    return cursor.spelling, cursor.raw_comment or "", cursor.location.line
+
+
+def _children(cursor, kind) -> list:
+    return [child for child in cursor.get_children() if child.kind == kind]
 
 
 def _convert(cursors, text: str) -> Header:
@@ -193,12 +177,9 @@ def _convert(cursors, text: str) -> Header:
         if cursor.kind == kind.MACRO_DEFINITION:
             value = _macro_value(cursor)
             if value is not None:
-                header.constants.append(Constant(cursor.spelling, value, cursor.location.line))
+                header.constants.append(Constant(*_declared(cursor), value))
         elif cursor.kind == kind.ENUM_DECL:
-            header.typedefs[-1].enumerators = [
-                Enumerator(e.spelling, e.enum_value, e.raw_comment or "", e.location.line)
-                for e in cursor.get_children()
-            ]
+            header.typedefs[-1].enumerators = [Constant(*_declared(e), e.enum_value) for e in cursor.get_children()]
         elif cursor.kind == kind.STRUCT_DECL and cursor.is_definition():
             header.structs.append(_struct(cursor))
         elif cursor.kind == kind.TYPEDEF_DECL:
@@ -217,26 +198,9 @@ def _macro_value(cursor) -> int | None:
 
 def _struct(cursor) -> Struct:
     kind = cursor.type
-    fields = [
-        Field(
-            f.spelling,
-            f.type.spelling,
-            kind.get_offset(f.spelling) // 8,
-            f.type.get_size(),
-            f.raw_comment or "",
-            f.location.line,
-        )
-        for f in cursor.get_children()
-        if f.kind == cindex.CursorKind.FIELD_DECL
-    ]
-    return Struct(
-        cursor.spelling,
-        kind.get_size(),
-        kind.get_align(),
-        fields,
-        cursor.raw_comment or "",
-        cursor.location.line,
-    )
+    fields = [Field(*_declared(f), f.type.spelling, kind.get_offset(f.spelling) // 8, f.type.get_size())
+              for f in _children(cursor, cindex.CursorKind.FIELD_DECL)]
+    return Struct(*_declared(cursor), kind.get_size(), kind.get_align(), fields)
 
 
 def _add_typedef(header: Header, cursor) -> None:
@@ -246,25 +210,10 @@ def _add_typedef(header: Header, cursor) -> None:
         if pointee.kind == cindex.TypeKind.FUNCTIONPROTO:
             header.callbacks.append(_function(cursor, pointee, is_callback=True))
             return
-    if any(s.name == cursor.spelling for s in header.structs):
-        return
-    comment = cursor.raw_comment or ""
-    header.typedefs.append(
-        Typedef(cursor.spelling, underlying.spelling, comment, cursor.location.line)
-    )
+    if not any(s.name == cursor.spelling for s in header.structs):
+        header.typedefs.append(Typedef(*_declared(cursor), underlying.spelling))
 
 
 def _function(cursor, kind, is_callback: bool) -> Function:
-    parameters = [
-        Parameter(p.spelling, p.type.spelling)
-        for p in cursor.get_children()
-        if p.kind == cindex.CursorKind.PARM_DECL
-    ]
-    return Function(
-        cursor.spelling,
-        kind.get_result().spelling,
-        parameters,
-        cursor.raw_comment or "",
-        cursor.location.line,
-        is_callback,
-    )
+    parameters = [Parameter(p.spelling, p.type.spelling) for p in _children(cursor, cindex.CursorKind.PARM_DECL)]
+    return Function(*_declared(cursor), kind.get_result().spelling, parameters, is_callback)
