@@ -6,18 +6,11 @@
 namespace msda::ort {
 namespace {
 
-[[noreturn]] void refuse(const std::string& message) { throw std::invalid_argument(message); }
-
-void check_rank(const Tensor& tensor, std::size_t rank, const char* shape) {
-  if (tensor.shape.size() != rank) refuse(described(tensor) + ": must be " + shape);
-}
-
-void check_dim(const Tensor& tensor, std::size_t axis, std::int64_t wanted, const char* meaning) {
-  if (tensor.shape[axis] != wanted) {
-    refuse(described(tensor) + ": dimension " + std::to_string(axis) + " must be " +
-           std::to_string(wanted) + ", " + meaning);
-  }
-}
+using plugins::check_dim;
+using plugins::check_rank;
+using plugins::described;
+using plugins::read_points;
+using plugins::refuse;
 
 msda_dtype check_type(const Tensor& tensor, bool takes_float8) {
   const msda_dtype dtype = dtype_of(tensor.type);
@@ -49,13 +42,6 @@ std::vector<std::int64_t> read_integers(const Tensor& tensor, std::int64_t large
   return numbers;
 }
 
-// Product of the dimensions from `first` up to `last`.
-std::int64_t product(const Tensor& tensor, std::size_t first, std::size_t last) {
-  std::int64_t result = 1;
-  for (std::size_t i = first; i < last; ++i) result *= tensor.shape[i];
-  return result;
-}
-
 void read_levels(const Inputs& inputs, OwnedProblem& out) {
   check_rank(inputs.levels, 2, "[L, 2], the height and width of each level");
   check_dim(inputs.levels, 1, 2, "height and width");
@@ -82,68 +68,17 @@ void read_levels(const Inputs& inputs, OwnedProblem& out) {
   }
 }
 
-// Points are on axes 3 and after; `tail` is the number of axes behind them.
-std::int64_t read_points(const Tensor& tensor, const Inputs& inputs, std::size_t tail,
-                         std::int64_t queries) {
-  const std::size_t rank = tensor.shape.size();
-  if (rank != 4 + tail && rank != 5 + tail) {
-    refuse(
-        described(tensor) + ": must be " +
-        (tail == 0 ? "[B, Q, M, K] or [B, Q, M, L, P]" : "[B, Q, M, K, 2] or [B, Q, M, L, P, 2]"));
-  }
-  check_dim(tensor, 0, inputs.value.shape[0], "the batch of value");
-  check_dim(tensor, 1, queries, "the queries");
-  check_dim(tensor, 2, inputs.value.shape[2], "the heads of value");
-  if (tail == 1) check_dim(tensor, rank - 1, 2, "x and y");
-  if (rank == 5 + tail) check_dim(tensor, 3, inputs.levels.shape[0], "the levels");
-  return product(tensor, 3, rank - tail);
-}
-
-void share_points(const Tensor& point, std::int64_t total, const Attributes& attributes,
-                  OwnedProblem& out) {
-  msda_problem& problem = out.problem;
-  const std::int64_t level_count = problem.level_count;
-  if (!attributes.points.empty()) {
-    std::int64_t sum = 0;
-    for (const std::int32_t points : attributes.points) sum += points;
-    if (static_cast<std::int64_t>(attributes.points.size()) != level_count || sum != total) {
-      refuse("attribute points has " + std::to_string(attributes.points.size()) +
-             " numbers with the sum " + std::to_string(sum) + ": must have one for each of the " +
-             std::to_string(level_count) + " levels, with the sum " + std::to_string(total) +
-             ", the points of " + point.name);
-    }
-    problem.point_counts = attributes.points.data();
-    return;
-  }
-  if (level_count == 0 ? total != 0 : total % level_count != 0) {
-    refuse(described(point) + ": its " + std::to_string(total) +
-           " points must be as many on each of the " + std::to_string(level_count) +
-           " levels where there is no attribute points");
-  }
-  const std::int64_t points = level_count == 0 ? 0 : total / level_count;
-  if (points > std::numeric_limits<std::int32_t>::max())
-    refuse(described(point) + ": has too many points");
-  problem.point_count = static_cast<std::int32_t>(points);
-}
-
-void check_reference(const Inputs& inputs, std::int64_t queries, std::int64_t points,
-                     msda_problem& problem) {
-  const Tensor& reference = inputs.reference;
-  const char* const wanted = inputs.is_grouped ? "[B, Q, 1, 2 G]" : "[B, Q, L, 2] or [B, Q, L, 4]";
+// References of groups, which the points of each level take in turn.
+void check_groups(const Tensor& reference, const msda_problem& problem) {
+  const char* const wanted = "[B, Q, 1, 2 G]";
   check_rank(reference, 4, wanted);
   check_dim(reference, 0, problem.batch, "the batch of value");
-  check_dim(reference, 1, queries, "the queries");
-  const std::int64_t last = reference.shape[3];
-  if (!inputs.is_grouped) {
-    check_dim(reference, 2, problem.level_count, "the levels");
-    if (last != 2 && last != 4) refuse(described(reference) + ": must be " + wanted);
-    problem.reference_dim = static_cast<std::int32_t>(last);
-    return;
-  }
+  check_dim(reference, 1, problem.query_count, "the queries");
   check_dim(reference, 2, 1, "as points are the same on each level");
-  if (last < 2 || last % 2 != 0 || points % (last / 2) != 0) {
+  const std::int64_t last = reference.shape[3];
+  if (last < 2 || last % 2 != 0 || problem.point_count % (last / 2) != 0) {
     refuse(described(reference) + ": must be " + wanted + ", with G such that it divides the " +
-           std::to_string(points) + " points of a level");
+           std::to_string(problem.point_count) + " points of a level");
   }
 }
 
@@ -268,7 +203,7 @@ void read_problem(const Inputs& inputs, const Attributes& attributes, OwnedProbl
   if (inputs.is_grouped) {  // [B, Q, M, L P 2] and [B, Q, M, L P]
     check_rank(point, 4, "[B, Q, M, 2 L P]");
     problem.query_count = point.shape[1];
-    total = read_points(weight, inputs, 0, problem.query_count);
+    total = read_points(weight, 0, problem);
     check_dim(point, 0, problem.batch, "the batch of value");
     check_dim(point, 2, problem.head_count, "the heads of value");
     check_dim(point, 3, 2 * total, "two for each number of logit");
@@ -277,19 +212,18 @@ void read_problem(const Inputs& inputs, const Attributes& attributes, OwnedProbl
   } else {
     if (point.shape.size() < 2) check_rank(point, 5, "[B, Q, M, K, 2] or [B, Q, M, L, P, 2]");
     problem.query_count = point.shape[1];
-    total = read_points(point, inputs, 1, problem.query_count);
-    if (read_points(weight, inputs, 0, problem.query_count) != total) {
+    total = read_points(point, 1, problem);
+    if (read_points(weight, 0, problem) != total) {
       refuse(described(weight) + ": must have the " + std::to_string(total) + " points of " +
              point.name);
     }
   }
-  share_points(point, total, attributes, out);
-  if (inputs.is_fused) {
-    check_reference(inputs, problem.query_count, problem.point_count, problem);
-    if (!inputs.is_grouped) {
-      problem.input_mode = MSDA_INPUT_FUSED;
-      problem.reference_dtype = check_type(inputs.reference, false);
-    }
+  plugins::share_points(point, total, attributes.points, problem);
+  if (inputs.is_grouped) {
+    check_groups(inputs.reference, problem);
+  } else if (inputs.is_fused) {
+    plugins::read_reference(inputs.reference, problem);
+    problem.reference_dtype = check_type(inputs.reference, false);
   }
   if (inputs.scale.value != nullptr) {
     check_rank(inputs.scale, 1, "[M]");

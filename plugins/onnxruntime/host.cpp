@@ -37,15 +37,6 @@ const std::array<ValueType, 5> kValueTypes{{
     {ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT8E4M3FN, ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT},
 }};
 
-std::string described(const Tensor& tensor) {
-  std::string text = std::string(tensor.name) + " is [";
-  for (std::size_t i = 0; i < tensor.shape.size(); ++i) {
-    text += (i == 0 ? "" : ", ");
-    text += tensor.shape[i] < 0 ? "?" : std::to_string(tensor.shape[i]);
-  }
-  return text + "]";
-}
-
 const char* type_name(ONNXTensorElementDataType type) {
   const Type* const known = find(type);
   return known == nullptr ? "of another type" : known->name;

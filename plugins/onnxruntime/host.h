@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/shapes.h"
 #include "msda.hpp"
 #include "third_party/onnxruntime_c_api.h"
 
@@ -33,18 +34,13 @@ inline void check(OrtStatus* status) {
   if (status != nullptr) throw HostFailure(status);
 }
 
-/** A tensor of a call as the host gives it. Dimensions that are not known yet are negative. */
-struct Tensor {
-  const char* name = "";
+/** A tensor of a call as the host gives it. Dimensions may be plugins::kUnknown. */
+struct Tensor : plugins::NamedShape {
   ONNXTensorElementDataType type = ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED;
-  std::vector<std::int64_t> shape;
   std::vector<std::string> symbols;  // the names of dimensions, where the host has them
   const void* data = nullptr;
   const OrtValue* value = nullptr;
 };
-
-/** "value is [1, 20, 8]", for messages. */
-std::string described(const Tensor& tensor);
 
 /** The name of an element type as ONNX has it. */
 const char* type_name(ONNXTensorElementDataType type);

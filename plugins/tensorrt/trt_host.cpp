@@ -32,15 +32,6 @@ Tensor tensor_of(const char* name, const nvinfer1::DimsExprs& dims) {
   return tensor;
 }
 
-std::string described(const Tensor& tensor) {
-  std::string text = std::string(tensor.name) + " is [";
-  for (std::size_t i = 0; i < tensor.shape.size(); ++i) {
-    text += i == 0 ? "" : ", ";
-    text += tensor.shape[i] == kUnknown ? "?" : std::to_string(tensor.shape[i]);
-  }
-  return text + "]";
-}
-
 msda_dtype dtype_of(nvinfer1::DataType type) {
   switch (type) {
     case nvinfer1::DataType::kFLOAT:

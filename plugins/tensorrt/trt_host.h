@@ -7,34 +7,22 @@
 
 #include <cstdint>
 #include <exception>
-#include <stdexcept>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "NvInferRuntime.h"
+#include "common/shapes.h"
 #include "msda.hpp"
 
 namespace msda::trt {
 
-/** The plugin refuses what it was given. */
-[[noreturn]] inline void refuse(const std::string& message) {
-  throw std::invalid_argument(message);
-}
-
-constexpr std::int64_t kUnknown = -1;  // a dimension that the builder does not know yet
-
-/** A tensor's shape with the name that messages have for it. */
-struct Tensor {
-  const char* name = "";
-  std::vector<std::int64_t> shape;
-};
+using plugins::described;
+using plugins::kUnknown;
+using plugins::refuse;
+using Tensor = plugins::NamedShape;
 
 Tensor tensor_of(const char* name, const nvinfer1::Dims& dims);
 Tensor tensor_of(const char* name, const nvinfer1::DimsExprs& dims);
-
-/** "value is [1, ?, 8]", for messages. */
-std::string described(const Tensor& tensor);
 
 /** The library's type of floating-point numbers, MSDA_DTYPE_NONE where it has none. */
 msda_dtype dtype_of(nvinfer1::DataType type);

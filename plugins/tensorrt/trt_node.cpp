@@ -83,12 +83,6 @@ void check_level_count(std::size_t count) {
   }
 }
 
-void check_dim(const Tensor& tensor, std::size_t axis, std::int64_t wanted, const char* meaning) {
-  if (tensor.shape[axis] == kUnknown || wanted == kUnknown || tensor.shape[axis] == wanted) return;
-  refuse(described(tensor) + ": dimension " + std::to_string(axis) + " must be " +
-         std::to_string(wanted) + ", " + meaning);
-}
-
 std::int64_t pixels_of(const std::vector<std::int32_t>& level_hw) {
   std::int64_t end = 0;
   for (std::size_t i = 0; i < level_hw.size(); i += 2) {
@@ -98,68 +92,6 @@ std::int64_t pixels_of(const std::vector<std::int32_t>& level_hw) {
     }
   }
   return end;
-}
-
-// The points of all levels. They are on axes 3 and after, as K or as L P; `tail` is the number of
-// axes behind them.
-std::int64_t read_points(const Tensor& tensor, std::size_t tail, const msda_problem& problem) {
-  const std::size_t rank = tensor.shape.size();
-  if (rank != 4 + tail && rank != 5 + tail) {
-    refuse(
-        described(tensor) + ": must be " +
-        (tail == 0 ? "[B, Q, M, K] or [B, Q, M, L, P]" : "[B, Q, M, K, 2] or [B, Q, M, L, P, 2]"));
-  }
-  check_dim(tensor, 0, problem.batch, "the batch of value");
-  check_dim(tensor, 1, problem.query_count, "the queries");
-  check_dim(tensor, 2, problem.head_count, "the heads of value");
-  if (tail == 1) check_dim(tensor, rank - 1, 2, "x and y");
-  if (rank == 4 + tail) return tensor.shape[3];
-  check_dim(tensor, 3, problem.level_count, "the levels");
-  const std::int64_t points = tensor.shape[4];
-  std::int64_t total = 0;
-  if (points == kUnknown) return kUnknown;
-  if (__builtin_mul_overflow(points, std::int64_t{problem.level_count}, &total)) {
-    refuse(described(tensor) + ": has too many points");
-  }
-  return total;
-}
-
-void share_points(const Tensor& tensor, std::int64_t total, const Settings& settings,
-                  msda_problem& problem) {
-  const std::int64_t levels = problem.level_count;
-  if (settings.points.empty()) {
-    if (total == kUnknown) return;
-    if (total % levels != 0) {
-      refuse(described(tensor) + ": its " + std::to_string(total) +
-             " points must be as many on each of the " + std::to_string(levels) +
-             " levels where there is no attribute points");
-    }
-    problem.point_count = checked_size("the points of a level", total / levels);
-    return;
-  }
-  std::int64_t sum = 0;
-  for (const std::int32_t points : settings.points) sum += points;
-  if (static_cast<std::int64_t>(settings.points.size()) != levels ||
-      (total != kUnknown && sum != total)) {
-    refuse("attribute points has " + std::to_string(settings.points.size()) +
-           " numbers with the sum " + std::to_string(sum) + ": must have one for each of the " +
-           std::to_string(levels) + " levels, with the sum of the points of " + tensor.name +
-           (total == kUnknown ? "" : ", " + std::to_string(total)));
-  }
-  problem.point_counts = settings.points.data();
-}
-
-void read_reference(const Tensor& reference, msda_problem& problem) {
-  const bool has_rank = reference.shape.size() == 4;
-  const std::int64_t last = has_rank ? reference.shape[3] : 0;
-  if (!has_rank || (last != 2 && last != 4 && last != kUnknown)) {
-    refuse(described(reference) + ": must be [B, Q, L, 2] or [B, Q, L, 4]");
-  }
-  check_dim(reference, 0, problem.batch, "the batch of value");
-  check_dim(reference, 1, problem.query_count, "the queries");
-  check_dim(reference, 2, problem.level_count, "the levels");
-  problem.input_mode = MSDA_INPUT_FUSED;
-  problem.reference_dim = static_cast<std::int32_t>(last);
 }
 
 }  // namespace
@@ -246,11 +178,11 @@ msda_problem read_problem(const Form& form, const Settings& settings,
                           const std::vector<std::int32_t>& level_hw,
                           const std::vector<Tensor>& inputs) {
   const Tensor &value = inputs[0], &points = inputs[form.points()], &weights = inputs.back();
-  if (value.shape.size() != 4) refuse(described(value) + ": must be [B, S, M, D]");
+  plugins::check_rank(value, 4, "[B, S, M, D]");
   auto problem = make<msda_problem>();
   problem.level_hw = level_hw.data();
   problem.level_count = static_cast<std::int32_t>(level_hw.size() / 2);
-  check_dim(value, 1, pixels_of(level_hw), "the pixels of level_hw");
+  plugins::check_dim(value, 1, pixels_of(level_hw), "the pixels of level_hw");
   problem.batch = value.shape[0];
   problem.token_count = value.shape[1];
   problem.head_count = value.shape[2];
@@ -259,14 +191,14 @@ msda_problem read_problem(const Form& form, const Settings& settings,
   problem.math_mode = settings.math_mode;
   problem.point_locality = settings.point_locality;
   problem.sampling_mode = settings.sampling_mode;
-  const std::int64_t total = read_points(points, 1, problem);
-  const std::int64_t weight_total = read_points(weights, 0, problem);
+  const std::int64_t total = plugins::read_points(points, 1, problem);
+  const std::int64_t weight_total = plugins::read_points(weights, 0, problem);
   if (total != kUnknown && weight_total != kUnknown && total != weight_total) {
     refuse(described(weights) + ": must have the " + std::to_string(total) + " points of " +
            points.name);
   }
-  share_points(points, total, settings, problem);
-  if (form.is_fused()) read_reference(inputs[1], problem);
+  plugins::share_points(points, total, settings.points, problem);
+  if (form.is_fused()) plugins::read_reference(inputs[1], problem);
   return problem;
 }
 
