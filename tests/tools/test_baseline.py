@@ -38,7 +38,7 @@ def write(path, rows, columns=COLUMNS, comment=""):
 
 
 sys.path.insert(0, str(ROOT / "tools/lib"))
-import baseline as tool  # noqa: E402
+import parts  # noqa: E402
 
 
 def baseline(*arguments):
@@ -46,7 +46,7 @@ def baseline(*arguments):
     text = io.StringIO()
     with contextlib.redirect_stdout(text), contextlib.redirect_stderr(text):
         try:
-            status = tool.main(list(map(str, arguments)))
+            status = parts.run("", {"compare": "baseline"}, ["compare", *map(str, arguments)])
         except SystemExit as end:
             status = end.code
     return status, text.getvalue()

@@ -16,6 +16,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools/lib"))
 import fit_costs as tool  # noqa: E402
+import parts  # noqa: E402
 from measurements import measured_problem, read_csv, write_drawn  # noqa: E402
 
 # A model of few constants in the place of msda_cost_model: the same words, the same bytes.
@@ -84,7 +85,7 @@ def fit_costs(capsys):
     """Runs the script in this process: (exit status, what it printed, what it complained of)."""
 
     def run(*arguments):
-        status = tool.main(list(map(str, arguments)))
+        status = parts.run("", {"fit": "fit_costs"}, ["fit", *map(str, arguments)])
         printed = capsys.readouterr()
         return types.SimpleNamespace(returncode=status, stdout=printed.out, stderr=printed.err)
 

@@ -24,7 +24,6 @@ import collections
 import json
 import pathlib
 import subprocess
-import sys
 import tempfile
 
 import numpy as np
@@ -257,25 +256,21 @@ def main(words: list[str]) -> int:
     parser.add_argument("--threads", type=int, help="the data are of a CPU, with so many threads")
     arguments = parser.parse_args(words)
     device = {"threads": arguments.threads} if arguments.threads else {"sm": arguments.sm, "sm_count": arguments.sm_count}
-    try:
-        data = Data(arguments.data, device, lambda row: not is_held_out(row, arguments.hold_out))
-        if arguments.predictions:
-            print_predictions(arguments.model, data)
-            return 0
-        model = Model(arguments.model, data.rows)
-        fitted, uncertainty = fit(model, data)
-        print_table(model, fitted, uncertainty)
-        print(f"{len(data.times)} times of {len(data.problems)} problems")
-        describe("sources", model.predict(model.values), data)
-        describe("fitted", model.predict(fitted), data)
+    data = Data(arguments.data, device, lambda row: not is_held_out(row, arguments.hold_out))
+    if arguments.predictions:
+        print_predictions(arguments.model, data)
+        return 0
+    model = Model(arguments.model, data.rows)
+    fitted, uncertainty = fit(model, data)
+    print_table(model, fitted, uncertainty)
+    print(f"{len(data.times)} times of {len(data.problems)} problems")
+    describe("sources", model.predict(model.values), data)
+    describe("fitted", model.predict(fitted), data)
+    model.close()
+    if arguments.hold_out:
+        held_out = Data(arguments.data, device, lambda row: is_held_out(row, arguments.hold_out))
+        model = Model(arguments.model, held_out.rows)
+        describe("sources, held out", model.predict(model.values), held_out)
+        describe("fitted, held out", model.predict(fitted), held_out)
         model.close()
-        if arguments.hold_out:
-            held_out = Data(arguments.data, device, lambda row: is_held_out(row, arguments.hold_out))
-            model = Model(arguments.model, held_out.rows)
-            describe("sources, held out", model.predict(model.values), held_out)
-            describe("fitted, held out", model.predict(fitted), held_out)
-            model.close()
-    except (Refused, OSError) as error:
-        print(f"measure: error: {error}", file=sys.stderr)
-        return 2
     return 0

@@ -2,7 +2,10 @@
 
 import argparse
 import importlib
+import pathlib
 import sys
+
+from measurements import Refused
 
 
 def run(doc: str, parts: dict[str, str], words: list[str]) -> int:
@@ -13,7 +16,11 @@ def run(doc: str, parts: dict[str, str], words: list[str]) -> int:
     if part not in parts:
         print(f"error: '{part}' is not a part; there are: {', '.join(parts)}", file=sys.stderr)
         return 2
-    return importlib.import_module(parts[part]).main(words[1:])
+    try:
+        return importlib.import_module(parts[part]).main(words[1:])
+    except (Refused, OSError) as error:
+        print(f"{pathlib.Path(sys.argv[0]).name}: error: {error}", file=sys.stderr)
+        return 2
 
 
 def parser(name: str, doc: str) -> argparse.ArgumentParser:

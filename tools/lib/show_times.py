@@ -10,7 +10,6 @@ all sides:
 """
 
 import pathlib
-import sys
 
 import parts
 from document_tables import NEEDED, cell, fits, markdown, measured, selection
@@ -39,14 +38,10 @@ def main(words: list[str]) -> int:
     parser.add_argument("patterns", nargs="*", metavar="COLUMN=PATTERN", help="all have to hold; none: everything")
     parser.add_argument("--value", default="median_us", metavar="COLUMN", help="default %(default)s; of bytes it prints MB")
     arguments = parser.parse_intermixed_args(words)
-    try:
-        about, rows = read_csv(arguments.file, NEEDED + (arguments.value,))
-        patterns = selection(" ".join(arguments.patterns), rows[0], {})
-        chosen = [row for row in rows if fits(row, patterns)]
-        if not chosen:
-            raise Refused(f"{arguments.file} has no row with {' '.join(arguments.patterns)}")
-        print(f"{table(chosen, arguments.value)}\nFrom {arguments.file}: {about}.")
-    except Refused as error:
-        print(f"measure: error: {error}", file=sys.stderr)
-        return 2
+    about, rows = read_csv(arguments.file, NEEDED + (arguments.value,))
+    patterns = selection(" ".join(arguments.patterns), rows[0], {})
+    chosen = [row for row in rows if fits(row, patterns)]
+    if not chosen:
+        raise Refused(f"{arguments.file} has no row with {' '.join(arguments.patterns)}")
+    print(f"{table(chosen, arguments.value)}\nFrom {arguments.file}: {about}.")
     return 0
