@@ -16,7 +16,6 @@ Rows belong together whatever the revision of their kernel (the number behind @)
 Exit status 2 if a file cannot be read as such a table.
 """
 
-import csv
 import dataclasses
 import fnmatch
 import math
@@ -24,7 +23,7 @@ import pathlib
 import re
 
 import parts
-from measurements import Refused, read_csv
+from measurements import Refused, read_csv, write_csv
 
 KEY = ("workload", "operation", "kernel_id", "value_dtype", "coord_dtype", "math_mode", "input_mode")
 NUMBERS = ("q1_us", "q3_us", "max_error", "error_share", "compared")
@@ -97,11 +96,7 @@ def keep(rows: dict[tuple, Row], path: pathlib.Path, about: str) -> None:
         if row.median is None:
             raise Refused(f"not kept: the check of '{' '.join(key)}' failed")
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", newline="") as file:
-        file.write(f"# {about}\n")
-        writer = csv.DictWriter(file, next(iter(rows.values())).fields.keys(), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(row.fields for row in rows.values())
+    write_csv(path, about, next(iter(rows.values())).fields.keys(), (row.fields for row in rows.values()))
 
 
 def error_grew(new: Row, old: Row) -> str:

@@ -16,17 +16,6 @@ import sys
 LEAST = 90  # per cent
 
 
-def files_of(report: dict) -> list[tuple[str, dict[int, int]]]:
-    """Names and the runs of each line, of one object's report; gcov lists a line once an instance."""
-    files = []
-    for file in report["files"]:
-        runs = collections.Counter()
-        for line in file["lines"]:
-            runs[line["line_number"]] += line["count"]
-        files.append((file["file"], runs))
-    return files
-
-
 def kernel_name(file: str, source: pathlib.Path, build: pathlib.Path) -> str | None:
     """The name below the source folder, of a header of kernels; paths are absolute or seen from the build folder."""
     path = pathlib.Path(file)
@@ -42,19 +31,16 @@ def reports(build: pathlib.Path, gcov: str):
     for data in sorted(build.rglob("*.cu.gcda")):
         result = subprocess.run([gcov, "--json-format", "--stdout", str(data)], cwd=build, capture_output=True,
                                 text=True, check=True)
-        for line in result.stdout.splitlines():
-            if line:
-                yield json.loads(line)
+        yield from map(json.loads, filter(None, result.stdout.splitlines()))
 
 
 def merge(all_reports, source: pathlib.Path, build: pathlib.Path) -> dict[str, dict[int, int]]:
+    """The runs of each line of each kernel; gcov lists a line once an instance."""
     merged = collections.defaultdict(collections.Counter)
-    for report in all_reports:
-        for file, runs in files_of(report):
-            name = kernel_name(file, source, build)
-            if name is not None:
-                for line, count in runs.items():
-                    merged[name][line] += count
+    for file in (file for report in all_reports for file in report["files"]):
+        name = kernel_name(file["file"], source, build)
+        for line in file["lines"] if name is not None else ():
+            merged[name][line["line_number"]] += line["count"]
     return merged
 
 

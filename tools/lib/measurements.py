@@ -52,13 +52,17 @@ DRAWN = ("problem", "batch", "heads", "channels", "levels", "points", "queries",
          "value_dtype", "coord_dtype", "math_mode", "input_mode", "predicted_us", "median_us", "q1_us", "q3_us")
 
 
-def write_drawn(path: pathlib.Path, about: str, rows: list[dict]) -> None:
+def write_csv(path: pathlib.Path, about: str, columns, rows) -> None:
     opened = gzip.open(path, "wt", newline="") if path.suffix == ".gz" else path.open("w", newline="")
     with opened as file:
         file.write(f"# {about}\n")
-        writer = csv.DictWriter(file, DRAWN, lineterminator="\n")
+        writer = csv.DictWriter(file, columns, lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
+
+
+def write_drawn(path: pathlib.Path, about: str, rows: list[dict]) -> None:
+    write_csv(path, about, DRAWN, rows)
 
 
 # What msda_problem.point_locality says of the points of a pattern.
