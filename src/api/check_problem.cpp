@@ -3,6 +3,7 @@
 #include "api/objects.h"
 #include "api/structs.h"
 #include "core/dtype.h"
+#include "core/join.h"
 #include "core/tensor_sizes.h"
 
 #include <algorithm>
@@ -30,10 +31,7 @@ void check_aligned(std::string_view field, const T* array) {
 void check_one_of(std::string_view field, std::int64_t value,
                   std::initializer_list<std::int64_t> allowed) {
   if (std::find(allowed.begin(), allowed.end(), value) != allowed.end()) return;
-  std::string list;
-  for (std::int64_t const choice : allowed)
-    list += fmt::format("{}{}", list.empty() ? "" : ", ", choice);
-  invalid("problem.{} is {}: must be one of {}", field, value, list);
+  invalid("problem.{} is {}: must be one of {}", field, value, join(allowed, ", "));
 }
 
 // The dtype, with NONE replaced by `otherwise`.

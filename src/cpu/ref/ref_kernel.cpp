@@ -217,27 +217,16 @@ void Worker::backward_value(std::int64_t b, std::int64_t q, std::int64_t m, doub
   }
 }
 
-struct Range {
-  std::int64_t begin;
-  std::int64_t end;
-};
-
-// The items of chunk i when `count` are dealt evenly to `chunks`.
-Range chunk_range(std::int64_t i, std::int64_t chunks, std::int64_t count) {
-  std::int64_t const share = count / chunks;
-  std::int64_t const extra = count % chunks;
-  std::int64_t const begin = i * share + std::min(i, extra);
-  return {begin, begin + share + (i < extra ? 1 : 0)};
-}
-
 template <typename Item>
 void for_items(std::int64_t count, Scratch const& scratch, ThreadPool& pool, Item item) {
   std::int64_t const chunks = std::min(count, scratch.chunk_count);
   if (chunks == 0) return;
+  std::int64_t const share = count / chunks, extra = count % chunks;
   auto chunk = [&](std::int64_t i) {
-    Range const range = chunk_range(i, chunks, count);
     double* const row = scratch.rows + i * scratch.row_size;
-    for (std::int64_t j = range.begin; j < range.end; ++j) item(j, row);
+    std::int64_t const begin = i * share + std::min(i, extra);
+    std::int64_t const end = begin + share + (i < extra ? 1 : 0);
+    for (std::int64_t j = begin; j < end; ++j) item(j, row);
   };
   pool.run(chunks, chunk);
 }

@@ -1,19 +1,24 @@
 // The SIMD family: a head's channels in the lanes of vectors. README.md here says how.
 
+#include "core/dtype.h"
 #include "core/family.h"
 #include "cpu/simd/simd_backward.h"
-#include "cpu/simd/simd_cost.h"
 #include "cpu/simd/simd_kernel.h"
 #include "cpu/simd/simd_tables.h"
 #include "cpu/thread_pool.h"
 #include "cpu/zero_results.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 
 namespace msda::simd {
 namespace {
+
+#define MSDA_COSTS "cpu/simd/simd_costs.inc"
+#include "core/costs.inc"
 
 using ChooseGather = Gather (*)(Problem const&);
 constexpr VariantTable kTable({
@@ -53,6 +58,63 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
   }
   return Reason::kNone;
 }
+
+// ---- the predicted time, from rates measured on one machine (docs/cpu.md)
+
+double convert_ns(Costs const& costs, msda_dtype dtype) {
+  if (dtype == MSDA_DTYPE_F16) return costs.convert_f16_ns;
+  return dtype_bytes(dtype) == 1 ? costs.convert_f8_ns : 0.0;
+}
+
+double line_ns(Costs const& costs, double value_bytes, bool local) {
+  double const clamped = std::clamp(value_bytes, costs.near_bytes, costs.far_bytes);
+  double const share =
+      std::log(clamped / costs.near_bytes) / std::log(costs.far_bytes / costs.near_bytes);
+  return costs.near_line_ns +
+         share * (costs.far_line_ns - costs.near_line_ns) * (local ? costs.local_share : 1.0);
+}
+
+double number(std::int64_t n) { return static_cast<double>(n); }
+
+double vectors_of(Problem const& problem) { return std::ceil(number(problem.head_dim) / 16.0); }
+
+double forward_row_ns(Costs const& costs, Problem const& problem) {
+  double const row_bytes = number(problem.head_dim * dtype_bytes(problem.value_dtype));
+  double const value_bytes = number(problem.token_count) * number(problem.head_count) * row_bytes;
+  double const lines = std::ceil(row_bytes / 64.0);
+  bool const local = !problem.query_grids.empty();
+  double const corner_ns =
+      vectors_of(problem) * (costs.vector_ns + convert_ns(costs, problem.value_dtype)) +
+      lines * line_ns(costs, value_bytes, local);
+  return costs.row_ns + (problem.fused() ? costs.fused_row_ns : 0.0) +
+         number(problem.point_total) * (costs.point_ns + 4.0 * corner_ns);
+}
+
+double backward_row_ns(Costs const& costs, Problem const& problem) {
+  double const point_ns = costs.backward_point_ns + vectors_of(problem) * costs.backward_vector_ns +
+                          (problem.fused() ? costs.backward_fused_ns : 0.0);
+  return costs.row_ns + number(problem.point_total) * point_ns;
+}
+
+double backward_value_us(Costs const& costs, Problem const& problem) {
+  double const values = number(problem.batch) * number(problem.token_count) *
+                        number(problem.head_count) * 16.0 * vectors_of(problem);
+  return values * costs.backward_value_ns * 1e-3;
+}
+
+double predicted_us(Costs const& costs, Variant const&, Problem const& problem,
+                    Device const& device) {
+  double const rows =
+      number(problem.batch) * number(problem.query_count) * number(problem.head_count);
+  double const row_ns =
+      problem.backward() ? backward_row_ns(costs, problem) : forward_row_ns(costs, problem);
+  double const value_us = problem.backward() ? backward_value_us(costs, problem) : 0.0;
+  double const threads = std::min(number(device.thread_count), std::max(rows / 64.0, 1.0));
+  return costs.call_us + (threads > 1 ? costs.wake_us : 0.0) +
+         (rows * row_ns * 1e-3 + value_us) / threads;
+}
+
+// ---- plans and launches
 
 void workspace(Variant const&, Problem const& problem, Device const& device, Arena& arena) {
   if (problem.backward()) take_backward(problem, device, arena);
