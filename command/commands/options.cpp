@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
+#include <initializer_list>
 #include <limits>
 #include <map>
 #include <memory>
@@ -75,8 +76,8 @@ const char* environment_of(std::string_view option) {
   return nullptr;
 }
 
-auto whole(std::int64_t least) {
-  return [least](std::string const& text) { return parse_integer(text, least); };
+auto whole(std::int64_t least, std::int64_t most = std::numeric_limits<std::int64_t>::max()) {
+  return [=](std::string const& text) { return parse_integer(text, least, most); };
 }
 
 auto whole32(std::int32_t least, std::int32_t most) {
@@ -88,49 +89,35 @@ auto whole32(std::int32_t least, std::int32_t most) {
 // The library has its own limits, and says so.
 constexpr std::int32_t kAnyInt32 = std::numeric_limits<std::int32_t>::max();
 
-std::int64_t flush_size(std::string const& text) {
-  constexpr std::int64_t kMaxMebibytes = std::int64_t{1} << 20;
-  return parse_integer(text, 0, kMaxMebibytes);
-}
+constexpr std::int64_t kMaxFlushMebibytes = std::int64_t{1} << 20;
 
 std::string as_it_is(std::string const& text) { return text; }
 
-std::string parse_pattern(std::string const& text) {
-  if (text != "uniform" && text != "local") bad_input("must be uniform or local");
-  return text;
+// The value of one of these words; `rule` says which there are.
+template <typename T>
+auto one_of(const char* rule, std::map<std::string, T> words) {
+  return [rule, words = std::move(words)](std::string const& text) {
+    auto const found = words.find(text);
+    if (found == words.end()) bad_input("must be {}", rule);
+    return found->second;
+  };
 }
 
-std::string parse_told_locality(std::string const& text) {
-  constexpr std::string_view kWords[] = {"unknown", "local", "scattered", kOfPattern};
-  if (std::ranges::find(kWords, text) == std::end(kWords)) {
-    bad_input("must be unknown, local, scattered or pattern");
-  }
-  return text;
+// The word itself.
+auto word_of(const char* rule, std::initializer_list<std::string_view> words) {
+  std::map<std::string, std::string> same;
+  for (std::string_view const word : words) same.emplace(word, word);
+  return one_of(rule, std::move(same));
 }
 
-// Threads of one run after the other.
-std::vector<std::int32_t> parse_thread_counts(std::string const& text) {
-  std::vector<std::int32_t> counts;
-  for (std::string const& count : parse_names(text)) counts.push_back(whole32(0, kAnyInt32)(count));
-  return counts;
-}
-
-std::vector<msda_dtype> parse_types(std::string const& text) {
-  std::vector<msda_dtype> types;
-  for (std::string const& type : parse_names(text)) types.push_back(parse_type(type));
-  return types;
-}
-
-bool parse_math(std::string const& text) {
-  if (text != "accurate" && text != "fast") bad_input("must be accurate or fast");
-  return text == "fast";
-}
-
-CheckMode parse_check_mode(std::string const& text) {
-  if (text == "none") return CheckMode::kNone;
-  if (text == "sample") return CheckMode::kSample;
-  if (text == "all") return CheckMode::kAll;
-  bad_input("must be sample, all or none");
+// Values of one run after the other.
+template <typename Parse>
+auto list_of(Parse parse) {
+  return [parse](std::string const& text) {
+    std::vector<decltype(parse(text))> values;
+    for (std::string const& value : parse_names(text)) values.push_back(parse(value));
+    return values;
+  };
 }
 
 std::int32_t parse_device(std::string const& text) {
@@ -139,16 +126,6 @@ std::int32_t parse_device(std::string const& text) {
     bad_input("must be cpu or the number of a GPU");
   }
   return whole32(0, kAnyInt32)(text);
-}
-
-std::string parse_gpu(std::string const& text) {
-  if (text != "h200") bad_input("must be h200");
-  return text;
-}
-
-std::int32_t parse_fused(std::string const& text) {
-  if (text != "2" && text != "4") bad_input("must be 2 (points) or 4 (boxes)");
-  return static_cast<std::int32_t>(text[0] - '0');
 }
 
 constexpr unsigned kProblem = kRun | kExplain | kRoofline | kBench | kTune;
@@ -175,7 +152,7 @@ std::vector<OptionRow> input_rows() {
       {"pattern", kWorkloads, "NAME",
        "where the points of a problem given by flags land: uniform or local\n"
        "(around each query's own place); default uniform",
-       &Options::pattern, parse_pattern},
+       &Options::pattern, word_of("uniform or local", {"uniform", "local"})},
       {"seed", kWorkloads, "N", "of the random data; default 20260", &Options::seed, whole(0)},
   };
 }
@@ -205,7 +182,7 @@ std::vector<OptionRow> size_rows() {
        &Options::tokens, whole(0)},
       {"fused", kExplain | kWorkloads, "2|4",
        "fused input: reference points (2) or boxes (4), offsets, logits", &Options::fused,
-       parse_fused},
+       one_of<std::int32_t>("2 (points) or 4 (boxes)", {{"2", 2}, {"4", 4}})},
   };
 }
 
@@ -214,7 +191,7 @@ std::vector<OptionRow> type_rows() {
       {"dtype", kProblem & ~kBench, "TYPE",
        "of value; coordinates and weights become f32 (f64 with f64)", &Options::dtype, parse_type},
       {"dtype", kBench, "TYPE,..", "the same; several are timed one after the other",
-       &Options::dtypes, parse_types},
+       &Options::dtypes, list_of(parse_type)},
       {"value-dtype", kProblem, "TYPE", "of value", &Options::value_dtype, parse_type},
       {"coord-dtype", kProblem, "TYPE", "of sampling locations, references and offsets",
        &Options::coord_dtype, parse_wide_type},
@@ -254,7 +231,8 @@ std::vector<OptionRow> compute_rows() {
        "compute the attention weights, too: the softmax of logit, as `attention`",
        &Options::attention, parse_bool},
       {"math", kProblem, "MODE", "accurate, or fast: kernels may sum in 16 bits; default accurate",
-       &Options::fast_math, parse_math},
+       &Options::fast_math,
+       one_of<bool>("accurate or fast", {{"accurate", false}, {"fast", true}})},
       {"sampling", kProblem, "MODE",
        "bilinear: four pixels a point; or nearest: one; default bilinear", &Options::sampling,
        parse_sampling},
@@ -262,7 +240,9 @@ std::vector<OptionRow> compute_rows() {
        "where points land, which the choice of a kernel takes into account:\n"
        "local, scattered, unknown (the default), or for a workload pattern:\n"
        "as its points do",
-       &Options::point_locality, parse_told_locality},
+       &Options::point_locality,
+       word_of("unknown, local, scattered or pattern",
+               {"unknown", "local", "scattered", kOfPattern})},
       {"kernel", kRun, "ID",
        "use this kernel, see `msda info --kernels`; default the fastest\npredicted",
        &Options::kernel, as_it_is},
@@ -275,14 +255,14 @@ std::vector<OptionRow> compute_rows() {
       {"threads", kExecuted & ~kBench, "N", "threads on the CPU; default 0, all", &Options::threads,
        whole32(0, kAnyInt32)},
       {"threads", kBench, "N,..", "the same; several are timed one after the other",
-       &Options::thread_counts, parse_thread_counts},
+       &Options::thread_counts, list_of(whole32(0, kAnyInt32))},
       {"device", kExecuted, "NAME", "cpu, or the number of a GPU; default cpu", &Options::device,
        parse_device},
       {"device", kRoofline, "N", "number of a GPU: its times are measured now", &Options::device,
        whole32(0, kAnyInt32)},
       {"gpu", kRoofline, "NAME",
        "without --device: whose stored rates are taken; h200, the default", &Options::gpu,
-       parse_gpu},
+       word_of("h200", {"h200"})},
       {"rates", kRoofline, "FILE",
        "rates of another GPU, JSON as --calibrate writes it; times of other\nGPUs are not stored",
        &Options::rates, as_it_is},
@@ -307,7 +287,7 @@ std::vector<OptionRow> measure_rows() {
       {"flush-mib", kWorkloads, "N",
        "memory written between runs, to empty the caches; 0: none. Default\n"
        "for bench twice the last-level cache but 64 to 256, for tune 0",
-       &Options::flush_mib, flush_size},
+       &Options::flush_mib, whole(0, kMaxFlushMebibytes)},
       {"times", kRoofline, "FILE",
        "CSV of `msda bench` with the times; default those stored of an H200\nwhere the rates are "
        "its",
@@ -323,7 +303,10 @@ std::vector<OptionRow> measure_rows() {
       {"check", kBench, "MODE",
        "what is compared before it is timed: a sample of the queries (the\n"
        "default), all elements, or none",
-       &Options::check_mode, parse_check_mode},
+       &Options::check_mode,
+       one_of<CheckMode>(
+           "sample, all or none",
+           {{"none", CheckMode::kNone}, {"sample", CheckMode::kSample}, {"all", CheckMode::kAll}})},
       {"check-queries", kRun | kBench, "N",
        "the sample: this many random queries of two batch items; 0: every\n"
        "one; default 0 for run, 64 for bench",
@@ -375,19 +358,26 @@ std::vector<OptionRow> const& options_table() {
   return kTable;
 }
 
+std::vector<OptionRow const*> rows_of(Command const& command) {
+  std::vector<OptionRow const*> rows;
+  for (OptionRow const& row : options_table()) {
+    if ((row.commands & command.bit) != 0) rows.push_back(&row);
+  }
+  return rows;
+}
+
 // The row of a command that goes by this name; '_' is as good as '-'.
 OptionRow const* find_row(Command const& command, std::string name) {
   std::replace(name.begin(), name.end(), '_', '-');
-  for (OptionRow const& row : options_table()) {
-    bool const is_named = std::find(row.names.begin(), row.names.end(), name) != row.names.end();
-    if ((row.commands & command.bit) != 0 && is_named) return &row;
+  for (OptionRow const* const row : rows_of(command)) {
+    if (std::ranges::find(row->names, name) != row->names.end()) return row;
   }
   return nullptr;
 }
 
 OptionRow const* find_letter(Command const& command, char letter) {
-  for (OptionRow const& row : options_table()) {
-    if ((row.commands & command.bit) != 0 && row.letter == letter) return &row;
+  for (OptionRow const* const row : rows_of(command)) {
+    if (row->letter == letter) return row;
   }
   return nullptr;
 }
@@ -395,9 +385,8 @@ OptionRow const* find_letter(Command const& command, char letter) {
 std::string suggest_name(Command const& command, std::string name, const char* prefix) {
   std::replace(name.begin(), name.end(), '_', '-');
   std::vector<std::string> candidates;
-  for (OptionRow const& row : options_table()) {
-    if ((row.commands & command.bit) == 0) continue;
-    for (std::string const& candidate : row.names) candidates.push_back(candidate);
+  for (OptionRow const* const row : rows_of(command)) {
+    candidates.insert(candidates.end(), row->names.begin(), row->names.end());
   }
   std::string const best = nearest(name, candidates);
   if (best.empty()) return fmt::format("; `msda {} --help` lists what there is", command.name);
@@ -536,13 +525,12 @@ void print_help(Command const& command, bool has_environment) {
   if (!command.input_help.empty()) {
     app.add_option("INPUT", word, std::string(command.input_help))->type_name("");
   }
-  for (OptionRow const& row : options_table()) {
-    if ((row.commands & command.bit) == 0) continue;
-    std::string flags = row.letter == 0 ? "" : fmt::format("-{}", row.letter);
-    for (std::string const& name : row.names) flags += (flags.empty() ? "--" : ",--") + name;
-    CLI::Option* const option = app.add_option(flags, word, row.help);
-    option->group(row.group)->type_name(row.value == nullptr ? "" : row.value);
-    const char* const environment = environment_of(row.names.front());
+  for (OptionRow const* const row : rows_of(command)) {
+    std::string flags = row->letter == 0 ? "" : fmt::format("-{}", row->letter);
+    for (std::string const& name : row->names) flags += (flags.empty() ? "--" : ",--") + name;
+    CLI::Option* const option = app.add_option(flags, word, row->help);
+    option->group(row->group)->type_name(row->value == nullptr ? "" : row->value);
+    const char* const environment = environment_of(row->names.front());
     if (has_environment && environment != nullptr) option->envname(environment);
   }
   app.set_help_flag("-h,--help", "show this help")->group(kOutputGroup);
@@ -558,8 +546,8 @@ int run_command(Command const& command, std::vector<std::string> const& words) {
   }
   Options options;
   options.input = sorted.input;
-  for (OptionRow const& row : options_table()) {
-    if ((row.commands & command.bit) != 0) set_option(row, sorted, has_environment, options);
+  for (OptionRow const* const row : rows_of(command)) {
+    set_option(*row, sorted, has_environment, options);
   }
   return command.run(options);
 }
@@ -601,13 +589,12 @@ std::string help_json() {
                                  {"commands", nlohmann::ordered_json::array()}};
   for (Command const& command : commands()) {
     auto options = nlohmann::ordered_json::array();
-    for (OptionRow const& row : options_table()) {
-      if ((row.commands & command.bit) == 0) continue;
-      nlohmann::ordered_json option = {{"names", row.names}, {"group", row.group}};
+    for (OptionRow const* const row : rows_of(command)) {
+      nlohmann::ordered_json option = {{"names", row->names}, {"group", row->group}};
       option["letter"] =
-          row.letter == 0 ? nullptr : nlohmann::ordered_json(std::string(1, row.letter));
-      option["value"] = row.value == nullptr ? nullptr : nlohmann::ordered_json(row.value);
-      option["help"] = row.help;
+          row->letter == 0 ? nullptr : nlohmann::ordered_json(std::string(1, row->letter));
+      option["value"] = row->value == nullptr ? nullptr : nlohmann::ordered_json(row->value);
+      option["help"] = row->help;
       options.push_back(option);
     }
     json["commands"].push_back({{"name", command.name},
