@@ -3,9 +3,10 @@
 #include "command/commands/commands.h"
 #include "command/commands/result_files.h"
 #include "command/commands/wisdom.h"
+#include "command/files/element_type.h"
 #include "command/measure/plan_runner.h"
 #include "command/report/progress_bar.h"
-#include "command/report/tune_report.h"
+#include "command/report/report_parts.h"
 #include "core/join.h"
 
 #include <fmt/core.h>
@@ -19,6 +20,18 @@ namespace {
 
 constexpr std::size_t kNoFlush = 0;  // the tuner compares without, and so do the times shown
 constexpr std::size_t kStepsOfWorkload = 4;
+
+struct TuneRow {
+  std::string workload;
+  ProblemShape spec;
+  std::string heuristic_id;
+  Timing before;  // of the heuristic's kernel
+  std::string tuned_id;
+  Timing after;  // of the tuned kernel; where it is the same, the same runs
+  bool is_recorded = false;
+
+  double speedup() const { return before.median() / after.median(); }
+};
 
 // Whether the handle has records, which are one a line below a title.
 bool has_records(Engine const& engine) {
@@ -76,6 +89,52 @@ std::vector<TuneRow> tune_all(std::vector<Workload> const& workloads, Options co
   return rows;
 }
 
+std::string tune_table(std::vector<TuneRow> const& rows, Options const& options) {
+  std::vector<std::vector<std::string>> cells = {{"workload", "value", "coord", "predicted fastest",
+                                                  "tuned", "before", "after", "speedup", "record"}};
+  for (TuneRow const& row : rows) {
+    cells.push_back({row.workload, std::string(type_name(row.spec.value_dtype)),
+                     std::string(type_name(row.spec.coord_dtype)), row.heuristic_id, row.tuned_id,
+                     time_text(row.before.median()), time_text(row.after.median()),
+                     fmt::format("{:.2f}x", row.speedup()), row.is_recorded ? "yes" : "no"});
+  }
+  return fmt::format("{}; {:g} ms to choose; medians\n{}", machine_text(used_threads(options)),
+                     options.budget_ms, table_text(cells, 5));
+}
+
+std::string tune_json(std::vector<TuneRow> const& rows, Options const& options) {
+  Json json = report_json({{"threads", used_threads(options)},
+                           {"seed", options.seed},
+                           {"budget_ms", options.budget_ms},
+                           {"warmup", options.warmup},
+                           {"flush_bytes", timing_options(options, kNoFlush).flush_bytes}});
+  for (TuneRow const& row : rows) {
+    json["results"].push_back(
+        {{"workload", row.workload},
+         {"problem", problem_json(row.spec)},
+         {"before", {{"kernel_id", row.heuristic_id}, {"time_us", timing_json(row.before)}}},
+         {"after", {{"kernel_id", row.tuned_id}, {"time_us", timing_json(row.after)}}},
+         {"speedup", row.speedup()},
+         {"recorded", row.is_recorded}});
+  }
+  return json.dump(2) + "\n";
+}
+
+std::string tune_csv(std::vector<TuneRow> const& rows) {
+  std::string text =
+      "workload,operation,value_dtype,coord_dtype,math_mode,input_mode,before_id,before_us,after_"
+      "id,"
+      "after_us,speedup,recorded\n";
+  for (TuneRow const& row : rows) {
+    text += fmt::format("{},{},{},{},{},{},{},{:.1f},{},{:.1f},{:.3f},{}\n", row.workload,
+                        operation_name(row.spec), type_name(row.spec.value_dtype),
+                        type_name(row.spec.coord_dtype), math_name(row.spec), input_name(row.spec),
+                        row.heuristic_id, row.before.median(), row.tuned_id, row.after.median(),
+                        row.speedup(), row.is_recorded ? 1 : 0);
+  }
+  return text;
+}
+
 void note_those_without_record(std::vector<TuneRow> const& rows, double budget_ms) {
   std::vector<std::string> names;
   for (TuneRow const& row : rows) {
@@ -94,20 +153,14 @@ int run_tune(Options const& options) {
   Engine const records(options.device, options.threads);
   if (options.wisdom_to_add) merged_wisdom(files.file("wisdom"), records);  // refuses a damaged one
   std::vector<TuneRow> const rows = tune_all(workloads, options, records);
-  TuneSettings settings;
-  settings.threads = used_threads(options);
-  settings.seed = options.seed;
-  settings.budget_ms = options.budget_ms;
-  settings.warmup = options.warmup;
-  settings.flush_bytes = timing_options(options, kNoFlush).flush_bytes;
-  if (options.json) files.add_text("json", tune_json(rows, settings));
+  if (options.json) files.add_text("json", tune_json(rows, options));
   if (options.csv) files.add_text("csv", tune_csv(rows));
   std::optional<FolderLock> lock;
   if (options.wisdom_to_add) {
     lock.emplace(files.file("wisdom"));
     files.add_text("wisdom", merged_wisdom(files.file("wisdom"), records));
   }
-  files.finish(tune_table(rows, settings) + options.environment_line());
+  files.finish(tune_table(rows, options) + options.environment_line());
   note_those_without_record(rows, options.budget_ms);
   return kExitOk;
 }
