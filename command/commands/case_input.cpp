@@ -49,14 +49,12 @@ msda_point_locality told_locality(Options const& options) {
 
 // Arrays that a file may hold; others get a note, so that a misspelt optional one is seen.
 bool is_known(std::string_view name) {
-  for (std::string_view const other :
-       {"level_hw", "level_start", "points", "query_hw", "spatial_shapes", "level_start_index",
-        "sampling_locations", "attention_weights"}) {
-    if (name == other) return true;
-  }
-  auto const rows = tensor_rows();
-  return std::any_of(rows.begin(), rows.end(),
-                     [name](auto const& row) { return row.name == name; });
+  constexpr std::string_view kOthers[] = {
+      "level_hw",          "level_start",        "points",           "query_hw", "spatial_shapes",
+      "level_start_index", "sampling_locations", "attention_weights"};
+  auto const& rows = tensor_rows();
+  return std::ranges::find(kOthers, name) != std::end(kOthers) ||
+         std::ranges::find(rows, name, &TensorRow::name) != rows.end();
 }
 
 class NpzCase {
@@ -219,8 +217,7 @@ class NpzCase {
       evidence.level_start_index = to_integers(npz_.read(starts), label(starts));
       evidence.label = fmt::format("{}: value and {}", npz_.path(), starts);
     }
-    std::string const note = place_levels(spec, options_, evidence);
-    if (!note.empty()) case_.remarks.push_back(note);
+    place_levels(case_, options_, evidence);
   }
 
   void read_points(std::int64_t total) {
@@ -350,8 +347,7 @@ class FolderCase {
       evidence.label = path("level_start_index").string();
     }
     evidence.token_count = value_tokens(evidence.level_start_index);
-    std::string const note = place_levels(spec, options_, evidence);
-    if (!note.empty()) case_.remarks.push_back(note);
+    place_levels(case_, options_, evidence);
   }
 
   // Pairs of int32, read as int64, have a height or width of 2^32 or more.

@@ -75,8 +75,8 @@ bool levels_fit(ProblemShape spec, Options const& options, LevelEvidence const& 
   return true;
 }
 
-// That some tokens are of no level, as it would be where the sizes of an input are wrong.
-std::string other_tokens_note(ProblemShape const& spec, std::string const& label) {
+// How many tokens are of no level, as it would be where the sizes of an input are wrong.
+std::int64_t other_tokens(ProblemShape const& spec) {
   std::vector<std::pair<std::int64_t, std::int64_t>> ranges;
   for (std::size_t l = 0; l < spec.levels.size(); ++l) {
     ranges.emplace_back(spec.level_start[l],
@@ -88,9 +88,7 @@ std::string other_tokens_note(ProblemShape const& spec, std::string const& label
     count += std::max<std::int64_t>(begin - end, 0);
     end = std::max(end, range_end);
   }
-  count += spec.tokens - end;
-  if (count == 0) return "";
-  return fmt::format("note: {}: {} of {} tokens are of no level", label, count, spec.tokens);
+  return count + spec.tokens - end;
 }
 
 }  // namespace
@@ -129,8 +127,8 @@ bool follow_each_other(ProblemShape const& spec, std::vector<std::int64_t> const
   return starts == starts_with(spec, 0) || starts == starts_with(spec, 1);
 }
 
-std::string place_levels(ProblemShape& spec, Options const& options,
-                         LevelEvidence const& evidence) {
+void place_levels(Case& input, Options const& options, LevelEvidence const& evidence) {
+  ProblemShape& spec = input.spec;
   for (std::int32_t const border : {0, 1}) {
     bool const is_allowed = options.value_border.value_or(border) == border;
     bool const tokens_agree = evidence.token_count.value_or(token_count_with(spec, border)) ==
@@ -139,13 +137,17 @@ std::string place_levels(ProblemShape& spec, Options const& options,
         !evidence.level_start_index || *evidence.level_start_index == starts_with(spec, border);
     if (!is_allowed || !tokens_agree || !starts_agree) continue;
     spec.value_border = border;
-    return "";
+    return;
   }
   if (levels_fit(spec, options, evidence)) {
     spec.value_border = options.value_border.value_or(0);
     spec.level_start = *evidence.level_start_index;
     spec.tokens = *evidence.token_count;
-    return other_tokens_note(spec, evidence.label);
+    std::int64_t const count = other_tokens(spec);
+    if (count == 0) return;
+    input.remarks.push_back(fmt::format("note: {}: {} of {} tokens are of no level", evidence.label,
+                                        count, spec.tokens));
+    return;
   }
   std::string const wanted = options.value_border
                                  ? fmt::format("value_border {}", *options.value_border)

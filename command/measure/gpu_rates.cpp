@@ -1,11 +1,12 @@
 #include "command/measure/gpu_rates.h"
 
+#include "bench_data.h"
 #include "command/files/input_error.h"
 #include "core/build_config.h"
-#include "h200_data.h"
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <stdexcept>
 
 namespace msda::command {
@@ -35,14 +36,17 @@ constexpr NamedRate kRates[] = {
     {"launch_us", [](GpuRates& r) -> double& { return r.launch_us; }},
 };
 
-double positive(std::string const& name, std::string const& key, Json const& object,
-                std::string const& member) {
-  Json const* const value = object.contains(member) ? &object.at(member) : nullptr;
-  if (value == nullptr) bad_input("{}: {} is missing", name, key);
-  if (!value->is_number() || value->get<double>() <= 0) {
-    bad_input("{}: {} is {}: must be a number above 0", name, key, value->dump());
+// What lies at a place such as "/rates/clock_mhz/value"; messages have dots there.
+double positive(std::string const& name, Json const& json, std::string const& place) {
+  Json::json_pointer const pointer(place);
+  std::string path = place.substr(1);
+  std::ranges::replace(path, '/', '.');
+  if (!json.contains(pointer)) bad_input("{}: {} is missing: must be a number above 0", name, path);
+  Json const& value = json.at(pointer);
+  if (!value.is_number() || value.get<double>() <= 0) {
+    bad_input("{}: {} is {}: must be a number above 0", name, path, value.dump());
   }
-  return value->get<double>();
+  return value.get<double>();
 }
 
 }  // namespace
@@ -64,20 +68,12 @@ GpuRates read_rates(std::string const& name, std::string_view text) {
     bad_input("{}: gpu is missing: must be the GPU's name", name);
   }
   rates.gpu = json.at("gpu").get<std::string>();
-  auto const whole = [&](const char* key) { return positive(name, key, json, key); };
-  rates.sm = static_cast<std::int32_t>(whole("compute_capability"));
-  rates.sm_count = static_cast<std::int32_t>(whole("sm_count"));
-  rates.shared_bytes_per_block = static_cast<std::int64_t>(whole("shared_bytes_per_block"));
-  if (!json.contains("rates") || !json.at("rates").is_object()) {
-    bad_input("{}: rates is missing: must be an object", name);
-  }
+  rates.sm = static_cast<std::int32_t>(positive(name, json, "/compute_capability"));
+  rates.sm_count = static_cast<std::int32_t>(positive(name, json, "/sm_count"));
+  rates.shared_bytes_per_block =
+      static_cast<std::int64_t>(positive(name, json, "/shared_bytes_per_block"));
   for (auto const& [key, of, unmeasured] : kRates) {
-    std::string const path = fmt::format("rates.{}", key);
-    Json const& all = json.at("rates");
-    if (!all.contains(key) || !all.at(key).is_object()) {
-      bad_input("{}: {} is missing: must be {{\"value\": .., \"source\": ..}}", name, path);
-    }
-    of(rates) = positive(name, path + ".value", all.at(key), "value");
+    of(rates) = positive(name, json, fmt::format("/rates/{}/value", key));
   }
   return rates;
 }

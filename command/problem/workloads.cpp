@@ -1,6 +1,6 @@
 #include "command/problem/workloads.h"
 
-#include "workloads.json.h"
+#include "bench_data.h"
 
 #include <nlohmann/json.hpp>
 
