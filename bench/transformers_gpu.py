@@ -12,17 +12,19 @@
     --check        exit with 1 where a goal is missed
     --device cpu --small    tries the script without a GPU; its times mean nothing
 
-Weights are random. Sides take turns in one process: stock; stock under torch.compile; compat, libmsda.compat.transformers();
-module, libmsda.torch.from_module(model); and `no operator`, a model whose operator returns a constant, which bounds what any
-replacement of the operator can save. Times are those between device events around a call, from an idle device; "kernels" is
-the sum of all kernels' times of forward and backward, from a profile. Memory is the most that PyTorch allocated beyond what
-it had before. Results are compared with stock's, those of the module in float32: exit status 1 where libmsda is off.
+Weights are random. Sides take turns in one process: stock; stock under torch.compile; deformops, where it is installed and
+patches the model; compat, libmsda.compat.transformers(); module, libmsda.torch.from_module(model); and `no operator`, a model
+whose operator returns a constant, which bounds what any replacement of the operator can save. Times are those between device
+events around a call, from an idle device; "kernels" is the sum of all kernels' times of forward and backward, from a profile.
+Memory is the most that PyTorch allocated beyond what it had before. Results are compared with stock's, those of the module in
+float32: exit status 1 where libmsda is off.
 """
 
 import argparse
 import contextlib
 import copy
 import json
+import math
 import os
 import pathlib
 import statistics
@@ -55,6 +57,7 @@ GOALS = [
     ("rt_detr", "both, ms", "compat", "no operator", 1.03),
 ]
 KERNELS_KEPT = 25
+LARGEST = 1e30  # of what is compared
 
 
 class Side(NamedTuple):
@@ -155,11 +158,14 @@ def measure(device, case, given, rounds):
 
 
 def distance(found, wanted):
-    """How far all tensors together are from those wanted, relative to their norm."""
+    """How far all tensors together are from those wanted, relative to their norm; infinite where they are no numbers elsewhere.
+
+    Where an anchor lies at the border, RT-DETR has the largest float32, beside which nothing else would count."""
     found, wanted = (torch.cat([tensor.flatten().double() for tensor in given]) for given in (found, wanted))
-    same = found == wanted  # infinities, which RT-DETR has where an anchor lies at the border, among them
-    found, wanted = found[~same], torch.where(wanted.isinf(), 0.0, wanted)
-    return ((found - wanted[~same]).norm() / wanted.norm()).item()
+    counts = wanted.abs() < LARGEST
+    if not torch.equal(found.abs() < LARGEST, counts):
+        return math.inf
+    return ((found - wanted)[counts].norm() / wanted[counts].norm()).item()
 
 
 def of_module(arguments):
@@ -219,6 +225,7 @@ def of_module(arguments):
     given = {
         "stock": side(copy.deepcopy(layer)),
         "stock, compiled": side(copy.deepcopy(layer), compiled=True),
+        **{name: side(patched) for name, patched in by_deformops(layer).items()},
         "compat": side(copy.deepcopy(layer), libmsda.compat.transformers),
         "module": side(converted()),
         "module, compiled": side(converted(), compiled=True),
@@ -236,6 +243,17 @@ def of_module(arguments):
             if not row.get(field, 0) <= allowed:
                 wrong.append(f"module: {name} has {field} {row[field]:.1e}, stock {rows['stock'][field]:.1e}")
     return list(rows.values()), wrong
+
+
+def by_deformops(model):
+    """{"deformops": a copy that runs its operator}, or nothing where it is not installed or has no patch for the model."""
+    try:
+        from deformops.integrations import transformers as peer
+
+        return {"deformops": peer.patch(copy.deepcopy(model), strict=True)}
+    except (ImportError, RuntimeError) as error:
+        print(f"deformops is left out: {(str(error).splitlines() or [repr(error)])[0]}", file=sys.stderr)
+        return {}
 
 
 def of_deformable_detr(arguments):
@@ -277,22 +295,23 @@ def tiny(family):
 def of_model(figure, arguments, model, inputs):
     device, rows, wrong = Device(arguments.device), [], []
     model, inputs = model.eval().to(arguments.device), {name: one.to(arguments.device) for name, one in inputs.items()}
-    converted = copy.deepcopy(model)
-    libmsda.torch.from_module(converted)
+    changed = {"module": copy.deepcopy(model), **by_deformops(model)}
+    libmsda.torch.from_module(changed["module"])
     for dtype in (torch.float32, torch.bfloat16):
         region = lambda dtype=dtype: torch.autocast(arguments.device, dtype=dtype, enabled=dtype != torch.float32)
 
         def side(name, context, region=region):
-            of = converted if name == "module" else model
+            of = changed.get(name, model)
 
             def run(work):
                 with region():
                     return work(of, inputs)
 
-            context = contextlib.nullcontext if name == "module" else context
+            context = contextlib.nullcontext if name in changed else context
             return Side(lambda: run(forward), lambda: run(training_step), context)
 
-        given = {name: side(name, context) for name, context in sides(model).items()}
+        contexts = {**sides(model), **dict.fromkeys(changed, contextlib.nullcontext)}
+        given = {name: side(name, context) for name, context in contexts.items()}
         case = "float32" if dtype == torch.float32 else "bfloat16 autocast"
         found, results = measure(device, case, given, arguments.rounds)
         for name in ("compat", "module"):
@@ -300,6 +319,10 @@ def of_model(figure, arguments, model, inputs):
                 found[name]["differs by"] = distance(results[name], results["stock"])
                 if dtype == torch.float32 and not found[name]["differs by"] < 1e-2:
                     wrong.append(f"{figure}: {name} differs from stock by {found[name]['differs by']:.1e} in {case}")
+        for row in found.values():
+            kernels, bound = row.get("kernels, us"), found["no operator"].get("kernels, us")
+            if kernels and bound:
+                row["operator's share of the kernels' time"] = 1 - bound / kernels
         rows += found.values()
     return rows, wrong
 
