@@ -49,7 +49,8 @@ class Machine:
         shutil.copytree(ROOT / "tools" / "lib", folder / "tools" / "lib")
         for name in ("python", "torch", "jax", "tensorrt", "onnx", "distributed"):
             (folder / "tests" / name).mkdir(parents=True)
-        (folder / "tests" / "jax" / "test_two_gpus.py").touch()
+        for name in ("torch", "jax"):
+            (folder / "tests" / name / "test_two_gpus.py").touch()
         for program in ("cmake", "nvcc", "nvidia-smi", "compute-sanitizer"):
             self.install(f"build/venv/bin/{program}", STUBS)
         self.install("build/stubs/pytest.py", STUBS.with_name("pytest_stub.py"))

@@ -194,7 +194,7 @@ def test_what_needs_several_gpus_is_a_part(machine):
     status, summary, _ = machine.check("multi", STUB_GPUS="2")
     assert status == 0 and part_results(summary) == {"multi": "passed"}
     assert f'{TWO_GPU_COUNT} test cases of suite "two gpus"' in summary
-    assert summary.count("    2 tests of Python ran, 1 of them on CUDA\n") == 2
+    assert summary.count("    2 tests of Python ran, 1 of them on CUDA\n") == 3
     for fault, said in [("python_skips", r"FAILED: tests.distributed.test_call\[cuda\] was skipped"),
                         ("python_without_gpu", "FAILED: no test of Python ran on CUDA"),
                         ("second_gpu_skipped", 'chosen from suite "two gpus" ran')]:
