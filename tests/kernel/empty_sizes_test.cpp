@@ -186,7 +186,22 @@ TestProblem problem_of_small_sample() {
 
 }  // namespace
 
-// But of persistent's and cluster's kernels with float16 sums, which round it there, too.
+TEST_CASE("an infinite weight has a sample's sign only where that is known") {
+  TestProblem const problem = problem_of_small_sample();
+  auto const allows = [&](msda::command::Arithmetic arithmetic, double output) {
+    Expectations const expected(problem, arithmetic);
+    std::vector<double> const outputs(32, output);
+    return compare(expected[TensorId::kOutput], outputs).failure.empty();
+  };
+  for (double const output : {kInfinity, -kInfinity, std::nan("")}) {
+    CHECK(allows(msda::command::Arithmetic::kFloat32, output) == (output == -kInfinity));
+    CHECK(allows(msda::command::Arithmetic::kFloat16Sums, output));
+  }
+  CHECK(!allows(msda::command::Arithmetic::kFloat16Sums, 1.0));
+}
+
+// Of kernels with float16 sums only tma's know it: persistent's and cluster's round shares of
+// pixels where they sum in float32, too.
 TEST_CASE("an infinite weight has the sign of a small sample, on the GPU" * needs_gpu()) {
   TestHandle const handle(gpu_options());
   TestProblem const problem = problem_of_small_sample();

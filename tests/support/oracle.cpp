@@ -179,11 +179,11 @@ OracleResult run_oracle(TestProblem const& problem) {
   return run_on(problem, make_points(problem));
 }
 
-std::vector<OracleResult> run_oracle_beside_lines(TestProblem const& problem) {
+std::vector<OracleResult> run_oracle_beside(TestProblem const& problem, double share_error) {
   if (problem.shape.nearest()) return {};  // rounding is part of the formula
   Points points = make_points(problem);
   std::vector<double> errors(points.coord.size(), 0.0);
-  bool any = false;
+  bool is_near_line = false;
   for_each_point(problem.shape, points, [&](Point const& p) {
     for (Index axis = 0; axis < 2; ++axis) {
       LevelShape const& level = problem.shape.levels[at(p.level)];
@@ -191,19 +191,28 @@ std::vector<OracleResult> run_oracle_beside_lines(TestProblem const& problem) {
       double const error = position_error(problem, p, axis, 0x1p-24);
       double const low = (axis == 0 ? p.px : p.py) - error, high = low + 2 * error;
       errors[at(2 * p.index(problem.shape) + axis)] = error;
-      any = any || (high >= -1 && low <= size && std::floor(low) != std::floor(high));
+      is_near_line =
+          is_near_line || (high >= -1 && low <= size && std::floor(low) != std::floor(high));
     }
   });
-  if (!any) return {};
   std::vector<OracleResult> results;
-  for (double const side_x : {-1, 1}) {
-    for (double const side_y : {-1, 1}) {
-      points.moves = errors;
-      for (std::size_t i = 0; i < errors.size(); ++i) {
-        points.moves[i] *= i % 2 == 0 ? side_x : side_y;
+  auto const run_on_all_sides = [&](auto const& move_by) {
+    for (double const side_x : {-1, 1}) {
+      for (double const side_y : {-1, 1}) {
+        points.moves.clear();
+        for (std::size_t i = 0; i < errors.size(); ++i) {
+          points.moves.push_back(move_by(i, i % 2 == 0 ? side_x : side_y));
+        }
+        results.push_back(run_on(problem, points));
       }
-      results.push_back(run_on(problem, points));
     }
+  };
+  if (is_near_line) {
+    run_on_all_sides([&](std::size_t i, double side) { return Move{side * errors[i], 0}; });
+  }
+  if (std::ranges::any_of(points.weight, [](double w) { return std::isinf(w); })) {
+    run_on_all_sides(
+        [&](std::size_t i, double side) { return Move{0, side * (errors[i] + share_error)}; });
   }
   return results;
 }

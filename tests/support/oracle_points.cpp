@@ -60,16 +60,16 @@ double nearest_coord(double reference, double extent, double offset, std::int64_
 
 }  // namespace
 
-void place(ProblemShape const& shape, Point& p, double move_x, double move_y) {
+void place(ProblemShape const& shape, Point& p, Move x, Move y) {
   if (shape.nearest()) return place_nearest(shape, p);
   LevelShape const& level = shape.levels[at(p.level)];
   p.finite = std::isfinite(p.x) && std::isfinite(p.y);
   p.touches = false;
   p.px = p.x * level.width - 0.5;
   p.py = p.y * level.height - 0.5;
-  double const x0 = std::floor(p.px + move_x), y0 = std::floor(p.py + move_y);
-  p.fx = std::clamp(p.px - x0, 0.0, 1.0);
-  p.fy = std::clamp(p.py - y0, 0.0, 1.0);
+  double const x0 = std::floor(p.px + x.cell), y0 = std::floor(p.py + y.cell);
+  p.fx = std::clamp(p.px + x.share - x0, 0.0, 1.0);
+  p.fy = std::clamp(p.py + y.share - y0, 0.0, 1.0);
   for (int dy = 0; dy <= 1; ++dy) {
     for (int dx = 0; dx <= 1; ++dx) {
       int const corner = 2 * dy + dx;

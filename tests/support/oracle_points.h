@@ -32,15 +32,18 @@ struct Point {
 
 // The token of a pixel of the point's level; -1: outside the map.
 Index token_of(ProblemShape const& shape, Point const& p, double cx, double cy);
+// By how many pixels a coordinate is moved before its cell of four pixels is chosen, and before the
+// shares of these are.
+struct Move {
+  double cell = 0, share = 0;
+};
 // From x and y everything that follows from them.
-void place(ProblemShape const& shape, Point& p, double move_x, double move_y);
+void place(ProblemShape const& shape, Point& p, Move x, Move y);
 
 // coord and weight of every point: given, or made from the fused inputs.
 struct Points {
   std::vector<double> coord, weight;
-  // By how many pixels each coordinate is moved before its cell of four pixels is chosen; empty:
-  // none is.
-  std::vector<double> moves;
+  std::vector<Move> moves;  // of each coordinate; empty: none is moved
 };
 Points make_points(TestProblem const& problem);
 
@@ -66,8 +69,8 @@ void for_each_point(ProblemShape const& s, Points const& points, Visit visit) {
         p.y = points.coord[at(2 * index + 1)];
         p.weight = points.weight[at(index)];
         bool const moved = !points.moves.empty();
-        place(s, p, moved ? points.moves[at(2 * index)] : 0,
-              moved ? points.moves[at(2 * index + 1)] : 0);
+        place(s, p, moved ? points.moves[at(2 * index)] : Move{},
+              moved ? points.moves[at(2 * index + 1)] : Move{});
         if (p.finite) visit(p);
       }
     }
