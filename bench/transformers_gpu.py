@@ -307,7 +307,6 @@ def of_model(figure, arguments, model, inputs):
                 with region():
                     return work(of, inputs)
 
-            context = contextlib.nullcontext if name in changed else context
             return Side(lambda: run(forward), lambda: run(training_step), context)
 
         contexts = {**sides(model), **dict.fromkeys(changed, contextlib.nullcontext)}

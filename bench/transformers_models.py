@@ -23,6 +23,17 @@ def deformable_detr(layers, **options):
     )
 
 
+def level_arguments(levels, features):
+    """What encoder and decoder are told of the levels whose tokens features [B, S, C] has."""
+    sizes = torch.tensor([height * width for height, width in levels])
+    return dict(
+        spatial_shapes=torch.tensor(levels, device=features.device),
+        spatial_shapes_list=levels,
+        level_start_index=(sizes.cumsum(0) - sizes).to(features.device),
+        valid_ratios=features.new_ones(len(features), len(levels), 2),
+    )
+
+
 class Transformer(torch.nn.Module):
     """Deformable-DETR's encoder and decoder, without the backbone."""
 
@@ -33,13 +44,7 @@ class Transformer(torch.nn.Module):
         self.levels = levels
 
     def forward(self, features, positions, queries):
-        sizes = torch.tensor([height * width for height, width in self.levels])
-        levels = dict(
-            spatial_shapes=torch.tensor(self.levels, device=features.device),
-            spatial_shapes_list=self.levels,
-            level_start_index=(sizes.cumsum(0) - sizes).to(features.device),
-            valid_ratios=features.new_ones(len(features), len(self.levels), 2),
-        )
+        levels = level_arguments(self.levels, features)
         memory = self.encoder(inputs_embeds=features, spatial_position_embeddings=positions, **levels)
         return self.decoder(
             inputs_embeds=queries,

@@ -122,9 +122,8 @@ std::string tune_json(std::vector<TuneRow> const& rows, Options const& options) 
 
 std::string tune_csv(std::vector<TuneRow> const& rows) {
   std::string text =
-      "workload,operation,value_dtype,coord_dtype,math_mode,input_mode,before_id,before_us,after_"
-      "id,"
-      "after_us,speedup,recorded\n";
+      "workload,operation,value_dtype,coord_dtype,math_mode,input_mode,before_id,before_us,"
+      "after_id,after_us,speedup,recorded\n";
   for (TuneRow const& row : rows) {
     text += fmt::format("{},{},{},{},{},{},{},{:.1f},{},{:.1f},{:.3f},{}\n", row.workload,
                         operation_name(row.spec), type_name(row.spec.value_dtype),

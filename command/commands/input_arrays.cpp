@@ -144,9 +144,10 @@ void place_levels(Case& input, Options const& options, LevelEvidence const& evid
     spec.level_start = *evidence.level_start_index;
     spec.tokens = *evidence.token_count;
     std::int64_t const count = other_tokens(spec);
-    if (count == 0) return;
-    input.remarks.push_back(fmt::format("note: {}: {} of {} tokens are of no level", evidence.label,
-                                        count, spec.tokens));
+    if (count > 0) {
+      input.remarks.push_back(fmt::format("note: {}: {} of {} tokens are of no level",
+                                          evidence.label, count, spec.tokens));
+    }
     return;
   }
   std::string const wanted = options.value_border

@@ -27,8 +27,8 @@ struct LevelEvidence {
 // Whether the levels follow one another, with a border or without.
 bool follow_each_other(ProblemShape const& spec, std::vector<std::int64_t> const& starts);
 // Sets the border, 0 or 1, whichever makes everything that is known agree; starts in another order
-// or with gaps are taken as they are, without a border unless an option says so. Tokens
-// of no level get a remark.
+// or with gaps are taken as they are, without a border unless an option says so. Tokens of no level
+// get a remark.
 void place_levels(Case& input, Options const& options, LevelEvidence const& evidence);
 
 // Every size that an option states must be that of the files.

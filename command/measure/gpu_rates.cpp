@@ -36,7 +36,8 @@ constexpr NamedRate kRates[] = {
     {"launch_us", [](GpuRates& r) -> double& { return r.launch_us; }},
 };
 
-// What lies at a place such as "/rates/clock_mhz/value"; messages have dots there.
+// A rate's place is like "/rates/clock_mhz/value"; messages have dots there. Its number is
+// positive.
 double positive(std::string const& name, Json const& json, std::string const& place) {
   Json::json_pointer const pointer(place);
   std::string path = place.substr(1);

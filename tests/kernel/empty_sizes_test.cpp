@@ -21,6 +21,7 @@
 #include <optional>
 
 using namespace msda::test;
+using msda::command::Arithmetic;
 
 namespace {
 
@@ -188,27 +189,26 @@ TestProblem problem_of_small_sample() {
 
 TEST_CASE("an infinite weight has a sample's sign only where that is known") {
   TestProblem const problem = problem_of_small_sample();
-  auto const allows = [&](msda::command::Arithmetic arithmetic, double output) {
+  auto const allows = [&](Arithmetic arithmetic, double output) {
     Expectations const expected(problem, arithmetic);
     std::vector<double> const outputs(32, output);
     return compare(expected[TensorId::kOutput], outputs).failure.empty();
   };
   for (double const output : {kInfinity, -kInfinity, std::nan("")}) {
-    CHECK(allows(msda::command::Arithmetic::kFloat32, output) == (output == -kInfinity));
-    CHECK(allows(msda::command::Arithmetic::kFloat16Sums, output));
+    CHECK(allows(Arithmetic::kFloat32, output) == (output == -kInfinity));
+    CHECK(allows(Arithmetic::kFloat16Sums, output));
   }
-  CHECK(!allows(msda::command::Arithmetic::kFloat16Sums, 1.0));
+  CHECK(!allows(Arithmetic::kFloat16Sums, 1.0));
 }
 
-// Of kernels with float16 sums only tma's know it: persistent's and cluster's round shares of
-// pixels where they sum in float32, too.
+// Kernels with float16 sums know it in tma alone: persistent's and cluster's round shares of pixels
+// where they sum in float32, too.
 TEST_CASE("an infinite weight has the sign of a small sample, on the GPU" * needs_gpu()) {
   TestHandle const handle(gpu_options());
   TestProblem const problem = problem_of_small_sample();
   int runs = 0;
   for (std::string const& id : kernel_ids(handle)) {
-    bool const rounds =
-        arithmetic_of(id) == msda::command::Arithmetic::kFloat16Sums && !id.starts_with("tma.");
+    bool const rounds = arithmetic_of(id) == Arithmetic::kFloat16Sums && !id.starts_with("tma.");
     if (rounds || !expected_reason(handle, id, problem.shape).empty()) continue;
     CAPTURE(id);
     RunResult const result = run(handle, problem, id);

@@ -17,10 +17,11 @@ struct OracleResult {
 
 OracleResult run_oracle(TestProblem const& problem);
 
-// The same with points moved by the error of float32, for each choice of the side along x and along
-// y. 4 results where a point is so near a pixel line that its cell may be another one: pixels
-// beside the line weigh nothing then, or next to it. 4 results where a weight is infinite: its
-// sample may have another sign where shares of pixels are off by that error and by `share_error`.
+// Points are moved by the error of float32, for each choice of the side along x and along y. This
+// gives 4 results where a point is so near a pixel line that its cell may be another one: pixels
+// beside the line weigh nothing then, or next to it. It gives 4 more where a weight is infinite:
+// its sample may have another sign where shares of pixels are off by that error and by
+// `share_error`.
 std::vector<OracleResult> run_oracle_beside(TestProblem const& problem, double share_error);
 
 enum class Slope { kOfMap, kOfPixel };

@@ -32,8 +32,8 @@ struct Point {
 
 // The token of a pixel of the point's level; -1: outside the map.
 Index token_of(ProblemShape const& shape, Point const& p, double cx, double cy);
-// By how many pixels a coordinate is moved before its cell of four pixels is chosen, and before the
-// shares of these are.
+// A move is the pixels that a coordinate is shifted by before its cell of four pixels is chosen,
+// and before the shares of these are.
 struct Move {
   double cell = 0, share = 0;
 };

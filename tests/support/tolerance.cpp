@@ -22,7 +22,7 @@ bool has_non_numbers(TestProblem const& problem) {
   return false;
 }
 
-// What the element may be if points are moved by what the arithmetic rounds them by.
+// Elements may be what they are with points moved by what the arithmetic rounds them by.
 void allow_both_sides(Expected& expected, TensorId id, std::vector<OracleResult> const& sides) {
   std::vector<double>& exact = expected.exact;
   for (double const x : exact) expected.kinds.push_back(kind_of(x));

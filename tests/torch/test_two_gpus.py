@@ -62,9 +62,8 @@ def test_cuda_call_runs_on_the_stream_of_its_own_device():
     with torch.cuda.stream(side):
         torch.cuda._sleep(100_000_000)
         late.copy_(given[0])
-    torch.cuda.set_device(0)  # the stream of a device stays its own
-    with torch.cuda.device(1), torch.cuda.stream(side):
-        output = call(False, [late, *given[1:]])
+        with torch.cuda.device(0):  # each device keeps a current stream
+            output = call(False, [late, *given[1:]])
     side.synchronize()
     assert torch.equal(output, wanted)
 

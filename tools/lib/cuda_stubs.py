@@ -69,8 +69,8 @@ def make(site):
             if version in of_version:
                 wanted[of_version[version]][version].add(name)
             elif not version:
-                owners = [owner for owner, beginnings in PREFIXES.items() if owner in libraries and name.startswith(beginnings)]
-                for owner in owners[:1]:
+                owner = next((one for one, begin in PREFIXES.items() if one in libraries and name.startswith(begin)), None)
+                if owner is not None:
                     wanted[libraries[owner]][""].add(name)
     for library, versions in sorted(wanted.items()):
         folder = site / "nvidia" / FOLDERS.get(family(library), "cu13") / "lib"
