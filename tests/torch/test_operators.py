@@ -448,6 +448,15 @@ def test_cuda_call_runs_on_the_current_stream():
     assert torch.equal(output, wanted)
 
 
+def test_readme_runs_as_written(capsys):
+    page = (pathlib.Path(__file__).parents[2] / "README.md").read_text()
+    names = {}
+    exec(*re.findall("```python\n(.*?)```", page, re.DOTALL), names)
+    assert re.findall("[0-9.]+", capsys.readouterr().out) == ["2.5", *["0.25"] * 4]
+    assert names["value"].grad.flatten().tolist() == [0.25] * 4
+    assert names["coord"].grad.flatten().tolist() == [2, 4] and names["weight"].grad.flatten().tolist() == [2.5]
+
+
 def test_the_document_runs_as_written(capsys):
     document = pathlib.Path(__file__).parents[2] / "docs" / "python.md"
     first, *others = re.findall("```python\n(.*?)```", document.read_text(), re.DOTALL)
