@@ -1,6 +1,7 @@
 // msda info: what is installed and what it can run on.
 #include "command/commands/commands.h"
 #include "command/commands/library_needs.h"
+#include "command/commands/result_files.h"
 #include "command/files/parallel.h"
 #include "command/measure/machine.h"
 #include "command/measure/plan_runner.h"
@@ -60,7 +61,7 @@ std::string needs_text() {
   return join(libraries, ", ") + driver;
 }
 
-void print_json(std::vector<msda_kernel_info> const& kernels, GpuSearch const& found) {
+std::string json_text(std::vector<msda_kernel_info> const& kernels, GpuSearch const& found) {
   nlohmann::ordered_json json;
   json["version"] = version_text();
   json["abi_version"] = msda_abi_version();
@@ -86,19 +87,19 @@ void print_json(std::vector<msda_kernel_info> const& kernels, GpuSearch const& f
                                {"sm_max", kernel.sm_max},
                                {"runs_here", runs_here(kernel, found)}});
   }
-  fmt::print("{}\n", json.dump(2));
+  return json.dump(2) + "\n";
 }
 
-void print_kernels(std::vector<msda_kernel_info> const& kernels, GpuSearch const& found) {
+std::string kernels_text(std::vector<msda_kernel_info> const& kernels, GpuSearch const& found) {
   std::vector<std::vector<std::string>> rows = {{"kernel", "family", "runs on", "runs here"}};
   for (msda_kernel_info const& kernel : kernels) {
     rows.push_back({kernel.kernel_id, kernel.family, device_range(kernel.sm_min, kernel.sm_max),
                     runs_here(kernel, found) ? "yes" : "no"});
   }
-  fmt::print("{}", table_text(rows, 4));
+  return table_text(rows, 4);
 }
 
-void print_families(std::vector<msda_kernel_info> const& kernels, GpuSearch const& found) {
+std::string families_text(std::vector<msda_kernel_info> const& kernels, GpuSearch const& found) {
   struct Count {
     std::string_view family;
     std::int32_t sm_min;
@@ -123,22 +124,20 @@ void print_families(std::vector<msda_kernel_info> const& kernels, GpuSearch cons
     rows.push_back({std::string(count.family), device_range(count.sm_min, count.sm_max),
                     std::to_string(count.all), std::to_string(count.here)});
   }
-  fmt::print("{}\n`msda info --kernels` lists all {}.\n", table_text(rows, 2), kernels.size());
+  return fmt::format("{}\n`msda info --kernels` lists all {}.\n", table_text(rows, 2),
+                     kernels.size());
 }
 
 int run_info(Options const& options) {
+  ResultFiles files(options);
   auto const kernels = Handle::cpu(1).kernels();
   GpuSearch const found = find_gpu();
-  if (options.json_to_stdout) {
-    print_json(kernels, found);
-    return kExitOk;
-  }
-  fmt::print("version  {} (ABI {})\n", version_text(), msda_abi_version());
-  fmt::print("build    {}\n", msda_build_info());
-  fmt::print("needs    {}\n", needs_text());
-  fmt::print("cpu      {}, {} threads\n", cpu_model(), hardware_threads());
-  fmt::print("gpu      {}\n\n", gpu_text(found));
-  (options.list_kernels ? print_kernels : print_families)(kernels, found);
+  files.add_text("json", json_text(kernels, found));
+  files.finish(fmt::format(
+      "version  {} (ABI {})\nbuild    {}\nneeds    {}\ncpu      {}, {} threads\ngpu      {}\n\n{}",
+      version_text(), msda_abi_version(), msda_build_info(), needs_text(), cpu_model(),
+      hardware_threads(), gpu_text(found),
+      (options.list_kernels ? kernels_text : families_text)(kernels, found)));
   return kExitOk;
 }
 
@@ -155,7 +154,7 @@ const Command kInfoCommand = {
     "Examples:\n"
     "  msda info\n"
     "  msda info --kernels\n"
-    "  msda info --json",
+    "  msda info --json -",
     run_info};
 
 }  // namespace msda::command

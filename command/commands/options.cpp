@@ -132,6 +132,7 @@ constexpr unsigned kProblem = kRun | kExplain | kRoofline | kBench | kTune;
 constexpr unsigned kExecuted =
     kRun | kExplain | kBench | kTune;                        // forward or backward, on a device
 constexpr unsigned kWorkloads = kRoofline | kBench | kTune;  // those that make their own data
+constexpr unsigned kAll = kInfo | kRun | kExplain | kWorkloads;
 constexpr const char* kOutputGroup = "Output";
 
 std::vector<OptionRow> input_rows() {
@@ -320,18 +321,16 @@ std::vector<OptionRow> output_rows() {
                         "write the results: .npz, or one array as .npy or raw .bin; - is\n"
                         "standard output, in this and all other files that are written",
                         &Options::output, as_it_is}),
-      with_letter('q', {"quiet", kRun | kExplain | kWorkloads, nullptr,
-                        "print no report, only what is wrong; files are written", &Options::quiet,
-                        parse_bool}),
+      with_letter('q',
+                  {"quiet", kAll, nullptr, "print no report, only what is wrong; files are written",
+                   &Options::quiet, parse_bool}),
       {"save-inputs", kBench, "FILE", "write the tensors of one workload as .npz and stop",
        &Options::save_inputs, as_it_is},
       {"wisdom", kTune, "FILE", "add what was found out to the records in this file, or make it",
        &Options::wisdom_to_add, as_it_is},
       {"kernels", kInfo, nullptr, "list every kernel, not only the families",
        &Options::list_kernels, parse_bool},
-      {"json", kInfo, nullptr, "print JSON", &Options::json_to_stdout, parse_bool},
-      {"json", kRun | kExplain | kWorkloads, "FILE", "write the results as JSON", &Options::json,
-       as_it_is},
+      {"json", kAll, "FILE", "write the results as JSON", &Options::json, as_it_is},
       {"csv", kBench | kTune, "FILE",
        "write the results as CSV; those of bench in the baselines' format", &Options::csv,
        as_it_is},

@@ -95,7 +95,6 @@ struct Options {
 
   bool quiet = false;
   bool list_kernels = false;
-  bool json_to_stdout = false;
   std::optional<std::string> json;
   std::optional<std::string> csv;
   std::optional<std::string> plot;

@@ -227,7 +227,7 @@ def test_reports(msda_ok, tmp_path):
     for row, line in zip(rows, table, strict=True):
         assert line["workload"] == row["workload"] and line["kernel_id"] == row["kernel_id"]
         assert abs(float(line["median_us"]) - row["time_us"]["median"]) <= 0.051
-        # Of five runs the quartiles are the second and the fourth.
+        # The quartiles of five runs are the second and the fourth.
         for name, run in (("q1", 1), ("q3", 3)):
             assert row["time_us"][name] == row["time_us"]["runs"][run]
             assert abs(float(line[f"{name}_us"]) - row["time_us"]["runs"][run]) <= 0.051

@@ -28,6 +28,7 @@ def test_has_what_help_has(msda_ok, command):
     shown = re.findall(r"^  (?:-[a-z],)?(--[a-z-]+)", msda_ok(command, "--help"), re.MULTILINE)
     listed = [f"--{option['names'][0]}" for option in options_of(help, command)]
     assert sorted(shown) == sorted([*listed, "--help"])
+    assert {"--json", "--quiet"} <= {*listed}
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -30,7 +30,7 @@ def test_version(msda_ok):
 
 def test_info(msda_ok):
     text = msda_ok("info")
-    report = json.loads(msda_ok("info", "--json"))
+    report = json.loads(msda_ok("info", "--json", "-", "-q"))
     assert report["version"] == header_version()
     assert report["devices"][0]["device"] == "cpu" and report["devices"][0]["threads"] >= 1
     assert report["build"] in text
@@ -48,7 +48,7 @@ def test_info(msda_ok):
 
 def test_info_says_what_the_library_needs(msda_ok):
     """As readelf reads it: the libraries, and the newest version of each kind."""
-    needs = json.loads(msda_ok("info", "--json"))["needs"]
+    needs = json.loads(msda_ok("info", "--json", "-", "-q"))["needs"]
     dynamic = readelf("-d")
     assert list(needs) == re.findall(r"\(NEEDED\).*\[(.+)\]", dynamic) and "libc.so.6" in needs
     expected, library = {name: {} for name in needs}, None
@@ -68,7 +68,7 @@ def test_info_counts_families(msda_ok):
     """The table of families counts what the JSON lists, and has nothing else."""
     table = re.search(r"\n\nfamily +runs on +kernels +run here\n(.*?)\n\n", msda_ok("info"), re.DOTALL)
     rows = [re.split(r"  +", row) for row in table[1].splitlines()]
-    kernels = json.loads(msda_ok("info", "--json"))["kernels"]
+    kernels = json.loads(msda_ok("info", "--json", "-", "-q"))["kernels"]
     expected = {}
     for kernel in kernels:
         count = expected.setdefault(kernel["family"], [0, 0])
@@ -81,7 +81,7 @@ def test_info_counts_families(msda_ok):
 
 def test_info_lists_kernels(msda_ok):
     text = msda_ok("info", "--kernels")
-    kernels = json.loads(msda_ok("info", "--json"))["kernels"]
+    kernels = json.loads(msda_ok("info", "--json", "-", "-q"))["kernels"]
     table = text.split("\n\n")[1].splitlines()
     assert len(table) == 1 + len(kernels)
     for row, kernel in zip(table[1:], kernels):
@@ -107,7 +107,7 @@ def test_explain_ranks_every_kernel(msda_ok, source):
     last = ", only chosen where no other kernel takes the problem"
     assert re.match(rf"2  ref\.cpu@1  predicted [0-9.]{{1,4}} [um]s{last}$", kernels[1])
     assert all(re.match(r"-  \S+  rejected: ", row) for row in kernels[2:])
-    assert len(kernels) == len(json.loads(msda_ok("info", "--json"))["kernels"])
+    assert len(kernels) == len(json.loads(msda_ok("info", "--json", "-", "-q"))["kernels"])
 
 
 def test_explain_changes_with_the_problem(msda_ok):

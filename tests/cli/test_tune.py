@@ -92,7 +92,7 @@ def test_records_are_added_to_those_of_the_file(msda_ok, tmp_path):
     assert set(records(wisdom)) == {("2", "2", "1"), ("3", "2", "2"), ("2", "1", "1")}
     assert records(wisdom)["2", "2", "1"] == "gone.cpu@1"
     assert records(wisdom)["3", "2", "2"] in ("simd.cpu.f16@1", "ref.cpu@1")  # as the machine has it
-    # The same again replaces it.
+    # Another run of the same problem replaces it.
     msda_ok(*TUNE, *SMALL, "--wisdom", wisdom)
     assert len(records(wisdom)) == 3
     assert records(wisdom)["2", "2", "1"] in ("simd.cpu.f32@1", "ref.cpu@1")

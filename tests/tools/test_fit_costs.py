@@ -200,7 +200,7 @@ def library_rows(known, count):
 
 
 def test_the_librarys_own_constants_are_found_again(fit_costs, library_model, tmp_path):
-    info = subprocess.run([library_model.with_name("msda"), "info", "--json"], check=True, capture_output=True).stdout
+    info = subprocess.run([library_model.with_name("msda"), "info", "--json", "-", "-q"], check=True, capture_output=True).stdout
     known = [kernel["id"] for kernel in json.loads(info)["kernels"]]
     if not any(kernel.startswith("direct.") for kernel in known):
         pytest.skip("built without CUDA: no GPU kernels")
