@@ -71,7 +71,7 @@ function(msda_add_registry target list)
   msda_seed_objects(${target})
 endfunction()
 
-# Those of MSDA_CUDA_ARCHITECTURES that a row is for.
+# Sets `result` to those of MSDA_CUDA_ARCHITECTURES that a row is for.
 function(msda_row_architectures result row_architecture)
   set(chosen "")
   foreach(architecture IN LISTS MSDA_CUDA_ARCHITECTURES)

@@ -18,7 +18,7 @@ set(MSDA_SIMULATED_SM 90 CACHE STRING
 if(NOT MSDA_SIMULATED_SM EQUAL 90)
   list(APPEND MSDA_SIMULATED_OPTIONS -DMSDA_SIMULATED_SM=${MSDA_SIMULATED_SM})
 endif()
-# Of undefined behaviour what costs kernels little: with all of it they take 1.7 times as long to compile. Alignment
+# Undefined behaviour is looked for where that costs kernels little: all of it takes 1.7 times as long to compile. Alignment
 # is looked at where there are few kernels.
 if(MSDA_SANITIZE MATCHES "undefined")
   list(APPEND MSDA_SIMULATED_OPTIONS -fno-sanitize=undefined
@@ -33,7 +33,7 @@ if(MSDA_COUNT_LINES)
   add_link_options(--coverage)
 endif()
 
-# Of the files *.cu among the target's sources.
+# Compiles the files *.cu among the target's sources for the simulated device.
 function(msda_simulate_cuda_files target)
   get_target_property(sources ${target} SOURCES)
   list(FILTER sources INCLUDE REGEX "\\.cu$")

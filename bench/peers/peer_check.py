@@ -5,10 +5,10 @@ import math
 
 UNIT_ROUNDOFF = {"f32": 2.0**-24, "f16": 2.0**-11, "bf16": 2.0**-8}
 SMALLEST = {"f32": 2.0**-149, "f16": 2.0**-25, "bf16": 2.0**-134}
-# Of peers, whose arithmetic nobody documents: the largest error allowed for outputs of magnitude 1, computed from the
+# The largest error allowed to peers, whose arithmetic nobody documents, for outputs of magnitude 1, computed from the
 # same rounded inputs.
 PEER_TOLERANCE = {"f32": 1e-4, "f16": 1e-2, "bf16": 8e-2}
-# Of the points that rounding may take to the other side of a pixel line, one in so many.
+# Rounding may take one point in so many to the other side of a pixel line.
 LINES = 200
 
 

@@ -288,7 +288,7 @@ __global__ void __launch_bounds__(kThreads, sizeof(Real) == 4 && !kFused ? 2 : 1
 // apart in both directions; where levels share tokens, in four for each level. So every pixel's sum
 // has one order.
 //
-// Of 32 points those of a cell follow each other: its four pixels stay in registers for as long.
+// Points of a cell follow each other among 32: its four pixels stay in registers for as long.
 //
 // The points of a head in the order of their tiles, and within a tile as they come: a stable
 // counting sort of any number of points and tiles, so that sums over a tile's points have the same

@@ -25,8 +25,8 @@ struct Place {
   msda_handle_options options;
 };
 
-// Of several levels and grids, and of more levels than fit a kernel's arguments, so that a plan has
-// tables to allocate; of a type whose gradients GPU kernels sum up in a workspace.
+// Problems have several levels and grids, and more levels than fit a kernel's arguments: plans have
+// tables to allocate. GPU kernels sum up gradients of their type in a workspace.
 std::vector<TestProblem> sample_problems() {
   std::vector<TestProblem> problems;
   for (const char* const name : {"encoder_grid", "many_levels"}) {
@@ -127,7 +127,7 @@ void fail_allocations_of_plans(msda_handle_options const& options) {
   CHECK(place.allocator.complaint() == "");
 }
 
-// Those that go to no caller's allocator. What the CUDA run-time library allocates does not count.
+// Allocations that go to no caller's allocator fail; those of the CUDA run-time do not count.
 void fail_own_allocations(msda_handle_options const& options) {
   TestHandle const handle(options);
   TestProblem const problem = sample_problems().front();
@@ -252,7 +252,7 @@ TEST_CASE("every allocation of the library's own fails in turn, on the GPU" * ne
   fail_own_allocations(gpu_options());
 }
 
-// Of a length for which the log's formatting would have to allocate.
+// The error is so long that the log's formatting would have to allocate.
 TEST_CASE("a long error reaches the log where memory runs out" *
           doctest::skip(!can_fail_allocations())) {
   std::string told;

@@ -68,7 +68,7 @@ std::string replaced(std::string text, std::string const& from, std::string cons
   return text.replace(at, from.size(), to);
 }
 
-// Of a record: everything up to the next space.
+// Replaces a word of a record: everything up to the next space.
 std::string with_word(std::string const& text, std::string const& name, std::string const& value) {
   std::size_t const at = text.find(" " + name + "=");
   REQUIRE(at != std::string::npos);

@@ -167,7 +167,7 @@ void check_one_pixel(TestHandle const& handle) {
   }
 }
 
-// Of 20 shapes, whose sizes are at most these.
+// The most that sizes of the 20 shapes are.
 struct Sizes {
   std::int64_t side, queries, channels;
 };

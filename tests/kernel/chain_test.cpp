@@ -48,7 +48,7 @@ struct Results {
   std::vector<std::vector<double>> values;
 };
 
-// Of kernels whose bits differ from run to run. Six calls behind each other make more of a rounding
+// Kernels whose bits differ from run to run: six calls behind each other make more of a rounding
 // than one; a call that begins too early reads other numbers altogether.
 bool are_near(Results const& a, Results const& b) {
   for (std::size_t i = 0; i < a.values.size(); ++i) {
@@ -117,7 +117,7 @@ class Chain {
     cudaGraphDestroy(graph);
   }
 
-  // Of the three buffers, and of the results that every call writes anew.
+  // The three buffers, and the results that every call writes anew.
   Results results() {
     Results all;
     CHECK(call_.finish() == "");

@@ -79,7 +79,7 @@ bool launch(cudaGraphExec_t graph, Stream const& s) {
   return cudaGraphLaunch(graph, s.stream) == cudaSuccess;
 }
 
-// Of each of `count` calls of the scene's plan; none where one failed, as threads must not throw.
+// Hashes of `count` calls of the scene's plan; none where one failed, as threads must not throw.
 std::vector<std::uint64_t> hashes_of_calls(Scene const& scene, GpuCall& call, Stream const& s,
                                            int count) {
   try {
@@ -91,7 +91,7 @@ std::vector<std::uint64_t> hashes_of_calls(Scene const& scene, GpuCall& call, St
   }
 }
 
-// Of one call, whose results the scene then has.
+// The hash of one call, whose results the scene then has.
 std::uint64_t hash_of_call(Scene& scene, Stream const& s) {
   GpuCall call(scene.plan.plan.get(), scene.buffers);
   std::vector<std::uint64_t> const hashes = hashes_of_calls(scene, call, s, 1);

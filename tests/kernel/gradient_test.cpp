@@ -149,7 +149,7 @@ struct Derivatives {
   }
 };
 
-// By every element where there are few, else by a sample spread over all of them.
+// Moves every element where there are few, else a sample spread over all of them.
 Derivatives central_differences(Loss& loss, TestProblem const& problem, TensorId input) {
   bool const fused = problem.shape.fused();
   // The output is linear in values and weights, and in a coordinate between two pixel lines: any

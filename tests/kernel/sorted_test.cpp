@@ -245,7 +245,7 @@ TEST_CASE("sorted backward: a row that is no number reaches its points' pixels a
     std::vector<double> const& value = result.values[TensorId::kGradValue];
     auto const odd =
         std::count_if(value.begin(), value.end(), [](double x) { return !std::isfinite(x); });
-    // Of each row and head 3 points with 4 corners of 32 channels, at most.
+    // Each row and head has 3 points with 4 corners of 32 channels, at most.
     CHECK(odd > 0);
     CHECK(odd <= 2 * 2 * 3 * 4 * 32);
   }

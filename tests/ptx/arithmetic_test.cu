@@ -44,7 +44,7 @@ __device__ __half2 pair_of(std::uint16_t low, std::uint16_t high) {
   return __halves2half2(__ushort_as_half(low), __ushort_as_half(high));
 }
 
-// Of three pairs each: the next thread's numbers are the upper ones.
+// Each has three pairs: the next thread's numbers are the upper ones.
 __global__ void compute_pairs(const std::uint16_t* x, const std::uint16_t* y,
                               const std::uint16_t* z, std::uint16_t* to) {
   std::uint32_t const i = 2 * (blockIdx.x * blockDim.x + threadIdx.x);

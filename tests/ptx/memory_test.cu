@@ -183,7 +183,7 @@ TEST_CASE("ptx: four numbers are added to global memory" * needs_gpu()) {
   DeviceVector<float> const to(std::vector<float>(8, 0.5f));
   run(add_fours, {.blocks = 3, .threads = 64}, to.data());
   std::vector<float> const values = to.values();
-  // Of the lanes of 6 warps those with an even number add to the first four, the others to the
+  // Lanes of 6 warps with an even number add to the first four, the others to the
   // rest.
   float const of_lanes[2] = {6 * 240.0f, 6 * 256.0f};  // 0 + 2 + ... + 30, 1 + 3 + ... + 31
   for (std::size_t i = 0; i < 8; ++i) {

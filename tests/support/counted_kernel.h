@@ -44,7 +44,7 @@ inline Problem problem_of(ProblemShape const& shape) {
   return api::canonical_problem(&view.c, std::pmr::new_delete_resource());
 }
 
-// Of the kernel with this id but for its revision.
+// Counts of the kernel with this id but for its revision.
 inline std::optional<Counts> counts_of(std::string_view name, ProblemShape const& shape) {
   Problem const problem = problem_of(shape);
   for (Family const& family : families()) {

@@ -19,7 +19,7 @@ class CudaWatch {
   ~CudaWatch();
   CudaWatch(CudaWatch const&) = delete;
 
-  // Those that were made.
+  // The calls that were made.
   std::vector<std::string> const& calls() const { return calls_; }
   // The call that was made to fail, "" while none was.
   std::string const& failed() const { return failed_; }

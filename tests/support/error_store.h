@@ -12,7 +12,7 @@
 
 namespace msda::test {
 
-// Of all results of one call: the largest error, and the root of the sum of their squares over that
+// Errors of all results of a call: the largest, and the root of the sum of their squares over that
 // of the exact numbers'.
 struct ResultErrors {
   double max_error = 0;
@@ -32,7 +32,7 @@ class ErrorSum {
 // of numbers of magnitude 1 are none.
 std::string worse_than(ResultErrors const& kept, ResultErrors const& found);
 
-// By "case,value_dtype,operation,kernel_id".
+// Errors by "case,value_dtype,operation,kernel_id".
 class ErrorStore {
  public:
   // Throws std::runtime_error naming file and line.

@@ -21,7 +21,7 @@ class NeedsGpus {
   GpuSuite* suite_;
 };
 
-// Of the suite "gpu".
+// Decorates tests of the suite "gpu".
 NeedsGpus needs_gpu();
 // For two devices: of the suite "two gpus".
 NeedsGpus needs_gpus(int count);

@@ -47,7 +47,7 @@ class HostTensor {
   void poison();
   // "" or what is wrong: an element not written, a gap between rows or the surroundings written.
   std::string check_written() const;
-  // The same for a tensor that nobody may have touched since poison().
+  // Such a check of a tensor that nobody may have touched since poison().
   std::string check_untouched() const;
 
  private:

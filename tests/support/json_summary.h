@@ -5,7 +5,7 @@
 //    "assertions": 12, "failed_assertions": 0,
 //    "random": [{"operation": "forward", "kernel": "...", "problems": 7, "largest_error": 0.5}]}
 //
-// Those that cannot run here are skipped, whether or not the filters choose them. The cases have no
+// Tests that cannot run here are skipped, whether or not the filters choose them. The cases have no
 // others that the filters leave out.
 #pragma once
 

@@ -21,7 +21,7 @@ struct OnlyTarget {
   }
 };
 
-// Those of this machine that have vectors.
+// Targets of this machine that have vectors.
 inline std::vector<std::int64_t> vector_targets() {
   std::vector<std::int64_t> targets;
   for (std::int64_t const target : hwy::SupportedAndGeneratedTargets()) {

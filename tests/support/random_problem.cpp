@@ -149,7 +149,7 @@ void fill_sampled(TestProblem& problem, DataKind const& kind, Rng& rng) {
   }
 }
 
-// Of row `row`, `k` along it: in steps of 1/8, so that differences are exact. Weights are 2^-100 at
+// Element `k` of row `row`: in steps of 1/8, so that differences are exact. Weights are 2^-100 at
 // least, or so small that nothing is left of any value.
 double steep_logit(Rng& rng, std::int64_t row, std::int64_t k) {
   double const part = std::floor(8 * rng.uniform(0, 1)) / 8;

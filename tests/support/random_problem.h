@@ -33,7 +33,7 @@ DataKind random_data_kind(Rng& rng, ProblemShape const& shape);
 // Inputs for a shape, rounded to its storage types.
 TestProblem fill_problem(ProblemShape const& shape, DataKind const& kind, Rng& rng);
 
-// Of any kRandomPeriod neighbouring seeds, forward problems reach every kernel of the library.
+// Any kRandomPeriod neighbouring seeds have forward problems for every kernel of the library.
 inline constexpr std::uint64_t kRandomPeriod = 100;
 struct RandomDraw {
   ProblemShape shape;

@@ -5,7 +5,7 @@
 
 namespace msda::test {
 
-// Of "tests/golden" and the like, from the top folder of the sources.
+// The path of "tests/golden" and the like, from the top folder of the sources.
 std::string source_path(std::string const& name);
 
 }  // namespace msda::test

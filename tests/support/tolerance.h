@@ -33,7 +33,7 @@ struct Expected {
 // A bit for each of: NaN, infinity, its negative, any finite number.
 unsigned char kind_of(double x);
 
-// By TensorId; results that the problem does not have are empty.
+// Expectations by TensorId; results that the problem does not have are empty.
 class Expectations {
  public:
   Expectations(TestProblem const& problem, Arithmetic arithmetic);
@@ -43,7 +43,7 @@ class Expectations {
   std::array<Expected, kTensorCount> by_id_;
 };
 
-// Those of one problem, each computed when a kernel of its arithmetic first asks for it.
+// Expectations of one problem, each computed when a kernel of its arithmetic first asks for it.
 class ExpectationsByArithmetic {
  public:
   explicit ExpectationsByArithmetic(TestProblem const& problem) : problem_(problem) {}

@@ -408,7 +408,7 @@ struct Numbers {
     return all;
   }
 
-  /** By the C interface on the driver's device. */
+  /** The C interface's result on the driver's device. */
   std::vector<char> expected(const Driver& driver, const std::vector<std::int32_t>& points,
                              msda_sampling_mode mode) const {
     const std::vector<std::int32_t> level_hw(shapes.level_hw.begin(), shapes.level_hw.end());

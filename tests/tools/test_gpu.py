@@ -226,7 +226,7 @@ def test_the_real_tests_fail_where_no_handle_can_be_created(machine):
         machine.install(f"build/release/bin/{program}", programs / program)
     status, summary, before = machine.check("tests", CUDA_VISIBLE_DEVICES="")
     assert status == 1 and part_results(summary) == {"tests": "FAILED"}, before + summary
-    # By the programs' own summaries: what the stubs write is checked by this.
+    # Numbers of the programs' own summaries, by which what the stubs write is checked.
     chosen = re.findall(r'FAILED: tests_\w+: 0 of the (\d+) test cases chosen from suite "gpu" ran', summary)
     assert sum(map(int, chosen)) >= KERNEL_COUNT + CONTRACT_COUNT + PTX_COUNT, summary
     assert not re.search("[1-9][0-9]* assertions", summary), summary

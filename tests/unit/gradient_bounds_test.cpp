@@ -175,7 +175,7 @@ void Float32Backward::add_fused(std::int64_t row, std::int64_t l, std::int64_t k
   }
 }
 
-// Of numbers that are any, and of coordinates on pixel lines, away from what is no number.
+// Any numbers, and coordinates on pixel lines, away from what is no number.
 TestProblem plain_problem(std::uint64_t seed) {
   Rng rng(seed);
   ProblemShape shape = random_shape(rng);

@@ -27,7 +27,7 @@ using namespace msda::test;
 
 namespace {
 
-// By name: the problems of bench/workloads.json, with the hint that is right for their pattern.
+// Problems of bench/workloads.json by name, with the hint that is right for their pattern.
 std::map<std::string, ProblemShape> workloads() {
   std::ifstream file(source_path("bench/workloads.json"));
   std::map<std::string, ProblemShape> shapes;
@@ -59,7 +59,7 @@ std::vector<std::string> split(std::string const& line) {
   return cells;
 }
 
-// By workload, type, mode and input: the forward rows of a baseline, whose columns may be more.
+// Forward rows of a baseline by workload, type, mode and input; its columns may be more.
 std::map<std::string, Measured> measurements(std::string const& path) {
   std::map<std::string, ProblemShape> const shapes = workloads();
   std::map<std::string, Measured> measured;
@@ -135,7 +135,7 @@ Regret regret_of(Measured const& measured, std::vector<Ranked> const& ranking) {
   return regret;
 }
 
-// Of fp8 on enc-uniform the kernel that spreads a row over a warp's slots (s4) is the fastest,
+// On fp8's enc-uniform the kernel that spreads a row over a warp's slots (s4) is the fastest,
 // which is predicted to take a little longer than the chosen one: on random problems it mostly
 // does.
 constexpr const char* kSpreadRow = "enc-uniform f8_e4m3 accurate sampled";

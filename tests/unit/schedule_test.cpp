@@ -26,7 +26,7 @@ Family const& persistent_family() {
   });
 }
 
-// Of a block: tiles with jobs in them, and the rounds that they are dealt in.
+// A block's tiles with jobs in them, and the rounds that they are dealt in.
 struct Turns {
   int tiles = 0;
   int rounds = 0;
@@ -65,7 +65,7 @@ Turns turns_with_cached_levels(ScheduleParams const& schedule, std::uint32_t blo
   return turns;
 }
 
-// Of the block that has the fewest. No block: the kernel does not take the shape.
+// The fewest that a block has. No block: the kernel does not take the shape.
 struct Least {
   std::uint32_t blocks = 0;
   Turns turns = {1 << 30, 1 << 30};

@@ -23,7 +23,7 @@ use crate::refusal::Refusal;
 /// What one client can take from the others.
 #[derive(Clone, Copy)]
 pub struct Limits {
-    /// Of a body, of what it unpacks to, and of a result.
+    /// The most bytes of a body, of what it unpacks to, and of a result.
     pub bytes: usize,
     /// For the head of a request, for its body, for a turn, and for a computation.
     pub wait: Duration,

@@ -22,7 +22,7 @@ inline constexpr int kMaxThreadsPerBlock = 1024;
 inline constexpr int kPortableClusterBlocks = 8;
 inline constexpr int kMaxClusterBlocks = 16;
 
-// Of the newest capability in the table that is not newer.
+// The row of the newest capability in the table that is not newer.
 Capability const& capability_row(int capability);
 
 }  // namespace simt::cuda

@@ -9,7 +9,7 @@
 namespace simt::cuda {
 namespace {
 
-// Of this thread: cudaThreadExchangeStreamCaptureMode().
+// This thread's mode: cudaThreadExchangeStreamCaptureMode().
 thread_local cudaStreamCaptureMode t_mode = cudaStreamCaptureModeGlobal;
 
 bool forbids_unsafe_calls(Capture const& capture) {

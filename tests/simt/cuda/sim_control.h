@@ -33,7 +33,7 @@ void inject_error(std::string const& function, int n, cudaError_t error);
 // The n-th run from here on of a kernel whose name contains this fails instead of running: the
 // error stays, as that of a real device, until cudaDeviceReset().
 void inject_kernel_failure(std::string const& name, int n, cudaError_t error);
-// Those that have not happened are forgotten.
+// Injections that have not happened are forgotten.
 void clear_injections();
 
 // Why this thread's last cuTensorMapEncodeTiled() that failed did so: a sentence.

@@ -59,7 +59,7 @@ cudaDeviceProp properties_of(int device) {
   return p;
 }
 
-// Those of sizes and numbers; -1 for what this file does not know.
+// Limits of sizes and numbers; -1 for what this file does not know.
 int limit_of(cudaDeviceAttr which, cudaDeviceProp const& p) {
   switch (which) {
     case cudaDevAttrMaxThreadsPerBlock:

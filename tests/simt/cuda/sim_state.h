@@ -85,7 +85,7 @@ struct State {
 // Made at first use, never destroyed.
 State& state();
 
-// Of the calling thread.
+// The calling thread's.
 int current_device();
 void set_current_device(int device);
 

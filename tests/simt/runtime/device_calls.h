@@ -9,10 +9,10 @@
 #include <cstddef>
 #include <cstdint>
 
-// Of the library that a program is linked with: found without a call.
+// Variables of a library that a program is linked with are found without a call.
 #define MSDA_SIMT_TLS __thread __attribute__((tls_model("initial-exec")))
 
-// Of the running thread.
+// The running thread's.
 extern MSDA_SIMT_TLS uint3 threadIdx, blockIdx, blockDim, gridDim;
 
 namespace simt {
@@ -24,7 +24,7 @@ struct Site {
   std::uint32_t lane = 0;
   std::uint32_t capability = 0;
 };
-// Of the running thread; null outside kernels. No fiber changes its thread of the host.
+// The running thread's site; null outside kernels. No fiber changes its thread of the host.
 extern MSDA_SIMT_TLS Site* self;
 
 // Ends the kernel with a report that names it, the block, the thread, and the place.
@@ -33,13 +33,13 @@ extern MSDA_SIMT_TLS Site* self;
 // ---- shared memory: an arena a block, addressed by 32 bits as in PTX (the block's rank in its
 // cluster above bit 24); what lies between variables is poisoned, fresh variables are garbage.
 
-// Of one __shared__ declaration, which `tag` stands for.
+// Memory of one __shared__ declaration, which `tag` stands for.
 void* shared_variable(const void* tag, std::size_t bytes, std::size_t alignment, Where where);
 void* dynamic_shared(Where where);
 std::uint32_t to_shared(const void* generic, Where where);
 // Checks that `bytes` at the address are variables of a block that has not ended, and aligned.
 void* from_shared(std::uint32_t address, std::size_t bytes, std::size_t alignment, Where where);
-// The same of an address that must be in the thread's own block.
+// Checks an address that must be in the thread's own block.
 void* from_own_shared(std::uint32_t address, std::size_t bytes, std::size_t alignment, Where where);
 std::uint32_t cluster_blocks();
 std::uint32_t map_shared_rank(std::uint32_t address, std::uint32_t rank, Where where);

@@ -25,7 +25,7 @@ using Invoker = void (*)(const void* entry, void* const* parameters);
 struct KernelInfo {
   const void* entry = nullptr;
   Invoker invoke = nullptr;
-  // Of each parameter, in order: cudaLaunchKernelExC() copies arguments when it is called, and what
+  // Bytes of each parameter, in order: cudaLaunchKernelExC() copies arguments when called, and what
   // it runs later reads the copies.
   std::span<const std::size_t> parameter_bytes;
   std::size_t max_threads = 1024;  // of a block
@@ -68,7 +68,7 @@ struct Launch {
   const KernelInfo* kernel = nullptr;
   dim3 grid, block, cluster;  // cluster: in blocks; 1 x 1 x 1 is none
   std::size_t dynamic_shared_bytes = 0;
-  // Of the stream's previous kernel (programmatic stream serialization): see run_kernels().
+  // The stream's previous kernel may still run (programmatic serialization): see run_kernels().
   bool overlaps_previous = false;
   void* const* parameters = nullptr;
   DeviceLimits device;

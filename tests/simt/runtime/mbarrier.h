@@ -19,7 +19,7 @@ struct MBarrier {
   PhaseSync sync;
 };
 
-// Of the engine: bytes have been copied. Ends the phase where it was waiting for no more.
+// The engine has copied these bytes. Ends the phase where it was waiting for no more.
 void complete_bytes(MBarrier& barrier, std::uint32_t bytes);
 
 }  // namespace simt

@@ -5,7 +5,7 @@
 
 namespace simt {
 
-// Of a run whose threads all wait: who waits where.
+// A run's threads all wait: says who waits where.
 Failure report_deadlock();
 
 // When a sanitizer ends the process, the thread that runs then and the command that repeats it are

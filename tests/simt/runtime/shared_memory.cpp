@@ -19,7 +19,7 @@ constexpr std::size_t kArenaBytes = 320 << 10;
 // results); as an index beyond any tensor.
 constexpr int kGarbage = 0x4b;
 
-// Those of ended blocks.
+// Arenas of ended blocks.
 struct SpareArenas {
   ~SpareArenas() {
     for (char* const arena : all) free_arena(arena);

@@ -77,7 +77,7 @@ pub type msda_math_mode = i32;
  4 * max(W, H) * sum |w| * dv) and half a unit in the last place of the output type of the exact
  result.*/
 pub const MSDA_MATH_ACCURATE: _bindgen_ty_5 = 0;
-/** Of MSDA_DTYPE_F16 and MSDA_DTYPE_F8_E4M3 values a kernel may round weights to float16, form
+/** On MSDA_DTYPE_F16 and MSDA_DTYPE_F8_E4M3 values a kernel may round weights to float16, form
  sums of at most 8 corners in float16, and add these in float32. With v = 2^-11 that may add v *
  (12 * sum |w c v| + 8 * sum |w| dv) + K * 2^-22 * (1 + max |v|) to the error above, the last
  term for products below float16's normal numbers, times the head's scale where there is one.
@@ -365,19 +365,19 @@ pub struct msda_problem {
     pub operation: msda_operation,
     /// Which of the inputs of msda_tensors are given.
     pub input_mode: msda_input_mode,
-    /// Of value; has no default, MSDA_DTYPE_NONE is an error.
+    /// Type of value; has no default, MSDA_DTYPE_NONE is an error.
     pub value_dtype: msda_dtype,
-    /** Of coord, offset and their gradients: F64, F32, F16 or BF16. NONE: F64 when value is F64, else
-  F32. Mind that 16-bit normalised coordinates are coarse: they step by 0.08
+    /** Type of coord, offset and their gradients: F64, F32, F16 or BF16. NONE: F64 when value is F64,
+  else F32. Mind that 16-bit normalised coordinates are coarse: they step by 0.08
   (F16) or 0.65 (BF16) pixels on a map of width 167.*/
     pub coord_dtype: msda_dtype,
-    /** Of weight, logit and their gradients: F64, F32, F16 or BF16. NONE: F64 when value is F64, else
-  F32.*/
+    /** Type of weight, logit and their gradients: F64, F32, F16 or BF16. NONE: F64 when value is F64,
+  else F32.*/
     pub weight_dtype: msda_dtype,
-    /** Of output and grad_output: F64, F32, F16 or BF16. NONE: value_dtype, or F32 when value is
+    /** Type of output and grad_output: F64, F32, F16 or BF16. NONE: value_dtype, or F32 when value is
   F8_E4M3.*/
     pub output_dtype: msda_dtype,
-    /// Of grad_value: F64, F32, F16 or BF16. NONE: value_dtype, or F32 when value is F8_E4M3.
+    /// Type of grad_value: F64, F32, F16, BF16. NONE: value_dtype, or F32 when value is F8_E4M3.
     pub grad_value_dtype: msda_dtype,
     /// How precisely the sums are formed.
     pub math_mode: msda_math_mode,
@@ -404,8 +404,8 @@ pub struct msda_problem {
     pub grad_weight_strides: [i64; 3usize],
     /// Whether a point samples four pixels or one.
     pub sampling_mode: msda_sampling_mode,
-    /** Of reference and grad_reference: F64, F32, F16 or BF16. NONE: coord_dtype. Offsets of 16 bits
-  with references of F32 keep positions exact where normalised ones of 16 bits are coarse.*/
+    /** Type of reference and grad_reference: F64, F32, F16 or BF16. NONE: coord_dtype. Offsets of 16
+  bits with references of F32 keep positions exact where 16-bit normalised ones are coarse.*/
     pub reference_dtype: msda_dtype,
 }
 #[test]

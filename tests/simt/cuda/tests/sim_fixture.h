@@ -38,7 +38,7 @@ struct LaunchShape {
   bool overlaps = false;
 };
 
-// The same for CUDA.
+// CUDA's launch attributes.
 struct LaunchConfig {
   explicit LaunchConfig(LaunchShape const& shape, cudaStream_t stream = nullptr) {
     attributes[0].id = cudaLaunchAttributeClusterDimension;

@@ -13,7 +13,7 @@ pub struct Golden {
     points: Vec<i32>,
 }
 
-/// Those of the folder that MSDA_GOLDEN names; the packaged crate has none of its own.
+/// Golden vectors lie in the folder that MSDA_GOLDEN names; the packaged crate has none of its own.
 pub fn files() -> Vec<PathBuf> {
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../tests/golden");
     let folder = std::env::var_os("MSDA_GOLDEN").map_or(own, PathBuf::from);
