@@ -134,7 +134,7 @@ std::vector<std::string> parse_names(std::string const& text) {
   std::vector<std::string> names;
   for (std::string_view const piece : split(text, ',')) names.emplace_back(piece);
   if (std::find(names.begin(), names.end(), "") != names.end()) {
-    bad_input("must be names with commas between");
+    bad_input("must be values with commas between, none of them empty");
   }
   return names;
 }

@@ -112,6 +112,7 @@ ARGUMENTS = [
     (["explain", "--levels", "4x4", "--point-locality", "far"], "explain", "must be unknown, local, scattered or pattern"),
     (["explain", "--levels", "4x4", "--fused", 3], "explain", "--fused is '3': must be 2"),
     (["explain", "--levels", "4x4,2x2", "--points", "1,2,3"], "explain", "there are 2 levels"),
+    (["bench", "--threads", "1,"], "bench", "--threads is '1,': must be values with commas between, none of them empty"),
     (["bench", "--workload", "encoder"], "bench", "unknown workload 'encoder'; there are main, all, "),
     (["bench", "--workload", "enc-unifrom"], "bench", "did you mean 'enc-uniform'?"),
     (["bench", "--levels", "4x4", "--pattern", "spiral"], "bench", "must be uniform or local"),
