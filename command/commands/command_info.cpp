@@ -30,7 +30,7 @@ GpuSearch find_gpu() {
     Engine const engine(0, 0);
     return {gpu_of(0), ""};
   } catch (Error const& error) {
-    return {std::nullopt, error.what()};
+    return {std::nullopt, in_own_words("info", error.what())};
   }
 }
 

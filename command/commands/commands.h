@@ -3,6 +3,8 @@
 
 #include "command/commands/options.h"
 
+#include <string>
+
 namespace msda::command {
 
 enum ExitCode : int {
@@ -18,5 +20,8 @@ extern const Command kExplainCommand;
 extern const Command kBenchCommand;
 extern const Command kTuneCommand;
 extern const Command kRooflineCommand;
+
+// The library's message in the words of the command: options for the fields that they set.
+std::string in_own_words(std::string const& command_name, std::string message);
 
 }  // namespace msda::command

@@ -13,19 +13,8 @@
 #include <system_error>
 #include <utility>
 
-namespace {
+namespace msda::command {
 
-using namespace msda::command;
-
-// One line, whatever the message holds: scripts read it.
-int fail(std::string const& command_name, std::string message, int code) {
-  std::replace(message.begin(), message.end(), '\n', ' ');
-  fmt::print(stderr, "msda{}{}: error: {}\n", command_name.empty() ? "" : " ", command_name,
-             message);
-  return code;
-}
-
-// The library's message in the words of the command: options for the fields that they set.
 std::string in_own_words(std::string const& command_name, std::string message) {
   if (message.starts_with("msda_")) message.erase(0, message.find(' ') + 1);  // the function's name
   std::pair<std::string_view, std::string_view> const words[] = {
@@ -40,6 +29,20 @@ std::string in_own_words(std::string const& command_name, std::string message) {
     if (at != std::string::npos) message.replace(at, theirs.size(), own);
   }
   return message;
+}
+
+}  // namespace msda::command
+
+namespace {
+
+using namespace msda::command;
+
+// One line, whatever the message holds: scripts read it.
+int fail(std::string const& command_name, std::string message, int code) {
+  std::replace(message.begin(), message.end(), '\n', ' ');
+  fmt::print(stderr, "msda{}{}: error: {}\n", command_name.empty() ? "" : " ", command_name,
+             message);
+  return code;
 }
 
 constexpr const char* kCannotWrite = "standard output cannot be written";

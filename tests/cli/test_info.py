@@ -38,6 +38,7 @@ def test_info(msda_ok):
     assert "ref.cpu@1" in ids and "simd.cpu.f32@1" in ids
     assert f"`msda info --kernels` lists all {len(ids)}." in text
     has_gpu = report["gpu_unavailable"] is None
+    assert has_gpu or report["gpu_unavailable"].startswith("--device is 0: ") and f"none ({report['gpu_unavailable']})" in text
     assert len(report["devices"]) == 1 + has_gpu and has_gpu == bool(
         re.search(r"^gpu +device 0 is usable: .*, sm_\d+, \d+ SMs$", text, re.MULTILINE)
     )
