@@ -130,12 +130,12 @@ def python(wheel, wheelhouse, tmp_path_factory):
     return clean_environment(tmp_path_factory.mktemp("installed") / "venv", wheelhouse, wheel)
 
 
-def environment_beside_torch(wheel, folder, *version):
-    """The Python of a new environment with the wheel alone, which finds the packages of that which tools/lib/torch_env makes
-    for this version of torch as well; and the variables that torch needs there."""
-    torch_env = [ROOT / "tools" / "lib" / "torch_env", *version]
-    subprocess.run(torch_env, check=True)
-    path = subprocess.run([*torch_env, "--library-path"], capture_output=True, text=True, check=True).stdout.strip()
+def environment_beside_torch(wheel, folder, name="torch"):
+    """The Python of a new environment with the wheel alone, which finds the packages of that which tools/lib/python_env
+    makes by this name as well; and the variables that torch needs there."""
+    python_env = [ROOT / "tools" / "lib" / "python_env", name]
+    subprocess.run(python_env, check=True)
+    path = subprocess.run([*python_env, "--library-path"], capture_output=True, text=True, check=True).stdout.strip()
     packages = pathlib.Path(path.split(":")[0]).parents[2]
     python = folder / "venv" / "bin" / "python"
     passed((packages.parents[2] / "bin" / "python").resolve(), "-m", "venv", folder / "venv")

@@ -2,6 +2,8 @@
 # What tools/setup, tools/demo and tools/check share: where things are, and how they speak.
 set -euo pipefail
 
+script=$(realpath "$0")
+readonly script
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 readonly source_dir=$PWD
 readonly build_dir=$source_dir/build
@@ -59,10 +61,10 @@ wants_cuda() {
   esac
 }
 
-# pinned LIST OTHERS: the pinned packages of a list, those of the other list in place of their namesakes.
-pinned() {
-  awk -F == 'FILENAME != last { other[$1] = $0; next } { print ($1 in other) ? other[$1] : $0 }' last="$1" "$2" "$1"
-}
+# The comment at the beginning of the script, which is its help.
+usage() { sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$script" | grep -v '^shellcheck '; }
+# about FUNCTION: the comment behind its first line.
+about() { sed -n "s/^$1() {.*# //p" "$script"; }
 
 say() { printf '\n==> %s\n' "$*"; }
 

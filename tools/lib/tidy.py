@@ -8,8 +8,8 @@
   length    host functions have at most 70 lines, signature and all
   reading   a kernel's .cuh includes at most 8 files and 1,500 lines of its family, with the engines kernels/rows and
             kernels/points 12 files and 2,300 lines
-  words     identifiers under kernels/ have none of the words that meant several things (reading_sets.py),
-            and no block of comments there or under src/ begins with Of, What, Where, Those, The same or By
+  words     identifiers under kernels/ have none of the words that meant several things, and no block of comments
+            there or under src/ begins with Of, What, Where, Those, The same or By
   clocks    tests do not depend on the host's time: they give the code a clock of theirs (src/core/clock.h), and what
             ends a hang has its limit from tests/support/hang.h or hang.py
   links     what a document links to in this tree is there
@@ -23,9 +23,9 @@ import pathlib
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 
 from msda_header import HEADER, ROOT, Function, Header, read_header
-from reading_sets import reading_faults, subject_faults, word_faults
 from source_functions import functions_of
 
 LARGEST_FUNCTION = 70
@@ -52,6 +52,22 @@ CLOCK_READERS = {
 # Copies of what was released elsewhere, not sources.
 COPIES = ("tests/abi/released/", "plugins/onnxruntime/third_party/", "plugins/tensorrt/third_party/")
 FUNCTION_SLOTS = ("sync", "threads", "owns", "since")
+INCLUDE = re.compile(r'^#include "kernels/(\w+)/([\w.]+)"', re.M)
+ENGINES = ("rows", "points")
+# Files and lines of the family itself, and with the engines. common/ has names that say what they do: it is not counted.
+OWN, ALL = (8, 1500), (12, 2300)
+COMMENT_OR_TEXT = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.S)
+PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
+# Words with several meanings, and the one to take instead.
+WORDS = {
+    "piece": "part or vec",
+    "kept": "cached",
+    "step": "stride or vec",
+    "share": "fraction",
+    "quickly": "fast",
+    "strictly": "exact",
+}
+PREFIXES = {"kMost": "kMax", "kLeast": "kMin"}
 
 
 def slots(comment: str) -> list[tuple[str, str]]:
@@ -123,34 +139,28 @@ def listed_files(*patterns: str) -> list[pathlib.Path]:
     return [ROOT / name for name in listed.splitlines() if (ROOT / name).exists() and not name.startswith(COPIES)]
 
 
-def sources() -> list[pathlib.Path]:
-    return listed_files("*.cpp", "*.h", "*.hpp", "*.c", "*.cu", "*.cuh")
+def numbered(file: pathlib.Path, text: str | None = None) -> Iterator[tuple[str, str]]:
+    """FILE:NUMBER and text of each line of a file, or of what is left of its text."""
+    for number, line in enumerate((file.read_text() if text is None else text).splitlines(), 1):
+        yield f"{file.relative_to(ROOT)}:{number}", line
 
 
-def link_faults(documents: list[pathlib.Path], root: pathlib.Path = ROOT) -> list[str]:
-    faults = []
-    for document in documents:
-        for number, line in enumerate(document.read_text().splitlines(), 1):
-            for target in re.findall(r"\]\(([^)\s]+)\)", line):
-                place = target.partition("#")[0]
-                if place and "://" not in place and not (document.parent / place).exists():
-                    faults.append(f"{document.relative_to(root)}:{number}: the link's target {place} is not there")
-    return faults
+def link_faults(document: pathlib.Path) -> list[str]:
+    targets = ((place, target.partition("#")[0]) for place, line in numbered(document)
+               for target in re.findall(r"\]\(([^)\s]+)\)", line))
+    return [f"{place}: the link's target {target} is not there" for place, target in targets
+            if target and "://" not in target and not (document.parent / target).exists()]
 
 
-def clock_faults(files: list[pathlib.Path], root: pathlib.Path = ROOT) -> list[str]:
-    faults = []
-    for file in files:
-        name = str(file.relative_to(root))
-        found = [] if file.suffix in (".npz", ".bin") else CLOCK.finditer(text := file.read_text())
-        faults += [f"{name}:{text.count(chr(10), 0, match.start()) + 1}: {match[0]}: a test depends on the host's time"
-                   for match in found if name not in CLOCK_READERS]
-    return faults
+def clock_faults(file: pathlib.Path) -> list[str]:
+    if file.suffix in (".npz", ".bin") or str(file.relative_to(ROOT)) in CLOCK_READERS:
+        return []
+    return [f"{place}: {match[0]}: a test depends on the host's time" for place, line in numbered(file)
+            for match in CLOCK.finditer(line)]
 
 
 def version_of(header: Header) -> str:
-    parts = (re.search(rf"^#define MSDA_VERSION_{part} (\d+)", header.text, re.M) for part in ("MAJOR", "MINOR", "PATCH"))
-    return ".".join(part[1] for part in parts)
+    return ".".join(str(header.constant(f"MSDA_VERSION_{part}")) for part in ("MAJOR", "MINOR", "PATCH"))
 
 
 def version_faults(header: Header, root: pathlib.Path = ROOT) -> list[str]:
@@ -171,10 +181,57 @@ def name_faults(files: list[pathlib.Path]) -> list[str]:
     return [f"{', '.join(where)}: the same file name" for where in places.values() if len(where) > 1]
 
 
-def compiler_faults(files: list[pathlib.Path]) -> list[str]:
+def compiler_faults(file: pathlib.Path) -> list[str]:
     """What GCC 10 does not know, by which pkg/portable compiles packages."""
-    return [f"{file.relative_to(ROOT)}:{number}: GCC 10, which makes packages, has no `using enum`" for file in files
-            for number, line in enumerate(file.read_text().splitlines(), 1) if line.lstrip().startswith("using enum ")]
+    return [f"{place}: GCC 10, which makes packages, has no `using enum`" for place, line in numbered(file)
+            if line.lstrip().startswith("using enum ")]
+
+
+def reading_set(file: pathlib.Path) -> tuple[tuple[int, int], tuple[int, int]]:
+    """(files, lines) of its family, and with the engines: `file` and all that it includes in turn from these."""
+    family, found, left = file.parent.name, {}, [file]
+    while left:
+        path = left.pop()
+        if path in found:
+            continue
+        text = path.read_text()
+        found[path] = len(text.splitlines())
+        names = ((folder, name) for folder, name in INCLUDE.findall(text) if folder in (family, *ENGINES))
+        left += [ROOT / "kernels" / folder / name for folder, name in names]
+    own = [lines for path, lines in found.items() if path.parent.name == family]
+    return (len(own), sum(own)), (len(found), sum(found.values()))
+
+
+def reading_faults(file: pathlib.Path) -> list[str]:
+    if file.parent.name in (*ENGINES, "common") or "__global__" not in file.read_text():
+        return []
+    return [f"{file.relative_to(ROOT)}: a reader opens {found[0]} files of {whose}, {found[1]} lines; "
+            f"at most {most[0]} and {most[1]}"
+            for whose, found, most in zip(("its family", "its family and the engines"), reading_set(file), (OWN, ALL))
+            if found[0] > most[0] or found[1] > most[1]]
+
+
+def word_faults(file: pathlib.Path) -> list[str]:
+    faults = []
+    code = COMMENT_OR_TEXT.sub(lambda found: "\n" * found[0].count("\n"), file.read_text())
+    for place, line in numbered(file, code):
+        for name in re.findall(r"[A-Za-z_]\w*", line):
+            parts = {part.lower().removesuffix("s") for part in PART.findall(name)}
+            instead = {word: other for word, other in PREFIXES.items() if name.startswith(word)}
+            instead |= {word: other for word, other in WORDS.items() if word in parts}
+            faults += [f"{place}: {name} has the word {word}: say {other}" for word, other in instead.items()]
+    return faults
+
+
+def subject_faults(file: pathlib.Path) -> list[str]:
+    """Blocks of comments that begin without their subject."""
+    faults, inside = [], False
+    for place, line in numbered(file):
+        comment = re.match(r"\s*//\s?(.*)", line)
+        if comment and not inside and (word := re.match(r"(Of|What|Where|Those|The same|By)\b", comment[1])):
+            faults.append(f"{place}: a comment begins with {word[0]}: begin with its subject")
+        inside = comment is not None
+    return faults
 
 
 def length_faults(files: list[pathlib.Path]) -> tuple[list[str], str]:
@@ -195,15 +252,19 @@ def length_faults(files: list[pathlib.Path]) -> tuple[list[str], str]:
 
 
 def main() -> int:
-    header, files = read_header(), sources()
+    header, files = read_header(), listed_files("*.cpp", "*.h", "*.hpp", "*.c", "*.cu", "*.cuh")
     lengths, scanned = length_faults(files)
     faults = header_faults(header) + comment_faults(header) + name_faults(files) + version_faults(header) + lengths
-    faults += compiler_faults(listed_files(*(f"{folder}/*" for folder in ("command", "include", "kernels", "plugins", "src"))))
-    faults += link_faults(listed_files("*.md"))
-    kernels = listed_files("kernels/*.h", "kernels/*.cuh", "kernels/*.cpp", "kernels/*.inc")
-    faults += reading_faults(ROOT, [file for file in kernels if file.suffix == ".cuh"]) + word_faults(ROOT, kernels)
-    faults += subject_faults(ROOT, kernels + listed_files("src/*.h", "src/*.cpp", "src/*.inc"))
-    faults += clock_faults(listed_files("tests/*", "bindings/rust/*/tests/*", "examples/*/tests/*"))
+    kernels = ("kernels/*.h", "kernels/*.cuh", "kernels/*.cpp", "kernels/*.inc")
+    for check, patterns in (
+        (compiler_faults, ("command/*", "include/*", "kernels/*", "plugins/*", "src/*")),
+        (link_faults, ("*.md",)),
+        (reading_faults, ("kernels/*.cuh",)),
+        (word_faults, kernels),
+        (subject_faults, (*kernels, "src/*.h", "src/*.cpp", "src/*.inc")),
+        (clock_faults, ("tests/*", "bindings/rust/*/tests/*", "examples/*/tests/*")),
+    ):
+        faults += [fault for file in listed_files(*patterns) for fault in check(file)]
     for fault in faults:
         print(fault)
     documented = len(header.functions) + len(header.callbacks) + sum(len(s.fields) for s in header.structs)

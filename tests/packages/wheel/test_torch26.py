@@ -9,6 +9,6 @@ from conftest import ROOT, environment_beside_torch, passed, python_suite
 
 
 def test_suite_of_torch(wheel, tmp_path):
-    python, variables = environment_beside_torch(wheel, tmp_path, "2.6")
+    python, variables = environment_beside_torch(wheel, tmp_path, "torch26")
     assert passed(python, "-c", "import torch; print(torch.__version__)", env=variables).startswith("2.6.")
     python_suite(python, tmp_path, python.with_name("msda"), ROOT / "tests" / "torch", **variables)
