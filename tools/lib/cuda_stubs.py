@@ -14,14 +14,8 @@ import subprocess
 import sys
 import tempfile
 
-# Unversioned symbols are told by their beginnings; the first that fits counts.
-PREFIXES = {
-    "cufile": ("cuFile",),
-    "cusparseLt": ("cusparseLt",),
-    "cuda": ("cu",),
-    "nccl": ("nccl", "pnccl"),
-    "nvshmem_host": ("nvshmem",),
-}
+# Unversioned symbols are told by their beginnings. The loader looks for them in all libraries, so any stub may have them.
+PREFIXES = ("cu", "nccl", "pnccl", "nvshmem")
 FAMILIES = (
     "cublas cublasLt cudart cuda cudnn cufft cufile cupti curand cusolver cusparse cusparseLt nccl nvrtc "
     "nvJitLink nvshmem_host nvtx3interop nvToolsExt"
@@ -68,10 +62,8 @@ def make(site):
         for name, version in undefined(path):
             if version in of_version:
                 wanted[of_version[version]][version].add(name)
-            elif not version:
-                owner = next((one for one, begin in PREFIXES.items() if one in libraries and name.startswith(begin)), None)
-                if owner is not None:
-                    wanted[libraries[owner]][""].add(name)
+            elif not version and libraries and name.startswith(PREFIXES):
+                wanted[min(libraries.values())][""].add(name)
     for library, versions in sorted(wanted.items()):
         folder = site / "nvidia" / FOLDERS.get(family(library), "cu13") / "lib"
         folder.mkdir(parents=True, exist_ok=True)

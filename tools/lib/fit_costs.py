@@ -30,6 +30,7 @@ import numpy as np
 from scipy.optimize import least_squares
 
 import parts
+from document_tables import markdown, number as time_text
 from measurements import ROOT, Refused, measured_problem, microseconds, read_csv, workload_list
 
 NEEDED = ("kernel_id", "operation", "value_dtype", "coord_dtype", "math_mode", "input_mode", "median_us")
@@ -230,13 +231,9 @@ def print_predictions(program: pathlib.Path, data: Data) -> None:
     for i, key in enumerate(zip(ids, data.workloads)):
         cells[key] = time_text(predicted[i]) + (f" ({time_text(data.times[i])})" if ids[i] == measured[i] else "")
     workloads = list(dict.fromkeys(data.workloads))
-    print(f"| predicted (measured) | {' | '.join(workloads)} |\n{'|---' * (len(workloads) + 1)}|")
-    for kernel_id in sorted(set(ids)):
-        print(f"| `{kernel_id}` | {' | '.join(cells.get((kernel_id, workload), '') for workload in workloads)} |")
-
-
-def time_text(us: float) -> str:
-    return f"{us:.0f}" if us >= 99.95 else f"{us:.1f}"
+    rows = [[f"`{kernel_id}`", *(cells.get((kernel_id, workload), "") for workload in workloads)]
+            for kernel_id in sorted(set(ids))]
+    print(markdown([["predicted (measured)", *workloads], *rows]), end="")
 
 
 def is_held_out(row: dict[str, str], every: int) -> bool:
