@@ -46,11 +46,11 @@ def c_declarations(header: Header) -> str:
             values = ", ".join(f"{e.name} = {e.value}" for e in typedef.enumerators)
             lines.append(f"enum {{ {values} }};")
     lines += [f"#define {c.name} {c.value}" for c in header.constants]
-    lines += [f"typedef {c.declaration()};" for c in header.callbacks]
+    lines += [f"typedef {c.declaration};" for c in header.callbacks]
     for struct in header.structs:
         fields = "".join(f"  {declare(f.type, f.name)};\n" for f in struct.fields)
         lines.append(f"typedef struct {struct.name} {{\n{fields}}} {struct.name};")
-    lines += [f"{f.declaration()};" for f in header.functions]
+    lines += [f"{f.declaration};" for f in header.functions]
     return "\n".join(lines) + "\n"
 
 
@@ -97,14 +97,14 @@ def abi_description(header: Header) -> str:
                       if not c.name.startswith("MSDA_VERSION_")},
         "types": {t.name: {"is": t.type, "values": {e.name: e.value for e in t.enumerators}}
                   for t in header.typedefs},
-        "callbacks": {c.name: c.declaration() for c in header.callbacks},
+        "callbacks": {c.name: c.declaration for c in header.callbacks},
         "structs": {
             s.name: {"size": s.size, "alignment": s.alignment,
                      "fields": [{"name": f.name, "type": f.type, "offset": f.offset, "size": f.size}
                                 for f in s.fields]}
             for s in header.structs},
         "functions": {
-            f.name: {"declaration": f.declaration(), "result": f.result,
+            f.name: {"declaration": f.declaration, "result": f.result,
                      "parameters": [{"name": p.name, "type": p.type} for p in f.parameters]}
             for f in header.functions},
     }

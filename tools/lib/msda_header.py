@@ -9,7 +9,8 @@ import contextlib
 import pathlib
 import re
 import tempfile
-from dataclasses import dataclass, field
+import types
+from dataclasses import dataclass
 
 from clang import cindex
 
@@ -34,58 +35,11 @@ typedef unsigned long uint64_t;
 }
 
 
-@dataclass
-class Parameter:
-    name: str
-    type: str
+class Declared(types.SimpleNamespace):
+    """A declaration: its name, comment and line, and what Header says of its kind. Types are texts; sizes are in bytes."""
 
-
-@dataclass
-class Declared:
-    name: str
-    comment: str
-    line: int
-
-
-@dataclass
-class Function(Declared):
-    """A function of the library, or (is_callback) a type of callback."""
-
-    result: str
-    parameters: list[Parameter]
-    is_callback: bool = False
-
-    def declaration(self) -> str:
-        parameters = ", ".join(declare(p.type, p.name) for p in self.parameters) or "void"
-        name = f"(*{self.name})" if self.is_callback else self.name
-        return f"{declare(self.result, name)}({parameters})"
-
-
-@dataclass
-class Field(Declared):
-    type: str
-    offset: int  # bytes
-    size: int  # bytes
-
-
-@dataclass
-class Struct(Declared):
-    size: int  # bytes
-    alignment: int  # bytes
-    fields: list[Field]
-
-
-@dataclass
-class Constant(Declared):  # of the preprocessor, or an enumerator
-    value: int
-
-
-@dataclass
-class Typedef(Declared):
-    """An integer type with its enumerators, a pointer to an opaque struct, or an opaque struct."""
-
-    type: str
-    enumerators: list[Constant] = field(default_factory=list)
+    def __init__(self, cursor, **more):
+        super().__init__(name=cursor.spelling, comment=cursor.raw_comment or "", line=cursor.location.line, **more)
 
 
 @dataclass
@@ -107,11 +61,11 @@ class Tensor:
 @dataclass
 class Header:
     text: str
-    constants: list[Constant]
-    typedefs: list[Typedef]
-    callbacks: list[Function]
-    structs: list[Struct]
-    functions: list[Function]
+    constants: list[Declared]  # of the preprocessor: value
+    typedefs: list[Declared]  # type: an integer's with enumerators (value), a pointer to an opaque struct's, or an opaque struct
+    callbacks: list[Declared]  # as functions
+    structs: list[Declared]  # size, alignment, fields (type, offset, size)
+    functions: list[Declared]  # declaration, result, parameters (type), is_callback
 
     def constant(self, name: str) -> int:
         return next(c.value for c in self.constants if c.name == name)
@@ -142,7 +96,7 @@ def read_header(path: pathlib.Path = HEADER) -> Header:
         problems = [str(d) for d in unit.diagnostics if d.severity >= cindex.Diagnostic.Warning]
         if problems:
             raise ValueError("the header does not compile:\n" + "\n".join(problems))
-        own = [c for c in unit.cursor.get_children() if _is_in(c, path)]
+        own = [c for c in unit.cursor.get_children() if c.location.file and c.location.file.name == str(path)]
         return _convert(own, path.read_text())
 
 
@@ -158,14 +112,6 @@ def _tensor(name, id, axes, dtype, strides, modes, role) -> Tensor:
                   "Optional" in role, role.endswith("Result"), "Extra" in role)
 
 
-def _is_in(cursor, path: pathlib.Path) -> bool:
-    return cursor.location.file is not None and pathlib.Path(cursor.location.file.name) == path
-
-
-def _declared(cursor) -> tuple[str, str, int]:
-    return cursor.spelling, cursor.raw_comment or "", cursor.location.line
-
-
 def _children(cursor, kind) -> list:
     return [child for child in cursor.get_children() if child.kind == kind]
 
@@ -177,9 +123,9 @@ def _convert(cursors, text: str) -> Header:
         if cursor.kind == kind.MACRO_DEFINITION:
             value = _macro_value(cursor)
             if value is not None:
-                header.constants.append(Constant(*_declared(cursor), value))
+                header.constants.append(Declared(cursor, value=value))
         elif cursor.kind == kind.ENUM_DECL:
-            header.typedefs[-1].enumerators = [Constant(*_declared(e), e.enum_value) for e in cursor.get_children()]
+            header.typedefs[-1].enumerators = [Declared(e, value=e.enum_value) for e in cursor.get_children()]
         elif cursor.kind == kind.STRUCT_DECL and cursor.is_definition():
             header.structs.append(_struct(cursor))
         elif cursor.kind == kind.TYPEDEF_DECL:
@@ -196,11 +142,11 @@ def _macro_value(cursor) -> int | None:
     return int(match.group(1)) if match and cursor.spelling.startswith("MSDA_") else None
 
 
-def _struct(cursor) -> Struct:
+def _struct(cursor) -> Declared:
     kind = cursor.type
-    fields = [Field(*_declared(f), f.type.spelling, kind.get_offset(f.spelling) // 8, f.type.get_size())
+    fields = [Declared(f, type=f.type.spelling, offset=kind.get_offset(f.spelling) // 8, size=f.type.get_size())
               for f in _children(cursor, cindex.CursorKind.FIELD_DECL)]
-    return Struct(*_declared(cursor), kind.get_size(), kind.get_align(), fields)
+    return Declared(cursor, size=kind.get_size(), alignment=kind.get_align(), fields=fields)
 
 
 def _add_typedef(header: Header, cursor) -> None:
@@ -211,9 +157,13 @@ def _add_typedef(header: Header, cursor) -> None:
             header.callbacks.append(_function(cursor, pointee, is_callback=True))
             return
     if not any(s.name == cursor.spelling for s in header.structs):
-        header.typedefs.append(Typedef(*_declared(cursor), underlying.spelling))
+        header.typedefs.append(Declared(cursor, type=underlying.spelling, enumerators=[]))
 
 
-def _function(cursor, kind, is_callback: bool) -> Function:
-    parameters = [Parameter(p.spelling, p.type.spelling) for p in _children(cursor, cindex.CursorKind.PARM_DECL)]
-    return Function(*_declared(cursor), kind.get_result().spelling, parameters, is_callback)
+def _function(cursor, kind, is_callback: bool) -> Declared:
+    """A function of the library, or a type of callback."""
+    result = kind.get_result().spelling
+    parameters = [Declared(p, type=p.type.spelling) for p in _children(cursor, cindex.CursorKind.PARM_DECL)]
+    listed = ", ".join(declare(p.type, p.name) for p in parameters) or "void"
+    declaration = f"{declare(result, f'(*{cursor.spelling})' if is_callback else cursor.spelling)}({listed})"
+    return Declared(cursor, declaration=declaration, result=result, parameters=parameters, is_callback=is_callback)

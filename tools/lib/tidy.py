@@ -25,7 +25,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
-from msda_header import HEADER, ROOT, Function, Header, read_header
+from msda_header import HEADER, ROOT, Declared, Header, read_header
 from source_functions import functions_of
 
 LARGEST_FUNCTION = 70
@@ -75,7 +75,7 @@ def slots(comment: str) -> list[tuple[str, str]]:
     return re.findall(r"@(\w+)\s+(\S.*)", comment)
 
 
-def function_faults(function: Function, statuses: set[str]) -> list[str]:
+def function_faults(function: Declared, statuses: set[str]) -> list[str]:
     found = slots(function.comment)
     names = [text.split()[0] for slot, text in found if slot == "param"]
     wanted = [p.name for p in function.parameters]
