@@ -51,7 +51,10 @@ class Model:
     def __init__(self, program: pathlib.Path, rows: list[dict]):
         if not program.exists():
             raise Refused(f"{program} does not exist: build the target msda_cost_model, or name it with --model")
-        listed = json.loads(self._output([program]))
+        done = subprocess.run([program], capture_output=True, text=True)
+        if done.returncode != 0:
+            raise Refused(done.stderr.strip())
+        listed = json.loads(done.stdout)
         self.names = [name for name, _ in listed]
         self.values = np.array([value for _, value in listed], dtype=float)
         self._count = len(rows)
@@ -61,13 +64,6 @@ class Model:
             self._process = subprocess.Popen([program, file.name], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                              stderr=subprocess.PIPE)
             self.predict(self.values)  # then the file has been read
-
-    @staticmethod
-    def _output(command: list) -> str:
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode != 0:
-            raise Refused(done.stderr.strip())
-        return done.stdout
 
     def predict(self, constants: np.ndarray) -> np.ndarray:
         try:

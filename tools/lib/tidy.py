@@ -97,30 +97,14 @@ def function_faults(function: Declared, statuses: set[str]) -> list[str]:
 
 
 def header_faults(header: Header) -> list[str]:
-    faults = []
-
-    def fault(line: int, name: str, what: str) -> None:
-        faults.append(f"{HEADER.relative_to(ROOT)}:{line}: {name}: {what}")
-
     statuses = {e.name for t in header.typedefs if t.name == "msda_status" for e in t.enumerators}
-    for typedef in header.typedefs:
-        if "@since" not in typedef.comment:
-            fault(typedef.line, typedef.name, "has no @since")
-        for enumerator in typedef.enumerators:
-            if not enumerator.comment.strip():
-                fault(enumerator.line, enumerator.name, "is not documented")
-    for struct in header.structs:
-        if "@since" not in struct.comment:
-            fault(struct.line, struct.name, "has no @since")
-        if not struct.fields or struct.fields[0].name != "struct_size":
-            fault(struct.line, struct.name, "does not start with struct_size")
-        for field in struct.fields:
-            if not field.comment.strip():
-                fault(field.line, f"{struct.name}.{field.name}", "is not documented")
-    for function in header.functions + header.callbacks:
-        for what in function_faults(function, statuses):
-            fault(function.line, function.name, what)
-    return faults
+    values = [e for t in header.typedefs for e in t.enumerators] + [f for s in header.structs for f in s.fields]
+    faults = [(it, "has no @since") for it in header.typedefs + header.structs if "@since" not in it.comment]
+    faults += [(it, "is not documented") for it in values if not it.comment.strip()]
+    faults += [(it, "does not start with struct_size") for it in header.structs
+               if not it.fields or it.fields[0].name != "struct_size"]
+    faults += [(it, what) for it in header.functions + header.callbacks for what in function_faults(it, statuses)]
+    return [f"{HEADER.relative_to(ROOT)}:{it.line}: {it.name}: {what}" for it, what in faults]
 
 
 def comment_faults(header: Header) -> list[str]:
