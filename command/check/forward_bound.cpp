@@ -33,38 +33,6 @@ std::vector<double> weight_sums(Case const& part) {
   return sums;
 }
 
-// Rows of pixels of one level of a batch item, decoded as they are asked for.
-class PixelRows {
- public:
-  PixelRows(Array const& value, LevelShape const& level, std::int64_t border, std::int64_t first,
-            std::int64_t pixel_size)
-      : value_(value), level_(level), border_(border), first_(first), pixel_size_(pixel_size) {}
-
-  // [width + 1][M][D], zeros in the last pixel; zeros above and below the map.
-  std::vector<double> row(std::int64_t y) const {
-    std::vector<double> row;
-    if (y >= 0 && y < level_.height) {
-      std::int64_t const row_tokens = level_.width + 2 * border_;
-      std::int64_t const token = first_ + (y + border_) * row_tokens + border_;
-      std::size_t const pixel_bytes =
-          static_cast<std::size_t>(pixel_size_) * type_bytes(value_.type);
-      row = decode_elements(value_.type,
-                            std::span(value_.bytes)
-                                .subspan(static_cast<std::size_t>(token) * pixel_bytes,
-                                         static_cast<std::size_t>(level_.width) * pixel_bytes));
-    }
-    row.resize(static_cast<std::size_t>((level_.width + 1) * pixel_size_));
-    return row;
-  }
-
- private:
-  Array const& value_;
-  LevelShape const& level_;
-  std::int64_t border_;
-  std::int64_t first_;  // token
-  std::int64_t pixel_size_;
-};
-
 // Takes differences of pixels, one right of the other and one below the other, into [M][D].
 void take_differences(std::vector<double> const& here, std::vector<double> const& below,
                       std::span<double> largest) {
@@ -88,8 +56,9 @@ void take_differences(std::vector<double> const& here, std::vector<double> const
 std::vector<double> largest_differences(Case const& part) {
   ProblemShape const& spec = part.spec;
   Array const& value = *part.find("value");
-  std::int64_t const pixel_size = spec.head_count * spec.head_dim;
-  auto const size = static_cast<std::size_t>(pixel_size);
+  auto const size = static_cast<std::size_t>(spec.head_count * spec.head_dim);
+  std::size_t const pixel_bytes = size * type_bytes(value.type);
+  std::int64_t const border = spec.value_border;
   std::vector<double> largest(static_cast<std::size_t>(spec.batch * spec.level_count()) * size);
   if (largest.empty()) return largest;
   std::vector<std::int64_t> const starts = spec.level_starts();
@@ -97,12 +66,24 @@ std::vector<double> largest_differences(Case const& part) {
     auto const l = static_cast<std::size_t>(i % spec.level_count());
     LevelShape const& level = spec.levels[l];
     std::int64_t const token = i / spec.level_count() * spec.token_count() + starts[l];
-    PixelRows const rows(value, level, spec.value_border, token, pixel_size);
+    // [width + 1][M][D], zeros in the last pixel; zeros above and below the map.
+    auto const row_at = [&](std::int64_t y) {
+      std::vector<double> row;
+      if (y >= 0 && y < level.height) {
+        std::int64_t const first = token + (y + border) * (level.width + 2 * border) + border;
+        row = decode_elements(value.type,
+                              std::span(value.bytes)
+                                  .subspan(static_cast<std::size_t>(first) * pixel_bytes,
+                                           static_cast<std::size_t>(level.width) * pixel_bytes));
+      }
+      row.resize((static_cast<std::size_t>(level.width) + 1) * size);
+      return row;
+    };
     std::span<double> const out =
         std::span(largest).subspan(static_cast<std::size_t>(i) * size, size);
-    std::vector<double> here = rows.row(-1);
+    std::vector<double> here = row_at(-1);
     for (std::int64_t y = -1; y < level.height; ++y) {
-      std::vector<double> below = rows.row(y + 1);
+      std::vector<double> below = row_at(y + 1);
       take_differences(here, below, out);
       here = std::move(below);
     }

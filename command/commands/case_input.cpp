@@ -32,11 +32,15 @@ struct UsualName {
 constexpr UsualName kUsualNames[] = {{"coord", "sampling_locations", "BQMLP2"},
                                      {"weight", "attention_weights", "BQMLP"}};
 
+// Null: the file has the tensor's own name.
+UsualName const* usual_name(std::string_view tensor, bool usual) {
+  auto const* const found = std::ranges::find(kUsualNames, tensor, &UsualName::tensor);
+  return usual && found != std::end(kUsualNames) ? found : nullptr;
+}
+
 std::string file_name(std::string_view tensor, bool usual) {
-  for (UsualName const& name : kUsualNames) {
-    if (usual && name.tensor == tensor) return std::string(name.file);
-  }
-  return std::string(tensor);
+  UsualName const* const name = usual_name(tensor, usual);
+  return std::string(name == nullptr ? tensor : name->file);
 }
 
 msda_point_locality told_locality(Options const& options) {
@@ -140,10 +144,8 @@ class NpzCase {
   }
 
   std::string file_axes(TensorRow const& row) const {
-    for (UsualName const& name : kUsualNames) {
-      if (usual_ && name.tensor == row.name) return std::string(name.axes);
-    }
-    return std::string(row.axes);
+    UsualName const* const name = usual_name(row.name, usual_);
+    return std::string(name == nullptr ? row.axes : name->axes);
   }
 
   // The shape that a tensor should have in the file: [L][P] for [K] by the usual names, and no head
@@ -167,22 +169,21 @@ class NpzCase {
       if (shape.size() == 3) shape.insert(shape.begin() + 2, 1);
       return shape;
     }
-    for (UsualName const& name : kUsualNames) {
-      if (name.tensor != row.name) continue;
-      Shape const stored = shape;
-      if (shape.size() + 1 == name.axes.size()) shape.insert(shape.begin() + 2, 1);
-      if (shape.size() != name.axes.size()) {
-        bad_input("{} has shape {}: must be [{}]", label(name.file), shape_text(stored),
-                  join(name.axes, ", "));
-      }
-      auto const levels = case_.spec.level_count();
-      if (shape[3] != levels) {
-        bad_input("{} has shape {}: spatial_shapes has {} levels", label(name.file),
-                  shape_text(stored), levels);
-      }
-      shape[3] *= to_sizes({shape[4]}, label(name.file))[0];
-      shape.erase(shape.begin() + 4);
+    UsualName const* const name = usual_name(row.name, true);
+    if (name == nullptr) return shape;
+    Shape const stored = shape;
+    if (shape.size() + 1 == name->axes.size()) shape.insert(shape.begin() + 2, 1);
+    if (shape.size() != name->axes.size()) {
+      bad_input("{} has shape {}: must be [{}]", label(name->file), shape_text(stored),
+                join(name->axes, ", "));
     }
+    auto const levels = case_.spec.level_count();
+    if (shape[3] != levels) {
+      bad_input("{} has shape {}: spatial_shapes has {} levels", label(name->file),
+                shape_text(stored), levels);
+    }
+    shape[3] *= to_sizes({shape[4]}, label(name->file))[0];
+    shape.erase(shape.begin() + 4);
     return shape;
   }
 

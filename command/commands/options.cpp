@@ -365,18 +365,12 @@ std::vector<OptionRow const*> rows_of(Command const& command) {
   return rows;
 }
 
-// The row of a command that goes by this name; '_' is as good as '-'.
-OptionRow const* find_row(Command const& command, std::string name) {
+// The row of a command that goes by this name, '_' as good as '-', or by this letter; null: none.
+OptionRow const* find_row(Command const& command, std::string name, char letter = 0) {
   std::replace(name.begin(), name.end(), '_', '-');
   for (OptionRow const* const row : rows_of(command)) {
-    if (std::ranges::find(row->names, name) != row->names.end()) return row;
-  }
-  return nullptr;
-}
-
-OptionRow const* find_letter(Command const& command, char letter) {
-  for (OptionRow const* const row : rows_of(command)) {
-    if (row->letter == letter) return row;
+    bool const has_name = std::ranges::find(row->names, name) != row->names.end();
+    if (has_name || (letter != 0 && row->letter == letter)) return row;
   }
   return nullptr;
 }
@@ -410,7 +404,7 @@ void add_flag(Command const& command, std::vector<std::string> const& words, std
     return;
   }
   OptionRow const* const row = name.starts_with("--") ? find_row(command, name.substr(2))
-                               : name.size() == 2     ? find_letter(command, name[1])
+                               : name.size() == 2     ? find_row(command, "", name[1])
                                                       : nullptr;
   if (row == nullptr) {
     std::size_t const dashes = std::min(name.find_first_not_of('-'), name.size());

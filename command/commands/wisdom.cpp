@@ -37,10 +37,9 @@ FolderLock::FolderLock(OutputFile const& file) {
   std::string const folder =
       file.target().has_parent_path() ? file.target().parent_path().string() : ".";
   descriptor_ = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  int result = descriptor_ < 0 ? -1 : 0;
-  do {
-    if (descriptor_ >= 0) result = flock(descriptor_, LOCK_EX);
-  } while (result != 0 && errno == EINTR);
+  int result = -1;
+  while (descriptor_ >= 0 && (result = flock(descriptor_, LOCK_EX)) != 0 && errno == EINTR) {
+  }
   if (result == 0) return;
   fmt::print(stderr,
              "note: {} cannot be locked ({}): records that another program adds to {} now may be "

@@ -3,26 +3,13 @@
 #include "command/files/element_type.h"
 #include "command/files/input_error.h"
 
+#include <bit>
 #include <cstring>
 #include <limits>
 #include <utility>
 
 namespace msda::command {
 namespace {
-
-template <typename T>
-std::vector<std::int64_t> widen(StoredArray const& array, std::string const& label) {
-  std::vector<std::int64_t> values(array.bytes.size() / sizeof(T));
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    T element;
-    std::memcpy(&element, array.bytes.data() + i * sizeof(T), sizeof(T));
-    if (!std::in_range<std::int64_t>(element)) {
-      bad_input("{} holds {}: must be less than 2^63", label, element);
-    }
-    values[i] = static_cast<std::int64_t>(element);
-  }
-  return values;
-}
 
 // The type of the elements, or NONE where the file does not say it and nobody else does.
 msda_dtype stored_type(StoredArray const& array, TypeWish const& wish) {
@@ -46,21 +33,21 @@ std::string StoredArray::descr() const {
 
 std::vector<std::int64_t> to_integers(StoredArray const& array, std::string const& label) {
   bool const is_signed = array.kind == 'i';
-  if (is_signed || array.kind == 'u') {
-    switch (array.item_bytes) {
-      case 1:
-        return is_signed ? widen<std::int8_t>(array, label) : widen<std::uint8_t>(array, label);
-      case 2:
-        return is_signed ? widen<std::int16_t>(array, label) : widen<std::uint16_t>(array, label);
-      case 4:
-        return is_signed ? widen<std::int32_t>(array, label) : widen<std::uint32_t>(array, label);
-      case 8:
-        return is_signed ? widen<std::int64_t>(array, label) : widen<std::uint64_t>(array, label);
-      default:
-        break;
-    }
+  std::size_t const size = array.item_bytes;
+  if ((!is_signed && array.kind != 'u') || size > sizeof(std::int64_t) ||
+      !std::has_single_bit(size)) {
+    bad_input("{} has dtype '{}': must be an integer type", label, array.descr());
   }
-  bad_input("{} has dtype '{}': must be an integer type", label, array.descr());
+  std::vector<std::int64_t> values(array.bytes.size() / size);
+  std::size_t const missing_bits = 8 * (sizeof(std::int64_t) - size);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    std::uint64_t bits = 0;  // the array and the machine are little endian
+    std::memcpy(&bits, array.bytes.data() + i * size, size);
+    auto const value = static_cast<std::int64_t>(bits << missing_bits);
+    values[i] = is_signed ? value >> missing_bits : static_cast<std::int64_t>(bits);
+    if (!is_signed && values[i] < 0) bad_input("{} holds {}: must be less than 2^63", label, bits);
+  }
+  return values;
 }
 
 Array to_floats(StoredArray array, TypeWish const& wish, std::string const& label) {

@@ -70,27 +70,22 @@ std::int64_t parse_integer(std::string const& text, std::int64_t least, std::int
 }
 
 double parse_seconds(std::string const& text) {
-  auto const value = parse_decimal(text);
-  if (!value || !std::isfinite(*value) || *value < 0) bad_input("must be a number of 0 or more");
-  return *value;
+  double const value = parse_decimal(text).value_or(-1);
+  if (!std::isfinite(value) || value < 0) bad_input("must be a number of 0 or more");
+  return value;
 }
 
 double parse_budget(std::string const& text) {
-  auto const value = parse_decimal(text);
-  if (!value || !std::isfinite(*value) || *value <= 0) {
-    bad_input("must be a finite number greater than 0");
-  }
-  return *value;
+  double const value = parse_decimal(text).value_or(0);
+  if (!std::isfinite(value) || value <= 0) bad_input("must be a finite number greater than 0");
+  return value;
 }
 
 bool parse_bool(std::string const& text) {
-  for (const char* const yes : {"1", "true", "yes", "on"}) {
-    if (text == yes) return true;
-  }
-  for (const char* const no : {"0", "false", "no", "off"}) {
-    if (text == no) return false;
-  }
-  bad_input("must be 1 or 0 (or true or false)");
+  constexpr std::string_view kWords[] = {"0", "1", "false", "true", "no", "yes", "off", "on"};
+  auto const* const found = std::ranges::find(kWords, text);
+  if (found == std::end(kWords)) bad_input("must be 1 or 0 (or true or false)");
+  return (found - kWords) % 2 == 1;
 }
 
 msda_dtype parse_type(std::string const& text) {

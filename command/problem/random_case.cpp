@@ -131,41 +131,32 @@ void for_each_point(ProblemShape const& spec, Fill fill) {
   }
 }
 
-FloatArray coordinates(Workload const& workload, ProblemShape const& spec, Shape shape,
-                       std::uint64_t seed) {
-  FloatArray coord(std::move(shape));
-  Rng random = numbers_for("coord", seed);
-  if (!workload.local) {
-    for (std::size_t i = 0; i < coord.size(); ++i) coord.set(i, random.unit());
-    return coord;
-  }
-  std::vector<Point> const reference = references(workload);
+// Coordinates, or the offsets of fused input.
+FloatArray places_of_points(std::string_view tensor, Workload const& workload,
+                            ProblemShape const& spec, Shape shape, std::uint64_t seed) {
+  FloatArray array(std::move(shape));
+  Rng random = numbers_for(tensor, seed);
+  bool const is_coord = tensor == "coord";
+  std::vector<Point> reference;
+  if (is_coord && workload.local) reference = references(workload);
+  auto const place = [&](std::int64_t head, std::size_t q, LevelShape const& level,
+                         std::int32_t p) -> Point {
+    if (workload.local) {
+      Point const offset = local_offset(workload, head, p, random);
+      if (!is_coord) return offset;
+      return {reference[q].x + offset.x / level.width, reference[q].y + offset.y / level.height};
+    }
+    if (is_coord) return {random.unit(), random.unit()};
+    auto const [x, y] = random.normal_pair();
+    return {kFusedSpread * x, kFusedSpread * y};
+  };
   for_each_point(
       spec, [&](std::size_t i, std::int64_t head, std::size_t q, std::size_t l, std::int32_t p) {
-        Point const offset = local_offset(workload, head, p, random);
-        coord.set(2 * i, reference[q].x + offset.x / spec.levels[l].width);
-        coord.set(2 * i + 1, reference[q].y + offset.y / spec.levels[l].height);
+        Point const point = place(head, q, spec.levels[l], p);
+        array.set(2 * i, point.x);
+        array.set(2 * i + 1, point.y);
       });
-  return coord;
-}
-
-FloatArray offsets(Workload const& workload, ProblemShape const& spec, Shape shape,
-                   std::uint64_t seed) {
-  FloatArray offset(std::move(shape));
-  Rng random = numbers_for("offset", seed);
-  for_each_point(spec,
-                 [&](std::size_t i, std::int64_t head, std::size_t, std::size_t, std::int32_t p) {
-                   Point point;
-                   if (workload.local) {
-                     point = local_offset(workload, head, p, random);
-                   } else {
-                     auto const [x, y] = random.normal_pair();
-                     point = {kFusedSpread * x, kFusedSpread * y};
-                   }
-                   offset.set(2 * i, point.x);
-                   offset.set(2 * i + 1, point.y);
-                 });
-  return offset;
+  return array;
 }
 
 // [B][Q][L][2|4]: the query's place on every level, and a box of a fifth to half the map.
@@ -193,10 +184,11 @@ FloatArray reference_array(Workload const& workload, ProblemShape const& spec, S
 FloatArray random_tensor(Workload const& workload, ProblemShape const& spec, TensorRow const& row,
                          std::uint64_t seed) {
   Shape const shape = tensor_shape(spec, row);
-  if (row.name == "coord") return coordinates(workload, spec, shape, seed);
   if (row.name == "weight") return softmax_array(spec, shape, seed);
   if (row.name == "reference") return reference_array(workload, spec, shape, seed);
-  if (row.name == "offset") return offsets(workload, spec, shape, seed);
+  if (row.name == "coord" || row.name == "offset") {
+    return places_of_points(row.name, workload, spec, shape, seed);
+  }
   FloatArray array = normal_array(row.name, shape, seed);
   if (row.name == "value" && spec.value_border == 1) clear_border(spec, array);
   return array;

@@ -13,36 +13,18 @@ constexpr std::array<TensorRow, kTensorCount> kRows = {{
 #undef MSDA_TENSOR
 }};
 
-std::int64_t axis_size(ProblemShape const& problem, char axis) {
-  switch (axis) {
-    case 'B':
-      return problem.batch;
-    case 'S':
-      return problem.token_count();
-    case 'M':
-      return problem.head_count;
-    case 'D':
-      return problem.head_dim;
-    case 'Q':
-      return problem.query_count;
-    case 'L':
-      return problem.level_count();
-    case 'K':
-      return problem.point_total();
-    case 'R':
-      return problem.reference_dim;
-    default:
-      return 2;
-  }
-}
-
 }  // namespace
 
 std::array<TensorRow, kTensorCount> const& tensor_rows() { return kRows; }
 
 Shape tensor_shape(ProblemShape const& problem, TensorRow const& row) {
+  constexpr std::string_view kAxes = "BSQMDLKR2";
+  std::array<std::int64_t, kAxes.size()> const sizes = {
+      problem.batch,         problem.token_count(), problem.query_count,
+      problem.head_count,    problem.head_dim,      problem.level_count(),
+      problem.point_total(), problem.reference_dim, 2};
   Shape shape;
-  for (char const axis : row.axes) shape.push_back(axis_size(problem, axis));
+  for (char const axis : row.axes) shape.push_back(sizes.at(kAxes.find(axis)));
   return shape;
 }
 

@@ -13,42 +13,34 @@ namespace {
 struct Narrow {
   int mantissa_bits;
   int exponent_bits;
+  std::uint32_t infinity;        // bits
+  std::uint32_t largest_finite;  // bits; what is above and not infinity is NaN
   int bias() const { return (1 << (exponent_bits - 1)) - 1; }
 };
-constexpr Narrow kF16{10, 5};
-constexpr Narrow kBf16{7, 8};
-constexpr Narrow kF8E4m3{3, 4};
+constexpr Narrow kF16{10, 5, 0x7C00, 0x7BFF};
+constexpr Narrow kBf16{7, 8, 0x7F80, 0x7F7F};
+constexpr Narrow kF8E4m3{3, 4, 0, 0x7E};  // OCP 8-bit e4m3 has no infinity
 
-// The value of IEEE-like bits; the all-ones exponent is treated by the caller.
-double decode_finite(Narrow format, std::uint32_t bits) {
-  std::uint32_t const mantissa = bits & ((1u << format.mantissa_bits) - 1);
-  std::uint32_t const exponent =
-      (bits >> format.mantissa_bits) & ((1u << format.exponent_bits) - 1);
-  bool const negative = (bits >> (format.mantissa_bits + format.exponent_bits)) & 1u;
-  double const magnitude =
-      exponent == 0 ? std::ldexp(mantissa, 1 - format.bias() - format.mantissa_bits)
-                    : std::ldexp((1u << format.mantissa_bits) + mantissa,
-                                 static_cast<int>(exponent) - format.bias() - format.mantissa_bits);
-  return negative ? -magnitude : magnitude;
+double decode(Narrow format, std::uint32_t bits) {
+  std::uint32_t const sign = 1u << (format.mantissa_bits + format.exponent_bits);
+  std::uint32_t const hidden = 1u << format.mantissa_bits;
+  std::uint32_t const mantissa = bits & (hidden - 1);
+  int const exponent = static_cast<int>((bits & (sign - 1)) >> format.mantissa_bits);
+  double magnitude = std::ldexp(exponent == 0 ? mantissa : hidden + mantissa,
+                                std::max(exponent, 1) - format.bias() - format.mantissa_bits);
+  if ((bits & (sign - 1)) > format.largest_finite) {
+    if ((bits & (sign - 1)) != format.infinity) return std::numeric_limits<double>::quiet_NaN();
+    magnitude = std::numeric_limits<double>::infinity();
+  }
+  return (bits & sign) != 0 ? -magnitude : magnitude;
 }
 
-double decode_ieee(Narrow format, std::uint32_t bits) {
-  std::uint32_t const all_ones = (1u << format.exponent_bits) - 1;
-  if (((bits >> format.mantissa_bits) & all_ones) != all_ones) return decode_finite(format, bits);
-  if ((bits & ((1u << format.mantissa_bits) - 1)) != 0)
-    return std::numeric_limits<double>::quiet_NaN();
-  bool const negative = (bits >> (format.mantissa_bits + format.exponent_bits)) & 1u;
-  return negative ? -std::numeric_limits<double>::infinity()
-                  : std::numeric_limits<double>::infinity();
-}
-
-std::uint32_t encode_ieee(Narrow format, double value) {
+std::uint32_t encode(Narrow format, double value) {
   std::uint32_t const sign =
       std::signbit(value) ? 1u << (format.mantissa_bits + format.exponent_bits) : 0;
-  std::uint32_t const infinity = ((1u << format.exponent_bits) - 1) << format.mantissa_bits;
-  if (std::isnan(value)) return sign | infinity | (1u << (format.mantissa_bits - 1));
+  if (std::isnan(value)) return sign | format.infinity | (1u << (format.mantissa_bits - 1));
   double const magnitude = std::fabs(value);
-  if (std::isinf(magnitude)) return sign | infinity;
+  if (std::isinf(magnitude)) return sign | format.infinity;
   int const min_exponent = 1 - format.bias();
   int const exponent =
       magnitude == 0 ? min_exponent : std::max(std::ilogb(magnitude), min_exponent);
@@ -59,13 +51,7 @@ std::uint32_t encode_ieee(Narrow format, double value) {
       std::nearbyint(std::ldexp(magnitude, format.mantissa_bits - exponent)));
   std::uint64_t const bits =
       units + (static_cast<std::uint64_t>(exponent - min_exponent) << format.mantissa_bits);
-  return sign | static_cast<std::uint32_t>(bits < infinity ? bits : infinity);
-}
-
-double decode_f8_e4m3(std::uint8_t bits) {
-  // OCP 8-bit e4m3: no infinity; only the all-ones pattern is NaN.
-  if ((bits & 0x7Fu) == 0x7Fu) return std::numeric_limits<double>::quiet_NaN();
-  return decode_finite(kF8E4m3, bits);
+  return sign | static_cast<std::uint32_t>(std::min<std::uint64_t>(bits, format.infinity));
 }
 
 template <typename T>
@@ -87,11 +73,11 @@ double load_element(msda_dtype dtype, const void* array, std::int64_t index) {
     case MSDA_DTYPE_F64:
       return element<double>(array, index);
     case MSDA_DTYPE_F16:
-      return decode_ieee(kF16, element<std::uint16_t>(array, index));
+      return decode(kF16, element<std::uint16_t>(array, index));
     case MSDA_DTYPE_BF16:
       return bit_cast<float>(std::uint32_t{element<std::uint16_t>(array, index)} << 16);
     case MSDA_DTYPE_F8_E4M3:
-      return decode_f8_e4m3(element<std::uint8_t>(array, index));
+      return decode(kF8E4m3, element<std::uint8_t>(array, index));
     default:
       return std::numeric_limits<double>::quiet_NaN();
   }
@@ -106,10 +92,10 @@ void store_element(msda_dtype dtype, void* array, std::int64_t index, double val
       put(array, index, value);
       return;
     case MSDA_DTYPE_F16:
-      put(array, index, static_cast<std::uint16_t>(encode_ieee(kF16, value)));
+      put(array, index, static_cast<std::uint16_t>(encode(kF16, value)));
       return;
     case MSDA_DTYPE_BF16:
-      put(array, index, static_cast<std::uint16_t>(encode_ieee(kBf16, value)));
+      put(array, index, static_cast<std::uint16_t>(encode(kBf16, value)));
       return;
     default:
       return;

@@ -23,28 +23,12 @@ std::int64_t checked_product(std::int64_t a, std::int64_t b, TensorShape const& 
 }
 
 std::int64_t axis_size(Problem const& problem, char axis) {
-  switch (axis) {
-    case 'B':
-      return problem.batch;
-    case 'S':
-      return problem.token_count;
-    case 'Q':
-      return problem.query_count;
-    case 'M':
-      return problem.head_count;
-    case 'D':
-      return problem.head_dim;
-    case 'L':
-      return static_cast<std::int64_t>(problem.levels.size());
-    case 'K':
-      return problem.point_total;
-    case 'R':
-      return problem.reference_dim;
-    case '2':
-      return 2;
-    default:
-      fail(MSDA_ERROR_INTERNAL, "no axis {}", axis);
-  }
+  constexpr std::string_view kAxes = "BSQMDLKR2";
+  std::array<std::int64_t, kAxes.size()> const sizes = {
+      problem.batch,       problem.token_count,   problem.query_count,
+      problem.head_count,  problem.head_dim,      static_cast<std::int64_t>(problem.levels.size()),
+      problem.point_total, problem.reference_dim, 2};
+  return sizes.at(kAxes.find(axis));
 }
 
 struct Columns {

@@ -1,36 +1,7 @@
 // The gather of bf16 values, compiled once a target.
-
-#include "cpu/simd/simd_kernel.h"
-
-#define HWY_DISABLED_TARGETS MSDA_SIMD_DISABLED_TARGETS
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/simd/simd_gather_bf16.cpp"
-#include <hwy/foreach_target.h>
-// After foreach_target:
-#include "cpu/simd/simd_gather-inl.h"
-
-HWY_BEFORE_NAMESPACE();
-namespace msda::simd::HWY_NAMESPACE {
-
-#if HWY_TARGET == HWY_SCALAR
-Gather choose_bf16(Problem const&) { return nullptr; }
-#else
-Gather choose_bf16(Problem const& problem) {
-  if (problem.head_dim >= Bf16Pairs::kChannels) return gather<Bf16Pairs>;
-  return choose_plain<Bf16>(problem);
-}
-#endif
-
-}  // namespace msda::simd::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
-namespace msda::simd {
-
-HWY_EXPORT(choose_bf16);
-Gather choose_gather_bf16(Problem const& problem) {
-  return HWY_DYNAMIC_DISPATCH(choose_bf16)(problem);
-}
-
-}  // namespace msda::simd
-#endif
+#define MSDA_CHOOSE_GATHER choose_gather_bf16
+#define MSDA_GATHER \
+  (problem.head_dim >= Bf16Pairs::kChannels ? gather<Bf16Pairs> : choose_plain<Bf16>(problem))
+#include "cpu/simd/simd_gather_type-inl.h"
