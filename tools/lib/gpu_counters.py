@@ -31,11 +31,6 @@ METRICS = {
 PER_POINTS = ("instructions", "L1 wavefronts", "of them shared memory")
 
 
-def points_of(name: str) -> int:
-    work = next(w for w in workload_list() if w["name"] == name)
-    return work["batch"] * work["queries"] * work["heads"] * sum(work["points"])
-
-
 def main(words: list[str]) -> int:
     if len(words) < 3:
         sys.exit(__doc__)
@@ -49,7 +44,8 @@ def main(words: list[str]) -> int:
     start = done.stdout.find('"ID"')
     if start < 0:
         sys.exit(f"ncu failed ({done.returncode}):\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
-    warps = points_of(workload) / 32
+    work = next(w for w in workload_list() if w["name"] == workload)
+    warps = work["batch"] * work["queries"] * work["heads"] * sum(work["points"]) / 32
     print(f"{kernel} on {workload}, {dtype}{' ' + ' '.join(more) if more else ''}")
     for row in csv.DictReader(io.StringIO(done.stdout[start:])):
         name = METRICS.get(row["Metric Name"])
