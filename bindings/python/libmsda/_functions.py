@@ -457,12 +457,14 @@ def describe(
     out_dtype: Any = None,
     deterministic: bool = True,
     grad_value_dtype: Any = None,
+    into: Sequence[View] = (),
 ) -> Call:
-    """Checks the arrays against one another and makes the problem of them, for the device they are on."""
+    """Checks the arrays against one another and makes the problem of them, for the device they are on.
+    Where `into` has two views, the gradients of coordinates and weights are laid out as these."""
     views = {name: kind.view(array) for name, array in arrays.items()}
     result = None if out is None else kind.view(kind.prepare("out", out))
     described = problem_of(
-        views, levels, options, result, out_dtype, deterministic, grad_value_dtype
+        views, levels, options, result, out_dtype, deterministic, grad_value_dtype, into
     )
     problem, changes, repeated = described
     value = views["value"]
@@ -501,6 +503,7 @@ def problem_of(
     out_dtype: Any = None,
     deterministic: bool = True,
     grad_value_dtype: Any = None,
+    into: Sequence[View] = (),
 ) -> Described:
     """Checks views of inputs against one another and makes the problem of them."""
     levels = pairs("level_hw", levels)
@@ -530,6 +533,8 @@ def problem_of(
         fields |= {"operation": "backward", "deterministic": deterministic}
         fields["output_dtype"] = views["grad_output"].dtype
         fields["output_strides"] = strides["grad_output"]
+        for field, view in zip(("grad_coord_strides", "grad_weight_strides"), into):
+            fields[field] = addressable(view.shape, view.strides)
         if grad_value_dtype is not None:
             fields["grad_value_dtype"] = dtype_name("grad_value_dtype", grad_value_dtype)
     elif out is not None:

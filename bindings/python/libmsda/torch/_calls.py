@@ -58,13 +58,15 @@ def _call_of(
     levels: Levels,
     settings: Settings,
     choice: Any,
+    into: Sequence[torch.Tensor] = (),
 ) -> _Planned:
-    """The call of this signature; `choice` is out_dtype, or whether gradients are deterministic."""
+    """The call of this signature; `choice` is out_dtype, or whether gradients are deterministic. The gradients of
+    coordinates and weights are laid out as the tensors of `into`, packed without them."""
     threads = settings.threads
     if threads is None:
         threads = _get_num_threads()
     layouts = [(t.shape, t.is_contiguous() or t.stride(), t.dtype, t.device) for t in tensors]
-    key = (names, levels, settings, choice, *layouts)
+    key = (names, levels, settings, choice, *[t.stride() for t in into], *layouts)
     try:
         calls = _calls.get(threads)
         if calls is None:
@@ -81,7 +83,8 @@ def _call_of(
         options, field = settings.options(), "out_dtype"
         if "grad_output" in names:
             field = "deterministic"
-        call = describe(KIND, arrays, levels, options, **{field: choice})
+        views = [KIND.view(t) for t in into]
+        call = describe(KIND, arrays, levels, options, into=views, **{field: choice})
         plan = cached_plan(Plan, call.problem, options.kernel, call.handle)
         device = tensors[0].device
         results = tuple(
@@ -134,14 +137,17 @@ def backward(
     value_scale: torch.Tensor | None,
     wanted: Sequence[bool],
     grad_value: torch.Tensor | None = None,
+    into: Sequence[torch.Tensor] = (),
 ) -> list[torch.Tensor]:
     """The gradients that are wanted, and a tensor without elements for each of the others.
 
-    grad_value is written to where it is given: a packed tensor of value's shape and type."""
+    Those of value, and of coordinates and weights, are written to `grad_value`, a packed tensor of value's
+    shape and type, and to the two of `into`, of the inputs' shapes and types and any strides of rows."""
     inputs, deterministic = (*tensors, grad_output), _are_deterministic()
-    call, results = _call_of((*names, "grad_output"), inputs, levels, settings, deterministic)
+    call, results = _call_of((*names, "grad_output"), inputs, levels, settings, deterministic, into)
     gradients, addresses = [], []
-    for result, one, given in zip(results, wanted, (grad_value, None, None, None)):
+    places = (grad_value, *[None] * (len(results) - 3), *(into or (None, None)))
+    for result, one, given in zip(results, wanted, places):
         new = (_empty_like(result) if given is None else given) if one else result.new_empty(0)
         gradients.append(new)
         addresses.append(new.data_ptr() if one else 0)

@@ -205,15 +205,37 @@ def _asked(
     return torch.add(query, position, out=query.new_empty(query.shape, dtype=dtype))
 
 
-def _softmax(points: torch.Tensor, head_count: int) -> torch.Tensor:
-    """[B,Q,M,K] of attend()'s points, in float32 at least."""
-    return parts(points)[1].unflatten(2, (head_count, -1)).softmax(-1, dtype=weights_dtype(points))
+def _softmax(logit: torch.Tensor, head_count: int) -> torch.Tensor:
+    """[B,Q,M,K] of attend()'s logits, in float32 at least."""
+    return logit.unflatten(2, (head_count, -1)).softmax(-1, dtype=weights_dtype(logit))
+
+
+def _is_cuda(tensor: torch.Tensor) -> bool:
+    """Whether kernels of CUDA take a tensor. The fast ones read packed rows of any type where they sum samples, and rows
+    of any strides with float32 offsets where they find gradients."""
+    return tensor.is_cuda
+
+
+def _points_of(
+    asked: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor
+) -> tuple[torch.Tensor, ...]:
+    """The points that attend() takes, as one product gives them; on CUDA offsets and logits, each packed, of two."""
+    if not _is_cuda(asked):
+        return (linear(asked, weight, bias),)
+    offsets = len(bias) // 3 * 2
+    split = weight.tensor_split((offsets,)), bias.tensor_split((offsets,))
+    return tuple(linear(asked, *of_part) for of_part in zip(*split))
+
+
+def _parts_of(points: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
+    """Offsets and logits of what _points_of() returns."""
+    return points if len(points) == 2 else parts(*points)
 
 
 class _Node(torch.autograd.Function):
-    """Projections and operator. Offsets and logits come of one product, whose result goes to the
-    operator as it is. Saved are the results of products and of the operator; what the operator makes
-    of them (locations, softmax), sums and casts of the inputs are made again."""
+    """Projections and operator. What products give goes to the operator as it is. Saved are the results of
+    products and of the operator; what the operator makes of them (locations, softmax), sums and casts of
+    the inputs are made again."""
 
     @staticmethod
     def forward(
@@ -231,15 +253,15 @@ class _Node(torch.autograd.Function):
         values = linear(_cast(query if value is None else value, dtype), weights[0], biases[0])
         if padding_mask is not None:
             values.masked_fill_(padding_mask[..., None], 0)
-        points = linear(_asked(query, position, dtype), weights[1], biases[1])
-        given = values, reference, points, call.level_hw, call.head_count
+        points = _points_of(_asked(query, position, dtype), weights[1], biases[1])
+        given = values, reference, *_parts_of(points), call.level_hw, call.head_count
         sampled, attention = attend_with_weights(*given) if call.return_weights else (attend(*given), None)
         output = linear(sampled, weights[2], biases[2])
 
         ctx.call, ctx.dtype = call, parameters[0].dtype
         ctx.rows = [len(bias) for bias in parameters[1::2]]
         ctx.save_for_backward(
-            *(query, position, value, reference, padding_mask, *weights, values, points, sampled)
+            *(query, position, value, reference, padding_mask, *weights, values, sampled, *points)
         )
         return (output, attention) if call.return_weights else output
 
@@ -249,7 +271,7 @@ class _Node(torch.autograd.Function):
         ctx: Any, grad_output: torch.Tensor, grad_weights: torch.Tensor | None = None
     ) -> tuple[Any, ...]:
         query, position, value, reference, padding_mask, *rest = ctx.saved_tensors
-        value_weight, point_weight, output_weight, values, points, sampled = rest
+        value_weight, point_weight, output_weight, values, sampled, *points = rest
         del rest
         released = _release_saved(ctx)  # so that each tensor goes after its last use here
         call, dtype = ctx.call, ctx.call.dtype
@@ -264,14 +286,18 @@ class _Node(torch.autograd.Function):
         del sampled
         grad_sampled = grad_output @ output_weight
         del grad_output
-        weights = _softmax(points, call.head_count) if call.return_weights else None
-        given = grad_sampled, values, reference, points, call.level_hw, call.head_count
-        if released:
-            grad_points = points
-            grad_values, grad_reference = attend_backward_(*given, reference_wanted)
+        weights = _softmax(_parts_of(points)[1], call.head_count) if call.return_weights else None
+        given = [grad_sampled, values, reference, *points]
+        settings = call.level_hw, call.head_count, reference_wanted
+        del grad_sampled, values, points
+        if released and len(given) == 4:
+            grad_points = given[3]
+            grad_values, grad_reference = attend_backward_(*given, *settings)
         else:
-            grad_values, grad_points, grad_reference = attend_backward(*given, reference_wanted)
-        del given, grad_sampled, values, points
+            given[3:] = _parts_of(given[3:])
+            given[3] = _differentiable(given[3])
+            grad_values, grad_points, grad_reference = attend_backward(*given, *settings)
+        del given
         if call.return_weights:
             inner = (grad_weights * weights).sum(-1, keepdim=True)
             parts(grad_points)[1].add_(((grad_weights - inner) * weights).flatten(2))
@@ -309,6 +335,11 @@ class _Node(torch.autograd.Function):
             *(grad_reference if reference_wanted else None, None),
             *parameters,
         )
+
+
+def _differentiable(offset: torch.Tensor) -> torch.Tensor:
+    """Offsets in the type that attend_backward()'s kernels read fast."""
+    return offset.float() if _is_cuda(offset) and offset.dtype.itemsize < 4 else offset
 
 
 def _release_saved(ctx: Any) -> bool:
