@@ -30,10 +30,26 @@ def seed():
 
 @pytest.fixture(params=[1, 2])
 def products(request, monkeypatch):
-    """How many products give offsets and logits: two on CUDA, where autocast's offsets have gradients in float32."""
-    if request.param == 2:
-        monkeypatch.setattr(_module, "_is_cuda", lambda _tensor: True)
-    return request.param
+    """How many products give offsets and logits: two on CUDA, where autocast's products have gradients in float32."""
+    if request.param == 1:
+        yield 1
+        return
+    monkeypatch.setattr(_module, "_is_cuda", lambda _tensor: True)
+    with contextlib.ExitStack() as stack:
+        if _module._HAS_OUT_DTYPE:  # which torch has for CUDA alone
+            library = torch.library.Library("aten", "IMPL")
+            stack.callback(library._destroy)
+            library.impl("mm.dtype", wide_mm, "CPU")
+            library.impl("addmm.dtype_out", wide_addmm, "CPU")
+        yield 2
+
+
+def wide_mm(left, right, dtype):
+    return left.to(dtype) @ right.to(dtype)
+
+
+def wide_addmm(total, left, right, dtype, *, beta=1, alpha=1, out):
+    return torch.addmm(total, left.to(dtype), right.to(dtype), beta=beta, alpha=alpha, out=out)
 
 
 def inputs(dims=2, queries=TOKENS, dtype=torch.float32, device="cpu", batch=2, levels=2):
@@ -174,11 +190,13 @@ def test_checkpointing_gives_the_same_bits(products):
     assert all(torch.equal(one, other) for one, other in zip(*gradients))
 
 
+@pytest.mark.parametrize("dtype", [None, torch.bfloat16])
 @pytest.mark.parametrize("batch, queries", [(0, 5), (2, 0)])
-def test_nothing_asked_gives_gradients_of_zero(batch, queries, products):
+def test_nothing_asked_gives_gradients_of_zero(batch, queries, dtype, products):
     _, ours = pair()
     query, value = torch.randn(batch, queries, 16), torch.randn(batch, TOKENS, 16, requires_grad=True)
-    output = ours(query, torch.rand(batch, queries, 2, 2), LEVELS, value)
+    with torch.autocast("cpu", dtype=dtype, enabled=dtype is not None):
+        output = ours(query, torch.rand(batch, queries, 2, 2), LEVELS, value)
     output.sum().backward()
     assert output.shape == query.shape and not value.grad.any() and not ours.value_proj.weight.grad.any()
 
@@ -222,7 +240,7 @@ def test_compiles_into_one_graph(dtype, products):
     compiled = torch.compile(run_ours, backend="aot_eager", fullgraph=True)
     region = lambda: torch.autocast("cpu", dtype=dtype) if dtype else None
     found, wanted = results(compiled, ours, given, region()), results(run_ours, ours, given, region())
-    assert max(errors(found, wanted)) < 1e-6 if dtype is None else 1e-2
+    assert max(errors(found, wanted)) < (1e-6 if dtype is None else 1e-2)
 
 
 @cuda
@@ -251,6 +269,27 @@ def test_cuda_graph_gives_the_same_bits():
     assert all(torch.equal(one, other) for one, other in zip(found, wanted))
 
 
+@pytest.mark.skipif(not _module._HAS_OUT_DTYPE, reason="this torch has no out_dtype")
+def test_products_without_out_dtype_give_the_same_gradients(monkeypatch, products):
+    """As before torch 2.8, up to what rounding of products to 16 bits moves."""
+    calls, mm = [], torch.mm
+    monkeypatch.setattr(torch, "mm", lambda *given, **more: calls.append(more) or mm(*given, **more))
+    _, ours = pair()
+    given = inputs()
+    found = {}
+    for has in (True, False):
+        monkeypatch.setattr(_module, "_HAS_OUT_DTYPE", has)
+        calls.clear()
+        found[has] = results(run_ours, ours, given, torch.autocast("cpu", dtype=torch.bfloat16))
+        assert any("out_dtype" in more for more in calls) == (has and products == 2)
+    limit = torch.finfo(torch.bfloat16).eps
+    assert max(errors(found[False], found[True])) < limit
+    assert all(one.dtype == other.dtype for one, other in zip(found[False], found[True]))
+
+
+VIEWS = {"aten::flatten", "aten::view", "aten::t", "aten::select", "aten::split_with_sizes", "aten::expand"}
+
+
 @pytest.mark.parametrize("position_wanted", [False, True])
 @pytest.mark.parametrize("dtype", [None, torch.bfloat16])
 def test_number_of_operators(dtype, position_wanted, products):
@@ -267,7 +306,8 @@ def test_number_of_operators(dtype, position_wanted, products):
     backward = calls_of(lambda: torch.autograd.grad(outputs[0], wanted, gradient))
     print(f"\n{len(forward)} {forward}\n{len(backward)} {backward}")
     assert "msda::attend" in forward and ("msda::attend_backward_", "msda::attend_backward")[products - 1] in backward
-    assert len(forward) <= (14, 16)[products - 1] and len(backward) <= (22, 23)[products - 1]
+    assert len(forward) <= 14 and len([name for name in backward if name not in VIEWS]) <= 20
+    assert len(backward) <= (22 if products == 1 else 16 if dtype is None else 35)  # with views
 
 
 @pytest.mark.parametrize("dtype", [None, torch.bfloat16])

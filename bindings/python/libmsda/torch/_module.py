@@ -217,19 +217,42 @@ def _is_cuda(tensor: torch.Tensor) -> bool:
 
 
 def _points_of(
-    asked: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor
-) -> tuple[torch.Tensor, ...]:
-    """The points that attend() takes, as one product gives them; on CUDA offsets and logits, each packed, of two."""
-    if not _is_cuda(asked):
-        return (linear(asked, weight, bias),)
-    offsets = len(bias) // 3 * 2
-    split = weight.tensor_split((offsets,)), bias.tensor_split((offsets,))
-    return tuple(linear(asked, *of_part) for of_part in zip(*split))
+    asked: torch.Tensor, weights: Sequence[torch.Tensor], biases: Sequence[torch.Tensor]
+) -> list[torch.Tensor]:
+    """The points that attend() takes, as one product gives them; or offsets and logits, each packed, of two."""
+    return [linear(asked, *of_part) for of_part in zip(weights, biases)]
 
 
 def _parts_of(points: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
     """Offsets and logits of what _points_of() returns."""
     return points if len(points) == 2 else parts(*points)
+
+
+# torch.mm() and addmm() give 16-bit matrices of CUDA a float32 result since torch 2.8.
+_HAS_OUT_DTYPE = hasattr(torch.ops.aten.mm, "dtype")
+
+
+def _is_wide(tensor: torch.Tensor, dtype: torch.dtype) -> bool:
+    """Whether products of a tensor are written in float32, the type wanted, without a cast behind them."""
+    if torch.compiler.is_compiling() or not _HAS_OUT_DTYPE:
+        return False
+    return _is_cuda(tensor) and tensor.dtype.itemsize == 2 and dtype == torch.float32
+
+
+def _product(tensor: torch.Tensor, weight: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """tensor @ weight, in that type where _is_wide()."""
+    if not _is_wide(tensor, dtype):
+        return tensor @ weight
+    return torch.mm(tensor.flatten(0, 1), weight, out_dtype=dtype).view(*tensor.shape[:2], weight.shape[1])
+
+
+def _add_product(total: torch.Tensor, tensor: torch.Tensor, weight: torch.Tensor) -> None:
+    """Adds tensor @ weight to what _product() gave."""
+    if total.dtype == tensor.dtype:
+        torch.baddbmm(total, tensor, weight.expand(len(tensor), -1, -1), out=total)
+    else:
+        total = total.flatten(0, 1)
+        torch.ops.aten.addmm.dtype_out(total, tensor.flatten(0, 1), weight, total.dtype, out=total)
 
 
 class _Node(torch.autograd.Function):
@@ -249,19 +272,21 @@ class _Node(torch.autograd.Function):
         *parameters: torch.Tensor,
     ) -> Any:
         dtype = call.dtype
-        weights, biases = (_of_products(given, dtype) for given in (parameters[::2], parameters[1::2]))
+        products = 4 if _is_cuda(query) else 3
+        weights, biases = (_of_products(given, dtype, products) for given in (parameters[::2], parameters[1::2]))
         values = linear(_cast(query if value is None else value, dtype), weights[0], biases[0])
         if padding_mask is not None:
             values.masked_fill_(padding_mask[..., None], 0)
-        points = _points_of(_asked(query, position, dtype), weights[1], biases[1])
+        points = _points_of(_asked(query, position, dtype), weights[1:-1], biases[1:-1])
         given = values, reference, *_parts_of(points), call.level_hw, call.head_count
         sampled, attention = attend_with_weights(*given) if call.return_weights else (attend(*given), None)
-        output = linear(sampled, weights[2], biases[2])
+        output = linear(sampled, weights[-1], biases[-1])
 
         ctx.call, ctx.dtype = call, parameters[0].dtype
         ctx.rows = [len(bias) for bias in parameters[1::2]]
         ctx.save_for_backward(
-            *(query, position, value, reference, padding_mask, *weights, values, sampled, *points)
+            *(query, position, value, reference, padding_mask, weights[0], weights[-1], values, sampled),
+            *(*points, *weights[1:-1]),
         )
         return (output, attention) if call.return_weights else output
 
@@ -271,7 +296,8 @@ class _Node(torch.autograd.Function):
         ctx: Any, grad_output: torch.Tensor, grad_weights: torch.Tensor | None = None
     ) -> tuple[Any, ...]:
         query, position, value, reference, padding_mask, *rest = ctx.saved_tensors
-        value_weight, point_weight, output_weight, values, sampled, *points = rest
+        value_weight, output_weight, values, sampled, *rest = rest
+        points, point_weights = rest[: len(rest) // 2], rest[len(rest) // 2 :]
         del rest
         released = _release_saved(ctx)  # so that each tensor goes after its last use here
         call, dtype = ctx.call, ctx.call.dtype
@@ -281,8 +307,8 @@ class _Node(torch.autograd.Function):
         train = any(wanted)
 
         grad_output = _cast(grad_output, dtype)
-        ones = grad_output.new_ones(grad_output.shape[:2]) if train else None
-        of_output = _of_layer(grad_output, sampled, ones) if train else ()
+        ones = _ones(grad_output, ctx.dtype) if train else None
+        of_output = _of_layer(grad_output, sampled, ones, ctx.dtype) if train else ()
         del sampled
         grad_sampled = grad_output @ output_weight
         del grad_output
@@ -306,28 +332,28 @@ class _Node(torch.autograd.Function):
 
         parameters = [None] * 8
         if train:
-            of_points = _of_layer(grad_points, _asked(query, position, dtype), ones)
-            if grad_values.shape[:2] != ones.shape:
-                ones = grad_values.new_ones(grad_values.shape[:2])
+            of_points = _of_layer(grad_points, _asked(query, position, dtype), ones, ctx.dtype)
+            if grad_values.shape[:2] != grad_points.shape[:2]:
+                ones = _ones(grad_values, ctx.dtype)
             source = query if value is None else value
-            of_value = _of_layer(grad_values, _cast(source, dtype), ones)
+            of_value = _of_layer(grad_values, _cast(source, dtype), ones, ctx.dtype)
             grads = zip(of_value, of_points, of_output)
             parameters[::2], parameters[1::2] = (_of_layers(one, ctx.dtype, ctx.rows) for one in grads)
 
         grad_query = grad_position = grad_value = None
         if position_wanted or query_wanted:
-            grad_query = grad_points @ point_weight
+            point_weight = point_weights[0] if len(point_weights) == 1 else torch.cat(point_weights)
+            grad_query = _product(grad_points, point_weight, query.dtype)
         del grad_points
         if position_wanted:
             grad_position = _cast(grad_query, position.dtype)
         if value is None and query_wanted:
             if position_wanted:
-                grad_query = grad_position + grad_values @ value_weight
+                grad_query = grad_position + _product(grad_values, value_weight, query.dtype)
             else:
-                matrices = value_weight.expand(len(grad_values), -1, -1)
-                torch.baddbmm(grad_query, grad_values, matrices, out=grad_query)
+                _add_product(grad_query, grad_values, value_weight)
         elif value_wanted:
-            grad_value = _cast(grad_values @ value_weight, value.dtype)
+            grad_value = _cast(_product(grad_values, value_weight, value.dtype), value.dtype)
         if query_wanted:
             grad_query = _cast(grad_query, query.dtype)
         return (
@@ -351,22 +377,38 @@ def _release_saved(ctx: Any) -> bool:
     return not torch._C._autograd._get_current_graph_task_keep_graph()
 
 
+def _ones(grad: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Ones for _of_layer(): a row of them, or 8 where _is_wide(), which take half the time of one on a GPU."""
+    if _is_wide(grad, dtype):
+        return grad.new_ones(8, grad.shape[:2].numel())
+    return grad.new_ones(grad.shape[:2])
+
+
 def _of_layer(
-    grad: torch.Tensor, rows: torch.Tensor, ones: torch.Tensor
+    grad: torch.Tensor, rows: torch.Tensor, ones: torch.Tensor, dtype: torch.dtype
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Gradients of weight and bias of the linear layer that made of `rows` what has gradient `grad`.
-    A product with ones takes half the time of a sum on a GPU."""
-    return torch.tensordot(grad, rows, ([0, 1], [0, 1])), torch.tensordot(ones, grad, 2)
+    """Gradients of weight and bias of the linear layer that made of `rows` what has gradient `grad`, in that type
+    where _is_wide(). A product with ones takes half the time of a sum on a GPU."""
+    if not _is_wide(grad, dtype):
+        return torch.tensordot(grad, rows, ([0, 1], [0, 1])), torch.tensordot(ones, grad, 2)
+    grad = grad.flatten(0, 1)
+    of_weight = torch.mm(grad.t(), rows.flatten(0, 1), out_dtype=dtype)
+    return of_weight, torch.mm(ones, grad, out_dtype=dtype)[0]
 
 
-def _of_products(parameters: Sequence[torch.Tensor], dtype: torch.dtype) -> Sequence[torch.Tensor]:
-    """The four layers' weights, or biases, as the three products take them, cast together: that of value,
-    that of offsets and logits, that of the output."""
+def _of_products(
+    parameters: Sequence[torch.Tensor], dtype: torch.dtype, products: int
+) -> Sequence[torch.Tensor]:
+    """The four layers' weights, or biases, as the products take them, cast together: that of value, those of offsets
+    and logits, that of the output. Where there are 3 products, offsets and logits have one."""
     value, offset, logit, output = parameters
     if value.dtype == dtype or not _are_of_one_width(parameters):
-        points = torch.cat([offset, logit])
-        return [_cast(one, dtype) for one in (value, points, output)]
-    return torch.cat(parameters).to(dtype).split([len(value), len(offset) + len(logit), len(output)])
+        points = [torch.cat([offset, logit])] if products == 3 else [offset, logit]
+        return [_cast(one, dtype) for one in (value, *points, output)]
+    rows = [len(one) for one in parameters]
+    if products == 3:
+        rows[1:3] = [rows[1] + rows[2]]
+    return torch.cat(parameters).to(dtype).split(rows)
 
 
 def _of_layers(
