@@ -28,6 +28,16 @@ __device__ __forceinline__ float largest_of_lanes(float x, int lanes) {
   return x;
 }
 
+// Finds the largest of several numbers, whose shuffles alternate: each waits for its last one.
+template <int kCount>
+__device__ __forceinline__ void find_largest_of_lanes(float (&x)[kCount], int lanes) {
+#pragma unroll 1
+  for (int distance = lanes / 2; distance > 0; distance /= 2) {
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) x[j] = fmaxf(x[j], __shfl_xor_sync(kAllLanes, x[j], distance));
+  }
+}
+
 // A lane remembers a power and a gradient of each of its points of a row, one of each group: in
 // registers, or at addresses of its own.
 template <int kGroups>

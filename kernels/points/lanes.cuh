@@ -24,6 +24,16 @@ __device__ __forceinline__ float sum_of_lanes(float x, int lanes) {
   return x;
 }
 
+// Does the same to several numbers, whose shuffles alternate: each waits for its last one.
+template <int kCount>
+__device__ __forceinline__ void sum_over_lanes(float (&x)[kCount], int lanes) {
+#pragma unroll 1
+  for (int distance = lanes / 2; distance > 0; distance /= 2) {
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) x[j] += __shfl_xor_sync(kAllLanes, x[j], distance);
+  }
+}
+
 // Sum over this lane and those before it.
 template <typename T>
 __device__ __forceinline__ T running_sum(T x) {

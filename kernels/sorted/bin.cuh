@@ -410,6 +410,8 @@ __device__ __forceinline__ void find_powers(Params const& p, ValueParams const& 
 template <Input kInput>
 class PointWeights {
   static constexpr bool kPlain = kInput != Input::any;
+  static constexpr int kTogether = 4;  // points that are weighed at a time
+  static_assert(kPointsOfThread % kTogether == 0);
 
  public:
   __device__ __forceinline__ PointWeights(Params const& p, ValueParams const& s, Chunk const& chunk,
@@ -427,13 +429,16 @@ class PointWeights {
     weigh(p, s, chunk, walk, rows);
     dtype_ = MSDA_DTYPE_F32;
   }
-  // All lanes of the warp.
   __device__ __forceinline__ float operator[](int j) const {
-    float const weight = points::weight_of(dtype_, bits_[j]);
-    if constexpr (kInput != Input::fused) return weight;
-    float const largest = points::largest_of_lanes(weight, row_lanes_);
-    float const power = expf(weight - largest);
-    return power * points::reciprocal(points::sum_of_lanes(power, row_lanes_));
+    return points::weight_of(dtype_, bits_[j]);
+  }
+  // Plain logits become weights. All lanes of the warp.
+  __device__ __forceinline__ void finish() {
+    if constexpr (kInput == Input::fused) {
+#pragma unroll
+      for (int first = 0; first < kPointsOfThread; first += kTogether) weigh_rows(first);
+      dtype_ = MSDA_DTYPE_F32;
+    }
   }
 
  private:
@@ -454,6 +459,22 @@ class PointWeights {
       } else {
         at = weights + walk.q * p.weight_strides.row + walk.k;
       }
+    }
+  }
+  // Logits of the points from number `first` on become weights.
+  __device__ __forceinline__ void weigh_rows(int first) {
+    float powers[kTogether], joined[kTogether];  // of a row: the largest logit, the sum of powers
+#pragma unroll
+    for (int j = 0; j < kTogether; ++j) {
+      joined[j] = powers[j] = points::weight_of(dtype_, bits_[first + j]);
+    }
+    points::find_largest_of_lanes(joined, row_lanes_);
+#pragma unroll
+    for (int j = 0; j < kTogether; ++j) joined[j] = powers[j] = expf(powers[j] - joined[j]);
+    points::sum_over_lanes(joined, row_lanes_);
+#pragma unroll
+    for (int j = 0; j < kTogether; ++j) {
+      bits_[first + j] = __float_as_uint(powers[j] * points::reciprocal(joined[j]));
     }
   }
   // Logits of any input become weights.
@@ -523,10 +544,11 @@ static __global__ void __launch_bounds__(kBinThreads, kBinBlocks)
     if (is_there) ranks[j] = tile << 16 | rank;
   }
   // Under way while the tiles are ordered.
-  PointWeights<kInput> const weights(p, s, chunk, ranks, staged.rows);
+  PointWeights<kInput> weights(p, s, chunk, ranks, staged.rows);
   __syncthreads();
   std::uint32_t const end = staged.order_tiles(s, chunk);
   __syncthreads();
+  weights.finish();
   // The queries are computed once more: registers for them would be too many.
   QueryWalk<kPlain> queries(p, s, chunk);
   TileRecord* const list = s.records + chunk.head * s.points +
