@@ -91,7 +91,8 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
                                        .points = problem.point_total,
                                        .even_heads = heads_together(problem.head_count) == 2,
                                        .same_types = problem.output_dtype == problem.value_dtype,
-                                       .fused = problem.fused()});
+                                       .fused = problem.fused(),
+                                       .boxes = problem.reference_dim == 4});
   plan.has_other_tokens = has_other_tokens(problem);
   plan.has_output_vectors = problem.output_dtype == problem.value_dtype &&
                             strides_are_multiples(problem.output, problem.output_dtype, 16) &&

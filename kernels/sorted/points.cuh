@@ -216,12 +216,15 @@ template <int kGroups = 1, class Fn>
 void with_paired_input(KernelOptions const& options, std::int64_t group_points, Fn fn) {
   if constexpr (kGroups == 1) {
     if (!options.fused) {
-      return fn(std::integral_constant<Input, Input::sampled>(), std::integral_constant<int, 1>());
+      return fn(std::integral_constant<Input, Input::sampled>(), std::integral_constant<int, 1>(),
+                std::false_type());
     }
   }
   if (options.points <= kGroups * group_points) {
-    return fn(std::integral_constant<Input, Input::fused>(),
-              std::integral_constant<int, kGroups>());
+    using Fused = std::integral_constant<Input, Input::fused>;
+    using Groups = std::integral_constant<int, kGroups>;
+    if (options.boxes) return fn(Fused(), Groups(), std::true_type());
+    return fn(Fused(), Groups(), std::false_type());
   }
   if constexpr (kGroups < kMaxPairedGroups) {
     with_paired_input<kGroups + 1>(options, group_points, fn);
@@ -290,7 +293,7 @@ class StoredCorners {
 };
 
 // A lane's points of a row, its channels of the row of grad_output and of the head's values.
-template <class Config, int kGroups>
+template <class Config, int kGroups, bool kBoxes>
 class PairedRows {
   using Row = typename Config::Row;
   using Lane = points::PairLane<Config::kWarpRows, Config::kSides>;
@@ -354,8 +357,8 @@ class PairedRows {
     if (!has_point(group)) return point;
     point.at = points::stream_pair(coord_ + group * Config::kGroupPoints * 8);
     if constexpr (kFused) {
-      point.reference = points::stream_reference(
-          reference_ + level(group).index * p_.reference_dim * 4, is_box());
+      point.reference =
+          points::stream_reference(reference_ + level(group).index * (kBoxes ? 16 : 8), kBoxes);
     }
     return point;
   }
@@ -370,7 +373,7 @@ class PairedRows {
     }
   }
   __device__ __forceinline__ LocatedPoint locate(LoadedPoint const& point, int group) const {
-    return points::locate_point(point, level(group), kFused, is_box());
+    return points::locate_point(point, level(group), kFused, kBoxes);
   }
   __device__ __forceinline__ bool is_there() const { return query_ < end_; }
   __device__ __forceinline__ bool has_point(int group) const {
@@ -412,7 +415,6 @@ class PairedRows {
     if (group >= group_count_) return {};
     return s_.point_levels[first_point_ + group * Config::kGroupPoints];
   }
-  __device__ __forceinline__ bool is_box() const { return kFused && p_.reference_dim == 4; }
 
   Params const& p_;
   PairedParams const& s_;
@@ -455,7 +457,7 @@ __device__ __forceinline__ void multiply_stored_corners(const char* values,
 
 // The points of the next group, or of the next row's first one, are on their way while the corners
 // of a group are loaded.
-template <class Config, int kGroups>
+template <class Config, int kGroups, bool kBoxes>
 static __global__ void __launch_bounds__(points::kPointThreads, Config::kBlocks)
     paired_point_gradients(const __grid_constant__ Params p,
                            const __grid_constant__ PairedParams s) {
@@ -465,7 +467,7 @@ static __global__ void __launch_bounds__(points::kPointThreads, Config::kBlocks)
   ptx::wait_for_previous_grid();
   StoredCorners<Config> corners(
       storage, static_cast<std::uint32_t>(p.value_strides.row) * Config::kElementBytes);
-  PairedRows<Config, kGroups> rows(p, s);
+  PairedRows<Config, kGroups, kBoxes> rows(p, s);
   std::uint32_t bits[kGroups];  // of weights or logits
   rows.load_weights(bits);
   LoadedPoint point = rows.load_point(0);

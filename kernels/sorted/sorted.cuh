@@ -66,10 +66,10 @@ void load_points(KernelOptions const& options, Kernels& kernels) {
     if constexpr (points::PointConfig<kType, Loads::vectors, lanes, 4>::kPaired) {
       with_warp_rows(options, [&](auto rows, auto sides) {
         load_any_points<kType, lanes, rows, sides>(options, kernels);
-        with_paired_input(options, kWarp / rows, [&](auto input, auto groups) {
+        with_paired_input(options, kWarp / rows, [&](auto input, auto groups, auto boxes) {
           using Paired = points::PointConfig<kType, Loads::vectors, lanes, rows,
                                              decltype(input)::value, sides>;
-          kernels.paired = load_kernel(paired_point_gradients<Paired, groups>);
+          kernels.paired = load_kernel(paired_point_gradients<Paired, groups, boxes>);
           kernels.paired_rows = Paired::kSlots;
           kernels.paired_points = Paired::kGroupPoints * groups;
         });

@@ -212,6 +212,7 @@ struct KernelOptions {
   bool even_heads = false;
   bool same_types = false;  // grad_output has the type of the values
   bool fused = false;
+  bool boxes = false;  // fused with references that are boxes
 };
 
 // The ways in which point_gradients() loads rows: element by element; in vectors, where 32 bits
