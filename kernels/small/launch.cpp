@@ -37,6 +37,7 @@ struct SmallPlan final : Prepared {
   bool has_vectors = false;  // as far as strides say
   bool has_coord_pairs = false;
   bool has_grad_coord_pairs = false;
+  bool has_logit_fours = false;
   bool has_other_tokens = false;  // pixels of no level
 };
 
@@ -71,6 +72,9 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
       row_stride_fits(problem.output, problem.output_dtype) && points::gradients_are_near(problem);
   plan.has_coord_pairs = points::are_pairs(problem.coord);
   plan.has_grad_coord_pairs = points::are_pairs(problem.grad_coord);
+  plan.has_logit_fours =
+      problem.point_total % 4 == 0 && strides_are_multiples(problem.weight, problem.weight_dtype,
+                                                            4 * dtype_bytes(problem.weight_dtype));
   std::int64_t pixels = 0;
   for (Level const& level : problem.levels) pixels += level.height * level.width;
   plan.has_other_tokens = pixels != problem.token_count;
@@ -106,6 +110,10 @@ void launch(Variant const&, Launch const& launch) {
   std::int64_t const pair_bytes = 2 * dtype_bytes(p.coord_dtype);
   s.points.coord_pairs = plan.has_coord_pairs && is_aligned(p.coord, pair_bytes);
   s.points.grad_coord_pairs = plan.has_grad_coord_pairs && is_aligned(p.grad_coord, pair_bytes);
+  s.logit_fours = plan.has_logit_fours && is_aligned(p.weight, 4 * dtype_bytes(p.weight_dtype));
+  s.plain_fused = problem.fused() && p.coord_dtype == MSDA_DTYPE_F32 && s.points.coord_pairs &&
+                  p.reference_dtype == MSDA_DTYPE_F32 &&
+                  is_aligned(p.reference, p.reference_dim * 4);
   s.aligned_result = is_aligned(p.grad_value, 16);
   s.tile_blocks = p.grad_value != nullptr ? plan.tiles : 0;
   bool const vectors = plan.has_vectors && is_aligned(p.value, 16) && is_aligned(p.grad_output, 16);

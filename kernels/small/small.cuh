@@ -3,6 +3,8 @@
 // A block has a tile, a rectangle of one level's pixels of one head. It scans all points of the
 // level, a round of them at a time:
 //
+//   weigh   fused points: the softmax of rows, of which a lane has four logits, to weights where
+//           records will lie
 //   scan    points with a corner in the tile to records of 16 bytes, each where its number says;
 //           cells are counted
 //   order   records by cell, then each cell's by their numbers: a thread takes a cell of few, a
@@ -35,7 +37,6 @@ using points::lane_of;
 using points::Loads;
 using points::LocatedPoint;
 using points::PointsInMemory;
-using points::RowPowers;
 using points::warp_of;
 
 // Products of a slot's row of grad_output with corners, each summed over the slot at once: four
@@ -72,7 +73,8 @@ struct SmallConfig : points::PointConfig<kValueType, kLoads, kRowLanes> {
   // The most records of a pixel that one warp adds up: a crowded pixel has more.
   static constexpr int kRecordsOfWarp = 2 * kRecordsOfSlot * kWarpSlots;
   static constexpr int kInFlight = 1;
-  static constexpr int kLogitsInFlight = kWarpSlots == 8 ? 4 : 1;  // of a thread; more would spill
+  static constexpr int kRowsInFlight = kRowLanes == kWarp ? 1 : 2;  // of logits, of a thread
+  static constexpr int kMovedInFlight = kRowLanes == kWarp ? 1 : kPointsInFlight;  // fused points
   static constexpr int kRecordsInFlight =
       Base::kVectors ? 2 : 1;  // rows of grad_output, of a slot that adds
   static_assert(Base::kPoints == points::kPointsAtOnce, "what stages_in_shared() reckons with");
@@ -121,7 +123,6 @@ struct Storage {
   std::uint32_t* sums;   // [kWarp + 1] of warps
   TileRecord* records;   // [round_points]
   std::uint16_t* order;  // records by cell
-  RowPowers* powers;     // fused, before
   std::uint32_t* bits;   // [kWarps][round_points / kWarp]
   std::uint16_t* cells;  // [round_points], before
 
@@ -130,7 +131,6 @@ struct Storage {
         sums(bounds + kBounds),
         records(reinterpret_cast<TileRecord*>(shared + kBoundBytes)),
         order(reinterpret_cast<std::uint16_t*>(records + s.round_points)),
-        powers(reinterpret_cast<RowPowers*>(order)),
         bits(reinterpret_cast<std::uint32_t*>(order + s.round_points)),
         cells(reinterpret_cast<std::uint16_t*>(bits)) {}
   // After: how many pixels are listed for a warp and for the block, the list [kMaxListed], and sums
@@ -146,38 +146,36 @@ struct Storage {
 
 // ---- scan
 
-// points::find_powers(), of several rows at a time where a lane has one logit of each, of F32.
-template <class Config>
-__device__ __forceinline__ void find_row_powers(Params const& p, Tile const& tile,
-                                                std::uint32_t first, std::uint32_t count,
-                                                RowPowers* rows) {
-  constexpr int kRows = Config::kLogitsInFlight;
-  auto const K = static_cast<std::uint32_t>(p.point_total);
-  auto const lanes = static_cast<std::uint32_t>(points::lanes_of_logits(K));
-  if (kRows == 1 || K > lanes || p.weight_dtype != MSDA_DTYPE_F32) {
-    return points::find_powers<kThreads>(p, tile.b, tile.m, first, count, rows);
+// Loads the four neighbouring logits of a row that a lane has; those beyond the `left` ones that
+// the row still has become -inf. `aligned`: four lie at a multiple of their bytes, and none is
+// beyond.
+__device__ __forceinline__ void load_logits(msda_dtype dtype, const void* array, std::int64_t at,
+                                            std::int32_t left, bool aligned, float (&logits)[4]) {
+  if (aligned && left >= 4) {
+    if (dtype == MSDA_DTYPE_F32) {
+      float4 const four =
+          __ldg(reinterpret_cast<const float4*>(static_cast<const float*>(array) + at));
+      logits[0] = four.x;
+      logits[1] = four.y;
+      logits[2] = four.z;
+      logits[3] = four.w;
+    } else {
+      uint2 const four =
+          __ldg(reinterpret_cast<const uint2*>(static_cast<const std::uint16_t*>(array) + at));
+      logits[0] = points::weight_of(dtype, four.x & 0xffffu);
+      logits[1] = points::weight_of(dtype, four.x >> 16);
+      logits[2] = points::weight_of(dtype, four.y & 0xffffu);
+      logits[3] = points::weight_of(dtype, four.y >> 16);
+    }
+    return;
   }
-  std::uint32_t const lane = threadIdx.x % lanes;
-  const float* const logits = static_cast<const float*>(p.weight) +
-                              p.weight_strides.at(tile.b, first, tile.m) + min(lane, K - 1);
+#pragma unroll
+  for (int j = 0; j < 4; ++j) logits[j] = -INFINITY;
 #pragma unroll 1
-  for (std::uint32_t row = threadIdx.x / lanes; __any_sync(kAllLanes, row < count);
-       row += kRows * (kThreads / lanes)) {
-    float own[kRows];
+  for (int i = 0; i < min(left, 4); ++i) {
+    float const logit = load_narrow(dtype, array, at + i);
 #pragma unroll
-    for (int j = 0; j < kRows; ++j) {
-      own[j] = __ldg(logits + min(row + j * (kThreads / lanes), count - 1) * p.weight_strides.row);
-    }
-#pragma unroll
-    for (int j = 0; j < kRows; ++j) {
-      float const logit = lane < K ? own[j] : -INFINITY;
-      float const largest =
-          points::largest_of_lanes(fmaxf(-INFINITY, logit), static_cast<int>(lanes));
-      float const power = lane < K ? expf(logit - largest) : 0.0f;
-      float const sum = points::sum_of_lanes(power, static_cast<int>(lanes));
-      std::uint32_t const at = row + j * (kThreads / lanes);
-      if (lane == 0 && at < count) rows[at] = {largest, points::reciprocal(sum)};
-    }
+    for (int j = 0; j < 4; ++j) logits[j] = i == j ? logit : logits[j];
   }
 }
 
@@ -192,9 +190,80 @@ class RoundPoints {
         shared_(shared),
         first_(first),
         level_points_(static_cast<std::uint32_t>(p.near_levels[tile.level].point_count)),
+        by_points_(~0u / max(level_points_, 1u)),
         coord_(p.coord_strides.at(tile.b, 0, tile.m) + 2 * p.near_levels[tile.level].point_start),
         weight_(p.weight_strides.at(tile.b, 0, tile.m) + p.near_levels[tile.level].point_start) {}
 
+  // Puts the weights of `count` fused points where their records will lie. A lane has four logits
+  // of a row, and kRows rows at a time. All threads of the block.
+  template <class Config>
+  __device__ __forceinline__ void weigh(std::uint32_t count) const {
+    constexpr int kRows = Config::kRowsInFlight;
+    auto const K = static_cast<std::int32_t>(p_.point_total);
+    std::uint32_t const first_row = query_of(0);
+    std::uint32_t const rows = query_of(count - 1) - first_row + 1;
+    if (K > 4 * kWarp) return weigh_long_rows(first_row, rows, count);
+    int const lanes = points::lanes_of_logits((K + 3) / 4);
+    std::uint32_t const stride = static_cast<std::uint32_t>(kThreads / lanes);
+    std::int32_t const k = static_cast<std::int32_t>(threadIdx.x) % lanes * 4;
+    std::int64_t const logits = p_.weight_strides.at(tile_.b, first_row, tile_.m) + k;
+    std::uint32_t const of_level = static_cast<std::uint32_t>(
+        k - static_cast<std::int32_t>(p_.near_levels[tile_.level].point_start));
+#pragma unroll 1
+    for (std::uint32_t base = threadIdx.x / lanes; __any_sync(kAllLanes, base < rows);
+         base += kRows * stride) {
+      float powers[kRows][4], joined[kRows];  // of a row: the largest logit, the sum of powers
+#pragma unroll
+      for (int j = 0; j < kRows; ++j) {
+        std::uint32_t const row = min(base + j * stride, rows - 1);
+        load_logits(p_.weight_dtype, p_.weight, logits + row * p_.weight_strides.row, K - k,
+                    s_.logit_fours, powers[j]);
+      }
+#pragma unroll
+      for (int j = 0; j < kRows; ++j) {
+        joined[j] = fmaxf(fmaxf(powers[j][0], powers[j][1]), fmaxf(powers[j][2], powers[j][3]));
+      }
+      points::find_largest_of_lanes(joined, lanes);
+#pragma unroll
+      for (int j = 0; j < kRows; ++j) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          powers[j][i] = k + i < K ? expf(powers[j][i] - joined[j]) : 0.0f;
+        }
+        joined[j] = powers[j][0] + powers[j][1] + powers[j][2] + powers[j][3];
+      }
+      points::sum_over_lanes(joined, lanes);
+#pragma unroll
+      for (int j = 0; j < kRows; ++j) {
+        std::uint32_t const row = base + j * stride;
+        store_weights(first_row + row, of_level, row < rows ? count : 0, powers[j], joined[j]);
+      }
+    }
+  }
+  // Does that to rows of more logits than a warp has at once: a warp takes a row.
+  __device__ __forceinline__ void weigh_long_rows(std::uint32_t first_row, std::uint32_t rows,
+                                                  std::uint32_t count) const {
+    auto const K = static_cast<std::int32_t>(p_.point_total);
+#pragma unroll 1
+    for (std::uint32_t row = warp_of(); row < rows; row += kWarps) {
+      std::int64_t const logits = p_.weight_strides.at(tile_.b, first_row + row, tile_.m);
+      float largest = -INFINITY;
+      for (std::int32_t k = lane_of(); k < K; k += kWarp) {
+        largest = fmaxf(largest, load_narrow(p_.weight_dtype, p_.weight, logits + k));
+      }
+      largest = points::largest_of_lanes(largest, kWarp);
+      float sum = 0.0f;
+      for (std::int32_t k = lane_of(); k < K; k += kWarp) {
+        sum += expf(load_narrow(p_.weight_dtype, p_.weight, logits + k) - largest);
+      }
+      float const factor = points::reciprocal(points::sum_of_lanes(sum, kWarp));
+      std::uint32_t const first = (first_row + row) * level_points_ - first_;
+      for (std::uint32_t k = lane_of(); k < level_points_; k += kWarp) {
+        if (first + k >= count) continue;
+        shared_.records[first + k].weight = expf(weight(first_row + row, k) - largest) * factor;
+      }
+    }
+  }
   // Scans `count` points. All threads of the block.
   template <class Config>
   __device__ __forceinline__ void scan(std::uint32_t count) const {
@@ -234,38 +303,79 @@ class RoundPoints {
       }
     }
   }
-  // As many points at a time as there is room for the powers of their rows.
+  // weigh() has put weights where records will lie.
   template <class Config>
   __device__ __forceinline__ void scan_fused(std::uint32_t count) const {
-    std::uint32_t const most = static_cast<std::uint32_t>(s_.round_points) / 4;
-    LevelParams const level = p_.near_levels[tile_.level];
-    for (std::uint32_t begin = 0; begin < count; begin += most) {
-      std::uint32_t const end = min(begin + most, count);
-      std::uint32_t const first_row = query_of(begin);
-      find_row_powers<Config>(p_, tile_, first_row, query_of(end - 1) - first_row + 1,
-                              shared_.powers);
-      __syncthreads();
-      for (std::uint32_t i = begin + threadIdx.x; i < end; i += kThreads) {
+    if (s_.plain_fused) {
+      if (p_.reference_dim == 2) return scan_plain<2, Config::kMovedInFlight>(count);
+      return scan_plain<4, 1>(count);
+    }
+    for (std::uint32_t i = threadIdx.x; i < count; i += kThreads) {
+      std::uint32_t const q = query_of(i);
+      float4 const reference = points::load_reference(p_, reference_index(q));
+      keep(i, q, move(coord(q, point_of(i, q)), reference, p_.reference_dim == 4),
+           shared_.records[i].weight);
+    }
+  }
+  // A thread has offsets and references of several points in flight.
+  template <int kDim, int kInFlight>
+  __device__ __forceinline__ void scan_plain(std::uint32_t count) const {
+    using Reference = std::conditional_t<kDim == 2, float2, float4>;
+    for (std::uint32_t base = threadIdx.x; base < count; base += kInFlight * kThreads) {
+      float2 at[kInFlight];
+      Reference references[kInFlight];
+#pragma unroll
+      for (int j = 0; j < kInFlight; ++j) {
+        std::uint32_t const i = base + j * kThreads;
+        if (i >= count) continue;
         std::uint32_t const q = query_of(i);
-        std::uint32_t const k = point_of(i, q);
-        std::int64_t const row = tile_.b * p_.query_count + q;
-        float4 const reference =
-            points::load_reference(p_, (row * p_.level_count + tile_.level) * p_.reference_dim);
-        float2 const point = points::fused_to_pixels(
-            coord(q, k), reference, static_cast<float>(level.width),
-            static_cast<float>(level.height), 0.5f / static_cast<float>(level_points_),
-            p_.reference_dim == 4);
-        keep(i, q, point, shared_.powers[q - first_row].weight(weight(q, k)));
+        at[j] = __ldg(reinterpret_cast<const float2*>(static_cast<const float*>(p_.coord) +
+                                                      coord_index(q, point_of(i, q))));
+        references[j] = __ldg(reinterpret_cast<const Reference*>(
+            static_cast<const float*>(p_.reference) + reference_index(q)));
       }
-      __syncthreads();
+#pragma unroll
+      for (int j = 0; j < kInFlight; ++j) {
+        std::uint32_t const i = base + j * kThreads;
+        if (i >= count) continue;
+        float4 reference = {references[j].x, references[j].y, 0.0f, 0.0f};
+        if constexpr (kDim == 4) reference = references[j];
+        keep(i, query_of(i), move(at[j], reference, kDim == 4), shared_.records[i].weight);
+      }
+    }
+  }
+  // Moves a point by its offset from its reference.
+  __device__ __forceinline__ float2 move(float2 const& offset, float4 const& reference,
+                                         bool is_box) const {
+    LevelParams const level = p_.near_levels[tile_.level];
+    return points::fused_to_pixels(offset, reference, static_cast<float>(level.width),
+                                   static_cast<float>(level.height),
+                                   0.5f / static_cast<float>(level_points_), is_box);
+  }
+  // Stores those of four weights of query `q`, from number `of_level` of the level's points on,
+  // that are points of the level and of the round.
+  __device__ __forceinline__ void store_weights(std::uint32_t q, std::uint32_t of_level,
+                                                std::uint32_t count, float const (&powers)[4],
+                                                float sum) const {
+    float const factor = points::reciprocal(sum);
+    std::uint32_t const at = q * level_points_ - first_ + of_level;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if (of_level + i < level_points_ && at + i < count) {
+        shared_.records[at + i].weight = powers[i] * factor;
+      }
     }
   }
   // The query of point `i` of the round, and which of its points on the level that is.
   __device__ __forceinline__ std::uint32_t query_of(std::uint32_t i) const {
-    return (first_ + i) / level_points_;
+    std::uint32_t const least = __umulhi(first_ + i, by_points_);  // the quotient or one less
+    return first_ + i - least * level_points_ >= level_points_ ? least + 1 : least;
   }
   __device__ __forceinline__ std::uint32_t point_of(std::uint32_t i, std::uint32_t q) const {
     return first_ + i - q * level_points_;
+  }
+  __device__ __forceinline__ std::int64_t reference_index(std::uint32_t q) const {
+    return ((tile_.b * p_.query_count + q) * p_.level_count + tile_.level) * p_.reference_dim;
   }
   __device__ __forceinline__ std::int64_t coord_index(std::uint32_t q, std::uint32_t k) const {
     return coord_ + q * p_.coord_strides.row + 2 * std::int64_t{k};
@@ -308,7 +418,8 @@ class RoundPoints {
   Storage const& shared_;
   std::uint32_t first_;
   std::uint32_t level_points_;
-  std::int64_t coord_;  // of query 0, the level's first
+  std::uint32_t by_points_;  // 2^32 over that
+  std::int64_t coord_;       // of query 0, the level's first
   std::int64_t weight_;
 };
 
@@ -389,8 +500,10 @@ __device__ __forceinline__ void find_records(Params const& p, SmallParams const&
                                              Tile const& tile, Storage const& shared,
                                              std::uint32_t first, std::uint32_t count) {
   for (int i = static_cast<int>(threadIdx.x); i <= kMaxCells; i += kThreads) shared.bounds[i] = 0;
+  RoundPoints const points(p, s, tile, shared, first);
+  if (p.reference_dim != 0 && count > 0) points.template weigh<Config>(count);
   __syncthreads();
-  RoundPoints(p, s, tile, shared, first).template scan<Config>(count);
+  points.template scan<Config>(count);
   __syncthreads();
   find_bounds(shared);
   __syncthreads();

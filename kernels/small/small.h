@@ -61,12 +61,15 @@ struct SmallParams {
   std::int32_t round_points;  // at most, a multiple of kWarp
   bool aligned_result;        // grad_value lies at a multiple of kChannelsOfLane elements
   bool staged_in_shared;      // fused: what a row's softmax has of each point
+  bool logit_fours;           // every four logits of a row lie at a multiple of their bytes
+  bool plain_fused;           // offsets and references are of F32, at multiples of their bytes
   TileLevel levels[kInlineLevels];
 };
 
 // Shared memory of a block of a tile, in this order: the bounds of cells and sums of warps,
 // records, their order, and a bit a record for each warp. Where bits are, cells of points lie
-// before, and pixels of many records with sums of warps after; where the order is, powers of rows.
+// before, and pixels of many records with sums of warps after. Where records lie, weights of fused
+// points lie before.
 inline constexpr std::int32_t kBounds = kMaxCells + 4;
 inline constexpr std::int64_t kBoundBytes = (kBounds + kWarp + 4) * 4;
 static_assert(kBoundBytes % 16 == 0, "records lie at multiples of their bytes");
