@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 
 namespace msda::small {
 namespace {
@@ -16,25 +17,11 @@ namespace {
 constexpr std::int64_t kMaxIndex = INT32_MAX;
 constexpr std::int64_t kMaxBlocks = std::int64_t{1} << 30;
 
-// Additions to pixels and stores of them that a tile has: as few as leave all blocks of tiles and
-// points on the GPU at once, or enough that scans of the points weigh little.
-constexpr double kMinTileWork = 1000;
-constexpr double kMaxTileWork = 5120;
-constexpr double kFilled = 0.9;  // of the blocks: levels are cut into whole tiles
-
+// Additions to pixels and stores of them that a level has.
 double work_of(Problem const& problem, Level const& level) {
   if (!level.has_pixels()) return 0;
   return number(level.height) * number(level.width) +
          4 * number(problem.query_count) * number(level.point_count);
-}
-
-double wanted_work(Problem const& problem, std::int32_t sm_count) {
-  double all = 0;
-  for (Level const& level : problem.levels) all += work_of(problem, level);
-  double const sms = std::max(sm_count, 1);
-  double const blocks = std::max(kBlocks * sms - number(point_blocks(problem, sm_count)), sms / 2);
-  return std::clamp(number(problem.batch * problem.head_count) * all / (kFilled * blocks),
-                    kMinTileWork, kMaxTileWork);
 }
 
 // Tokens, heads, rows and the points of a head are counted in 32 bits.
@@ -61,8 +48,8 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
   return device.shared_bytes_per_block < kMaxSharedBytes ? Reason::kSharedMemory : Reason::kNone;
 }
 
-// The lanes that compute the softmax of a row's K logits, times how often they load some.
-double logit_lanes(std::int64_t points) {
+// A row's K logits as the lanes of its softmax take them: a power of two, or warps of them.
+double padded_logits(std::int64_t points) {
   if (points > kWarp) return number(divide_up(points, kWarp) * kWarp);
   return number(std::bit_ceil(static_cast<std::uint64_t>(points)));
 }
@@ -76,7 +63,7 @@ double tile_ns(Costs const& costs, Problem const& problem, Level const& level,
   double const records = 4 * points * pixels / (number(level.height) * number(level.width));
   double scan = points * costs.scan_ns;
   if (problem.fused()) {
-    scan += number(problem.query_count) * logit_lanes(problem.point_total) * costs.logit_ns;
+    scan += number(problem.query_count) * padded_logits(problem.point_total) * costs.logit_ns;
   }
   double const factor = (dtype_bytes(problem.value_dtype) == 4 ? costs.f32_factor : 1.0) *
                         (problem.output_dtype != problem.value_dtype ? costs.element_factor : 1.0);
@@ -84,13 +71,12 @@ double tile_ns(Costs const& costs, Problem const& problem, Level const& level,
   return scan + factor * lanes * (pixels * costs.pixel_ns + records * costs.record_ns);
 }
 
-// An SM has kBlocks tiles at a time; blocks of points run beside them. Where all run at once the
-// slowest tile counts, where they take turns their sum, and both where neither is much the larger.
-double predicted_us(Costs const& costs, Variant const&, Problem const& problem,
-                    Device const& device) {
+// Predicts the time of all tiles and points. An SM has kBlocks tiles at a time; blocks of points
+// run beside them. Where all run at once the slowest tile counts, where they take turns their sum,
+// and both where neither is much the larger.
+double blocks_ns(Costs const& costs, Problem const& problem, Tiling const& tiling,
+                 std::int32_t sm_count) {
   double const heads = number(problem.batch * problem.head_count);
-  double const sms = std::max(device.sm_count, 1);
-  Tiling const tiling = make_tiling(problem, device.sm_count);
   double slowest = 0;
   double all = 0;
   for (std::size_t l = 0; l < problem.levels.size(); ++l) {
@@ -104,7 +90,13 @@ double predicted_us(Costs const& costs, Variant const&, Problem const& problem,
   double const lanes = number(row_lanes(problem.head_dim)) / 4;
   double const points = lanes * points_of(problem) * costs.point_ns *
                         (dtype_bytes(problem.value_dtype) == 4 ? costs.f32_factor : 1.0);
-  double const ns = std::hypot(slowest, (heads * all / kBlocks + points) / sms);
+  return std::hypot(slowest, (heads * all / kBlocks + points) / std::max(sm_count, 1));
+}
+
+double predicted_us(Costs const& costs, Variant const&, Problem const& problem,
+                    Device const& device) {
+  double const ns =
+      blocks_ns(costs, problem, make_tiling(problem, device.sm_count), device.sm_count);
   double const bytes = 2 * forward_bytes(problem);  // each tensor and its gradient
   return costs.launch_us + std::max(1e-3 * ns, bytes / costs.bytes_per_us);
 }
@@ -113,11 +105,9 @@ void workspace(Variant const&, Problem const& problem, Device const&, Arena& are
   static_cast<void>(Workspace(problem, arena));
 }
 
-}  // namespace
-
-Tiling make_tiling(Problem const& problem, std::int32_t sm_count) {
+// Cuts levels into tiles of about `wanted` work each.
+Tiling cut_levels(Problem const& problem, double wanted) {
   Tiling tiling;
-  double const wanted = wanted_work(problem, sm_count);
   for (std::size_t l = 0; l < problem.levels.size(); ++l) {
     Level const& level = problem.levels[l];
     TileLevel& tiles = tiling.levels[l];
@@ -137,6 +127,23 @@ Tiling make_tiling(Problem const& problem, std::int32_t sm_count) {
     tiling.tiles += count;
   }
   return tiling;
+}
+
+}  // namespace
+
+// Levels are cut into tiles of the work for which the least time is predicted.
+Tiling make_tiling(Problem const& problem, std::int32_t sm_count) {
+  constexpr double kMinTileWork = 1000, kMaxTileWork = 16000, kGrowth = 1.19;
+  Tiling best;
+  double best_ns = std::numeric_limits<double>::infinity();
+  for (double work = kMinTileWork; work < kMaxTileWork; work *= kGrowth) {
+    Tiling const tiling = cut_levels(problem, work);
+    double const ns = blocks_ns({}, problem, tiling, sm_count);
+    if (ns >= best_ns) continue;
+    best = tiling;
+    best_ns = ns;
+  }
+  return best;
 }
 
 std::int32_t rows_of_block(Problem const& problem, std::int32_t sm_count) {
