@@ -109,6 +109,46 @@ std::vector<std::int32_t> split(std::span<std::int32_t const> counts, std::int64
   return begin;
 }
 
+// Calls fn with the parts of each picture, the largest first, and its finest grid.
+template <typename Fn>
+void for_pictures(std::vector<Part>& parts, Fn fn) {
+  for (auto rest = std::span(parts); !rest.empty();) {
+    Grid const finest = finest_of(rest);
+    auto const others = std::ranges::stable_partition(
+        rest, [&](Part const& part) { return are_alike(part.grid, finest); });
+    fn(std::span<Part const>(rest.first(rest.size() - others.size())), finest);
+    rest = others;
+  }
+}
+
+// The most queries that a tile of a picture has.
+std::int64_t most_in_tile(std::span<Part const> picture, Tiles const& tiles) {
+  std::vector<std::int64_t> counts(tiles.count);
+  for (Part const& part : picture) {
+    for (std::int64_t i = 0; i < part.count(); ++i) {
+      ++counts[tiles.of_query[static_cast<std::size_t>(part.first + i)]];
+    }
+  }
+  return std::ranges::max(counts);
+}
+
+// Adds tiles as high as max_queries allows; then as few, but alike. Returns their height.
+std::int64_t add_tiles_of(std::span<Part const> picture, Grid const& finest,
+                          std::int64_t max_queries, Tiles& tiles) {
+  std::uint32_t const before = tiles.count;
+  auto const fits = [&](std::int64_t height) {
+    tiles.count = before;
+    add_tiles(picture, finest, height, tiles);
+    return most_in_tile(picture, tiles) <= max_queries;
+  };
+  std::int64_t height = std::max<std::int64_t>(max_queries / kTileWidth, 1);
+  while (!fits(height) && height > 1) --height;
+  std::int64_t const even = divide_up(finest.height, divide_up(finest.height, height));
+  if (even < height && fits(even)) return even;
+  fits(height);
+  return height;
+}
+
 }  // namespace
 
 QueryOrder query_order(Problem const& problem) {
@@ -118,40 +158,32 @@ QueryOrder query_order(Problem const& problem) {
   QueryOrder order;
   Tiles tiles;
   tiles.of_query.resize(static_cast<std::size_t>(problem.query_count));
-  for (auto rest = std::span(parts); !rest.empty();) {
-    Grid const finest = finest_of(rest);
-    auto const others = std::ranges::stable_partition(
-        rest, [&](Part const& part) { return are_alike(part.grid, finest); });
-    auto const picture = rest.first(rest.size() - others.size());
+  for_pictures(parts, [&](std::span<Part const> picture, Grid const& finest) {
     bool const mixes_grids = picture.size() > 1;
     if (tiles.count == 0) order.mixes_grids = mixes_grids;
     add_tiles(picture, finest, mixes_grids ? kTileHeight / 2 : kTileHeight, tiles);
-    rest = others;
-  }
+  });
   order.queries = tile_by_tile(tiles, query_counts(tiles));
   return order;
 }
 
 QueryTiles make_query_tiles(Problem const& problem, std::int64_t max_queries) {
   QueryTiles result;
-  std::vector<Part> const parts = parts_of(problem);
+  std::vector<Part> parts = parts_of(problem);
   if (parts.empty()) {
     auto const all = static_cast<std::int32_t>(problem.query_count);
     result.begin = split({&all, 1}, max_queries);
     return result;
   }
-  Grid const finest = finest_of(parts);
   Tiles tiles;
-  std::vector<std::int32_t> counts;
-  std::int64_t height = std::max<std::int64_t>(max_queries / kTileWidth, 1) + 1;
-  do {
-    --height;
-    tiles = {std::vector<std::uint32_t>(static_cast<std::size_t>(problem.query_count)), 0};
-    add_tiles(parts, finest, height, tiles);
-    counts = query_counts(tiles);
-  } while (height > 1 && std::ranges::max(counts) > max_queries);
-  result.width = static_cast<double>(kTileWidth) / static_cast<double>(finest.width);
-  result.height = static_cast<double>(height) / static_cast<double>(finest.height);
+  tiles.of_query.resize(static_cast<std::size_t>(problem.query_count));
+  for_pictures(parts, [&](std::span<Part const> picture, Grid const& finest) {
+    std::int64_t const height = add_tiles_of(picture, finest, max_queries, tiles);
+    if (result.width > 0) return;
+    result.width = static_cast<double>(kTileWidth) / static_cast<double>(finest.width);
+    result.height = static_cast<double>(height) / static_cast<double>(finest.height);
+  });
+  std::vector<std::int32_t> counts = query_counts(tiles);
   result.begin = split(counts, max_queries);
   result.order = tile_by_tile(tiles, std::move(counts));
   return result;

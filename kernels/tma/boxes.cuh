@@ -78,7 +78,7 @@ __device__ __forceinline__ void fill_boxes(Maps const& maps, Params const& p,
     RawPoint const raw = load_point(p, points, k);
     at = locate<Config>(position_of(p, points, level, l, raw), weights(raw.weight), level);
   }
-  put_point(stages.record(stage, lane), point_of<Config>(at, 0, false));
+  put_point(stages.record(stage, lane), point_of<Config>(at, 0));
   unsigned const boxes = __ballot_sync(0xffffffffu, at.is_inside);
   // Behind the ballot the records of all lanes are stored, but not yet seen by others.
   __syncwarp();

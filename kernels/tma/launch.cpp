@@ -155,20 +155,21 @@ std::int64_t rows_in(Problem const& problem) {
 
 // Tensor maps have no empty dimension: of a problem without rows there is none, and no launch.
 struct TmaPlan final : Prepared {
-  TmaPlan(Problem const& problem, rows::QueryTiles const& tiles, const Box (&sizes)[kInlineLevels],
+  TmaPlan(Problem const& problem, TileTables const& tables, const Box (&sizes)[kInlineLevels],
           Device const& device)
       : maps(problem, sizes),
-        order(tiles.order, device),
-        tile_begin(tiles.begin, device),
+        queries(tables.queries, device),
+        samples(tables.samples, device),
         params(make_params(problem, nullptr)) {}
   PlannedMaps maps;
-  DeviceArray<std::int32_t> order;
-  DeviceArray<std::int32_t> tile_begin;
+  DeviceArray<std::int32_t> queries;  // of a variant with windows
+  DeviceArray<std::int32_t> samples;
   Params params;           // all but the buffers
   BoxParams boxes{};       // of a variant with boxes
   WindowParams windows{};  // of one with windows
   RowParams rows{};
   Kernels kernels{};
+  Kernel<Maps, Params, WindowParams> windows_kernel;
   attention::Writer attention;
   std::int64_t shared_bytes = 0;
   std::int64_t blocks = 0;
@@ -209,22 +210,30 @@ void plan_boxes(TmaPlan& plan, Entry const& entry, Problem const& problem, Devic
   plan.blocks = blocks_for((boxes.jobs + consumers - 1) / consumers, plan.shared_bytes, device);
 }
 
-void plan_windows(TmaPlan& plan, Entry const& entry, Problem const& problem,
-                  rows::QueryTiles const& tiles, const Box (&boxes)[kInlineLevels],
-                  Device const& device) {
+bool inputs_are_in_vectors(Problem const& problem) {
+  auto const is_multiple = [](Strides const& strides, std::int64_t elements) {
+    return (strides.batch | strides.row | strides.head) % elements == 0;
+  };
+  return !problem.fused() && problem.coord_dtype == MSDA_DTYPE_F32 &&
+         problem.weight_dtype == MSDA_DTYPE_F32 && is_multiple(problem.coord, 4) &&
+         is_multiple(problem.weight, 2);
+}
+
+void plan_windows(TmaPlan& plan, Problem const& problem, WindowMemory const& memory,
+                  std::int64_t tiles, Device const& device) {
   WindowParams& windows = plan.windows;
-  WindowMemory const memory = memory_of(entry, problem, device);
-  windows.order = plan.order.data();
-  windows.tile_begin = plan.tile_begin.data();
-  windows.tiles = static_cast<std::int32_t>(tiles.begin.size()) - 1;
-  windows.units = static_cast<std::int32_t>(problem.batch * problem.head_count * windows.tiles);
-  windows.producers = entry.producers;
-  windows.stages = entry.stages;
-  windows.stage_bytes = static_cast<std::int32_t>(memory.stage_bytes);
-  windows.pixel_bytes = pixel_bytes(problem);
+  windows.queries = plan.queries.data();
+  windows.samples = plan.samples.data();
+  windows.tiles = static_cast<std::int32_t>(tiles);
+  windows.units = static_cast<std::int32_t>(problem.batch * problem.head_count * tiles);
+  windows.pixels = memory.pixels;
+  windows.wide_inputs = inputs_are_in_vectors(problem);
+  std::int32_t first_pixel = 0;
   for (std::int32_t l = 0; l < static_cast<std::int32_t>(problem.levels.size()); ++l) {
-    if (boxes[l].columns == 0) continue;
-    windows.levels[windows.level_count++] = {l, boxes[l].columns, boxes[l].rows};
+    Box const& window = memory.windows[l];
+    if (window.columns == 0) continue;
+    windows.levels[windows.level_count++] = {l, window.columns, window.rows, first_pixel};
+    first_pixel += window.columns * window.rows;
   }
   plan.shared_bytes = memory.shared_bytes;
   plan.blocks = std::min<std::int64_t>(windows.units, device.sm_count);
@@ -234,17 +243,21 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
                     std::pmr::memory_resource* memory) {
   Entry const& entry = kTable[variant];
   bool const is_empty = rows_in(problem) == 0;
-  rows::QueryTiles tiles;
-  Box boxes[kInlineLevels] = {};
+  TileTables tables;
+  WindowMemory windows;
+  std::int64_t tile_count = 0;
   if (entry.shape == win && !is_empty) {
-    tiles = rows::make_query_tiles(problem, rows_of_unit(entry, problem));
-    choose_windows(problem, tiles, memory_of(entry, problem, device).stage_bytes, boxes);
+    std::int64_t const rows_of_tile = tile_rows(points_of_level(problem));
+    rows::QueryTiles const tiles = rows::make_query_tiles(problem, rows_of_tile);
+    windows = window_memory(problem, tiles, entry.sums == h, device);
+    tables = tables_of(tiles, rows_of_tile);
+    tile_count = static_cast<std::int64_t>(tiles.begin.size()) - 1;
   } else if (!is_empty) {
     for (std::size_t l = 0; l < problem.levels.size(); ++l) {
-      if (problem.levels[l].point_count > 0) boxes[l] = {2, 2};
+      if (problem.levels[l].point_count > 0) windows.windows[l] = {2, 2};
     }
   }
-  PreparedPtr prepared = make_prepared<TmaPlan>(memory, problem, tiles, boxes, device);
+  PreparedPtr prepared = make_prepared<TmaPlan>(memory, problem, tables, windows.windows, device);
   auto& plan = static_cast<TmaPlan&>(*prepared);
   plan.rows.rows = rows_in(problem);
   plan.has_output_vectors = output_is_in_vectors(problem);
@@ -253,12 +266,15 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
   if (entry.shape == box) {
     plan_boxes(plan, entry, problem, device);
   } else {
-    plan_windows(plan, entry, problem, tiles, boxes, device);
+    plan_windows(plan, problem, windows, tile_count, device);
   }
   std::int64_t const block_rows = std::int64_t{kBoxWarps} * (kWarp / lanes_for(entry, problem));
   plan.row_blocks = blocks_for((plan.rows.rows + block_rows - 1) / block_rows, 0, device);
-  plan.kernels =
-      kLoad[kTable.index_of(variant)](device.shared_bytes_per_block - kStaticSharedBytes);
+  plan.kernels = kLoad[kTable.index_of(variant)](
+      device.shared_bytes_per_block -
+      (entry.shape == win ? kWindowStaticBytes : kStaticSharedBytes));
+  plan.windows_kernel =
+      points_of_level(problem) == 4 ? plan.kernels.windows_of_4 : plan.kernels.windows_of_8;
   return prepared;
 }
 
@@ -292,8 +308,10 @@ void launch(Variant const& variant, Launch const& launch) {
   } else {
     WindowParams windows = plan.windows;
     windows.aligned_output = aligned_output;
+    windows.wide_inputs =
+        windows.wide_inputs && is_aligned(params.coord, 16) && is_aligned(params.weight, 8);
     options.threads = kWindowWarps * kWarp;
-    launch_kernel(plan.kernels.windows, options, stream, plan.maps.at(params.value), params,
+    launch_kernel(plan.windows_kernel, options, stream, plan.maps.at(params.value), params,
                   windows);
   }
 }

@@ -14,11 +14,17 @@ namespace {
 #define MSDA_COSTS "kernels/tma/costs.inc"
 #include "core/costs.inc"
 
-// Pixels on each side of a tile that its points may lie beside it. Windows that held 99 % of the
-// points of local workloads had 4 to 8; what they hold is read from L2 for every tile anew. A tile
-// without a place has all that a stage holds.
-constexpr std::int32_t kMaxMargin = 6;
+// Pixels on each side of a tile that its points may lie beside it. Encoders took 181 us with 3, 110
+// with 5, 97 with 6 or 7 (fast, H200). A tile without a place has all that there is room for.
+constexpr std::int32_t kMaxMargin = 7;
 constexpr std::int32_t kMinSide = 4;
+
+// Shared memory of a block, of 228 KB that it has together with L1, through which inputs and far
+// points come: what an encoder's windows of the widest margin take with float32 sums.
+constexpr std::int64_t kMaxSharedBytes = 194 * 1024;
+
+// Queries of a plan with windows, which has a table of them.
+constexpr std::int64_t kMaxQueries = 1 << 24;
 
 }  // namespace
 
@@ -30,17 +36,9 @@ std::int32_t lanes_for(Entry const& entry, Problem const& problem) {
   return lanes_of(entry.channels, element_bytes(problem));
 }
 
-std::int64_t rows_of_unit(Entry const& entry, Problem const& problem) {
-  return std::int64_t{kWindowWarps - entry.producers} * (kWarp / lanes_for(entry, problem));
-}
-
 std::int64_t box_shared_bytes(Entry const& entry, Problem const& problem) {
   return std::int64_t{entry.producers} * entry.stages * box_stage_bytes(pixel_bytes(problem)) +
          kAlignmentSlack;
-}
-
-WindowMemory memory_of(Entry const& entry, Problem const& problem, Device const& device) {
-  return window_memory(lanes_for(entry, problem), entry.producers, entry.stages, device);
 }
 
 // ---- reject
@@ -71,7 +69,7 @@ bool has_shared_memory(Entry const& entry, Problem const& problem, Device const&
   if (entry.shape == box) {
     return box_shared_bytes(entry, problem) + kStaticSharedBytes <= device.shared_bytes_per_block;
   }
-  return memory_of(entry, problem, device).stage_bytes >= min_stage_bytes(problem);
+  return windows_fit(problem, entry.sums == h, device);
 }
 
 // Rows are counted in 31 bits, B and M are coordinates of a tensor map.
@@ -84,6 +82,17 @@ bool sizes_fit(Problem const& problem) {
          problem.query_count < kMaxRows;
 }
 
+// A slot's lanes each have a level, with points that come in whole vectors and groups.
+Reason reject_windows(Entry const& entry, Problem const& problem) {
+  if (problem.head_dim != entry.channels) return Reason::kHeadDim;
+  auto const with_points = std::ranges::count_if(
+      problem.levels, [](Level const& level) { return level.point_count > 0; });
+  if (with_points > kMaxWindows) return Reason::kLevels;
+  if (std::int64_t const points = points_of_level(problem); points != 4 && points != 8)
+    return Reason::kPoints;
+  return problem.query_count > kMaxQueries ? Reason::kTooLarge : Reason::kNone;
+}
+
 Reason reject(Variant const& variant, Problem const& problem, Device const& device) {
   Entry const& entry = kTable[variant];
   Reason const reason = reject_forward(variant, problem, device, device.has_bulk_copy);
@@ -91,6 +100,10 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
   if (!head_dim_fits(problem.head_dim, entry.channels, 8)) return Reason::kHeadDim;
   if (!levels_are_near(problem)) return Reason::kLevels;
   if (problem.point_total == 0 || problem.point_total > kMaxPoints) return Reason::kPoints;
+  if (entry.shape == win) {
+    if (Reason const broken = reject_windows(entry, problem); broken != Reason::kNone)
+      return broken;
+  }
   if (entry.sums == h && problem.math_mode != MSDA_MATH_FAST) return Reason::kMathMode;
   if (Reason const broken = reject_maps(problem); broken != Reason::kNone) return broken;
   if (!sizes_fit(problem)) return Reason::kTooLarge;
@@ -115,44 +128,94 @@ double predicted_us(Costs const& costs, Variant const& variant, Problem const& p
 
 // ---- windows
 
-WindowMemory window_memory(std::int32_t lanes, std::int32_t producers, std::int32_t stages,
-                           Device const& device) {
-  std::int64_t const records =
-      std::int64_t{kWindowWarps - producers} * warp_record_bytes(lanes) + kAlignmentSlack;
-  std::int64_t const left = device.shared_bytes_per_block - kStaticSharedBytes - records;
-  std::int64_t const stage_bytes = left / stages / kLineBytes * kLineBytes;
-  return {stages, stage_bytes, stage_bytes * stages + records};
-}
-
-std::int64_t min_stage_bytes(Problem const& problem) {
-  return std::int64_t{kMinSide} * kMinSide * problem.head_dim * dtype_bytes(problem.value_dtype);
-}
-
-void choose_windows(Problem const& problem, rows::QueryTiles const& tiles, std::int64_t stage_bytes,
-                    Box (&windows)[kInlineLevels]) {
-  std::int64_t const most =
-      stage_bytes / (problem.head_dim * dtype_bytes(problem.value_dtype));  // pixels
-  for (std::size_t l = 0; l < problem.levels.size(); ++l) {
-    Level const& level = problem.levels[l];
+std::int64_t points_of_level(Problem const& problem) {
+  std::int64_t points = 0;
+  for (Level const& level : problem.levels) {
     if (level.point_count == 0) continue;
-    bool const has_place = tiles.width > 0;
-    double const across = std::min(tiles.width, 1.0) * static_cast<double>(level.width);
-    double const down = std::min(tiles.height, 1.0) * static_cast<double>(level.height);
-    auto const window_of = [&](std::int32_t margin) -> Box {
-      auto const side = [margin](double of_tile, std::int64_t of_level) {
-        std::int64_t const wanted = static_cast<std::int64_t>(std::ceil(of_tile)) + 2 * margin;
-        return std::min<std::int64_t>({wanted, of_level + 3, kMaxBoxSide});
-      };
-      return {static_cast<std::int32_t>((side(across, level.width) + 1) / 2 * 2),
-              static_cast<std::int32_t>(side(down, level.height))};
-    };
-    windows[l] = {kMinSide, kMinSide};
-    for (std::int32_t margin = 0; margin <= (has_place ? kMaxMargin : kMaxBoxSide); ++margin) {
-      Box const wider = window_of(margin);
-      if (std::int64_t{wider.columns} * wider.rows > most) break;
-      if (wider.columns >= 2 && wider.rows >= 2) windows[l] = wider;
+    if (points != 0 && level.point_count != points) return 0;
+    points = level.point_count;
+  }
+  return points;
+}
+
+TileTables tables_of(rows::QueryTiles const& tiles, std::int64_t rows) {
+  // Columns of a tile, each once, with the mean of all columns in each half.
+  constexpr std::int32_t kColumns[kSamples] = {1, 6, 3, 4, 0, 7, 2, 5};
+  TileTables tables;
+  std::size_t const count = tiles.begin.size() - 1;
+  tables.queries.assign(count * static_cast<std::size_t>(rows), -1);
+  tables.samples.reserve(count * kSamples);
+  auto const query_at = [&](std::int32_t place) {
+    return tiles.order.empty() ? place : tiles.order[static_cast<std::size_t>(place)];
+  };
+  for (std::size_t tile = 0; tile < count; ++tile) {
+    std::int32_t const begin = tiles.begin[tile], size = tiles.begin[tile + 1] - begin;
+    for (std::int32_t i = 0; i < size; ++i) {
+      tables.queries[tile * static_cast<std::size_t>(rows) + static_cast<std::size_t>(i)] =
+          query_at(begin + i);
+    }
+    for (std::int32_t i = 0; i < kSamples; ++i) {
+      std::int32_t const place = (2 * i + 1) * size / (2 * kSamples) / 8 * 8 + kColumns[i];
+      tables.samples.push_back(query_at(begin + std::min(place, size - 1)));
     }
   }
+  return tables;
+}
+
+namespace {
+
+std::int64_t fixed_bytes(Problem const& problem, bool fp16_sums) {
+  return kAlignmentSlack +
+         std::int64_t{kWindowConsumers} * warp_record_bytes(points_of_level(problem), fp16_sums);
+}
+
+// Pixels of all windows that there is room for.
+std::int64_t max_pixels(Problem const& problem, bool fp16_sums, Device const& device) {
+  return (std::min(device.shared_bytes_per_block, kMaxSharedBytes) - kWindowStaticBytes -
+          fixed_bytes(problem, fp16_sums)) /
+         kPixelBytes;
+}
+
+// The window of a level for a tile with so many pixels beside it on each side.
+Box window_of(Level const& level, rows::QueryTiles const& tiles, std::int32_t margin) {
+  auto const side = [margin](double of_tile, std::int64_t of_level) {
+    double const across = std::min(of_tile, 1.0) * static_cast<double>(of_level);
+    std::int64_t const wanted = static_cast<std::int64_t>(std::ceil(across)) + 2 * margin;
+    return std::max<std::int64_t>(std::min<std::int64_t>({wanted, of_level + 3, kMaxBoxSide}), 2);
+  };
+  return {static_cast<std::int32_t>((side(tiles.width, level.width) + 1) / 2 * 2),
+          static_cast<std::int32_t>(side(tiles.height, level.height))};
+}
+
+}  // namespace
+
+bool windows_fit(Problem const& problem, bool fp16_sums, Device const& device) {
+  return max_pixels(problem, fp16_sums, device) >= kMaxWindows * kMinSide * kMinSide;
+}
+
+WindowMemory window_memory(Problem const& problem, rows::QueryTiles const& tiles, bool fp16_sums,
+                           Device const& device) {
+  WindowMemory memory;
+  std::int64_t const most = max_pixels(problem, fp16_sums, device);
+  for (std::size_t l = 0; l < problem.levels.size(); ++l) {
+    if (problem.levels[l].point_count == 0) continue;
+    memory.windows[l] = {kMinSide, kMinSide};
+    memory.pixels += kMinSide * kMinSide;
+  }
+  for (std::int32_t margin = 0; margin <= (tiles.width > 0 ? kMaxMargin : kMaxBoxSide); ++margin) {
+    WindowMemory wider;
+    std::int64_t pixels = 0;
+    for (std::size_t l = 0; l < problem.levels.size(); ++l) {
+      if (problem.levels[l].point_count == 0) continue;
+      wider.windows[l] = window_of(problem.levels[l], tiles, margin);
+      pixels += std::int64_t{wider.windows[l].columns} * wider.windows[l].rows;
+    }
+    if (pixels > most) break;
+    wider.pixels = static_cast<std::int32_t>(pixels);
+    memory = wider;
+  }
+  memory.shared_bytes = fixed_bytes(problem, fp16_sums) + memory.pixels * kPixelBytes;
+  return memory;
 }
 
 const FamilyModel kModel = {

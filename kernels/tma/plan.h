@@ -8,6 +8,7 @@
 #include "kernels/tma/tma.h"
 
 #include <cstdint>
+#include <vector>
 
 namespace msda::tma {
 
@@ -38,8 +39,6 @@ Reason reject_maps(Problem const& problem);
 
 std::int32_t pixel_bytes(Problem const& problem);
 std::int32_t lanes_for(Entry const& entry, Problem const& problem);
-// Rows of a unit of windows: one a slot of the consumer warps.
-std::int64_t rows_of_unit(Entry const& entry, Problem const& problem);
 std::int64_t box_shared_bytes(Entry const& entry, Problem const& problem);
 
 // Columns and rows of a level that a copy brings.
@@ -48,24 +47,27 @@ struct Box {
   std::int32_t rows = 0;
 };
 
-// A block's shared memory is dealt to stages and records.
+// The points of each level that has some; 0 where they are not alike, or there are none.
+std::int64_t points_of_level(Problem const& problem);
+
+// Tables of a plan with windows: each tile's queries, and those of them that are sampled.
+struct TileTables {
+  std::vector<std::int32_t> queries;  // [tiles][tile_rows()]; -1 behind the last
+  std::vector<std::int32_t> samples;  // [tiles][kSamples]
+};
+TileTables tables_of(rows::QueryTiles const& tiles, std::int64_t rows);
+
+// The contents of a block's shared memory.
 struct WindowMemory {
-  std::int32_t stages = 0;
-  std::int64_t stage_bytes = 0;   // of each, whole lines
-  std::int64_t shared_bytes = 0;  // all
+  Box windows[kInlineLevels];     // of each level that has points
+  std::int32_t pixels = 0;        // of all
+  std::int64_t shared_bytes = 0;  // all, with records
 };
 
-// The memory of windows on a device; stage_bytes is not positive where a block has too little.
-WindowMemory window_memory(std::int32_t lanes, std::int32_t producers, std::int32_t stages,
+// Windows as large as the tile's points need, or as memory has room for.
+WindowMemory window_memory(Problem const& problem, rows::QueryTiles const& tiles, bool fp16_sums,
                            Device const& device);
-
-// Bytes of the smallest window that is worth having.
-std::int64_t min_stage_bytes(Problem const& problem);
-
-// Chooses the window of each level that has points, as large as a stage holds and no larger than
-// the points need.
-void choose_windows(Problem const& problem, rows::QueryTiles const& tiles, std::int64_t stage_bytes,
-                    Box (&windows)[kInlineLevels]);
-WindowMemory memory_of(Entry const& entry, Problem const& problem, Device const& device);
+// Whether a block has room for windows of the least size.
+bool windows_fit(Problem const& problem, bool fp16_sums, Device const& device);
 
 }  // namespace msda::tma

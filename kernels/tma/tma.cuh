@@ -11,14 +11,14 @@ namespace msda::tma {
 
 template <ValueType kType, Channels kMax, Shape kShape, Sums kSums>
 Kernels load_for(std::int64_t shared_bytes) {
-  using Config = TmaConfig<kType, kMax, kShape, kSums, true>;
   Kernels kernels;
-  kernels.lanes = Config::kLanes;
   kernels.rows = load_kernel(sum_rows<TmaConfig<kType, kMax, kShape, kSums, false>>);
   if constexpr (kShape == box) {
-    kernels.boxes = load_kernel(sum_boxes<Config>, shared_bytes);
+    kernels.boxes =
+        load_kernel(sum_boxes<TmaConfig<kType, kMax, kShape, kSums, true>>, shared_bytes);
   } else {
-    kernels.windows = load_kernel(sum_windows<Config>, shared_bytes);
+    kernels.windows_of_4 = load_kernel(sum_windows<WindowConfig<kType, kSums, 4>>, shared_bytes);
+    kernels.windows_of_8 = load_kernel(sum_windows<WindowConfig<kType, kSums, 8>>, shared_bytes);
   }
   return kernels;
 }
@@ -27,8 +27,8 @@ Kernels load_for(std::int64_t shared_bytes) {
 template <ValueType kType, Channels kMax, Shape kShape, Sums kSums, Producers kProducers,
           Stages kStages>
 Kernels load_kernels(std::int64_t shared_bytes) {
-  // A producer waits for stages that others have filled: it must not be two phases ahead of them.
-  static_assert(kShape == box || static_cast<int>(kProducers) <= static_cast<int>(kStages));
+  static_assert(kShape == box || (kProducers == p1 && static_cast<int>(kStages) == kMaxWindows),
+                "one producer warp keeps a window of each level");
   return load_for<kType, kMax, kShape, kSums>(shared_bytes);
 }
 

@@ -49,20 +49,38 @@ constexpr std::int64_t box_stage_bytes(std::int32_t pixel_bytes) {
   return std::int64_t{kWarp} * (box_bytes(pixel_bytes) + kRecordBytes);
 }
 
-// ---- windows: a stage holds one level's window
-inline constexpr std::int32_t kWindowWarps = 16;  // of a block, producers among them
-inline constexpr std::int32_t kMaxChunk = 16;
-// Points of a row that its lanes locate before they are gathered.
-constexpr std::int32_t chunk_of(std::int32_t lanes) { return lanes < 8 ? 8 : lanes; }
-static_assert(chunk_of(lanes_of(d64, 4)) <= kMaxChunk);
-// A warp's records, in rows of the slots' same point.
-constexpr std::int32_t warp_record_bytes(std::int32_t lanes) {
-  return chunk_of(lanes) * (kWarp / lanes) * kRecordBytes;
+// ---- windows: rows of 64 bytes, whose four lanes each locate the points of one level
+inline constexpr std::int32_t kWindowWarps = 16;  // of a block; the last one is the producer
+inline constexpr std::int32_t kWindowConsumers = kWindowWarps - 1;
+inline constexpr std::int32_t kWindowLanes = 4;                     // of a slot
+inline constexpr std::int32_t kWindowSlots = kWarp / kWindowLanes;  // of a warp
+inline constexpr std::int32_t kMaxWindows = kWindowLanes;           // levels with points
+inline constexpr std::int32_t kPixelBytes = 64;                     // of a head's channels
+inline constexpr std::int32_t kSamples = 8;  // queries that tell where a tile's points lie
+
+// Rows of a slot: a warp has as many points at a time, whether levels have 4 or 8 of them.
+constexpr std::int32_t passes_of(std::int64_t points) { return points == 4 ? 2 : 1; }
+constexpr std::int32_t tile_rows(std::int64_t points) {
+  return kWindowConsumers * kWindowSlots * passes_of(points);
 }
+// Records of a level, in pairs of points: those of the slots one after the other. Levels are set
+// off against each other, so that the lanes of a slot write to different banks.
+constexpr std::int32_t window_record_bytes(bool fp16_sums) { return fp16_sums ? 8 : 16; }
+constexpr std::int32_t level_record_bytes(std::int64_t points, bool fp16_sums) {
+  return static_cast<std::int32_t>(points) * kWindowSlots * window_record_bytes(fp16_sums) + 32;
+}
+constexpr std::int32_t warp_record_bytes(std::int64_t points, bool fp16_sums) {
+  return passes_of(points) * kMaxWindows * level_record_bytes(points, fp16_sums);
+}
+
+inline constexpr std::int32_t kWarpRecords = 256;  // at most
+static_assert(kWarpRecords == kWindowSlots * kMaxWindows * 8 * passes_of(8) &&
+              kWarpRecords == kWindowSlots * kMaxWindows * 4 * passes_of(4));
 
 // Shared memory that the kernels declare. A kernel may ask for the rest, whatever its plan needs:
 // what it may ask for is a property of the process.
 inline constexpr std::int64_t kStaticSharedBytes = 1024;
+inline constexpr std::int64_t kWindowStaticBytes = 16 * 1024;
 // Bytes that aligning dynamic shared memory may take.
 inline constexpr std::int64_t kAlignmentSlack = kLineBytes;
 
@@ -77,27 +95,28 @@ struct BoxParams {
   bool aligned_output;
 };
 
-// The window of a level that has points. Columns are even, so that the parity of a column in the
-// window is that in the level.
+// The window of a level that has points. Columns are even, and so are the columns at which windows
+// begin, so that the parity of a pixel's number in shared memory is that of its column in the
+// level.
 struct WindowLevel {
   std::int32_t level;
   std::int32_t columns;
   std::int32_t rows;
+  std::int32_t first_pixel;  // in shared memory
 };
 
-// A unit is a tile of queries with one head of one batch item.
+// A unit is a tile of queries with one head of one batch item. Shared memory has all windows,
+// and records of each consumer warp.
 struct WindowParams {
-  const std::int32_t* order;       // [Q] queries, tile by tile; null: as they come
-  const std::int32_t* tile_begin;  // [tiles + 1] places in the order
+  const std::int32_t* queries;  // [tiles][tile_rows()] of each tile; -1 behind the last
+  const std::int32_t* samples;  // [tiles][kSamples] some of them
   std::int32_t tiles;
   std::int32_t units;
-  std::int32_t producers;
-  std::int32_t stages;
-  std::int32_t stage_bytes;
-  std::int32_t pixel_bytes;
+  std::int32_t pixels;       // of all windows
   std::int32_t level_count;  // of `levels`
+  bool wide_inputs;  // coordinates of the level and weights are float32 that load in vectors
   bool aligned_output;
-  WindowLevel levels[kInlineLevels];
+  WindowLevel levels[kMaxWindows];
 };
 
 // Rows one by one, where a call's values lie at an address that no tensor map takes.
@@ -108,12 +127,12 @@ struct RowParams {
 
 struct Maps;  // tensor_maps.h
 
-// One of the first two is loaded.
+// A variant with boxes loads the first, one with windows the next two.
 struct Kernels {
   Kernel<Maps, Params, BoxParams> boxes;
-  Kernel<Maps, Params, WindowParams> windows;
+  Kernel<Maps, Params, WindowParams> windows_of_4;  // points of a level
+  Kernel<Maps, Params, WindowParams> windows_of_8;
   Kernel<Params, RowParams> rows;
-  std::int32_t lanes = 0;  // of a slot
 };
 
 // Loads them onto the current device. Instantiated in CUDA files.

@@ -2,10 +2,12 @@
 #include "core/dtype.h"
 #include "support/kernel_limits.h"
 
+#include <algorithm>
+
 namespace msda::test::tma {
 namespace {
 
-// Part 5 of "tma.sm90.f16.d32.win.h.p1n4@1".
+// Part 5 of "tma.sm90.f16.d32.win.h.p1n4@3".
 bool sums_in_float16(KernelId const& id) { return id.part(5) == "h"; }
 
 // A tensor map of each level has the axes channels, x, y, head and batch item.
@@ -34,6 +36,19 @@ std::string tensor_map_reason(ProblemShape const& shape) {
   return "";
 }
 
+// A lane of a slot has a level of 4 or 8 points; slots of four lanes have 64 bytes of channels.
+std::string window_reason(ProblemShape const& shape) {
+  if (shape.head_dim != 32) return kWrongHeadDim;
+  std::vector<std::int64_t> points;
+  for (command::LevelShape const& level : shape.levels) {
+    if (level.points > 0) points.push_back(level.points);
+  }
+  if (points.size() > 4) return kWrongLevels;
+  bool const are_alike = std::ranges::count(points, points.front()) == std::ssize(points);
+  if (!are_alike || (points.front() != 4 && points.front() != 8)) return kWrongPoints;
+  return shape.query_count > 1 << 24 ? kTooLarge : "";
+}
+
 std::string reason(KernelId const& id, ProblemShape const& shape) {
   if (shape.value_dtype != id.value_dtype()) return kWrongValueDtype;
   if (shape.backward()) return kWrongOperation;
@@ -44,6 +59,9 @@ std::string reason(KernelId const& id, ProblemShape const& shape) {
   if (shape.levels.size() > 16) return kWrongLevels;
   if (std::string reason = far_levels_reason(shape); !reason.empty()) return reason;
   if (shape.point_total() < 1 || shape.point_total() > 512) return kWrongPoints;
+  if (id.part(4) == "win") {
+    if (std::string reason = window_reason(shape); !reason.empty()) return reason;
+  }
   if (sums_in_float16(id) && shape.math_mode != MSDA_MATH_FAST) return kWrongMathMode;
   return tensor_map_reason(shape);
 }

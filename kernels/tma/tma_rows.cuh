@@ -111,10 +111,6 @@ struct TmaConfig {
   // Two rows of 64 bytes that a quarter warp loads meet the same banks where both are first columns
   // of their points, so every other slot begins with the second column.
   static constexpr bool kTurns = kLanes == 4;
-  static constexpr int kChunk = chunk_of(kLanes);
-  static constexpr int kWarpRecordBytes = warp_record_bytes(kLanes);
-  static constexpr int kInFlight = 2;  // points of a row whose loads are in flight: 4 spill
-  static_assert(kLanes % kInFlight == 0, "points in flight have been prepared at once");
 };
 
 struct Row {
@@ -134,18 +130,19 @@ __device__ __forceinline__ RawPoint load_point(Params const& p, PointRow const& 
           load_narrow(p.weight_dtype, p.weight, row.weight + k)};
 }
 
-// In pixels of level l; as point_at() of kernels/common/sampling.cuh.
-__device__ __forceinline__ Point<float> position_of(Params const& p, PointRow const& row,
-                                                    LevelParams const& level, std::int32_t l,
+// Fused input: what coordinates of level l are relative to.
+__device__ __forceinline__ Reference<float> reference_of(Params const& p, PointRow const& row,
+                                                         std::int32_t l) {
+  return {p, row.reference + static_cast<std::int64_t>(l) * p.reference_dim};
+}
+
+// Fused input, in pixels; as point_at() of kernels/common/sampling.cuh.
+__device__ __forceinline__ Point<float> position_of(Params const& p,
+                                                    Reference<float> const& reference,
+                                                    LevelParams const& level,
                                                     RawPoint const& point) {
   auto const width = static_cast<float>(level.width), height = static_cast<float>(level.height);
-  float check = zero_if_number(point.x) + zero_if_number(point.y);
-  if (p.reference_dim == 0) {
-    return {to_pixel(point.x, width), to_pixel(point.y, height), check == check};
-  }
-  Reference<float> const reference(p,
-                                   row.reference + static_cast<std::int64_t>(l) * p.reference_dim);
-  check += reference.check;
+  float const check = zero_if_number(point.x) + zero_if_number(point.y) + reference.check;
   if (p.reference_dim == 2) {
     return {to_pixel(reference.x + point.x / width, width),
             to_pixel(reference.y + point.y / height, height), check == check};
@@ -154,6 +151,16 @@ __device__ __forceinline__ Point<float> position_of(Params const& p, PointRow co
   return {to_pixel(product_sum(reference.x, point.x, reference.width, scale), width),
           to_pixel(product_sum(reference.y, point.y, reference.height, scale), height),
           check == check};
+}
+
+// In pixels of level l.
+__device__ __forceinline__ Point<float> position_of(Params const& p, PointRow const& row,
+                                                    LevelParams const& level, std::int32_t l,
+                                                    RawPoint const& point) {
+  if (p.reference_dim != 0) return position_of(p, reference_of(p, row, l), level, point);
+  float const check = zero_if_number(point.x) + zero_if_number(point.y);
+  return {to_pixel(point.x, static_cast<float>(level.width)),
+          to_pixel(point.y, static_cast<float>(level.height)), check == check};
 }
 
 // Fused input: the softmax of a row, by its slot's lanes.
@@ -201,6 +208,14 @@ struct Location {
   bool is_inside;
 };
 
+// A fraction in units of which there is a whole number in 1: what it leaves of 1 is exact, so that
+// it makes no difference which of two columns is the first. float16 holds 2^-11, float32 2^-23.
+template <bool kFp16>
+__device__ __forceinline__ float in_units(float fraction) {
+  constexpr float kRoundTo = kFp16 ? 4096.0f : 1.0f;
+  return __fsub_rn(__fadd_rn(fraction, kRoundTo), kRoundTo);
+}
+
 // kFp16: its weights are to be products in float16.
 template <class Config, bool kFp16 = Config::kFp16Sums>
 __device__ __forceinline__ Location locate(Point<float> const& at, float weight,
@@ -213,8 +228,10 @@ __device__ __forceinline__ Location locate(Point<float> const& at, float weight,
   float const left = floorf(at.x), top = floorf(at.y);
   auto const x = static_cast<std::int32_t>(left);
   float second = at.x - left;
-  if constexpr (kFp16) second = __fsub_rn(__fadd_rn(second, 4096.0f), 4096.0f);
-  if (Config::kByParity && (x & 1) != 0) second = 1.0f - second;
+  if constexpr (Config::kByParity) {
+    second = in_units<kFp16>(second);
+    if ((x & 1) != 0) second = 1.0f - second;
+  }
   float const lower = __fmul_rn(weight, at.y - top);
   return {x, static_cast<std::int32_t>(top), second, __fsub_rn(weight, lower), lower, true};
 }
@@ -233,25 +250,19 @@ __device__ __forceinline__ std::int32_t column_of(std::int32_t x, int column) {
 // A point that one lane has located, as the slot's lanes read it from shared memory.
 struct alignas(16) LocatedPoint {
   std::uint32_t place;   // of its pixels; what it says is the kernel's
-  std::uint32_t second;  // fraction of the second column: float32, or with fp16 sums two float16,
-                         // of the first and the second; the sign: see is_far()
+  std::uint32_t second;  // fraction of the second column: float32, or with fp16 sums float16 twice
   std::uint32_t upper;   // float32; with fp16 sums two float16, upper and lower
   std::uint32_t lower;   // float32
-
-  // Whether the place is not in the window.
-  __device__ __forceinline__ bool is_far() const { return (second & 0x80000000u) != 0; }
 };
 static_assert(sizeof(LocatedPoint) == kRecordBytes);
 
 template <class Config>
-__device__ __forceinline__ LocatedPoint point_of(Location const& point, std::uint32_t place,
-                                                 bool is_far) {
-  std::uint32_t const far = is_far ? 0x80000000u : 0;
+__device__ __forceinline__ LocatedPoint point_of(Location const& point, std::uint32_t place) {
   if constexpr (Config::kFp16Sums) {
-    return {place, bits_of(__floats2half2_rn(1.0f - point.second, point.second)) | far,
+    return {place, bits_of(__float2half2_rn(point.second)),
             bits_of(__floats2half2_rn(point.upper, point.lower)), 0};
   } else {
-    return {place, __float_as_uint(point.second) | far, __float_as_uint(point.upper),
+    return {place, __float_as_uint(point.second), __float_as_uint(point.upper),
             __float_as_uint(point.lower)};
   }
 }
@@ -264,6 +275,20 @@ __device__ __forceinline__ LocatedPoint get_point(std::uint32_t at) {
   ptx::load_shared(at, words);
   return {words[0], words[1], words[2], words[3]};
 }
+
+// Weights of a point's pixels in float16: of the column that is read first and of the other one,
+// each the upper and the lower pixel's.
+struct Fp16Weights {
+  __half2 first, other;
+
+  __device__ __forceinline__ Fp16Weights(__half2 rows, __half2 other_fraction)
+      : first(__hfma2(__hneg2(rows), other_fraction, rows)),
+        other(__hmul2_rn(rows, other_fraction)) {}
+  __device__ __forceinline__ __half2 of(int corner) const {
+    __half2 const column = corner % 2 == 0 ? first : other;
+    return corner / 2 == 0 ? __low2half2(column) : __high2half2(column);
+  }
+};
 
 template <class Config>
 class RowSums {
@@ -282,7 +307,10 @@ class RowSums {
   __device__ __forceinline__ void add_pair(LocatedPoint const (&record)[2],
                                            Vec const (&value)[2][4], bool turned, Has has) {
     if constexpr (Config::kFp16Sums) {
-      add_fp16(record, value, turned, has);
+      Fp16Weights const weights[2] = {
+          Fp16Weights(half2_of(record[0].upper), half2_of(record[0].second)),
+          Fp16Weights(half2_of(record[1].upper), half2_of(record[1].second))};
+      add_fp16(weights, value, has);
     } else {
       add_one(record[0], value[0], turned, [&](int i) { return has(0, i); });
       add_one(record[1], value[1], turned, [&](int i) { return has(1, i); });
@@ -294,16 +322,18 @@ class RowSums {
   __device__ __forceinline__ void add_one(LocatedPoint const& record, Vec const (&value)[4],
                                           bool turned, Has has) {
     static_assert(!Config::kFp16Sums, "records of fp16 sums have no float32");
-    float const second = __uint_as_float(record.second & 0x7fffffffu);
-    add_weighted(second, __uint_as_float(record.upper), __uint_as_float(record.lower), value,
-                 turned, has);
+    add_weighted(__uint_as_float(record.second), __uint_as_float(record.upper),
+                 __uint_as_float(record.lower), value, turned, has);
   }
   template <class Has>
   __device__ __forceinline__ void add_weighted(float second, float upper, float lower,
                                                Vec const (&value)[4], bool turned, Has has) {
     float const upper_second = __fmul_rn(upper, second), lower_second = __fmul_rn(lower, second);
-    float const upper_first = __fsub_rn(upper, upper_second);
-    float const lower_first = __fsub_rn(lower, lower_second);
+    // Parity has to make no difference, whichever of the columns is the second: see in_units().
+    float const upper_first =
+        Config::kByParity ? fmaf(-upper, second, upper) : __fsub_rn(upper, upper_second);
+    float const lower_first =
+        Config::kByParity ? fmaf(-lower, second, lower) : __fsub_rn(lower, lower_second);
     float const weight[4] = {
         turned ? upper_second : upper_first, turned ? upper_first : upper_second,
         turned ? lower_second : lower_first, turned ? lower_first : lower_second};
@@ -341,27 +371,19 @@ class RowSums {
     return check == check;
   }
 
- private:
+  // Adds two points in float16, the columns apart.
   template <class Has>
-  __device__ __forceinline__ void add_fp16(LocatedPoint const (&record)[2],
-                                           Vec const (&value)[2][4], bool turned, Has has) {
+  __device__ __forceinline__ void add_fp16(Fp16Weights const (&weights)[2],
+                                           Vec const (&value)[2][4], Has has) {
     __half2 sum[2][Config::kChannels / 2];
     __half2 const zero = __float2half2_rn(0.0f);
 #pragma unroll
     for (int w = 0; w < Config::kChannels / 2; ++w) sum[0][w] = sum[1][w] = zero;
 #pragma unroll
     for (int u = 0; u < 2; ++u) {
-      __half2 const columns = half2_of(record[u].second & 0x7fffffffu);
-      __half2 const rows = half2_of(record[u].upper);
-      __half2 const left = __hmul2_rn(rows, __low2half2(columns));
-      __half2 const right = __hmul2_rn(rows, __high2half2(columns));
-      __half2 const first = turned ? right : left, other = turned ? left : right;
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        if (!has(u, i)) continue;
-        __half2 const column = i % 2 == 0 ? first : other;
-        multiply_add_fp16<Config>(
-            sum[i % 2], i / 2 == 0 ? __low2half2(column) : __high2half2(column), value[u][i]);
+        if (has(u, i)) multiply_add_fp16<Config>(sum[i % 2], weights[u].of(i), value[u][i]);
       }
     }
 #pragma unroll
@@ -372,10 +394,10 @@ class RowSums {
     }
   }
 
+ private:
+  // Fp16 sums of both columns are added to the first alone; the second stays 0.
   float sum_[2][Config::kChannels];
 };
-
-// The columns' sums of fp16 sums are added to the first alone; the second one stays 0.
 
 // A lane's vec of the pixels of a batch item and head. Lanes behind the row's last vec repeat that
 // one, and do not store it.
@@ -458,7 +480,7 @@ __device__ void add_exact(Params const& p, Row const& row, PointRow const& point
 #pragma unroll
           for (int slot = 0; slot < 2; ++slot) {
             if (slot != u) continue;
-            record[slot] = point_of<Config>(at, 0, false);
+            record[slot] = point_of<Config>(at, 0);
 #pragma unroll
             for (int n = 0; n < 4; ++n) value[slot][n] = pixel[n];
           }

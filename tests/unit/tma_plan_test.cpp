@@ -7,6 +7,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <memory_resource>
 #include <set>
 
@@ -86,34 +87,74 @@ TEST_CASE("tma: every query is in one tile, of at most as many as fit") {
   CHECK(runs.width == 0);
 }
 
-TEST_CASE("tma: windows fit a stage, hold the tile, and have even columns") {
-  for (Stages const stages : {n2, n4, n8}) {
-    CAPTURE(stages);
-    WindowMemory const memory = window_memory(4, p1, stages, test::h200());
-    CHECK(memory.shared_bytes + kStaticSharedBytes <= test::h200().shared_bytes_per_block);
-    CHECK(memory.stage_bytes % tma::kLineBytes == 0);
-    for (std::vector<Grid> const& grids : {std::vector<Grid>{}, {{124, 125}}}) {
-      Problem const problem = problem_of(
-          {level_of(92, 160), level_of(46, 80), level_of(9, 9, 0), level_of(1, 1)}, grids, 15500);
-      QueryTiles const tiles = make_query_tiles(problem, 120);
-      Box windows[kInlineLevels] = {};
-      choose_windows(problem, tiles, memory.stage_bytes, windows);
-      CHECK(windows[2].columns == 0);  // no points, no window
-      for (std::size_t const l : {0, 1, 3}) {
-        CAPTURE(l);
-        Box const& window = windows[l];
-        CHECK(window.columns % 2 == 0);
-        CHECK(window.columns >= 2);
-        CHECK(window.rows >= 2);
-        CHECK(window.columns <= kMaxBoxSide);
-        CHECK(std::int64_t{window.columns} * window.rows * 64 <= memory.stage_bytes);
-      }
-      if (grids.empty() || stages == n8) continue;
-      // 8 x 15 queries of 125 x 124 are 10.3 x 11.2 pixels of 160 x 92.
-      CHECK(windows[0].columns >= 12);
-      CHECK(windows[0].rows >= 14);
+TEST_CASE("tma: tiles of a grid are of one height, as far as it goes") {
+  // 100 rows of 240 queries of all grids: 22 rows would fit, and 5 tiles of 20 have all of them.
+  Problem const encoder = problem_of(
+      {level_of(100, 167), level_of(50, 84), level_of(25, 42), level_of(13, 21)}, {}, 22223);
+  QueryTiles const tiles = make_query_tiles(encoder, 240);
+  check_tiles(tiles, 22223, 240);
+  CHECK(tiles.height == doctest::Approx(0.2));
+  CHECK(tiles.begin.size() == 21 * 5 + 1);
+  // A grid of another shape is another picture: no tile has queries of both.
+  Problem const rest = problem_of({level_of(92, 160)}, {{123, 125}, {1, 47}}, 15422);
+  QueryTiles const pictures = make_query_tiles(rest, 120);
+  check_tiles(pictures, 15422, 120);
+  CHECK(pictures.width == doctest::Approx(8.0 / 125));
+  CHECK(pictures.begin.size() == 16 * 9 + 6 + 1);
+  CHECK(pictures.order[15375] == 15375);
+}
+
+TEST_CASE("tma: a tile's table has its queries, and samples that are among them") {
+  Problem const problem = problem_of({level_of(30, 20)}, {{13, 11}}, 143);
+  QueryTiles const tiles = make_query_tiles(problem, 120);
+  TileTables const tables = tables_of(tiles, 120);
+  std::size_t const count = tiles.begin.size() - 1;
+  REQUIRE(tables.queries.size() == count * 120);
+  REQUIRE(tables.samples.size() == count * kSamples);
+  for (std::size_t tile = 0; tile < count; ++tile) {
+    auto const first = tables.queries.begin() + static_cast<std::ptrdiff_t>(tile * 120);
+    std::int32_t const size = tiles.begin[tile + 1] - tiles.begin[tile];
+    CHECK(std::equal(first, first + size, tiles.order.begin() + tiles.begin[tile]));
+    CHECK(std::all_of(first + size, first + 120, [](std::int32_t query) { return query == -1; }));
+    for (std::size_t i = 0; i < kSamples; ++i) {
+      CHECK(std::find(first, first + size, tables.samples[tile * kSamples + i]) != first + size);
     }
   }
+}
+
+TEST_CASE("tma: windows fit a block, hold the tile, and have even columns") {
+  for (std::int64_t const points : {4, 8}) {
+    for (bool const fp16_sums : {false, true}) {
+      for (std::vector<Grid> const& grids : {std::vector<Grid>{}, {{124, 125}}}) {
+        CAPTURE(points);
+        CAPTURE(fp16_sums);
+        Problem const problem = problem_of({level_of(92, 160, points), level_of(46, 80, points),
+                                            level_of(9, 9, 0), level_of(1, 1, points)},
+                                           grids, 15500);
+        QueryTiles const tiles = make_query_tiles(problem, tile_rows(points));
+        WindowMemory const memory = window_memory(problem, tiles, fp16_sums, test::h200());
+        CHECK(memory.shared_bytes + kWindowStaticBytes <= test::h200().shared_bytes_per_block);
+        CHECK(memory.windows[2].columns == 0);  // no points, no window
+        std::int32_t pixels = 0;
+        for (std::size_t const l : {0, 1, 3}) {
+          CAPTURE(l);
+          Box const& window = memory.windows[l];
+          CHECK(window.columns % 2 == 0);
+          CHECK(window.columns >= 2);
+          CHECK(window.rows >= 2);
+          CHECK(window.columns <= kMaxBoxSide);
+          pixels += window.columns * window.rows;
+        }
+        CHECK(memory.pixels == pixels);
+        if (grids.empty()) continue;
+        // 8 x 14 queries of 125 x 124 are 10.3 x 10.4 pixels of 160 x 92.
+        CHECK(memory.windows[0].columns >= 20);
+        CHECK(memory.windows[0].rows >= 20);
+      }
+    }
+  }
+  CHECK(points_of_level(problem_of({level_of(9, 9, 4), level_of(9, 9, 8)}, {}, 10)) == 0);
+  CHECK(points_of_level(problem_of({level_of(9, 9, 0), level_of(9, 9, 8)}, {}, 10)) == 8);
 }
 
 TEST_CASE("tma: why a tensor cannot be described, with the number") {

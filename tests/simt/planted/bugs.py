@@ -44,7 +44,7 @@ def rows(kind: str) -> str:
 
 
 def tma(kernel: str, kind: str, params: str) -> str:
-    return f"{kernel}<TmaConfig<ValueType::{kind}, true>>(Maps, Params, {params})"
+    return f"{kernel}<{kind}>(Maps, Params, {params})"
 
 
 KERNELS = r"gen/kernels/.*\.cu\.o$"
@@ -65,9 +65,9 @@ UNITS = {
                    text=kernels("persistent", rows("f16, d32, p4, h1c, false, true, true, heads_8, inputs_f32"),
                                 rows("f16, d32, p4, h1c, false, true, true, heads_8, inputs_any"))),
     "boxes": Unit(CASES, KERNELS, kernel="tma.sm90.f32.d32.box.s.p1n4@1",
-                  text=kernels("tma", tma("sum_boxes", "f32, d32, box, s", "BoxParams"))),
-    "windows": Unit(CASES, KERNELS, kernel="tma.sm90.f32.d32.win.s.p1n4@1",
-                    text=kernels("tma", tma("sum_windows", "f32, d32, win, s", "WindowParams")), sm_count=2),
+                  text=kernels("tma", tma("sum_boxes", "TmaConfig<ValueType::f32, d32, box, s, true>", "BoxParams"))),
+    "windows": Unit(CASES, KERNELS, kernel="tma.sm90.f16.d32.win.s.p1n4@2",
+                    text=kernels("tma", tma("sum_windows", "WindowConfig<ValueType::f16, s, 4>", "WindowParams")), sm_count=2),
     "cached_launch": Unit(CASES, r"/persistent/launch\.cpp\.o$", source="kernels/persistent/launch.cpp", kernel=CACHED),
 } | {
     name: Unit("msda_test_ptx", rf"ptx/{name}_test\.cu\.o$", source=f"tests/ptx/{name}_test.cu")
@@ -315,15 +315,19 @@ BUGS = (
         "__popc(boxes) * 4 * schedule.pixel_bytes", "(__popc(boxes) - 1) * 4 * schedule.pixel_bytes", "encoder", ORDER,
         "simulated device: "),
     Bug("window_missing_arrival", "a warp without rows leaves a window without saying so", "windows", WINDOWS,
-        "      ring_.wait_until_full(at_);\n      leave_stage();\n",
-        "      ring_.wait_until_full(at_);\n      at_.advance(1);\n", "encoder", ORDER, r"simulated device: .*deadlock"),
-    Bug("window_no_wait", "a producer does not wait until a stage is empty", "windows", WINDOWS,
-        "      ring.wait_until_empty(at);\n", "", "encoder", ORDER, "simulated device: |CHECK"),
-    Bug("window_short_expect", "a stage expects the bytes of a window of one row less", "windows", WINDOWS,
-        "window.columns * window.rows *", "window.columns * (window.rows - 1) *", "encoder", ORDER, "simulated device: "),
+        "kWarp == 0) ptx::arrive", "kWarp == 0 && is_busy[0]) ptx::arrive", "encoder", ORDER,
+        r"simulated device: .*deadlock"),
+    Bug("window_no_wait", "a window is filled before all warps have left it", "windows", WINDOWS,
+        "      ptx::wait_parity_in_block(shared_address(&shared_.empty[i]), parity);\n", "", "encoder", ORDER,
+        "simulated device: |CHECK"),
+    Bug("window_short_expect", "a window's barrier expects the bytes of one row less", "windows", WINDOWS,
+        "window.columns * window.rows * kPixel", "window.columns * (window.rows - 1) * kPixel", "encoder", ORDER,
+        "simulated device: "),
     Bug("window_not_full", "points are gathered before their window is full", "windows", WINDOWS,
-        "window.level];\n    ring_.wait_until_full(at_);\n", "window.level];\n", "encoder", ORDER,
+        "        if (i > 0) ptx::wait_parity_in_block(shared_address(&shared_.full[i]), parity);\n", "", "encoder", ORDER,
         "simulated device: |CHECK|AddressSanitizer"),
+    Bug("window_records_unsynced", "records are read before all lanes have stored theirs", "windows", WINDOWS,
+        "      __syncwarp();\n      next = after;\n", "      next = after;\n", "encoder", THREADS, "ThreadSanitizer"),
     # ---- what no kernel of the library does yet, in kernels of tests/ptx
     Bug("wrong_phase", "a consumer waits for the phase before", "barrier", BARRIER,
         "      ptx::wait_parity(is_full, item % 2);", "      ptx::wait_parity(is_full, (item + 1) % 2);",
