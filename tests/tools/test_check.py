@@ -93,6 +93,19 @@ def test_a_step_beside_is_counted_once(tree):
     assert int(used["install"]) <= 2 and int(used["generated"]) >= 3, result.stdout
 
 
+def test_the_last_steps_are_taken_by_who_is_free(tree):
+    """jax runs beside install, which waits for its result, when what runs beside has ended; and once."""
+    script(tree / "tools/lib/python_env", "")
+    script(tree / "build/torch-venv/bin/python", "")
+    script(tree / "build/jax-venv/bin/python", "echo >>jax.calls\n")
+    wait = "while [[ ! -e build/check/{}.result ]]; do sleep 0.1; done\n"
+    script(tree / "build/venv/bin/python", f"[[ $* != *generate* ]] || {wait.format('torch')}")
+    script(tree / "tests/install/run", f"timeout 60 bash -c '{wait.format('jax')}'\n")
+    result = check(tree, "torch", "install", "jax", "generated")
+    assert result.returncode == 0 and "5 passed, 0 failed" in result.stdout, result.stdout + result.stderr
+    assert len((tree / "jax.calls").read_text().splitlines()) == 2  # one run of jax's step
+
+
 def test_a_step_that_fails(tree):
     script(tree / "tests/install/run", "false\n")
     result = check(tree)
