@@ -177,7 +177,8 @@ void read_grids(msda_problem const& in, Problem& out) {
 // Replaces an all-zero group by the packed strides. A stride that leads to no second element may be
 // any number: a tensor that is packed but for those of dimensions of 1 gets the packed ones, so
 // that it has the kernel of its twin. Products with a large one would overflow: of a dimension of 1
-// it becomes 0, and the strides of an empty tensor become the packed ones.
+// it becomes less, but not 0: three of these would be packed to who reads a plan's bytes. Those of
+// an empty tensor become the packed ones.
 Strides read_strides(std::string_view field, const std::int64_t (&given)[3],
                      TensorShape const& shape) {
   constexpr std::int64_t kLarge = std::int64_t{1} << 40;
@@ -199,7 +200,7 @@ Strides read_strides(std::string_view field, const std::int64_t (&given)[3],
     return packed;
   }
   auto const stride = [&](int i, std::int64_t count) {
-    return (shape.is_empty() || count == 1) && given[i] > kLarge ? 0 : given[i];
+    return (shape.is_empty() || count == 1) && given[i] > kLarge ? kLarge : given[i];
   };
   return {stride(0, shape.batch), stride(1, shape.rows), stride(2, shape.heads)};
 }

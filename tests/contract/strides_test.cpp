@@ -6,7 +6,10 @@
 
 #include <doctest/doctest.h>
 
+#include <cstddef>
 #include <limits>
+#include <string>
+#include <vector>
 
 using namespace msda::test;
 
@@ -80,6 +83,33 @@ TEST_CASE("a stride of a dimension of 1 may be any number") {
       check_same_results(handle, shape, packed);
     }
   });
+}
+
+// Strides of 0 besides repeat a row; three of 0 in a plan's bytes would be packed ones.
+TEST_CASE("a large stride of a dimension of 1 survives a plan's bytes") {
+  TestHandle const handle(1);
+  ProblemShape shape;
+  shape.levels = {{2, 3, 3}};
+  shape.query_count = 4;
+  shape.head_dim = 8;
+  shape.weight_strides = {1, 0, 0};
+  Rng rng(3);
+  TestProblem problem = fill_problem(shape, {}, rng);
+  for (std::string const& id : accepting_kernels(handle, shape)) {
+    CAPTURE(id);
+    RunResult const expected = run(handle, problem, id, 1);
+    shape.weight_strides = {kLargest, 0, 0};
+    PlanResult const plan = make_plan(handle, shape, id);
+    REQUIRE(plan.plan != nullptr);
+    std::size_t size = 0;
+    REQUIRE(msda_plan_serialize(plan.plan.get(), nullptr, &size) == MSDA_SUCCESS);
+    std::vector<std::byte> bytes(size);
+    REQUIRE(msda_plan_serialize(plan.plan.get(), bytes.data(), &size) == MSDA_SUCCESS);
+    msda_plan* read = nullptr;
+    REQUIRE(msda_plan_deserialize(handle.get(), bytes.data(), size, &read) == MSDA_SUCCESS);
+    PlanPtr const again(read);
+    CHECK(run_plan(again.get(), problem, 1).same_bits(expected));
+  }
 }
 
 TEST_CASE("strides of a tensor without elements may be any numbers") {
