@@ -292,8 +292,7 @@ class RoundPoints {
         if (i >= count) continue;
         std::uint32_t const q = query_of(i);
         std::uint32_t const k = point_of(i, q);
-        at[j] = __ldg(reinterpret_cast<const float2*>(static_cast<const float*>(p_.coord) +
-                                                      coord_index(q, k)));
+        at[j] = plain_coord(q, k);
         weights[j] = weight(q, k);
       }
 #pragma unroll
@@ -329,8 +328,7 @@ class RoundPoints {
         std::uint32_t const i = base + j * kThreads;
         if (i >= count) continue;
         std::uint32_t const q = query_of(i);
-        at[j] = __ldg(reinterpret_cast<const float2*>(static_cast<const float*>(p_.coord) +
-                                                      coord_index(q, point_of(i, q))));
+        at[j] = plain_coord(q, point_of(i, q));
         references[j] = __ldg(reinterpret_cast<const Reference*>(
             static_cast<const float*>(p_.reference) + reference_index(q)));
       }
@@ -379,6 +377,11 @@ class RoundPoints {
   }
   __device__ __forceinline__ std::int64_t coord_index(std::uint32_t q, std::uint32_t k) const {
     return coord_ + q * p_.coord_strides.row + 2 * std::int64_t{k};
+  }
+  // A pair of float32 at a multiple of its bytes.
+  __device__ __forceinline__ float2 plain_coord(std::uint32_t q, std::uint32_t k) const {
+    return __ldg(
+        reinterpret_cast<const float2*>(static_cast<const float*>(p_.coord) + coord_index(q, k)));
   }
   __device__ __forceinline__ float2 coord(std::uint32_t q, std::uint32_t k) const {
     return points::load_pair(p_.coord_dtype, p_.coord, coord_index(q, k), s_.points.coord_pairs);
