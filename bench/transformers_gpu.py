@@ -172,7 +172,7 @@ def distances(found, wanted):
         result[name] = math.inf
         if torch.equal(found[name].abs() < LARGEST, counts[name]):
             difference = most((found[name].double() - tensor.double())[counts[name]])
-            result[name] = difference and difference / max(largest[name], negligible)
+            result[name] = difference and difference / max(largest[name], negligible, sys.float_info.min)
     return result
 
 
