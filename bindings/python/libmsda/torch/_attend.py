@@ -120,11 +120,11 @@ def _attend_backward(
     if {offset.dtype, logit.dtype} == {value.dtype}:
         grad_points = value.new_empty(*logit.shape[:2], 3 * logit.shape[2])
         into = parts(grad_points)
-        found = _differentiate(into, True, grad_output, value, reference, offset, logit, *rest)
+        found = _differentiate(into, grad_output, value, reference, offset, logit, *rest)
     else:
         # Gradients of other types than the product's are joined behind the call, when its workspace is free again.
         into = torch.empty_like(offset), torch.empty_like(logit)
-        found = _differentiate(into, True, grad_output, value, reference, offset, logit, *rest)
+        found = _differentiate(into, grad_output, value, reference, offset, logit, *rest)
         grad_points = value.new_empty(*logit.shape[:2], 3 * logit.shape[2])
         for part, grad in zip(parts(grad_points), into):
             part.copy_(grad)
@@ -139,12 +139,11 @@ def _attend_backward_(
     *rest: Any,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     given = parts(points)
-    return _differentiate(given, False, grad_output, value, reference, *given, *rest)
+    return _differentiate(given, grad_output, value, reference, *given, *rest)
 
 
 def _differentiate(
     into: tuple[torch.Tensor, torch.Tensor],
-    is_new: bool,
     grad_output: torch.Tensor,
     value: torch.Tensor,
     reference: torch.Tensor,
@@ -154,8 +153,8 @@ def _differentiate(
     head_count: int,
     reference_wanted: bool,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Writes the gradients of offset and logit `into` two tensors, which may be these themselves where it is not new;
-    returns the gradients of value and reference.
+    """Writes the gradients of offset and logit `into` two tensors, which may be these themselves; returns the gradients
+    of value and reference.
 
     The CPU takes one item of the batch after another, so that what it needs beside its inputs and
     results is of one item: packed gradients, the kernel's workspace."""
@@ -172,7 +171,7 @@ def _differentiate(
             grad_output_of_item.view(shape),
             grad_value_of_item.view(given.tensors[0].shape),
             heads_of(*places, head_count, len(given.levels)),
-            is_new,
+            into[0] is not offset,
             reference_wanted,
         )
         grad_references.append(grad_reference.to(reference.dtype))
