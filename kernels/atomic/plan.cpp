@@ -9,7 +9,7 @@
 namespace msda::atomic {
 namespace {
 
-#define MSDA_COSTS "kernels/atomic/costs.inc"
+#define MSDA_COSTS "kernels/atomic/variants.inc"
 #include "core/costs.inc"
 
 constexpr std::int64_t kMaxIndex = INT32_MAX;

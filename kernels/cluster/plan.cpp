@@ -20,7 +20,7 @@ using namespace rows;
 
 namespace {
 
-#define MSDA_COSTS "kernels/cluster/costs.inc"
+#define MSDA_COSTS "kernels/cluster/variants.inc"
 #include "core/costs.inc"
 
 bool points_fit(Entry const& entry, Problem const& problem) {

@@ -13,7 +13,7 @@
 namespace msda::direct {
 namespace {
 
-#define MSDA_COSTS "kernels/direct/costs.inc"
+#define MSDA_COSTS "kernels/direct/variants.inc"
 #include "core/costs.inc"
 
 bool sizes_fit(Problem const& problem) {

@@ -17,7 +17,7 @@ using namespace rows;
 
 namespace {
 
-#define MSDA_COSTS "kernels/persistent/costs.inc"
+#define MSDA_COSTS "kernels/persistent/variants.inc"
 #include "core/costs.inc"
 
 bool points_fit(Entry const& entry, Problem const& problem) {
@@ -176,7 +176,7 @@ JobWork work_of_job(Entry const& entry, Problem const& problem) {
   return job;
 }
 
-// The constants of a class of kernels: see costs.inc.
+// The constants of a class of kernels: see variants.inc.
 struct Rates {
   double launch_us, wait_us, job_ns, turn_ns, gather_ns, few;
 };

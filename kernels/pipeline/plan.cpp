@@ -10,7 +10,7 @@
 namespace msda::pipeline {
 namespace {
 
-#define MSDA_COSTS "kernels/pipeline/costs.inc"
+#define MSDA_COSTS "kernels/pipeline/variants.inc"
 #include "core/costs.inc"
 
 std::int64_t rows_of_block(Entry const& entry, Problem const& problem) {

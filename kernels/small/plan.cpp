@@ -11,7 +11,7 @@
 namespace msda::small {
 namespace {
 
-#define MSDA_COSTS "kernels/small/costs.inc"
+#define MSDA_COSTS "kernels/small/variants.inc"
 #include "core/costs.inc"
 
 constexpr std::int64_t kMaxIndex = INT32_MAX;

@@ -11,7 +11,7 @@
 namespace msda::sorted {
 namespace {
 
-#define MSDA_COSTS "kernels/sorted/costs.inc"
+#define MSDA_COSTS "kernels/sorted/variants.inc"
 #include "core/costs.inc"
 
 // ---- reject

@@ -11,7 +11,7 @@
 namespace msda::tma {
 namespace {
 
-#define MSDA_COSTS "kernels/tma/costs.inc"
+#define MSDA_COSTS "kernels/tma/variants.inc"
 #include "core/costs.inc"
 
 // Pixels on each side of a tile that its points may lie beside it. Encoders took 181 us with 3, 110

@@ -144,7 +144,7 @@ struct Launch {
   const Call& call;
 };
 
-// A constant of a family's predictions: a row of its costs.inc.
+// A constant of a family's predictions: a row MSDA_COST of its variants.inc.
 struct Constant {
   const char* name;
   double value;

@@ -1,4 +1,4 @@
-"""Fits the constants of the kernels' predicted times (kernels/*/costs.inc, src/cpu/simd/simd_costs.inc) to measured
+"""Fits the constants of the kernels' predicted times (kernels/*/variants.inc, src/cpu/simd/simd_costs.inc) to measured
 times, and says how far those in the sources are from them.
 
     tools/measure fit [--hold-out N] DATA.csv[.gz] ...

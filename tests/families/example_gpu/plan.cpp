@@ -5,7 +5,7 @@
 namespace msda::example_gpu {
 namespace {
 
-#define MSDA_COSTS "tests/families/example_gpu/costs.inc"
+#define MSDA_COSTS "tests/families/example_gpu/variants.inc"
 #include "core/costs.inc"
 
 Reason reject(Variant const& variant, Problem const& problem, Device const& device) {
