@@ -1,12 +1,9 @@
 // The atomic family: backward by atomic additions, for problems that ask for no determinism.
 
 #include "kernels/points/launch.h"
+#include "core/device_array.h"
 #include "core/dtype.h"
-#include "core/family.h"
-#include "kernels/atomic/atomic.h"
 #include "kernels/atomic/plan.h"
-#include "kernels/common/make_params.h"
-#include "kernels/common/plan.h"
 #include "kernels/points/plan.h"
 
 #include <algorithm>
@@ -25,10 +22,10 @@ constexpr Kernels (*kLoad[])(KernelOptions) = {
 
 struct AtomicPlan final : Prepared {
   AtomicPlan(Problem const& problem, Device const& device)
-      : far_levels(problem, device),
+      : far_levels(far_levels_of(problem), device),
         point_levels(points::point_levels(problem), device),
         params(make_params(problem, far_levels.data())) {}
-  FarLevels far_levels;
+  DeviceArray<LevelParams> far_levels;
   DeviceArray<points::PointLevel> point_levels;
   Params params;    // all but the buffers
   AddParams add{};  // all but the arrays

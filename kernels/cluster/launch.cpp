@@ -2,10 +2,9 @@
 
 #include "kernels/common/launch.h"
 #include "core/cuda.h"
-#include "core/family.h"
+#include "core/device_array.h"
 #include "core/status.h"
 #include "kernels/cluster/plan.h"
-#include "kernels/common/make_params.h"
 
 #include <algorithm>
 
@@ -28,7 +27,7 @@ constexpr Kernels (*kLoad[])(KernelOptions) = {
 
 struct ClusterPlan final : Prepared {
   ClusterPlan(Problem const& problem, QueryOrder const& query_order, Device const& device)
-      : order(query_order.queries, device), params(make_params(problem, nullptr)) {}
+      : order(query_order.queries, device), params(make_params(problem)) {}
   DeviceArray<std::int32_t> order;  // [Q] queries, or none
   Params params;                    // all but the buffers
   ScheduleParams schedule{};        // the same

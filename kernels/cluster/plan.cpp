@@ -3,8 +3,6 @@
 
 #include "kernels/cluster/plan.h"
 
-#include "kernels/common/plan.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>

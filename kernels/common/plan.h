@@ -1,14 +1,17 @@
-// Planning that all families share: limits of the problems that kernels take, and the amount of
-// work in a problem.
+// Host code that all families share: limits of the problems that kernels take, the amount of work
+// in a problem, and what kernels are handed. It needs no device code.
 #pragma once
 
+#include "core/call.h"
 #include "core/counts.h"
 #include "core/dtype.h"
 #include "core/family.h"
 #include "core/problem.h"
 #include "kernels/common/elements.h"
+#include "kernels/common/params.h"
 
 #include <cstdint>
+#include <vector>
 
 namespace msda {
 
@@ -36,7 +39,6 @@ Reason reject_forward(Variant const& variant, Problem const& problem, Device con
 bool sides_fit(Problem const& problem);
 // Coordinates, weights and output without gaps.
 bool rows_are_packed(Problem const& problem);
-// The gradients of coordinates and weights without gaps.
 // Levels that travel with the launch, and whose sides fit.
 bool levels_are_near(Problem const& problem);
 bool every_level_has(Problem const& problem, std::int64_t points);
@@ -71,5 +73,18 @@ double forward_bytes(Problem const& problem);
 // A forward's bytes of inputs, output and values; of a level's values no more pixels than its
 // points have corners.
 Counts counts_of_tensors(Problem const& problem);
+
+// ---- what kernels are handed
+
+// The levels of a problem with more of them than Params holds, which a plan then keeps in device
+// memory; else none.
+std::vector<LevelParams> far_levels_of(Problem const& problem);
+// Everything but the buffers. far_levels: those of the problem, in device memory, or null.
+Params make_params(Problem const& problem, const LevelParams* far_levels = nullptr);
+void set_buffers(Params& params, Call const& call);
+
+inline bool is_aligned(const void* pointer, std::int64_t bytes) {
+  return reinterpret_cast<std::uintptr_t>(pointer) % static_cast<std::uintptr_t>(bytes) == 0;
+}
 
 }  // namespace msda

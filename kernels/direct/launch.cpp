@@ -2,11 +2,9 @@
 
 #include "kernels/common/launch.h"
 #include "core/cuda.h"
+#include "core/device_array.h"
 #include "core/dtype.h"
-#include "core/family.h"
 #include "kernels/attention/launch.h"
-#include "kernels/common/make_params.h"
-#include "kernels/common/plan.h"
 #include "kernels/direct/plan.h"
 
 #include <algorithm>
@@ -31,13 +29,13 @@ constexpr std::int64_t kMaxBlocks = std::int64_t{1} << 30;
 
 struct DirectPlan final : Prepared {
   DirectPlan(Problem const& problem, Device const& device)
-      : far_levels(problem, device),
+      : far_levels(far_levels_of(problem), device),
         params(make_params(problem, far_levels.data())),
         order(problem, device),
         tiles(problem.backward() ? order.tiles.levels : std::vector<LevelTiles>(), device) {
     order.bins.levels = tiles.data();
   }
-  FarLevels far_levels;
+  DeviceArray<LevelParams> far_levels;
   Params params;  // all but the buffers
   Order order;    // backward
   DeviceArray<LevelTiles> tiles;

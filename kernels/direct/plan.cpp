@@ -6,7 +6,6 @@
 
 #include "core/dtype.h"
 #include "core/tensor_sizes.h"
-#include "kernels/common/plan.h"
 
 #include <algorithm>
 

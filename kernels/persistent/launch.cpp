@@ -3,10 +3,8 @@
 
 #include "kernels/common/launch.h"
 #include "core/cuda.h"
-#include "core/family.h"
+#include "core/device_array.h"
 #include "kernels/attention/launch.h"
-#include "kernels/common/make_params.h"
-#include "kernels/common/plan.h"
 #include "kernels/persistent/plan.h"
 
 namespace msda::persistent {
@@ -24,7 +22,7 @@ constexpr Kernels (*kLoad[])(KernelOptions) = {
 
 struct PersistentPlan final : Prepared {
   PersistentPlan(Problem const& problem, QueryOrder const& query_order, Device const& device)
-      : order(query_order.queries, device), params(make_params(problem, nullptr)) {}
+      : order(query_order.queries, device), params(make_params(problem)) {}
   DeviceArray<std::int32_t> order;  // [Q] queries, or none
   Params params;                    // all but the buffers
   ScheduleParams schedule{};        // the same

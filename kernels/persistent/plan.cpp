@@ -4,8 +4,6 @@
 
 #include "kernels/persistent/plan.h"
 
-#include "kernels/common/plan.h"
-
 #include <algorithm>
 #include <cmath>
 #include <numeric>

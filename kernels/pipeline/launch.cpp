@@ -1,10 +1,7 @@
 // The pipeline family on a device: what a plan prepares, and its launch.
 
 #include "kernels/common/launch.h"
-#include "core/family.h"
 #include "kernels/attention/launch.h"
-#include "kernels/common/make_params.h"
-#include "kernels/common/plan.h"
 #include "kernels/pipeline/plan.h"
 
 namespace msda::pipeline {
@@ -18,7 +15,7 @@ constexpr Loaded (*kLoad[])() = {
 };
 
 struct PipelinePlan final : Prepared {
-  explicit PipelinePlan(Problem const& problem) : params(make_params(problem, nullptr)) {}
+  explicit PipelinePlan(Problem const& problem) : params(make_params(problem)) {}
   Params params;  // all but the buffers
   Loaded loaded{};
   attention::Writer attention;

@@ -3,7 +3,6 @@
 #include "kernels/pipeline/plan.h"
 
 #include "core/dtype.h"
-#include "kernels/common/plan.h"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // The planning that all families with gradients of points share.
 #pragma once
 
-#include "core/family.h"
+#include "kernels/common/plan.h"
 #include "kernels/points/points.h"
 
 #include <cstdint>
@@ -10,15 +10,59 @@
 namespace msda::points {
 
 // The reasons that do not depend on sizes. takes_overlap: tokens may be pixels of several levels.
-Reason reject(Variant const& variant, Problem const& problem, Device const& device,
-              bool takes_overlap);
+inline Reason reject(Variant const& variant, Problem const& problem, Device const& device,
+                     bool takes_overlap) {
+  if (Reason const reason = reject_basics(variant, problem, device); reason != Reason::kNone) {
+    return reason;
+  }
+  if (!problem.backward()) return Reason::kOperation;
+  if (problem.nearest()) return Reason::kSamplingMode;
+  if (problem.levels_overlap && !takes_overlap) return Reason::kOverlap;
+  if (Reason const reason = reject_f64_points(problem); reason != Reason::kNone) return reason;
+  if (device.sm_count_limit != 0) return Reason::kSmLimit;
+  std::int64_t const D = problem.head_dim;
+  if (D == 0 || D > kMaxHeadDim || D % kChannelsOfLane != 0) return Reason::kHeadDim;
+  return sides_fit(problem) ? Reason::kNone : Reason::kLevels;
+}
 
 // x and y of every point lie side by side at a multiple of their bytes, as far as strides say.
-bool are_pairs(Strides const& strides);
+inline bool are_pairs(Strides const& strides) {
+  return (strides.batch | strides.row | strides.head) % 2 == 0;
+}
 
 // Whether 32 bits number the elements of the gradients of points.
-bool gradients_are_near(Problem const& problem);
+inline bool gradients_are_near(Problem const& problem) {
+  if (!problem.has_points()) return false;
+  auto const end = [&](Strides const& strides, std::int64_t elements) {
+    return strides.at(problem.batch - 1, problem.query_count - 1, problem.head_count - 1) +
+           elements;
+  };
+  return end(problem.grad_coord, 2 * problem.point_total) <= std::int64_t{UINT32_MAX} &&
+         end(problem.grad_weight, problem.point_total) <= std::int64_t{UINT32_MAX};
+}
 
-std::vector<PointLevel> point_levels(Problem const& problem);  // [K]
+inline PointLevel point_level(Problem const& problem, std::size_t index) {
+  Level const& level = problem.levels[index];
+  PointLevel of_point{};
+  of_point.index = static_cast<std::int32_t>(index);
+  of_point.box_scale = 0.5f / static_cast<float>(level.point_count);
+  if (!level.has_pixels()) return of_point;
+  of_point.width = static_cast<std::int32_t>(level.width);
+  of_point.height = static_cast<std::int32_t>(level.height);
+  of_point.origin = static_cast<std::int32_t>(level.origin);
+  of_point.row_tokens = level.height == 1 ? 0 : static_cast<std::int32_t>(level.row_tokens);
+  return of_point;
+}
+
+inline std::vector<PointLevel> point_levels(Problem const& problem) {  // [K]
+  std::vector<PointLevel> points;
+  if (!problem.has_points()) return points;  // of no query or head: the table would be too large
+  for (std::size_t l = 0; l < problem.levels.size(); ++l) {
+    if (problem.levels[l].point_count == 0) continue;
+    points.insert(points.end(), static_cast<std::size_t>(problem.levels[l].point_count),
+                  point_level(problem, l));
+  }
+  return points;
+}
 
 }  // namespace msda::points

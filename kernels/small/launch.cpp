@@ -1,13 +1,10 @@
 // The small family: a deterministic backward in one launch.
 
 #include "kernels/points/launch.h"
+#include "core/device_array.h"
 #include "core/dtype.h"
-#include "core/family.h"
-#include "kernels/common/make_params.h"
-#include "kernels/common/plan.h"
 #include "kernels/points/plan.h"
 #include "kernels/small/plan.h"
-#include "kernels/small/small.h"
 
 #include <algorithm>
 
@@ -25,8 +22,7 @@ constexpr Kernels (*kLoad[])(KernelOptions) = {
 
 struct SmallPlan final : Prepared {
   SmallPlan(Problem const& problem, Device const& device)
-      : point_levels(points::point_levels(problem), device),
-        params(make_params(problem, nullptr)) {}
+      : point_levels(points::point_levels(problem), device), params(make_params(problem)) {}
   DeviceArray<points::PointLevel> point_levels;
   Params params;        // all but the buffers
   SmallParams small{};  // all but the arrays

@@ -2,13 +2,10 @@
 // order of their points.
 
 #include "kernels/points/launch.h"
+#include "core/device_array.h"
 #include "core/dtype.h"
-#include "core/family.h"
-#include "kernels/common/make_params.h"
-#include "kernels/common/plan.h"
 #include "kernels/points/plan.h"
 #include "kernels/sorted/plan.h"
-#include "kernels/sorted/sorted.h"
 
 #include <algorithm>
 
@@ -45,7 +42,7 @@ bool has_other_tokens(Problem const& problem) {
 struct SortedPlan final : Prepared {
   SortedPlan(Problem const& problem, Device const& device)
       : planned(problem, device),
-        far_levels(problem, device),
+        far_levels(far_levels_of(problem), device),
         levels(planned.tiling.levels, device),
         sum_levels(planned.tiling.sum_levels, device),
         point_levels(points::point_levels(problem), device),
@@ -56,7 +53,7 @@ struct SortedPlan final : Prepared {
     value.point_levels = point_levels.data();
   }
   Planned planned;
-  FarLevels far_levels;
+  DeviceArray<LevelParams> far_levels;
   DeviceArray<TileLevel> levels;
   DeviceArray<SumLevel> sum_levels;
   DeviceArray<PointLevel> point_levels;

@@ -1,7 +1,6 @@
 #include "kernels/sorted/plan.h"
 
 #include "core/dtype.h"
-#include "kernels/common/plan.h"
 #include "kernels/points/plan.h"
 
 #include <algorithm>

@@ -3,11 +3,10 @@
 
 #include "kernels/common/launch.h"
 #include "core/cuda.h"
+#include "core/device_array.h"
 #include "core/dtype.h"
-#include "core/family.h"
 #include "core/status.h"
 #include "kernels/attention/launch.h"
-#include "kernels/common/make_params.h"
 #include "kernels/tma/plan.h"
 #include "kernels/tma/tensor_maps.h"
 
@@ -160,7 +159,7 @@ struct TmaPlan final : Prepared {
       : maps(problem, sizes),
         queries(tables.queries, device),
         samples(tables.samples, device),
-        params(make_params(problem, nullptr)) {}
+        params(make_params(problem)) {}
   PlannedMaps maps;
   DeviceArray<std::int32_t> queries;  // of a variant with windows
   DeviceArray<std::int32_t> samples;

@@ -3,7 +3,6 @@
 #include "kernels/tma/plan.h"
 
 #include "core/dtype.h"
-#include "kernels/common/plan.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // A plan is prepared for a device here, and launched.
 
 #include "kernels/common/launch.h"
-#include "kernels/common/make_params.h"
+#include "core/device_array.h"
 #include "tests/families/example_gpu/plan.h"
 
 #include <algorithm>
@@ -19,8 +19,9 @@ constexpr std::int64_t kMaxBlocks = std::int64_t{1} << 30;  // the kernel stride
 
 struct ExamplePlan final : Prepared {
   ExamplePlan(Problem const& problem, Device const& device)
-      : far_levels(problem, device), params(make_params(problem, far_levels.data())) {}
-  FarLevels far_levels;
+      : far_levels(far_levels_of(problem), device),
+        params(make_params(problem, far_levels.data())) {}
+  DeviceArray<LevelParams> far_levels;
   Params params;  // all but the buffers
   Kernel<Params> kernel{};
 };

@@ -1,15 +1,10 @@
-// Makes what kernels are handed: parameters from the canonical problem and call, and arrays that a
-// plan keeps on its device.
+// An array that a plan keeps on its device.
 #pragma once
 
-#include "core/call.h"
 #include "core/cuda.h"
 #include "core/device.h"
-#include "core/problem.h"
-#include "kernels/common/params.h"
 
 #include <cstddef>
-#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -51,26 +46,5 @@ class DeviceArray {
   T* data_ = nullptr;
   std::size_t bytes_ = 0;
 };
-
-// The levels in device memory, for problems with more of them than Params holds; else nothing. Kept
-// by a plan.
-class FarLevels {
- public:
-  // The device has to be the current one.
-  FarLevels(Problem const& problem, Device const& device);
-
-  const LevelParams* data() const { return levels_.data(); }
-
- private:
-  DeviceArray<LevelParams> levels_;
-};
-
-// Everything but the buffers. far_levels: FarLevels::data().
-Params make_params(Problem const& problem, const LevelParams* far_levels);
-void set_buffers(Params& params, Call const& call);
-
-inline bool is_aligned(const void* pointer, std::int64_t bytes) {
-  return reinterpret_cast<std::uintptr_t>(pointer) % static_cast<std::uintptr_t>(bytes) == 0;
-}
 
 }  // namespace msda
