@@ -23,11 +23,10 @@ std::string reason(KernelId const& id, ProblemShape const& shape) {
 
 }  // namespace
 
-extern const KernelLimits kLimits;
-const KernelLimits kLimits{.family = "atomic",
-                           .reason = reason,
-                           .does_forward = never,
-                           .keeps_sm_limit = refuses_sm_limits,
-                           .is_deterministic = false};
+extern const KernelLimits kLimits{.family = "atomic",
+                                  .reason = reason,
+                                  .does_forward = never,
+                                  .keeps_sm_limit = refuses_sm_limits,
+                                  .is_deterministic = false};
 
 }  // namespace msda::test::atomic

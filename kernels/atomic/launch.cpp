@@ -103,7 +103,7 @@ void launch(Variant const&, Launch const& launch) {
   set_buffers(p, launch.call);
   bool const has_points = row_count(problem) * problem.point_total > 0;
   if (!has_points || (problem.token_count == 0 && !problem.fused())) {
-    points::clear(p.grad_value, value_elements(problem), p.grad_value_dtype, stream);
+    points::clear(p.grad_value, value_count(problem), p.grad_value_dtype, stream);
     points::clear_point_gradients(plan.kernels.clear_points, p, stream);
     return;
   }
@@ -119,7 +119,7 @@ void launch(Variant const&, Launch const& launch) {
   add.points.by_pixel = p.grad_reference != nullptr ? space.by_pixel : nullptr;
   add.points.coord_pairs = plan.has_coord_pairs && is_aligned(p.coord, pair_bytes);
   add.points.grad_coord_pairs = plan.has_grad_coord_pairs && is_aligned(p.grad_coord, pair_bytes);
-  std::int64_t const elements = value_elements(problem);
+  std::int64_t const elements = value_count(problem);
   if (p.grad_value != nullptr) {
     add.sums = space.sums != nullptr ? space.sums : static_cast<float*>(p.grad_value);
     add.vector_sums = is_aligned(add.sums, 16);
@@ -138,7 +138,6 @@ void launch(Variant const&, Launch const& launch) {
 
 }  // namespace
 
-extern const FamilyCode kCode;
-const FamilyCode kCode = {prepare, launch};
+extern const FamilyCode kCode = {prepare, launch};
 
 }  // namespace msda::atomic

@@ -15,14 +15,12 @@ constexpr std::int64_t kMaxIndex = INT32_MAX;
 
 // Tokens, queries, and points of all rows are counted in 32 bits.
 bool sizes_fit(Problem const& problem) {
-  std::int64_t points = 1;
+  double points = 1;
   for (std::int64_t const size :
        {problem.batch, problem.query_count, problem.head_count, problem.point_total}) {
-    std::int64_t const at_least_one = std::max<std::int64_t>(size, 1);
-    if (at_least_one > kMaxIndex / points) return false;
-    points *= at_least_one;
+    points *= std::max(number(size), 1.0);
   }
-  return problem.token_count <= kMaxIndex;
+  return points <= number(kMaxIndex) && problem.token_count <= kMaxIndex;
 }
 
 Reason reject(Variant const& variant, Problem const& problem, Device const& device) {
@@ -54,16 +52,9 @@ double predicted_us(Costs const& costs, Variant const&, Problem const& problem,
 
 }  // namespace
 
-std::int64_t value_elements(Problem const& problem) {
-  return problem.batch * problem.token_count * problem.head_count * problem.head_dim;
-}
-std::int64_t row_count(Problem const& problem) {
-  return problem.batch * problem.query_count * problem.head_count;
-}
-
 Workspace::Workspace(Problem const& problem, Arena& arena) {
   if (problem.grad_value_dtype != MSDA_DTYPE_F32) {
-    sums = arena.take<float>(static_cast<std::size_t>(value_elements(problem)));
+    sums = arena.take<float>(static_cast<std::size_t>(value_count(problem)));
   }
   if (!problem.fused()) return;
   auto const points = static_cast<std::size_t>(row_count(problem) * problem.point_total);

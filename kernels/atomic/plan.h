@@ -22,9 +22,6 @@ inline constexpr VariantTable kTable({
 
 extern const FamilyModel kModel;
 
-std::int64_t value_elements(Problem const& problem);
-std::int64_t row_count(Problem const& problem);
-
 struct Workspace {
   float* sums = nullptr;       // [B][S][M][D], where grad_value is not of float32
   float* weights = nullptr;    // fused: [B][Q][M][K]

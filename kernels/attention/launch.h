@@ -13,12 +13,11 @@ namespace msda::attention {
 inline Writer prepare(Problem const& problem, Device const& device, Prepared& of) {
   if (problem.backward() || !problem.fused() || !problem.has_points()) return {};
   ++of.launch_count;
-  std::int64_t const rows = problem.batch * problem.query_count * problem.head_count;
   // With a limit a block an SM, so that no more of them have work.
   std::int64_t const most = device.sm_count_limit != 0 ? device.sm_count : INT32_MAX;
   bool const is_wide = problem.weight_dtype == MSDA_DTYPE_F64;
   return {is_wide ? load<double>() : load<float>(),
-          std::min(divide_up(rows, kThreads / kWarp), most)};
+          std::min(divide_up(row_count(problem), kThreads / kWarp), most)};
 }
 
 // Nothing is done where the call does not ask for the attention weights.

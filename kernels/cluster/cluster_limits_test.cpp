@@ -54,8 +54,7 @@ std::string reason(KernelId const& id, ProblemShape const& shape) {
 
 }  // namespace
 
-extern const KernelLimits kLimits;
-const KernelLimits kLimits{
+extern const KernelLimits kLimits{
     .family = "cluster",
     .reason = reason,
     .does_backward = never,

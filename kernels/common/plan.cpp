@@ -56,6 +56,15 @@ bool every_level_has(Problem const& problem, std::int64_t points) {
                      [&](Level const& level) { return level.point_count == points; });
 }
 
+bool tokens_fit(Problem const& problem, std::int64_t max_tokens, std::int64_t max_bytes) {
+  std::int64_t const bytes = problem.value.row * dtype_bytes(problem.value_dtype);
+  if (problem.token_count >= max_tokens || bytes > max_bytes) return false;
+  return problem.head_count <= INT32_MAX &&
+         std::ranges::all_of(problem.levels, [&](Level const& level) {
+           return bytes == 0 || level.row_tokens <= max_bytes / bytes;
+         });
+}
+
 bool head_dim_fits(std::int64_t head_dim, std::int64_t most, std::int64_t multiple) {
   if (head_dim == 0 || head_dim % multiple != 0 || head_dim > most) return false;
   return most == multiple || 2 * head_dim > most;

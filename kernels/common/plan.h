@@ -42,6 +42,9 @@ bool rows_are_packed(Problem const& problem);
 // Levels that travel with the launch, and whose sides fit.
 bool levels_are_near(Problem const& problem);
 bool every_level_has(Problem const& problem, std::int64_t points);
+// Tokens are fewer than max_tokens, from a pixel to the one below are at most max_bytes, and heads
+// fit 31 bits.
+bool tokens_fit(Problem const& problem, std::int64_t max_tokens, std::int64_t max_bytes);
 // The largest head of a variant, `most`, serves those down to half of it.
 bool head_dim_fits(std::int64_t head_dim, std::int64_t most, std::int64_t multiple);
 // Strides in bytes are multiples of `alignment`.
@@ -64,7 +67,15 @@ inline std::int32_t element_bytes(Problem const& problem) {
 
 inline double number(std::int64_t n) { return static_cast<double>(n); }
 
-// A row is one (batch, query, head).
+// A row is one (batch, query, head), a value one channel of a token and head.
+inline std::int64_t row_count(Problem const& problem) {
+  return problem.batch * problem.query_count * problem.head_count;
+}
+inline std::int64_t value_count(Problem const& problem) {
+  return problem.batch * problem.token_count * problem.head_count * problem.head_dim;
+}
+
+// The same without an upper limit.
 double rows_of(Problem const& problem);
 // Sampling points of all rows.
 double points_of(Problem const& problem);

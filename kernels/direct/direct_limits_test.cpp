@@ -14,8 +14,7 @@ std::string reason(KernelId const& id, ProblemShape const& shape) {
 
 }  // namespace
 
-extern const KernelLimits kLimits;
-const KernelLimits kLimits{
+extern const KernelLimits kLimits{
     .family = "direct",
     .reason = reason,
     .does_backward = is_generic,

@@ -70,20 +70,16 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
         (needs_sums(problem) ? 2 : 1);
     return prepared;
   }
-  std::int64_t const rows = problem.batch * problem.query_count * problem.head_count;
+  std::int64_t const rows = row_count(problem);
   plan.forward_blocks =
       divide_up(entry.channels == dany ? rows * problem.head_dim : rows, plan.kernels.block_items);
   if (entry.channels == dany) plan.forward_blocks = std::min(plan.forward_blocks, plan.max_blocks);
   return prepared;
 }
 
-bool buffers_are_aligned(Params const& params) {
-  std::uintptr_t bits = 0;
-  for (const void* const pointer : {params.value, params.coord, params.weight, params.reference,
-                                    static_cast<const void*>(params.output)}) {
-    bits |= reinterpret_cast<std::uintptr_t>(pointer);
-  }
-  return bits % 16 == 0;
+bool buffers_are_aligned(Params const& p) {
+  return is_aligned(p.value, 16) && is_aligned(p.coord, 16) && is_aligned(p.weight, 16) &&
+         is_aligned(p.reference, 16) && is_aligned(p.output, 16);
 }
 
 std::int64_t blocks_of(DirectPlan const& plan, std::int64_t items, std::int64_t of_block) {
@@ -122,7 +118,7 @@ void add_heads(DirectPlan const& plan, Params const& p, BinParams bins, cudaStre
 
 void launch_value_gradient(DirectPlan const& plan, Problem const& problem, Params const& p,
                            BinParams bins, cudaStream_t stream) {
-  std::int64_t const elements = p.batch * p.token_count * p.head_count * p.head_dim;
+  std::int64_t const elements = value_count(problem);
   if (p.grad_value == nullptr || elements == 0) return;
   void* const sums = p.sums != nullptr ? p.sums : p.grad_value;
   cuda::check(cudaMemsetAsync(sums, 0, static_cast<std::size_t>(sum_bytes(problem)), stream),
@@ -185,7 +181,6 @@ void launch(Variant const&, Launch const& launch) {
 
 }  // namespace
 
-extern const FamilyCode kCode;
-const FamilyCode kCode = {prepare, launch};
+extern const FamilyCode kCode = {prepare, launch};
 
 }  // namespace msda::direct

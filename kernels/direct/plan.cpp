@@ -15,15 +15,6 @@ namespace {
 #define MSDA_COSTS "kernels/direct/variants.inc"
 #include "core/costs.inc"
 
-bool sizes_fit(Problem const& problem) {
-  std::int64_t const bytes = problem.value.row * dtype_bytes(problem.value_dtype);
-  if (problem.token_count >= kMaxTokens || bytes > kMaxBytes) return false;
-  if (problem.head_count > INT32_MAX) return false;
-  return std::all_of(problem.levels.begin(), problem.levels.end(), [&](Level const& level) {
-    return bytes == 0 || level.row_tokens <= kMaxBytes / bytes;
-  });
-}
-
 bool points_fit(Entry const& entry, Problem const& problem) {
   if (entry.points == pany) return problem.point_total <= kMaxPoints;
   return every_level_has(problem, entry.points);
@@ -40,7 +31,7 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
   if (!levels_are_near(problem)) return Reason::kLevels;
   if (!points_fit(entry, problem)) return Reason::kPoints;
   if (!rows_are_packed(problem)) return Reason::kStrides;
-  return sizes_fit(problem) ? Reason::kNone : Reason::kTooLarge;
+  return tokens_fit(problem, kMaxTokens, kMaxBytes) ? Reason::kNone : Reason::kTooLarge;
 }
 
 }  // namespace
@@ -57,10 +48,7 @@ constexpr double kMinTileRecords = 64;
 constexpr double kWantedTiles = 32768;
 
 double tile_records(Problem const& problem) {
-  double const rows = static_cast<double>(problem.batch) * static_cast<double>(problem.head_count) *
-                      static_cast<double>(problem.query_count);
-  return std::clamp(rows * static_cast<double>(problem.point_total) / kWantedTiles, kMinTileRecords,
-                    kMaxTileRecords);
+  return std::clamp(points_of(problem) / kWantedTiles, kMinTileRecords, kMaxTileRecords);
 }
 
 // Points of a chunk at least, and for each tile: then the places take half a word a point.
@@ -77,8 +65,8 @@ std::size_t bytes_of(BinParams bins, std::int64_t heads, std::int64_t other_byte
 // Doubles the shorter side while tiles have too few records; neither grows past the map.
 LevelTiles tiles_of(Level const& level, std::int64_t query_count, double most_records) {
   std::int64_t const width = level.width + 1, height = level.height + 1;  // cells
-  double const density = static_cast<double>(level.point_count) * static_cast<double>(query_count) /
-                         (static_cast<double>(width) * static_cast<double>(height));
+  double const density =
+      number(level.point_count) * number(query_count) / (number(width) * number(height));
   LevelTiles tiles{};
   for (double records = density; 2 * records <= most_records; records *= 2) {
     bool const can_widen = std::int64_t{1} << tiles.width_bits < width;
@@ -161,8 +149,7 @@ bool needs_sums(Problem const& problem) {
 }
 
 std::int64_t sum_bytes(Problem const& problem) {
-  return problem.batch * problem.token_count * problem.head_count * problem.head_dim *
-         dtype_bytes(sum_dtype(problem));
+  return value_count(problem) * dtype_bytes(sum_dtype(problem));
 }
 
 std::byte* take_sums(Problem const& problem, Arena& arena) {
@@ -296,8 +283,7 @@ void count_row_kernel(Entry const& entry, Problem const& problem, Counts& counts
   double const coord_bytes = 2 * number(dtype_bytes(problem.coord_dtype));
   double const weight_bytes = number(dtype_bytes(problem.weight_dtype));
   double const K = number(problem.point_total);
-  double const warps = number(
-      divide_up(problem.batch * problem.query_count * problem.head_count, kWarp / row.lanes));
+  double const warps = number(divide_up(row_count(problem), kWarp / row.lanes));
   double const of_chunks = warps * number(row.chunks), of_points = warps * number(row.points);
   counts.gather_loads = of_points * number(loads * row.vecs);
   counts.gather_wavefronts = of_points * 4 * slots * row_bytes / kWavefrontBytes;

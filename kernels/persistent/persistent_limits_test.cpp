@@ -54,11 +54,10 @@ std::string reason(KernelId const& id, ProblemShape const& shape) {
 
 }  // namespace
 
-extern const KernelLimits kLimits;
-const KernelLimits kLimits{.family = "persistent",
-                           .reason = reason,
-                           .does_backward = never,
-                           .sums_in_float16 = sums_in_float16,
-                           .caches_levels = caches_levels};
+extern const KernelLimits kLimits{.family = "persistent",
+                                  .reason = reason,
+                                  .does_backward = never,
+                                  .sums_in_float16 = sums_in_float16,
+                                  .caches_levels = caches_levels};
 
 }  // namespace msda::test::persistent

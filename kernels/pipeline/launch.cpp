@@ -29,8 +29,7 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
   auto& plan = static_cast<PipelinePlan&>(*prepared);
   plan.loaded = kLoad[kTable.index_of(variant)]();
   plan.has_aligned_strides = value_strides_are_multiples(problem, kVecBytes);
-  std::int64_t const rows = problem.batch * problem.query_count * problem.head_count;
-  plan.blocks = divide_up(rows, plan.loaded.block_rows);
+  plan.blocks = divide_up(row_count(problem), plan.loaded.block_rows);
   plan.attention = attention::prepare(problem, device, plan);
   return prepared;
 }
@@ -56,7 +55,6 @@ void launch(Variant const&, Launch const& launch) {
 
 }  // namespace
 
-extern const FamilyCode kCode;
-const FamilyCode kCode = {prepare, launch};
+extern const FamilyCode kCode = {prepare, launch};
 
 }  // namespace msda::pipeline

@@ -10,10 +10,9 @@ std::string reason(KernelId const& id, ProblemShape const& shape) {
 
 }  // namespace
 
-extern const KernelLimits kLimits;
-const KernelLimits kLimits{.family = "pipeline",
-                           .reason = reason,
-                           .does_backward = never,
-                           .keeps_sm_limit = refuses_sm_limits};
+extern const KernelLimits kLimits{.family = "pipeline",
+                                  .reason = reason,
+                                  .does_backward = never,
+                                  .keeps_sm_limit = refuses_sm_limits};
 
 }  // namespace msda::test::pipeline

@@ -17,14 +17,8 @@ std::int64_t rows_of_block(Entry const& entry, Problem const& problem) {
 }
 
 bool sizes_fit(Entry const& entry, Problem const& problem) {
-  std::int64_t const bytes = problem.value.row * dtype_bytes(problem.value_dtype);
-  if (problem.token_count >= kMaxTokens || bytes > kMaxBytes) return false;
-  if (problem.head_count > INT32_MAX) return false;
-  double const blocks = rows_of(problem) / static_cast<double>(rows_of_block(entry, problem));
-  if (blocks > static_cast<double>(kMaxBlocks)) return false;
-  return std::ranges::all_of(problem.levels, [&](Level const& level) {
-    return bytes == 0 || level.row_tokens <= kMaxBytes / bytes;
-  });
+  double const blocks = rows_of(problem) / number(rows_of_block(entry, problem));
+  return blocks <= number(kMaxBlocks) && tokens_fit(problem, kMaxTokens, kMaxBytes);
 }
 
 Reason reject(Variant const& variant, Problem const& problem, Device const& device) {

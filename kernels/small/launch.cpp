@@ -91,8 +91,7 @@ void launch(Variant const&, Launch const& launch) {
   bool const has_points = plan.point_blocks > 0 && problem.point_total > 0 &&
                           (problem.token_count > 0 || problem.fused());
   if (!has_points || plan.has_other_tokens) {
-    points::clear(p.grad_value, p.batch * p.token_count * p.head_count * p.head_dim,
-                  p.grad_value_dtype, stream);
+    points::clear(p.grad_value, value_count(problem), p.grad_value_dtype, stream);
   }
   if (!has_points) {
     return points::clear_point_gradients(plan.kernels.clear_points, p, stream);
@@ -124,7 +123,6 @@ void launch(Variant const&, Launch const& launch) {
 
 }  // namespace
 
-extern const FamilyCode kCode;
-const FamilyCode kCode = {prepare, launch};
+extern const FamilyCode kCode = {prepare, launch};
 
 }  // namespace msda::small

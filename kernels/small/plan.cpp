@@ -148,14 +148,12 @@ Tiling make_tiling(Problem const& problem, std::int32_t sm_count) {
 
 std::int32_t rows_of_block(Problem const& problem, std::int32_t sm_count) {
   std::int32_t const slots = kWarp / row_lanes(problem.head_dim);
-  std::int64_t const rows = problem.batch * problem.query_count * problem.head_count;
-  std::int64_t const warps = divide_up(divide_up(rows, slots), std::max(sm_count, 1));
+  std::int64_t const warps = divide_up(divide_up(row_count(problem), slots), std::max(sm_count, 1));
   return static_cast<std::int32_t>(std::clamp<std::int64_t>(warps, 1, kWarps)) * slots;
 }
 
 std::int64_t point_blocks(Problem const& problem, std::int32_t sm_count) {
-  std::int64_t const rows = problem.batch * problem.query_count * problem.head_count;
-  return divide_up(rows, rows_of_block(problem, sm_count));
+  return divide_up(row_count(problem), rows_of_block(problem, sm_count));
 }
 
 std::int64_t largest_points(Problem const& problem) {
@@ -167,11 +165,9 @@ std::int64_t largest_points(Problem const& problem) {
 }
 
 Workspace::Workspace(Problem const& problem, Arena& arena) {
-  auto const rows = static_cast<std::size_t>(problem.batch * problem.query_count);
-  auto const points = rows * static_cast<std::size_t>(problem.head_count * problem.point_total);
+  auto const points = static_cast<std::size_t>(row_count(problem) * problem.point_total);
   if (largest_points(problem) > kRoundPoints && problem.grad_value_dtype != MSDA_DTYPE_F32) {
-    sums = arena.take<float>(static_cast<std::size_t>(problem.batch * problem.token_count *
-                                                      problem.head_count * problem.head_dim));
+    sums = arena.take<float>(static_cast<std::size_t>(value_count(problem)));
   }
   if (!problem.fused()) return;
   by_pixel = arena.take<float>(2 * points);

@@ -26,10 +26,9 @@ std::string reason(KernelId const& id, ProblemShape const& shape) {
 
 }  // namespace
 
-extern const KernelLimits kLimits;
-const KernelLimits kLimits{.family = "small",
-                           .reason = reason,
-                           .does_forward = never,
-                           .keeps_sm_limit = refuses_sm_limits};
+extern const KernelLimits kLimits{.family = "small",
+                                  .reason = reason,
+                                  .does_forward = never,
+                                  .keeps_sm_limit = refuses_sm_limits};
 
 }  // namespace msda::test::small

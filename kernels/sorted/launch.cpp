@@ -236,8 +236,7 @@ void launch_value_gradient(CallOfPlan const& call) {
   Planned const& planned = call.plan.planned;
   bool const has_points = planned.bins.points > 0 && planned.tiling.tiles > 0;
   if (!has_points || call.plan.has_other_tokens) {
-    points::clear(p.grad_value, p.batch * p.token_count * p.head_count * p.head_dim,
-                  p.grad_value_dtype, call.stream);
+    points::clear(p.grad_value, value_count(call.problem), p.grad_value_dtype, call.stream);
   }
   if (!has_points) return;
   std::int64_t const heads = p.batch * p.head_count;
@@ -316,7 +315,6 @@ void launch(Variant const&, Launch const& launch) {
 
 }  // namespace
 
-extern const FamilyCode kCode;
-const FamilyCode kCode = {prepare, launch};
+extern const FamilyCode kCode = {prepare, launch};
 
 }  // namespace msda::sorted

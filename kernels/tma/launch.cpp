@@ -136,8 +136,6 @@ Maps PlannedMaps::at(const void* value) const {
   return maps;
 }
 
-// ---- prepare
-
 // Loads the kernels of each row of variants.inc.
 constexpr Kernels (*kLoad[])(std::int64_t) = {
 #define MSDA_VARIANT(type, channels, shape, sums, producers, stages, ...) \
@@ -145,10 +143,6 @@ constexpr Kernels (*kLoad[])(std::int64_t) = {
 #include "rows/tma.inc"
 #undef MSDA_VARIANT
 };
-
-std::int64_t rows_in(Problem const& problem) {
-  return problem.batch * problem.query_count * problem.head_count;
-}
 
 // ---- prepare
 
@@ -176,13 +170,6 @@ struct TmaPlan final : Prepared {
   bool has_output_vectors = false;  // as far as strides say
 };
 
-bool output_is_in_vectors(Problem const& problem) {
-  Strides const& output = problem.output;
-  return (output.batch | output.row | output.head) * dtype_bytes(problem.output_dtype) %
-             kVecBytes ==
-         0;
-}
-
 // As many blocks as SMs hold; a plan that keeps to some SMs has one on each.
 std::int64_t blocks_for(std::int64_t work, std::int64_t shared_bytes, Device const& device) {
   constexpr std::int64_t kMaxBlocks = 2;         // by their registers
@@ -199,23 +186,21 @@ void plan_boxes(TmaPlan& plan, Entry const& entry, Problem const& problem, Devic
   BoxParams& boxes = plan.boxes;
   boxes.rows = plan.rows.rows;
   std::int64_t const slots = kWarp / lanes_for(entry, problem);
-  boxes.jobs = (boxes.rows + slots - 1) / slots;
+  boxes.jobs = divide_up(boxes.rows, slots);
   boxes.producers = entry.producers;
   boxes.stages = entry.stages;
   boxes.pixel_bytes = pixel_bytes(problem);
   boxes.box_bytes = box_bytes(boxes.pixel_bytes);
   plan.shared_bytes = box_shared_bytes(entry, problem);
   std::int64_t const consumers = kBoxWarps - entry.producers;
-  plan.blocks = blocks_for((boxes.jobs + consumers - 1) / consumers, plan.shared_bytes, device);
+  plan.blocks = blocks_for(divide_up(boxes.jobs, consumers), plan.shared_bytes, device);
 }
 
 bool inputs_are_in_vectors(Problem const& problem) {
-  auto const is_multiple = [](Strides const& strides, std::int64_t elements) {
-    return (strides.batch | strides.row | strides.head) % elements == 0;
-  };
   return !problem.fused() && problem.coord_dtype == MSDA_DTYPE_F32 &&
-         problem.weight_dtype == MSDA_DTYPE_F32 && is_multiple(problem.coord, 4) &&
-         is_multiple(problem.weight, 2);
+         problem.weight_dtype == MSDA_DTYPE_F32 &&
+         strides_are_multiples(problem.coord, MSDA_DTYPE_F32, 16) &&
+         strides_are_multiples(problem.weight, MSDA_DTYPE_F32, 8);
 }
 
 void plan_windows(TmaPlan& plan, Problem const& problem, WindowMemory const& memory,
@@ -241,7 +226,7 @@ void plan_windows(TmaPlan& plan, Problem const& problem, WindowMemory const& mem
 PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const& device,
                     std::pmr::memory_resource* memory) {
   Entry const& entry = kTable[variant];
-  bool const is_empty = rows_in(problem) == 0;
+  bool const is_empty = row_count(problem) == 0;
   TileTables tables;
   WindowMemory windows;
   std::int64_t tile_count = 0;
@@ -258,8 +243,8 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
   }
   PreparedPtr prepared = make_prepared<TmaPlan>(memory, problem, tables, windows.windows, device);
   auto& plan = static_cast<TmaPlan&>(*prepared);
-  plan.rows.rows = rows_in(problem);
-  plan.has_output_vectors = output_is_in_vectors(problem);
+  plan.rows.rows = row_count(problem);
+  plan.has_output_vectors = strides_are_multiples(problem.output, problem.output_dtype, kVecBytes);
   plan.attention = attention::prepare(problem, device, plan);
   if (is_empty) return prepared;
   if (entry.shape == box) {
@@ -268,7 +253,7 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
     plan_windows(plan, problem, windows, tile_count, device);
   }
   std::int64_t const block_rows = std::int64_t{kBoxWarps} * (kWarp / lanes_for(entry, problem));
-  plan.row_blocks = blocks_for((plan.rows.rows + block_rows - 1) / block_rows, 0, device);
+  plan.row_blocks = blocks_for(divide_up(plan.rows.rows, block_rows), 0, device);
   plan.kernels = kLoad[kTable.index_of(variant)](
       device.shared_bytes_per_block -
       (entry.shape == win ? kWindowStaticBytes : kStaticSharedBytes));
@@ -317,7 +302,6 @@ void launch(Variant const& variant, Launch const& launch) {
 
 }  // namespace
 
-extern const FamilyCode kCode;
-const FamilyCode kCode = {prepare, launch};
+extern const FamilyCode kCode = {prepare, launch};
 
 }  // namespace msda::tma

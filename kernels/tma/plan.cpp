@@ -73,11 +73,8 @@ bool has_shared_memory(Entry const& entry, Problem const& problem, Device const&
 
 // Rows are counted in 31 bits, B and M are coordinates of a tensor map.
 bool sizes_fit(Problem const& problem) {
-  double const rows = static_cast<double>(problem.batch) *
-                      static_cast<double>(problem.query_count) *
-                      static_cast<double>(problem.head_count);
-  double const heads = static_cast<double>(problem.batch) * static_cast<double>(problem.head_count);
-  return rows < static_cast<double>(kMaxRows) && heads < static_cast<double>(kMaxRows) &&
+  return rows_of(problem) < number(kMaxRows) &&
+         number(problem.batch) * number(problem.head_count) < number(kMaxRows) &&
          problem.query_count < kMaxRows;
 }
 

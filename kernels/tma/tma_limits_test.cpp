@@ -68,8 +68,7 @@ std::string reason(KernelId const& id, ProblemShape const& shape) {
 
 }  // namespace
 
-extern const KernelLimits kLimits;
-const KernelLimits kLimits{
+extern const KernelLimits kLimits{
     .family = "tma", .reason = reason, .does_backward = never, .sums_in_float16 = sums_in_float16};
 
 }  // namespace msda::test::tma

@@ -3,8 +3,7 @@
 
 namespace msda::test::ref {
 
-extern const KernelLimits kLimits;
-const KernelLimits kLimits{
+extern const KernelLimits kLimits{
     .family = "ref",
     .reason = [](KernelId const&, ProblemShape const&) { return std::string(); },
     .sums_in_float64 = true,

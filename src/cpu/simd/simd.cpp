@@ -176,7 +176,6 @@ const FamilyModel kModel = {
     .constants = kConstants,
     .workspace = workspace,
 };
-extern const FamilyCode kCode;
-const FamilyCode kCode = {prepare, launch};
+extern const FamilyCode kCode = {prepare, launch};
 
 }  // namespace msda::simd

@@ -14,7 +14,6 @@ std::string reason(KernelId const& id, ProblemShape const& shape) {
 
 }  // namespace
 
-extern const KernelLimits kLimits;
-const KernelLimits kLimits{.family = "simd", .reason = reason};
+extern const KernelLimits kLimits{.family = "simd", .reason = reason};
 
 }  // namespace msda::test::simd

@@ -52,7 +52,6 @@ const FamilyModel kModel = {
     .predict = predict,
     .workspace = workspace,
 };
-extern const FamilyCode kCode;
-const FamilyCode kCode = {prepare, launch};
+extern const FamilyCode kCode = {prepare, launch};
 
 }  // namespace msda::example

@@ -48,7 +48,6 @@ void launch(Variant const&, Launch const& launch) {
 
 }  // namespace
 
-extern const FamilyCode kCode;
-const FamilyCode kCode = {prepare, launch};
+extern const FamilyCode kCode = {prepare, launch};
 
 }  // namespace msda::example_gpu
