@@ -1,7 +1,6 @@
 // The cluster family on a device: levels spread over the shared memory of a cluster's blocks.
 
 #include "kernels/common/launch.h"
-#include "core/cuda.h"
 #include "core/device_array.h"
 #include "core/status.h"
 #include "kernels/cluster/plan.h"

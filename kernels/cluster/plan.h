@@ -8,7 +8,7 @@
 #include "kernels/rows/plan.h"
 
 #include <array>
-#include <string>
+#include <cstdint>
 
 namespace msda::cluster {
 

@@ -6,7 +6,6 @@
 #include "kernels/common/plan.h"
 #include "kernels/direct/direct.h"
 
-#include <optional>
 #include <vector>
 
 namespace msda::direct {

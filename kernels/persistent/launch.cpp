@@ -2,7 +2,6 @@
 // rows.
 
 #include "kernels/common/launch.h"
-#include "core/cuda.h"
 #include "core/device_array.h"
 #include "kernels/attention/launch.h"
 #include "kernels/persistent/plan.h"

@@ -8,7 +8,6 @@
 #include "kernels/rows/plan.h"
 
 #include <array>
-#include <optional>
 
 namespace msda::persistent {
 

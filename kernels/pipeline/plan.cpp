@@ -2,8 +2,6 @@
 
 #include "kernels/pipeline/plan.h"
 
-#include "core/dtype.h"
-
 #include <algorithm>
 
 namespace msda::pipeline {
