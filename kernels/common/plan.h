@@ -75,7 +75,7 @@ inline std::int64_t value_count(Problem const& problem) {
   return problem.batch * problem.token_count * problem.head_count * problem.head_dim;
 }
 
-// The same without an upper limit.
+// Rows as a number without an upper limit.
 double rows_of(Problem const& problem);
 // Sampling points of all rows.
 double points_of(Problem const& problem);
