@@ -5,9 +5,44 @@
 #include <atomic>
 
 namespace msda::trt {
+
+// TensorRT 10's loggers, whose functions are the first of their virtual tables; in 11 four stand
+// before them. All else that the plugin has or calls lies at one place in both. In a namespace
+// without a name a compiler would know that nothing derives from them.
+class LoggerOf10 {
+ public:
+  virtual void log(nvinfer1::ILogger::Severity severity, const char* message) noexcept = 0;
+  virtual ~LoggerOf10() = default;
+};
+class LoggerFinderOf10 {
+ public:
+  virtual LoggerOf10* findLogger() = 0;
+  virtual ~LoggerFinderOf10() = default;
+};
+
 namespace {
 
-std::atomic<nvinfer1::ILoggerFinder*> logger_finder{nullptr};
+std::atomic<bool> host_is_10{false};
+std::atomic<void*> logger_finder{nullptr};
+
+// The library that has the finder's virtual table says its version: a process may have two.
+bool is_of_10(void* finder) {
+  Dl_info place{};
+  if (dladdr(*static_cast<void**>(finder), &place) == 0) return false;
+  void* const library = dlopen(place.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+  if (library == nullptr) return false;
+  using GetVersion = std::int32_t (*)();
+  const auto get = reinterpret_cast<GetVersion>(dlsym(library, "getInferLibVersion"));
+  const bool is_10 = get != nullptr && get() / 10000 == 10;
+  dlclose(library);
+  return is_10;
+}
+
+template <typename Finder>
+void log_to(void* finder, const char* text) {
+  auto* const logger = static_cast<Finder*>(finder)->findLogger();
+  if (logger != nullptr) logger->log(nvinfer1::ILogger::Severity::kERROR, text);
+}
 
 std::size_t rank_of(const char* name, std::int32_t rank) {
   if (rank < 0 || rank > nvinfer1::Dims::MAX_DIMS) {
@@ -59,15 +94,22 @@ std::int32_t current_device() {
   return device;
 }
 
-void set_logger_finder(nvinfer1::ILoggerFinder* finder) noexcept { logger_finder = finder; }
+void set_logger_finder(void* finder) noexcept {
+  logger_finder = nullptr;
+  host_is_10 = finder != nullptr && is_of_10(finder);
+  logger_finder = finder;
+}
 
 void log_error(const char* plugin, const char* message) noexcept {
   try {
-    nvinfer1::ILoggerFinder* const finder = logger_finder;
-    nvinfer1::ILogger* const logger = finder == nullptr ? nullptr : finder->findLogger();
-    if (logger == nullptr) return;
+    void* const finder = logger_finder;
+    if (finder == nullptr) return;
     const std::string text = std::string(plugin) + ": " + message;
-    logger->log(nvinfer1::ILogger::Severity::kERROR, text.c_str());
+    if (host_is_10) {
+      log_to<LoggerFinderOf10>(finder, text.c_str());
+    } else {
+      log_to<nvinfer1::ILoggerFinder>(finder, text.c_str());
+    }
   } catch (...) {  // no memory for the message, or a host that throws: the status says it
   }
 }

@@ -35,7 +35,8 @@ inline bool is_integer(nvinfer1::DataType type) {
  * for. */
 std::int32_t current_device();
 
-void set_logger_finder(nvinfer1::ILoggerFinder* finder) noexcept;
+/** Takes an ILoggerFinder of TensorRT 10 or 11. */
+void set_logger_finder(void* finder) noexcept;
 
 /** Tells the logger that belongs to the calling thread, where there is one. */
 void log_error(const char* plugin, const char* message) noexcept;

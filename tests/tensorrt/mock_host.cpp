@@ -15,7 +15,7 @@ namespace {
 struct Host {
   Host(const char* driver_path, const char* path, const char* its_file)
       : driver(driver_path), library(path), file(its_file) {
-    library.set_logger_finder(&finder);
+    library.set_logger_finder(finder_of_major(finder));
   }
 
   IPluginCreatorV3One& creator(bool fused) const { return *library.creators.at(fused ? 1 : 0); }

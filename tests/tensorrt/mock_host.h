@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <deque>
 #include <memory>
 #include <stdexcept>
@@ -106,6 +107,23 @@ struct Finder final : ILoggerFinder {
   }
 };
 
+/** The finder to hand to a plugin: that of the library of TensorRT 10 which MOCK_NVINFER names,
+ * whose calls come to `finder`; else `finder` itself. */
+inline void* finder_of_major(Finder& finder) {
+  const char* const path = std::getenv("MOCK_NVINFER");
+  if (path == nullptr) return &finder;
+  static Finder* own = nullptr;
+  own = &finder;
+  void* const library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) throw std::runtime_error(dlerror());
+  using Make = void* (*)(void (*)(), void (*)(std::int32_t, const char*));
+  return reinterpret_cast<Make>(dlsym(library, "findThrough"))(
+      [] { own->findLogger(); },
+      [](std::int32_t severity, const char* message) {
+        own->log.log(static_cast<ILogger::Severity>(severity), message);
+      });
+}
+
 /** The CUDA driver, or the mock whose device is the CPU (mock_driver.c), with device 0's primary
  * context current and a stream. */
 class Driver {
@@ -176,7 +194,7 @@ class Library {
  public:
   explicit Library(const char* path) : handle_(dlopen(path, RTLD_NOW | RTLD_LOCAL)) {
     if (handle_ == nullptr) throw std::runtime_error(dlerror());
-    set_logger_finder = symbol<void (*)(ILoggerFinder*)>("setLoggerFinder");
+    set_logger_finder = symbol<void (*)(void*)>("setLoggerFinder");
     const auto get = symbol<IPluginCreatorInterface* const* (*)(std::int32_t&)>("getCreators");
     std::int32_t count = 0;
     IPluginCreatorInterface* const* const list = get(count);
@@ -184,7 +202,7 @@ class Library {
       creators.push_back(static_cast<IPluginCreatorV3One*>(list[i]));
     }
   }
-  void (*set_logger_finder)(ILoggerFinder*);
+  void (*set_logger_finder)(void*);
   std::vector<IPluginCreatorV3One*> creators;
 
  private:

@@ -1,5 +1,7 @@
 """libmsda_trt.so in a host that plays TensorRT (mock_host.cpp), with a driver whose device is the CPU (mock_driver.c); with
-MSDA_TEST_DEVICE=cuda on a GPU, too, by the driver that is there. A GPU's machine may have no NumPy: none is needed."""
+MSDA_TEST_DEVICE=cuda on a GPU, too, by the driver that is there. A GPU's machine may have no NumPy: none is needed.
+
+The host has the plugin's headers, of TensorRT 11; MSDA_TENSORRT_HEADERS=FOLDER gives it those of an installed 10 or 11."""
 
 import array
 import ast
@@ -19,6 +21,10 @@ LIBRARY = Path(os.environ["MSDA_LIBRARY"])
 PLUGIN = LIBRARY.with_name("libmsda_trt.so")
 CASES = ["creators", "output_shapes", "wrong_shapes", "formats", "fields", "wrong_fields", "results", "refusals"]
 DEVICES = ["cpu", "cuda"] if os.environ.get("MSDA_TEST_DEVICE") == "cuda" else ["cpu"]
+THIRD_PARTY = ROOT / "plugins/tensorrt/third_party"  # with a stand-in for CUDA's header
+HEADERS = Path(os.environ.get("MSDA_TENSORRT_HEADERS", THIRD_PARTY))
+MAJOR = re.search(r"_MAJOR\w* (\d+)", (HEADERS / "NvInferVersion.h").read_text()).group(1)
+MAJORS = sorted({"10", MAJOR})  # whose loggers the host has
 GOLDEN = sorted((ROOT / "tests" / "golden").glob("*.npz"))
 # TensorRT's number of the type, and how far an output may be from float64, of the largest value: inputs beside values are rounded
 # to float32, and outputs to the type.
@@ -34,7 +40,7 @@ def folder(tmp_path_factory):
 def host(folder):
     program = folder / "mock_host"
     subprocess.run(["c++", "-std=c++20", "-O0", "-Wall", "-Wextra", "-Werror", "-I", ROOT / "include",
-                    "-isystem", ROOT / "plugins/tensorrt/third_party", HERE / "mock_host.cpp", LIBRARY,
+                    "-isystem", HEADERS, "-isystem", THIRD_PARTY, HERE / "mock_host.cpp", LIBRARY,
                     f"-Wl,-rpath,{LIBRARY.parent}", "-ldl", "-o", program], check=True)
     return program
 
@@ -48,6 +54,15 @@ def drivers(folder):
     return {"cpu": mock, "cuda": "libcuda.so.1"}
 
 
+@pytest.fixture(scope="session")
+def environments(folder):
+    """By TensorRT's major version."""
+    mock = folder / "libnvinfer.so.10"
+    subprocess.run(["c++", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o", mock, HERE / "mock_nvinfer10.cpp"],
+                   check=True)
+    return {"10": os.environ | {"MOCK_NVINFER": str(mock)}, "11": os.environ}
+
+
 def test_every_case_is_run(host):
     run = subprocess.run([host], capture_output=True, text=True)
     assert run.returncode == 2 and sorted([*CASES, "golden"]) == run.stdout.split()
@@ -55,8 +70,9 @@ def test_every_case_is_run(host):
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("device", DEVICES)
-def test_a_host_gets_what_it_asks_for(host, drivers, device, case):
-    run = subprocess.run([host, drivers[device], PLUGIN, case], capture_output=True, text=True)
+@pytest.mark.parametrize("major", MAJORS)
+def test_a_host_gets_what_it_asks_for(host, drivers, environments, major, device, case):
+    run = subprocess.run([host, drivers[device], PLUGIN, case], capture_output=True, text=True, env=environments[major])
     assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
 
 
