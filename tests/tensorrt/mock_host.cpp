@@ -9,6 +9,7 @@
 #include <fstream>
 #include <functional>
 #include <map>
+#include <random>
 
 namespace {
 
@@ -579,6 +580,52 @@ void refusals(Host& host) {
   }
 }
 
+/** Shapes, sizes of levels and types that are changed at random: a call has a result, or says one
+ * line. */
+void damaged(Host& host) {
+  std::mt19937 random(1);
+  const auto below = [&](std::size_t count) { return std::size_t{random()} % count; };
+  const std::int64_t sizes[] = {kAny, INT64_MIN, -7, 0, 1, 3, INT32_MAX, 1LL << 31, INT64_MAX};
+  const DataType types[] = {DataType::kHALF, DataType::kINT64, static_cast<DataType>(99)};
+  std::map<bool, int> inferred, planned;  // how many of them were taken, and not
+  for (int round = 0; round < 3000; ++round) {
+    const Shapes shapes{.fused = below(2) == 0, .reference = below(2) == 0 ? 2 : 4};
+    auto inputs = shapes.inputs();
+    auto level_hw = shapes.level_hw;
+    for (std::size_t changes = below(3); changes > 0; --changes) {
+      auto& shape = below(4) == 0 ? level_hw : inputs[below(inputs.size())];
+      const std::size_t kind = below(8);
+      if (kind == 0) {
+        shape.push_back(2);
+      } else if (kind == 1) {
+        shape.pop_back();
+      } else if (kind == 2) {
+        inputs.erase(inputs.begin() + static_cast<std::ptrdiff_t>(below(inputs.size())));
+      } else if (!shape.empty()) {
+        shape[below(shape.size())] = sizes[below(std::size(sizes))];
+      }
+    }
+    const auto plugin = host.create(shapes.fused);
+    const auto is_right = [&](bool is_taken, std::map<bool, int>& counts) {
+      ++counts[is_taken];
+      CHECK(is_taken ? host.finder.log.lines.empty() : host.said(""));
+    };
+    is_right(Inferred(*plugin, inputs, level_hw).status == 0, inferred);
+    std::vector<PluginTensorDesc> in;
+    for (const auto& shape : inputs) in.push_back(desc(DataType::kFLOAT, shape));
+    if (below(4) == 0) in[below(in.size())].type = types[below(std::size(types))];
+    PluginTensorDesc out = desc(in[0].type, shapes.output());
+    if (below(2) == 0) std::copy_n(in[0].dims.d, 4, out.dims.d);  // with as many queries as it has
+    out.dims.d[1] = in.back().dims.d[1];
+    // A plan of the mock's CPU for 2^31 channels has gigabytes of scratch.
+    if (in[0].dims.d[3] > INT16_MAX) continue;
+    const auto count = static_cast<std::int32_t>(in.size());
+    auto& runtime = part<IPluginV3OneRuntime>(*plugin);
+    is_right(runtime.onShapeChange(in.data(), count, &out, 1) == 0, planned);
+  }
+  CHECK(std::min({inferred[false], inferred[true], planned[false], planned[true]}) > 300);
+}
+
 /** Runs the problem of the file, and writes its output to FILE.out. The file has int32 numbers:
  * fused, DataType, batch, queries, heads, channels, reference's components, levels, level_hw,
  * points; then the inputs. */
@@ -618,6 +665,7 @@ void golden(Host& host) {
 
 const std::map<std::string, void (*)(Host&)> kCases{
     {"creators", creators},
+    {"damaged", damaged},
     {"output_shapes", output_shapes},
     {"wrong_shapes", wrong_shapes},
     {"formats", formats},

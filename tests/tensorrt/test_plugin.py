@@ -19,7 +19,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 LIBRARY = Path(os.environ["MSDA_LIBRARY"])
 PLUGIN = LIBRARY.with_name("libmsda_trt.so")
-CASES = ["creators", "output_shapes", "wrong_shapes", "formats", "fields", "wrong_fields", "results", "refusals"]
+CASES = ["creators", "output_shapes", "wrong_shapes", "formats", "fields", "wrong_fields", "results", "refusals", "damaged"]
 DEVICES = ["cpu", "cuda"] if os.environ.get("MSDA_TEST_DEVICE") == "cuda" else ["cpu"]
 THIRD_PARTY = ROOT / "plugins/tensorrt/third_party"  # with a stand-in for CUDA's header
 HEADERS = Path(os.environ.get("MSDA_TENSORRT_HEADERS", THIRD_PARTY))
