@@ -23,6 +23,7 @@ PROBLEMS = [
     ("Mask2Former's encoder, 512 x 512", [(16, 16), (32, 32), (64, 64)], None),
     ("the same, points anywhere", [(16, 16), (32, 32), (64, 64)], 5376),
     ("Deformable-DETR's decoder, 800 x 1333", [(100, 167), (50, 84), (25, 42), (13, 21)], 300),
+    ("its encoder", [(100, 167), (50, 84), (25, 42), (13, 21)], None),
 ]
 
 
