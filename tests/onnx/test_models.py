@@ -1,7 +1,9 @@
 """Exported models: every instance of the operator is found, and the result is torch's with libmsda's library and without."""
 
 import collections
+import re
 import warnings
+from pathlib import Path
 
 import libmsda.onnx
 import libmsda.torch
@@ -241,3 +243,21 @@ def test_export_of_the_operators(tmp_path):
         found = outputs(onnx.load(tmp_path / "model.onnx"), {"value": given[0].numpy(), "query": given[1].numpy()}, with_library)
         for one, expected in zip(found, Operators()(*given)):
             np.testing.assert_allclose(one, expected.numpy(), atol=3e-6)
+
+
+def test_the_document_runs_as_written(tmp_path, monkeypatch, capsys):
+    """The lines of docs/deploy.md, of a tiny model."""
+    torch.manual_seed(0)
+    model, inputs = FAMILIES["rt_detr"].tiny()
+    scale_weights(model, inputs)
+    pixels = inputs["pixel_values"]
+    model = Outputs(model, ["pixel_values"]).eval()
+    document = Path(__file__).resolve().parents[2] / "docs/deploy.md"
+    (lines,) = re.findall(r"^```python\n(.*?)^```", document.read_text(), re.DOTALL | re.MULTILINE)
+    monkeypatch.chdir(tmp_path)
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")
+        expected = [one.numpy() for one in model(pixels)]
+        exec(lines, names := {"model": model, "pixels": pixels, "images": pixels.numpy()})
+    assert capsys.readouterr().out.startswith("2 replaced, 0 left")
+    assert difference(names["outputs"], expected) < ALLOWED
