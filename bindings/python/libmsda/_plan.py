@@ -115,16 +115,22 @@ class Plan(core_plan.Plan):
         Returns a dict of the arrays that it computed, by name. Raises InvalidArgumentError (the
         outputs are untouched then), BufferTooSmallError.
         """
-        extras = {name: tensors.pop(name, None) for name in self._tensors.extras}
-        words, arrays, kind = self._tensors.words(value_scale, tensors)
-        found, addresses = self._tensors.extra_words(kind, extras)
+        checks = self._tensors
+        if checks.extras:
+            extras = {name: tensors.pop(name, None) for name in checks.extras}
+        words, arrays, kind = checks.words(value_scale, tensors)
+        found, addresses = checks.extra_words(kind, extras) if checks.extras else ({}, [])
         if workspace is not None:
-            words[-2:] = self._tensors.workspace(workspace)
+            words[-2:] = checks.workspace(workspace)
         elif self.workspace_bytes:
             workspace = add_workspace(self, words, kind)
         stream = 0 if self.device == core_handle.CPU else kind.stream(self.device)
         self.run(words, stream, addresses)
-        return {name: arrays[name] for name in self._tensors.outputs if name in arrays} | found
+        computed = {}
+        for name in checks.outputs:
+            if name in arrays:
+                computed[name] = arrays[name]
+        return computed | found if found else computed
 
 
 def add_workspace(plan: core_plan.Plan, words: list[int], kind: Kind) -> Any:

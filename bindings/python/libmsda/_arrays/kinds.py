@@ -8,7 +8,7 @@ from typing import Any
 
 from .._core.errors import InvalidArgumentError
 from .._core.handle import CPU
-from .._core.plan import address_of_buffer, host_memory
+from .._core.plan import address_of_buffer, addressof, char_at, host_memory
 from .._core.problem import DTYPE_CODES, ITEM_BYTES, PACKED, Strides
 from . import dlpack
 from .view import View, element_strides, extent
@@ -193,15 +193,17 @@ class NumpyKind(Kind):
         ndarray, dtypes = self._np.ndarray, self._buffer_dtypes
         for name, slot, shape, dtype, written in wanted:
             array = given.get(name)
-            needed = _PACKED_AND_WRITABLE if written else _PACKED
-            if (
-                type(array) is not ndarray
-                or array.dtype is not dtypes.get(dtype)
-                or array.shape != shape
-                or array.flags.num & needed != needed
-            ):
+            if type(array) is not ndarray or array.dtype is not dtypes.get(dtype) or array.shape != shape:
                 return False
-            words[slot] = address_of_buffer(array)
+            try:
+                address = addressof(char_at(array))
+            except (TypeError, ValueError):  # read-only, not packed or empty
+                if written or array.flags.num & _PACKED != _PACKED:
+                    return False
+                address = address_of_buffer(array)
+            if address % array.itemsize:
+                return False
+            words[slot] = address
         return True
 
     def memory_given(self, array: Any) -> tuple[int, int] | None:

@@ -36,11 +36,12 @@ _TENSORS_BYTES = ffi.sizeof("msda_tensors")
 _FIELDS = [name for name, _ in ffi.typeof("msda_tensors").fields[1:]]  # all but struct_size
 _tensors_type = ffi.typeof("msda_tensors*")
 _stream_type = ffi.typeof("msda_stream")
-_address_type = ffi.typeof("uintptr_t")
-_NO_STREAM = ffi.cast(_stream_type, 0)
+_address_type, _bytes_type = ffi.typeof("uintptr_t"), ffi.typeof("char[]")
 _new_memory = ffi.new_allocator(should_clear_after_alloc=False)
-_char_at, _addressof = ctypes.c_char.from_buffer, ctypes.addressof
-_cast, _from_buffer, _execute = ffi.cast, ffi.from_buffer, lib.msda_execute
+char_at, addressof = ctypes.c_char.from_buffer, ctypes.addressof
+_cast, _from_buffer = ffi.cast, ffi.from_buffer
+# _execute is msda_execute with arguments of bytes and a number, for which cffi makes no objects of its own.
+_execute = _cast("msda_status(*)(const msda_plan*, const void*, uintptr_t)", lib.msda_execute)
 
 
 def slots_of(problem: Problem) -> dict[str, int]:
@@ -58,14 +59,14 @@ def _packer(problem: Problem) -> Callable[..., bytes]:
 def address_of_buffer(array: Any) -> int:
     """Address of the memory of a contiguous object that has Python's buffer protocol."""
     try:
-        return _addressof(_char_at(array))
+        return addressof(char_at(array))
     except (TypeError, ValueError):  # ctypes is quicker than cffi, but takes no memory that is read-only or empty
         return int(_cast(_address_type, _from_buffer(array)))
 
 
 def host_memory(size: int) -> tuple[Any, int]:
     """New memory of the process, its content arbitrary, and its address."""
-    memory = _new_memory("char[]", size)
+    memory = _new_memory(_bytes_type, size)
     return memory, int(_cast(_address_type, memory))
 
 
@@ -141,10 +142,8 @@ class Plan(Unpicklable):
         """Runs on `words`: addresses and the workspace's bytes, one for each of slots_of(), 0 for none; on a CUDA
         `stream` given as a number, 0 for the default stream. `extras`: an address for each of problem.extras, or
         none. Raises InvalidArgumentError, BufferTooSmallError and CudaError."""
-        packed = self._pack(_TENSORS_BYTES, *words, *(extras or self._no_extras))
-        tensors = _from_buffer(_tensors_type, packed)
-        on_stream = _cast(_stream_type, stream) if stream else _NO_STREAM
-        if status := _execute(self._c, tensors, on_stream):
+        tensors = self._pack(_TENSORS_BYTES, *words, *(extras or self._no_extras))
+        if status := _execute(self._c, tensors, stream):
             check(status)
 
     def serialize(self) -> bytes:
