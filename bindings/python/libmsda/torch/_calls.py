@@ -65,8 +65,13 @@ def _call_of(
     threads = settings.threads
     if threads is None:
         threads = _get_num_threads()
-    layouts = [(t.shape, t.is_contiguous() or t.stride(), t.dtype, t.device) for t in tensors]
-    key = (names, levels, settings, choice, *[t.stride() for t in into], *layouts)
+    signature: list[Any] = [names, levels, settings, choice]
+    for t in tensors:
+        place = t.get_device() if t.is_cuda else -1 if t.is_cpu else t.device  # a number is quicker to hash
+        signature += t.shape, t.is_contiguous() or t.stride(), t.dtype, place
+    for t in into:
+        signature.append(t.stride())
+    key = tuple(signature)
     try:
         calls = _calls.get(threads)
         if calls is None:
@@ -145,14 +150,16 @@ def backward(
     shape and type, and to the two of `into`, of the inputs' shapes and types and any strides of rows."""
     inputs, deterministic = (*tensors, grad_output), _are_deterministic()
     call, results = _call_of((*names, "grad_output"), inputs, levels, settings, deterministic, into)
-    gradients, addresses = [], []
-    places = (grad_value, *[None] * (len(results) - 3), *(into or (None, None)))
-    for result, one, given in zip(results, wanted, places):
-        new = (_empty_like(result) if given is None else given) if one else result.new_empty(0)
-        gradients.append(new)
-        addresses.append(new.data_ptr() if one else 0)
-    if any(wanted):
-        run_call(call, KIND, inputs, value_scale, addresses)
+    if grad_value is None and not into and all(wanted):
+        gradients = [*map(_empty_like, results)]
+    else:
+        places = (grad_value, *[None] * (len(results) - 3), *(into or (None, None)))
+        gradients = [
+            (_empty_like(result) if given is None else given) if one else result.new_empty(0)
+            for result, one, given in zip(results, wanted, places)
+        ]
+    if any(wanted):  # a tensor without elements has the address 0
+        run_call(call, KIND, inputs, value_scale, map(KIND.address, gradients))
     if call.repeated and wanted[1]:
         gradients[1] = gradients[1].sum(2, keepdim=True)
     return gradients

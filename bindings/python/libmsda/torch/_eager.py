@@ -45,22 +45,29 @@ class _Direct(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, call: Any, *tensors: torch.Tensor) -> torch.Tensor:
         names, levels, settings, scale, out_dtype = call
-        ctx.save_for_backward(*tensors, scale)
+        ctx.save_for_backward(*(tensors if scale is None else (*tensors, scale)))
         ctx.call = names, levels, settings
         return _calls.forward(names, tensors, levels, settings, scale, out_dtype)
 
     @staticmethod
     def backward(ctx: Any, grad_output: torch.Tensor) -> tuple[Any, ...]:
         names, levels, settings = ctx.call
-        *tensors, scale = ctx.saved_tensors
-        wanted = ctx.needs_input_grad[1:]
+        tensors, scale, wanted = ctx.saved_tensors, None, ctx.needs_input_grad[1:]
+        if len(tensors) > len(names):
+            *tensors, scale = tensors
         if _grad_enabled() or not is_plain((grad_output, *tensors)):
             found = operators[names].backward(
                 grad_output, *tensors, flat(levels), wanted, scale, *flat_settings(settings)
             )
         else:
             found = _calls.backward(names, grad_output, tensors, levels, settings, scale, wanted)
+        if all(wanted):
+            return None, *found
         return None, *[one if want else None for one, want in zip(found, wanted)]
+
+
+# _apply leaves out what Function.apply() of torch 2.11 does in Python for torch.func (2 us): is_plain() excludes that.
+_apply = super(torch.autograd.Function, _Direct).apply
 
 
 def flat(pairs: Levels) -> list[int]:
@@ -83,8 +90,10 @@ def forward(
     scale: torch.Tensor | None,
     out_dtype: torch.dtype | None,
 ) -> torch.Tensor:
-    if _grad_enabled() and any([t.requires_grad for t in tensors]):
-        return _Direct.apply((names, levels, settings, scale, out_dtype), *tensors)
+    if _grad_enabled():
+        for t in tensors:
+            if t.requires_grad:
+                return _apply((names, levels, settings, scale, out_dtype), *tensors)
     return _calls.forward(names, tensors, levels, settings, scale, out_dtype)
 
 
