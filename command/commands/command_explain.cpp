@@ -6,6 +6,7 @@
 #include "command/measure/plan_runner.h"
 #include "command/report/report_parts.h"
 
+#include <cmath>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -22,10 +23,32 @@ Json lines(std::string const& text) {
   return json;
 }
 
+constexpr std::string_view kBefore = "  predicted ";
+constexpr std::string_view kUnit = " us";
+
+// Says how much longer each kernel is predicted to take than the first, which a plan takes.
+std::string with_shares(std::string const& ranks) {
+  std::string text;
+  std::istringstream stream(ranks);
+  double first = 0;
+  for (std::string line; std::getline(stream, line);) {
+    if (std::size_t const at = line.find(kBefore); at != std::string::npos) {
+      double const time = std::stod(line.substr(at + kBefore.size()));
+      if (first > 0) {
+        line.insert(line.find(kUnit, at) + kUnit.size(),
+                    fmt::format(", {:.0f} % {} the first", 100 * std::abs(time / first - 1),
+                                time < first ? "below" : "above"));
+      } else {
+        first = time;
+      }
+    }
+    text += line + '\n';
+  }
+  return text;
+}
+
 // Predictions are worth two digits.
 std::string with_rough_times(std::string ranks) {
-  constexpr std::string_view kBefore = "  predicted ";
-  constexpr std::string_view kUnit = " us";
   for (std::size_t at = 0; (at = ranks.find(kBefore, at)) != std::string::npos;) {
     at += kBefore.size();
     std::size_t const length = ranks.find(kUnit, at) - at;
@@ -49,7 +72,7 @@ int run_explain(Options const& options) {
   std::string report = options.environment_line();
   Json json = report_json({{"device", options.device}, {"threads", used_threads(options)}});
   for (std::size_t i = 0; i < specs.size(); ++i) {
-    std::string const ranks = explain(engine, specs[i]);
+    std::string const ranks = with_shares(explain(engine, specs[i]));
     report += fmt::format("{}problem  {}\ntypes    {}\n{}", i == 0 ? "" : "\n",
                           sizes_text(specs[i]), types_text(specs[i]), with_rough_times(ranks));
     json["results"].push_back({{"problem", problem_json(specs[i])}, {"kernels", lines(ranks)}});

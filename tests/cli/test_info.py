@@ -105,10 +105,22 @@ def test_explain_ranks_every_kernel(msda_ok, source):
     )
     kernels = rows[2:]
     assert re.match(r"1  simd\.cpu\.f32@1  predicted [0-9.]{1,4} [um]s$", kernels[0])
-    last = ", only chosen where no other kernel takes the problem"
+    last = ", [0-9]+ % above the first, only chosen where no other kernel takes the problem"
     assert re.match(rf"2  ref\.cpu@1  predicted [0-9.]{{1,4}} [um]s{last}$", kernels[1])
     assert all(re.match(r"-  \S+  rejected: ", row) for row in kernels[2:])
     assert len(kernels) == len(json.loads(msda_ok("info", "--json", "-", "-q"))["kernels"])
+
+
+def test_explain_says_how_much_longer_a_kernel_takes(msda_ok):
+    text = msda_ok("explain", "--workload", "dec", "--backward", "--any-order", "--json", "-", "-q")
+    lines = json.loads(text)["results"][0]["kernels"]
+    pattern = r"\d+  \S+  predicted ([0-9.]+) us(?:, (\d+) % (above|below) the first)?(?:, only .*)?"
+    times = [re.fullmatch(pattern, line) for line in lines if not line.startswith("-")]
+    assert len(times) > 1 and all(times) and times[0][2] is None
+    for time in times[1:]:
+        more = 100 * (float(time[1]) / float(times[0][1]) - 1)
+        assert int(time[2]) == pytest.approx(abs(more), abs=0.51)
+        assert time[3] == ("below" if more < 0 else "above")
 
 
 def test_explain_changes_with_the_problem(msda_ok):
