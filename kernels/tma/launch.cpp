@@ -11,6 +11,7 @@
 #include "kernels/tma/tensor_maps.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace msda::tma {
 namespace {
@@ -162,8 +163,8 @@ struct TmaPlan final : Prepared {
   WindowParams windows{};  // of one with windows
   RowParams rows{};
   Kernels kernels{};
-  Kernel<Maps, Params, WindowParams> windows_kernel;
   attention::Writer attention;
+  std::int64_t points_of_level = 0;
   std::int64_t shared_bytes = 0;
   std::int64_t blocks = 0;
   std::int64_t row_blocks = 0;
@@ -196,11 +197,29 @@ void plan_boxes(TmaPlan& plan, Entry const& entry, Problem const& problem, Devic
   plan.blocks = blocks_for(divide_up(boxes.jobs, consumers), plan.shared_bytes, device);
 }
 
-bool inputs_are_in_vectors(Problem const& problem) {
-  return !problem.fused() && problem.coord_dtype == MSDA_DTYPE_F32 &&
-         problem.weight_dtype == MSDA_DTYPE_F32 &&
-         strides_are_multiples(problem.coord, MSDA_DTYPE_F32, 16) &&
-         strides_are_multiples(problem.weight, MSDA_DTYPE_F32, 8);
+// As rows of elements; false where a stride is too large.
+bool to_bytes(RowBytes& bytes, Strides const& strides, msda_dtype dtype) {
+  std::int64_t const element = dtype_bytes(dtype);
+  constexpr std::int64_t kMax = std::numeric_limits<std::uint32_t>::max();
+  bytes = {strides.batch * element, static_cast<std::uint32_t>(strides.row * element),
+           static_cast<std::uint32_t>(strides.head * element)};
+  return strides.row * element <= kMax && strides.head * element <= kMax;
+}
+
+// Bytes of a row to whose multiples its coordinates have to be aligned, and of weights.
+std::int64_t coord_alignment(std::int64_t points) { return points * 8; }
+std::int64_t weight_alignment(std::int64_t points) { return points * 4; }
+
+// Whether inputs and output are as WindowParams::is_plain says, wherever they lie.
+bool is_plain(WindowParams& windows, Problem const& problem) {
+  std::int64_t const points = points_of_level(problem);
+  bool const fit = to_bytes(windows.coord, problem.coord, problem.coord_dtype) &&
+                   to_bytes(windows.weight, problem.weight, problem.weight_dtype) &&
+                   to_bytes(windows.output, problem.output, problem.output_dtype);
+  return fit && !problem.fused() && problem.coord_dtype == MSDA_DTYPE_F32 &&
+         problem.weight_dtype == MSDA_DTYPE_F32 && problem.output_dtype == problem.value_dtype &&
+         strides_are_multiples(problem.coord, MSDA_DTYPE_F32, coord_alignment(points)) &&
+         strides_are_multiples(problem.weight, MSDA_DTYPE_F32, weight_alignment(points));
 }
 
 void plan_windows(TmaPlan& plan, Problem const& problem, WindowMemory const& memory,
@@ -208,15 +227,19 @@ void plan_windows(TmaPlan& plan, Problem const& problem, WindowMemory const& mem
   WindowParams& windows = plan.windows;
   windows.queries = plan.queries.data();
   windows.samples = plan.samples.data();
-  windows.tiles = static_cast<std::int32_t>(tiles);
   windows.units = static_cast<std::int32_t>(problem.batch * problem.head_count * tiles);
   windows.pixels = memory.pixels;
-  windows.wide_inputs = inputs_are_in_vectors(problem);
+  windows.is_plain = is_plain(windows, problem);
+  windows.by_tiles = rows::divider(static_cast<std::uint32_t>(tiles));
+  windows.by_heads = rows::divider(static_cast<std::uint32_t>(problem.head_count));
   std::int32_t first_pixel = 0;
   for (std::int32_t l = 0; l < static_cast<std::int32_t>(problem.levels.size()); ++l) {
     Box const& window = memory.windows[l];
     if (window.columns == 0) continue;
-    windows.levels[windows.level_count++] = {l, window.columns, window.rows, first_pixel};
+    std::int32_t const i = windows.level_count++;
+    windows.levels[i] = {l, window.columns, window.rows, first_pixel};
+    windows.first_byte[i] = static_cast<std::uint32_t>(first_pixel * kPixelBytes);
+    windows.row_bytes[i] = static_cast<std::uint32_t>(window.columns * kPixelBytes);
     first_pixel += window.columns * window.rows;
   }
   plan.shared_bytes = memory.shared_bytes;
@@ -257,8 +280,7 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
   plan.kernels = kLoad[kTable.index_of(variant)](
       device.shared_bytes_per_block -
       (entry.shape == win ? kWindowStaticBytes : kStaticSharedBytes));
-  plan.windows_kernel =
-      points_of_level(problem) == 4 ? plan.kernels.windows_of_4 : plan.kernels.windows_of_8;
+  plan.points_of_level = points_of_level(problem);
   return prepared;
 }
 
@@ -292,11 +314,13 @@ void launch(Variant const& variant, Launch const& launch) {
   } else {
     WindowParams windows = plan.windows;
     windows.aligned_output = aligned_output;
-    windows.wide_inputs =
-        windows.wide_inputs && is_aligned(params.coord, 16) && is_aligned(params.weight, 8);
+    windows.is_plain = windows.is_plain && aligned_output &&
+                       is_aligned(params.coord, coord_alignment(plan.points_of_level)) &&
+                       is_aligned(params.weight, weight_alignment(plan.points_of_level));
     options.threads = kWindowWarps * kWarp;
-    launch_kernel(plan.windows_kernel, options, stream, plan.maps.at(params.value), params,
-                  windows);
+    auto const& kernels = plan.kernels.windows[plan.points_of_level == 8 ? 1 : 0];
+    launch_kernel(kernels[windows.is_plain ? 1 : 0], options, stream, plan.maps.at(params.value),
+                  params, windows);
   }
 }
 

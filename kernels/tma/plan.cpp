@@ -139,16 +139,16 @@ TileTables tables_of(rows::QueryTiles const& tiles, std::int64_t rows) {
   constexpr std::int32_t kColumns[kSamples] = {1, 6, 3, 4, 0, 7, 2, 5};
   TileTables tables;
   std::size_t const count = tiles.begin.size() - 1;
-  tables.queries.assign(count * static_cast<std::size_t>(rows), -1);
+  tables.queries.resize(count * static_cast<std::size_t>(rows));
   tables.samples.reserve(count * kSamples);
   auto const query_at = [&](std::int32_t place) {
     return tiles.order.empty() ? place : tiles.order[static_cast<std::size_t>(place)];
   };
   for (std::size_t tile = 0; tile < count; ++tile) {
     std::int32_t const begin = tiles.begin[tile], size = tiles.begin[tile + 1] - begin;
-    for (std::int32_t i = 0; i < size; ++i) {
+    for (std::int32_t i = 0; i < rows; ++i) {
       tables.queries[tile * static_cast<std::size_t>(rows) + static_cast<std::size_t>(i)] =
-          query_at(begin + i);
+          i < size ? query_at(begin + i) : ~query_at(begin);
     }
     for (std::int32_t i = 0; i < kSamples; ++i) {
       std::int32_t const place = (2 * i + 1) * size / (2 * kSamples) / 8 * 8 + kColumns[i];
@@ -200,13 +200,15 @@ WindowMemory window_memory(Problem const& problem, rows::QueryTiles const& tiles
   }
   for (std::int32_t margin = 0; margin <= (tiles.width > 0 ? kMaxMargin : kMaxBoxSide); ++margin) {
     WindowMemory wider;
-    std::int64_t pixels = 0;
+    std::int64_t pixels = 0, of_level = 0;
     for (std::size_t l = 0; l < problem.levels.size(); ++l) {
       if (problem.levels[l].point_count == 0) continue;
       wider.windows[l] = window_of(problem.levels[l], tiles, margin);
-      pixels += std::int64_t{wider.windows[l].columns} * wider.windows[l].rows;
+      std::int64_t const window = std::int64_t{wider.windows[l].columns} * wider.windows[l].rows;
+      pixels += window;
+      of_level = std::max(of_level, window);
     }
-    if (pixels > most) break;
+    if (pixels > most || of_level > kMaxWindowPixels) break;
     wider.pixels = static_cast<std::int32_t>(pixels);
     memory = wider;
   }

@@ -52,7 +52,7 @@ std::int64_t points_of_level(Problem const& problem);
 
 // Tables of a plan with windows: each tile's queries, and those of them that are sampled.
 struct TileTables {
-  std::vector<std::int32_t> queries;  // [tiles][tile_rows()]; -1 behind the last
+  std::vector<std::int32_t> queries;  // [tiles][tile_rows()]; behind a tile's last ~its first
   std::vector<std::int32_t> samples;  // [tiles][kSamples]
 };
 TileTables tables_of(rows::QueryTiles const& tiles, std::int64_t rows);

@@ -17,8 +17,14 @@ Kernels load_for(std::int64_t shared_bytes) {
     kernels.boxes =
         load_kernel(sum_boxes<TmaConfig<kType, kMax, kShape, kSums, true>>, shared_bytes);
   } else {
-    kernels.windows_of_4 = load_kernel(sum_windows<WindowConfig<kType, kSums, 4>>, shared_bytes);
-    kernels.windows_of_8 = load_kernel(sum_windows<WindowConfig<kType, kSums, 8>>, shared_bytes);
+    kernels.windows[0][0] =
+        load_kernel(sum_windows<WindowConfig<kType, kSums, 4, false>>, shared_bytes);
+    kernels.windows[0][1] =
+        load_kernel(sum_windows<WindowConfig<kType, kSums, 4, true>>, shared_bytes);
+    kernels.windows[1][0] =
+        load_kernel(sum_windows<WindowConfig<kType, kSums, 8, false>>, shared_bytes);
+    kernels.windows[1][1] =
+        load_kernel(sum_windows<WindowConfig<kType, kSums, 8, true>>, shared_bytes);
   }
   return kernels;
 }

@@ -4,6 +4,7 @@
 
 #include "kernels/common/elements.h"
 #include "kernels/common/params.h"
+#include "kernels/rows/layout.h"
 
 #include <cstdint>
 
@@ -56,6 +57,7 @@ inline constexpr std::int32_t kWindowLanes = 4;                     // of a slot
 inline constexpr std::int32_t kWindowSlots = kWarp / kWindowLanes;  // of a warp
 inline constexpr std::int32_t kMaxWindows = kWindowLanes;           // levels with points
 inline constexpr std::int32_t kPixelBytes = 64;                     // of a head's channels
+inline constexpr std::int32_t kMaxWindowPixels = 1024;  // of a level: a record has 10 bits
 inline constexpr std::int32_t kSamples = 8;  // queries that tell where a tile's points lie
 
 // Rows of a slot: a warp has as many points at a time, whether levels have 4 or 8 of them.
@@ -105,18 +107,31 @@ struct WindowLevel {
   std::int32_t first_pixel;  // in shared memory
 };
 
+// Bytes from a batch item, a query and a head to the next.
+struct RowBytes {
+  std::int64_t batch;
+  std::uint32_t row;
+  std::uint32_t head;
+};
+
 // A unit is a tile of queries with one head of one batch item. Shared memory has all windows,
 // and records of each consumer warp.
 struct WindowParams {
-  const std::int32_t* queries;  // [tiles][tile_rows()] of each tile; -1 behind the last
+  const std::int32_t* queries;  // [tiles][tile_rows()] of each tile; behind the last ~the first
   const std::int32_t* samples;  // [tiles][kSamples] some of them
-  std::int32_t tiles;
   std::int32_t units;
   std::int32_t pixels;       // of all windows
   std::int32_t level_count;  // of `levels`
-  bool wide_inputs;  // coordinates of the level and weights are float32 that load in vectors
   bool aligned_output;
   WindowLevel levels[kMaxWindows];
+  std::uint32_t first_byte[kMaxWindows];  // of a level's window in shared memory
+  std::uint32_t row_bytes[kMaxWindows];   // from a row of it to the next
+  rows::Divider by_tiles;
+  rows::Divider by_heads;
+  // Coordinates and weights of a level are float32 that load in vectors; output is of the values'
+  // type and is stored in vectors.
+  bool is_plain;
+  RowBytes coord, weight, output;  // where it is
 };
 
 // Rows one by one, where a call's values lie at an address that no tensor map takes.
@@ -127,11 +142,11 @@ struct RowParams {
 
 struct Maps;  // tensor_maps.h
 
-// A variant with boxes loads the first, one with windows the next two.
+// A variant with boxes loads the first, one with windows the next ones.
 struct Kernels {
   Kernel<Maps, Params, BoxParams> boxes;
-  Kernel<Maps, Params, WindowParams> windows_of_4;  // points of a level
-  Kernel<Maps, Params, WindowParams> windows_of_8;
+  // The first two are of 4 points a level, the others of 8; each for any inputs, then plain ones.
+  Kernel<Maps, Params, WindowParams> windows[2][2];
   Kernel<Params, RowParams> rows;
 };
 

@@ -7,7 +7,7 @@
 namespace msda::test::tma {
 namespace {
 
-// Part 5 of "tma.sm90.f16.d32.win.h.p1n4@3".
+// Part 5 of "tma.sm90.f16.d32.win.h.p1n4@4".
 bool sums_in_float16(KernelId const& id) { return id.part(5) == "h"; }
 
 // A tensor map of each level has the axes channels, x, y, head and batch item.

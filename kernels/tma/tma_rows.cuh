@@ -290,6 +290,29 @@ struct Fp16Weights {
   }
 };
 
+// Sums in float16 of kFp16Points points, of each column for itself.
+inline constexpr int kFp16Points = 4;
+
+template <class Config>
+struct Fp16ColumnSums {
+  __half2 sum[2][Config::kChannels / 2];
+
+  __device__ __forceinline__ Fp16ColumnSums() { clear(); }
+  __device__ __forceinline__ void clear() {
+#pragma unroll
+    for (int w = 0; w < Config::kChannels / 2; ++w) sum[0][w] = sum[1][w] = __float2half2_rn(0.0f);
+  }
+  // Adds the pixels of a point that `has` has.
+  template <class Has>
+  __device__ __forceinline__ void add(Fp16Weights const& weights,
+                                      Vec<Config::kVecBytes> const (&value)[4], Has has) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if (has(i)) multiply_add_fp16<Config>(sum[i % 2], weights.of(i), value[i]);
+    }
+  }
+};
+
 template <class Config>
 class RowSums {
  public:
@@ -306,15 +329,8 @@ class RowSums {
   template <class Has>
   __device__ __forceinline__ void add_pair(LocatedPoint const (&record)[2],
                                            Vec const (&value)[2][4], bool turned, Has has) {
-    if constexpr (Config::kFp16Sums) {
-      Fp16Weights const weights[2] = {
-          Fp16Weights(half2_of(record[0].upper), half2_of(record[0].second)),
-          Fp16Weights(half2_of(record[1].upper), half2_of(record[1].second))};
-      add_fp16(weights, value, has);
-    } else {
-      add_one(record[0], value[0], turned, [&](int i) { return has(0, i); });
-      add_one(record[1], value[1], turned, [&](int i) { return has(1, i); });
-    }
+    add_one(record[0], value[0], turned, [&](int i) { return has(0, i); });
+    add_one(record[1], value[1], turned, [&](int i) { return has(1, i); });
   }
 
   // Adds a point in float32.
@@ -371,26 +387,13 @@ class RowSums {
     return check == check;
   }
 
-  // Adds two points in float16, the columns apart.
-  template <class Has>
-  __device__ __forceinline__ void add_fp16(Fp16Weights const (&weights)[2],
-                                           Vec const (&value)[2][4], Has has) {
-    __half2 sum[2][Config::kChannels / 2];
-    __half2 const zero = __float2half2_rn(0.0f);
-#pragma unroll
-    for (int w = 0; w < Config::kChannels / 2; ++w) sum[0][w] = sum[1][w] = zero;
-#pragma unroll
-    for (int u = 0; u < 2; ++u) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        if (has(u, i)) multiply_add_fp16<Config>(sum[i % 2], weights[u].of(i), value[u][i]);
-      }
-    }
+  // Adds points that have been added in float16.
+  __device__ __forceinline__ void add(Fp16ColumnSums<Config> const& of) {
 #pragma unroll
     for (int w = 0; w < Config::kChannels / 2; ++w) {
-      float2 const pair = __half22float2(__hadd2_rn(sum[0][w], sum[1][w]));
-      sum_[0][2 * w] += pair.x;
-      sum_[0][2 * w + 1] += pair.y;
+      float2 const first = __half22float2(of.sum[0][w]), other = __half22float2(of.sum[1][w]);
+      sum_[0][2 * w] += __fadd_rn(first.x, other.x);
+      sum_[0][2 * w + 1] += __fadd_rn(first.y, other.y);
     }
   }
 
@@ -417,12 +420,16 @@ struct LaneValues {
                                                std::int32_t y) {
     return x >= 0 && x < level.width && y >= 0 && y < level.height;
   }
+  __device__ __forceinline__ const char* at(LevelParams const& level, std::int32_t x,
+                                            std::int32_t y) const {
+    return begin + (level.origin + y * level.row_tokens + x) * pixel_bytes;
+  }
   // Zeros beside the map.
   __device__ __forceinline__ msda::Vec<Config::kVecBytes> load(LevelParams const& level,
                                                                std::int32_t x,
                                                                std::int32_t y) const {
     if (!is_in(level, x, y)) return {};
-    return load_vec<Config>(begin + (level.origin + y * level.row_tokens + x) * pixel_bytes);
+    return load_vec<Config>(at(level, x, y));
   }
 };
 
@@ -439,21 +446,16 @@ __device__ void add_exact(Params const& p, Row const& row, PointRow const& point
 #pragma unroll 1
   for (std::int32_t l = 0; l < p.level_count; ++l) {
     LevelParams const& level = p.near_levels[l];
+    Fp16ColumnSums<Config> columns;
 #pragma unroll 1
-    for (std::int64_t i = 0; i < level.point_count; i += kFp16 ? 2 : 1) {
-      LocatedPoint record[2] = {};
-      msda::Vec<Config::kVecBytes> value[2][4] = {};
-      unsigned has = 0;  // a bit for each pixel
-#pragma unroll 1
-      for (int u = 0; u < (kFp16 ? 2 : 1) && i + u < level.point_count; ++u) {
-        RawPoint const raw = load_point(p, points, level.point_start + i + u);
-        float const weight = weights(raw.weight);
-        bool const of_sample = !kFp16 && is_infinite(weight);
-        Location at = locate<Config, kFp16>(position_of(p, points, level, l, raw), weight, level);
-        if (!at.is_inside) {
-          sums.add_outside(at.upper);
-          continue;
-        }
+    for (std::int64_t i = 0; i < level.point_count; ++i) {
+      RawPoint const raw = load_point(p, points, level.point_start + i);
+      float const weight = weights(raw.weight);
+      bool const of_sample = !kFp16 && is_infinite(weight);
+      Location at = locate<Config, kFp16>(position_of(p, points, level, l, raw), weight, level);
+      if (!at.is_inside) {
+        sums.add_outside(at.upper);
+      } else {
         if (of_sample) {
           at = locate<Config, kFp16>(position_of(p, points, level, l, raw), 1.0f, level);
         }
@@ -465,32 +467,26 @@ __device__ void add_exact(Params const& p, Row const& row, PointRow const& point
           is_in |= (LaneValues<Config>::is_in(level, x, y) ? 1u : 0u) << n;
           pixel[n] = values.load(level, x, y);
         }
-        if constexpr (!kFp16) {
-          auto const has_pixel = [is_in](int n) { return (is_in >> n & 1) != 0; };
-          if (of_sample) {
-            RowSums<Config> sample;
-            sample.clear();
-            sample.add_weighted(at.second, at.upper, at.lower, pixel, false, has_pixel);
-            sums.add_sample(weight, sample);
-          } else {
-            sums.add_weighted(at.second, at.upper, at.lower, pixel, false, has_pixel);
-          }
+        auto const has_pixel = [is_in](int n) { return (is_in >> n & 1) != 0; };
+        if constexpr (kFp16) {
+          LocatedPoint const record = point_of<Config>(at, 0);
+          columns.add(Fp16Weights(half2_of(record.upper), half2_of(record.second)), pixel,
+                      has_pixel);
+        } else if (of_sample) {
+          RowSums<Config> sample;
+          sample.clear();
+          sample.add_weighted(at.second, at.upper, at.lower, pixel, false, has_pixel);
+          sums.add_sample(weight, sample);
         } else {
-          has |= is_in << (4 * u);
-#pragma unroll
-          for (int slot = 0; slot < 2; ++slot) {
-            if (slot != u) continue;
-            record[slot] = point_of<Config>(at, 0);
-#pragma unroll
-            for (int n = 0; n < 4; ++n) value[slot][n] = pixel[n];
-          }
+          sums.add_weighted(at.second, at.upper, at.lower, pixel, false, has_pixel);
         }
       }
-      if constexpr (kFp16) {
-        sums.add_pair(record, value, false,
-                      [has](int u, int n) { return (has >> (4 * u + n) & 1) != 0; });
+      if (kFp16 && i % kFp16Points == kFp16Points - 1) {
+        sums.add(columns);
+        columns.clear();
       }
     }
+    if constexpr (kFp16) sums.add(columns);
   }
 }
 

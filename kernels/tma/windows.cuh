@@ -27,32 +27,48 @@ namespace msda::tma {
 
 // ---- configuration and shared memory
 
-template <ValueType kType, Sums kSums, int kPointsOfLevel>
+// kIsPlain: see WindowParams::is_plain.
+template <ValueType kType, Sums kSums, int kPointsOfLevel, bool kIsPlain>
 struct WindowConfig : TmaConfig<kType, d32, win, kSums, true> {
   using Base = TmaConfig<kType, d32, win, kSums, true>;
   static_assert(Base::kLanes == kWindowLanes && Base::kSlots == kWindowSlots);
+  static constexpr bool kPlain = kIsPlain;
   static constexpr int kPoints = kPointsOfLevel;  // of every level
   static constexpr int kPairs = kPoints / 2;
   static constexpr int kPasses = passes_of(kPoints);  // rows of a slot in a unit
   static constexpr int kTileRows = tile_rows(kPoints);
   // Points of a row whose pixels are loaded before they are added.
-  static constexpr int kInFlight = Base::kFp16Sums ? 4 : 2;
+  static constexpr int kInFlight = Base::kFp16Sums ? kFp16Points : 2;
   static_assert(kPoints % kInFlight == 0, "a level's points are gathered in whole groups");
-  static constexpr int kRecordBytes = window_record_bytes(Base::kFp16Sums);
-  static constexpr int kPairBytes = kWindowSlots * 2 * kRecordBytes;  // the slots' same pair
+  // Whether a unit's inputs are loaded while the one before is gathered: as registers allow.
+  static constexpr bool kLoadsAhead = kPlain || kPoints == 4;
+  // 16 bytes of each slot: two records with fp16 sums, or one.
+  static constexpr int kPlaneBytes = kWindowSlots * Base::kVecBytes;
+  static constexpr int kPairBytes = kPlaneBytes * (Base::kFp16Sums ? 1 : 2);
   static constexpr int kLevelBytes = level_record_bytes(kPoints, Base::kFp16Sums);
   static constexpr int kPassBytes = kMaxWindows * kLevelBytes;
   static constexpr int kWarpBytes = warp_record_bytes(kPoints, Base::kFp16Sums);
 };
 
+inline constexpr float kFloorTo = 12582912.0f;              // 1.5 * 2^23
+inline constexpr std::int32_t kBitsOfFloorTo = 0x4b400000;  // the same as an integer
+
 struct WindowOrigin {
   std::int32_t x, y;
+};
+
+// A place is what locating a point needs of a level's window.
+struct alignas(16) WindowPlace {
+  std::int32_t x, y;    // the origin and kBitsOfFloorTo
+  float width, height;  // of the level
+  std::uint32_t columns;
+  std::uint32_t last_column, last_row;
 };
 
 struct WindowShared {
   std::uint64_t full[kMaxWindows];
   std::uint64_t empty[kMaxWindows];
-  WindowOrigin origin[kMaxWindows];
+  WindowPlace places[kMaxWindows];
   std::uint32_t far_places[kWindowConsumers][kWarpRecords];
 };
 
@@ -60,15 +76,23 @@ struct WindowShared {
 struct Unit {
   std::int32_t tile, b, m;
 
-  __device__ __forceinline__ Unit(Params const& p, WindowParams const& schedule,
-                                  std::int32_t index) {
-    std::int32_t const item_head = index / schedule.tiles;
-    auto const heads = static_cast<std::int32_t>(p.head_count);
-    tile = index - item_head * schedule.tiles;
-    b = item_head / heads;
-    m = item_head - b * heads;
+  __device__ __forceinline__ Unit(WindowParams const& schedule, std::int32_t index) {
+    auto const divide = [](rows::Divider const& by, std::int32_t n) {
+      return static_cast<std::int32_t>(by.quotient(static_cast<std::uint32_t>(n)));
+    };
+    std::int32_t const item_head = divide(schedule.by_tiles, index);
+    tile = index - item_head * static_cast<std::int32_t>(schedule.by_tiles.divisor);
+    b = divide(schedule.by_heads, item_head);
+    m = item_head - b * static_cast<std::int32_t>(schedule.by_heads.divisor);
   }
 };
+
+__device__ __forceinline__ const char* row_at(const char* first, RowBytes const& bytes,
+                                              Row const& row) {
+  const char* const head =
+      ptx::row_at(first + row.b * bytes.batch, static_cast<std::uint32_t>(row.m), bytes.head);
+  return ptx::row_at(head, static_cast<std::uint32_t>(row.q), bytes.row);
+}
 
 // ---- the producer
 
@@ -86,7 +110,7 @@ class Producer {
     if (index < schedule_.units) load(index);
 #pragma unroll 1
     for (; index < schedule_.units; index += static_cast<std::int32_t>(gridDim.x)) {
-      Unit const unit(p_, schedule_, index);
+      Unit const unit(schedule_, index);
       WindowOrigin origin[kMaxWindows];
 #pragma unroll
       for (int i = 0; i < kMaxWindows; ++i) {
@@ -110,7 +134,7 @@ class Producer {
 
   __device__ __forceinline__ void load(std::int32_t index) {
     unsigned const lane = threadIdx.x % kWarp;
-    Unit const unit(p_, schedule_, index);
+    Unit const unit(schedule_, index);
     query_ = __ldg(schedule_.samples + unit.tile * kSamples + static_cast<int>(lane / 4));
     PointRow const row = row_of(unit);
 #pragma unroll
@@ -153,7 +177,7 @@ class Producer {
     return {left & ~1, begin(y, window.rows, 0.5f, -1, level.height + 1 - window.rows)};
   }
 
-  // One lane fills all windows. Consumers read origins before they leave the first level.
+  // One lane fills all windows. Consumers read places before they leave the first level.
   __device__ __forceinline__ void fill(Unit const& unit, WindowOrigin const (&origin)[kMaxWindows],
                                        std::uint32_t parity) {
 #pragma unroll
@@ -162,7 +186,11 @@ class Producer {
       ptx::wait_parity_in_block(shared_address(&shared_.empty[i]), parity);
       if (i == 0) {
 #pragma unroll
-        for (int n = 0; n < kMaxWindows; ++n) shared_.origin[n] = origin[n];
+        for (int n = 0; n < kMaxWindows; ++n) {
+          WindowOrigin const at = n < schedule_.level_count ? origin[n] : origin[0];
+          shared_.places[n].x = at.x + kBitsOfFloorTo;
+          shared_.places[n].y = at.y + kBitsOfFloorTo;
+        }
       }
       WindowLevel const& window = schedule_.levels[i];
       std::uint32_t const full = shared_address(&shared_.full[i]);
@@ -184,33 +212,26 @@ class Producer {
 
 // ---- records
 
-// The first word of a record: the pixel of shared memory that the slot reads first; whether the
-// point is far; as the sign, whether the second pixel of a pair lies left of the first one. With
-// fp16 sums the upper half is the fraction of the second.
-inline constexpr std::uint32_t kPixelMask = 0xfff, kIsFar = 0x8000;
+// The first word of a record, from the highest bit down: 10 bits are the pixel of the level's
+// window that the slot reads first, so that the upper half is what lies between the window's first
+// byte and that pixel's; whether the point is far; whether the second pixel of a pair lies right of
+// the first one. With fp16 sums the last 15 bits are the fraction of the second.
+inline constexpr int kPixelShift = 22;
+static_assert(kMaxWindowPixels <= 1 << (32 - kPixelShift));
+static_assert(kPixelBytes == 1 << (kPixelShift - 16));
+inline constexpr std::uint32_t kIsFar = 0x10000, kSecondIsRight = 0x8000;
+static_assert(2 * kPixelBytes == kSecondIsRight >> 8);
 
 struct WindowRecord {
   // As in LocatedPoint; with fp16 sums `second` are rows.
   std::uint32_t place, second, upper, lower;
 
   __device__ __forceinline__ bool is_far() const { return (place & kIsFar) != 0; }
-  // The bytes from the first to the second pixel.
-  __device__ __forceinline__ std::uint32_t to_second() const {
-    return static_cast<std::int32_t>(place) < 0 ? 0u - kPixelBytes : kPixelBytes;
-  }
 };
 
-template <class Config>
-__device__ __forceinline__ WindowRecord record_of(std::uint32_t pixel, bool is_turned,
-                                                  float fraction, float upper, float lower) {
-  if constexpr (Config::kFp16Sums) {
-    float const fraction_with_sign = is_turned ? -fraction : fraction;
-    return {bits_of(__floats2half2_rn(0.0f, fraction_with_sign)) | pixel,
-            bits_of(__floats2half2_rn(upper, lower)), 0, 0};
-  } else {
-    return {pixel | (is_turned ? 0x80000000u : 0u), __float_as_uint(fraction),
-            __float_as_uint(upper), __float_as_uint(lower)};
-  }
+// Weights with fp16 sums.
+__device__ __forceinline__ Fp16Weights weights_of(WindowRecord const& record) {
+  return {half2_of(record.second), __habs2(__low2half2(half2_of(record.place)))};
 }
 
 // ---- the consumers
@@ -226,106 +247,100 @@ class Consumer {
         j_(threadIdx.x % kWindowLanes),
         vecs_(stage_begin() + j_ * Config::kVecBytes) {
     ptx::pin(vecs_);  // or it is formed anew for each level
-    std::uint32_t const records =
+    records_ =
         stage_begin() +
-        static_cast<std::uint32_t>(schedule.pixels * kPixelBytes + warp() * Config::kWarpBytes);
-    records_ = records + slot() * 2 * Config::kRecordBytes;
+        static_cast<std::uint32_t>(schedule.pixels * kPixelBytes + warp() * Config::kWarpBytes) +
+        slot() * Config::kVecBytes;
   }
 
   __device__ __forceinline__ void run() {
     auto const stride = static_cast<std::int32_t>(gridDim.x);
     auto index = static_cast<std::int32_t>(blockIdx.x);
     std::uint32_t parity = 0;
-    UnitRows next = rows_of(index);
-    load(next);
-    UnitRows after = rows_of(index + stride);
+    std::int32_t next = query_of(index);
+    if (Config::kLoadsAhead) load(index, next);
+    std::int32_t after = query_of(index + stride);
 #pragma unroll 1
     for (; index < schedule_.units; index += stride) {
       ptx::wait_parity_in_block(shared_address(&shared_.full[0]), parity);
-      UnitRows const rows = next;
-      bool is_busy[Config::kPasses];
-      unsigned far = 0;  // a bit for each pass in which the lane's level has far points
+      std::int32_t const query = next;
+      if (!Config::kLoadsAhead) load(index, query);
+      // Slots without a query are a tile's last: a pass has rows if its first slot has one.
+      unsigned const slots = __ballot_sync(0xffffffffu, query >= 0);
+      unsigned far = 0;  // bit 16 pass + i: level i has far points
       __syncwarp();      // the records before have been read
 #pragma unroll
       for (int pass = 0; pass < Config::kPasses; ++pass) {
-        is_busy[pass] = __any_sync(0xffffffffu, row_of(rows, pass).is_there);
-        if (is_busy[pass]) far |= locate(pass) ? 1u << pass : 0u;
+        if (is_busy(slots, pass)) far |= locate(index, query, pass) << 16 * pass;
       }
       __syncwarp();
       next = after;
-      load(next);
-      after = rows_of(index + 2 * stride);
-      RowSums<Config> sums[Config::kPasses];
-#pragma unroll
-      for (int pass = 0; pass < Config::kPasses; ++pass) sums[pass].clear();
+      after = query_of(index + 2 * stride);
+      unsigned exact_passes = 0;
 #pragma unroll 1
-      for (std::int32_t i = 0; i < schedule_.level_count; ++i) {
-        if (i > 0) ptx::wait_parity_in_block(shared_address(&shared_.full[i]), parity);
-        auto const row_bytes =
-            static_cast<std::uint32_t>(schedule_.levels[i].columns * kPixelBytes);
+      do {
+        // Again behind the exact path, where no register holds inputs.
+        if (Config::kLoadsAhead) load(index + stride, next);
+        if (exact_passes != 0) break;
+        RowSums<Config> sums[Config::kPasses];
+#pragma unroll
+        for (int pass = 0; pass < Config::kPasses; ++pass) sums[pass].clear();
+        if (far == 0) {
+          gather_levels<false>(index, query, slots, far, parity, sums);
+        } else {
+          gather_levels<true>(index, query, slots, far, parity, sums);
+        }
 #pragma unroll
         for (int pass = 0; pass < Config::kPasses; ++pass) {
-          if (!is_busy[pass]) continue;
-          unsigned const far_lanes = __ballot_sync(0xffffffffu, (far >> pass & 1) != 0);
-          if ((far_lanes & kLanesOfLevel << i) != 0) {
-            gather<true>(i, pass, row_bytes, rows, sums[pass]);
-          } else {
-            gather<false>(i, pass, row_bytes, rows, sums[pass]);
-          }
+          if (!is_busy(slots, pass)) continue;
+          if (__any_sync(0xffffffffu, !sums[pass].is_finite())) exact_passes |= 1u << pass;
+          store(row_of(index, query, pass), sums[pass]);
         }
-        __syncwarp();
-        if (threadIdx.x % kWarp == 0) ptx::arrive_mbarrier(shared_address(&shared_.empty[i]));
-      }
-      unsigned exact_passes = 0;
-#pragma unroll
-      for (int pass = 0; pass < Config::kPasses; ++pass) {
-        if (!is_busy[pass]) continue;
-        if (__any_sync(0xffffffffu, !sums[pass].is_finite())) exact_passes |= 1u << pass;
-        store_row(p_, row_of(rows, pass), j_, sums[pass], schedule_.aligned_output);
-      }
-      if (exact_passes != 0) {
-        sum_again(rows, exact_passes);
-        load(next);  // again: registers do not hold inputs meanwhile
-      }
+        if (exact_passes != 0) sum_again(index, query, exact_passes);
+      } while (exact_passes != 0);
       parity ^= 1;
     }
   }
 
  private:
-  static constexpr unsigned kLanesOfLevel = 0x11111111;  // lanes 4 i, that have level 0
-
   // Not kept in registers.
   __device__ __forceinline__ static std::int32_t warp() {
     return static_cast<std::int32_t>(threadIdx.x / kWarp);
   }
   __device__ __forceinline__ static unsigned slot() { return threadIdx.x % kWarp / kWindowLanes; }
 
-  // The slot's rows of a unit: lane j has the query of pass j.
-  struct UnitRows {
-    std::int32_t b, m;
-    std::int32_t query;  // -1: none
-  };
-
-  __device__ __forceinline__ UnitRows rows_of(std::int32_t index) const {
-    Unit const unit(p_, schedule_, min(index, schedule_.units - 1));
+  // The query of a row of the slot in a unit, as in WindowParams::queries: lane j has that of pass
+  // j. Of a unit behind the last one it is what can be loaded.
+  __device__ __forceinline__ std::int32_t query_of(std::int32_t index) const {
     auto const pass = static_cast<std::int32_t>(j_ % Config::kPasses);
-    std::int32_t const place = unit.tile * Config::kTileRows +
+    std::int32_t const place = unit_of(index).tile * Config::kTileRows +
                                (pass * kWindowConsumers + warp()) * kWindowSlots +
                                static_cast<std::int32_t>(slot());
-    return {unit.b, unit.m, index < schedule_.units ? __ldg(schedule_.queries + place) : -1};
+    return __ldg(schedule_.queries + place);
+  }
+  __device__ __forceinline__ Unit unit_of(std::int32_t index) const {
+    return {schedule_, min(index, schedule_.units - 1)};
+  }
+  __device__ __forceinline__ static bool is_busy(unsigned slots, int pass) {
+    return (slots >> pass & 1) != 0;
   }
   // All lanes of the warp call it.
-  __device__ __forceinline__ Row row_of(UnitRows const& rows, int pass) const {
-    std::int32_t const query = __shfl_sync(0xffffffffu, rows.query, pass, kWindowLanes);
-    return {rows.b, max(query, 0), rows.m, query >= 0};
+  __device__ __forceinline__ Row row_of(std::int32_t index, std::int32_t query, int pass) const {
+    return row_of_query(index, __shfl_sync(0xffffffffu, query, pass, kWindowLanes));
   }
-  // The lane's pair i of points on its level.
-  __device__ __forceinline__ unsigned pair(int i) const {
-    // Eight lanes load from, and store to, different banks.
-    unsigned const first = Config::kPairs == 2 ? slot() % 2 : threadIdx.x / 2 % Config::kPairs;
-    return static_cast<unsigned>(i) ^ first;
+  __device__ __forceinline__ Row row_of_query(std::int32_t index, std::int32_t query) const {
+    Unit const unit = unit_of(index);
+    return {unit.b, max(query, ~query), unit.m, query >= 0};
   }
-  __device__ __forceinline__ int point_of_level(int n) const {
+  // A lane takes the pairs of its level in an order of its own, so that eight lanes load from
+  // different banks.
+  __device__ __forceinline__ static unsigned first_pair() {
+    return Config::kPairs == 2 ? slot() % 2 : threadIdx.x / 2 % Config::kPairs;
+  }
+  __device__ __forceinline__ static unsigned pair(int i) {
+    return static_cast<unsigned>(i) ^ first_pair();
+  }
+  __device__ __forceinline__ static int point_of_level(int n) {
     return static_cast<int>(pair(n / 2)) * 2 + n % 2;
   }
 
@@ -337,33 +352,32 @@ class Consumer {
     return schedule_.levels[has_level() ? j_ : 0];
   }
 
-  // Loads the inputs of the lane's level: past L1 where they lie in vectors. Points that are not
-  // there lie nowhere.
-  __device__ __forceinline__ void load(UnitRows const& rows) {
+  // ---- inputs of the lane's level
+
+  // Slots without a row load the tile's first one: if all loaded the same, they would wait for it.
+  __device__ __forceinline__ void load(std::int32_t index, std::int32_t query) {
 #pragma unroll
     for (int pass = 0; pass < Config::kPasses; ++pass) {
-#pragma unroll
-      for (RawPoint& point : raw_[pass]) point = {INFINITY, 0.0f, 0.0f};
-      if (schedule_.wide_inputs) {
-        load_vectors(rows, pass, raw_[pass]);
+      if constexpr (Config::kPlain) {
+        load_vectors(row_of(index, query, pass), raw_[pass]);
       } else {
-        load_located(rows, pass, raw_[pass]);
+        load_located(row_of(index, query, pass), raw_[pass]);
       }
     }
   }
-  __device__ __forceinline__ void load_vectors(UnitRows const& rows, int pass,
+  // Past L1.
+  __device__ __forceinline__ void load_vectors(Row const& row,
                                                RawPoint (&raw)[Config::kPoints]) const {
-    Row const at_row = row_of(rows, pass);
-    if (!at_row.is_there || !has_level()) return;
-    PointRow const row(p_, at_row.b, at_row.q, at_row.m);
-    std::int64_t const k0 = p_.near_levels[window().level].point_start;
-    const char* const coord = static_cast<const char*>(p_.coord) + (row.coord + 2 * k0) * 4;
-    const char* const weight = static_cast<const char*>(p_.weight) + (row.weight + k0) * 4;
+    std::uint32_t const first = (has_level() ? j_ : 0) * Config::kPairs ^ first_pair();
+    auto const coord = reinterpret_cast<std::uintptr_t>(
+        row_at(static_cast<const char*>(p_.coord) + first * 16, schedule_.coord, row));
+    auto const weight = reinterpret_cast<std::uintptr_t>(
+        row_at(static_cast<const char*>(p_.weight) + first * 8, schedule_.weight, row));
 #pragma unroll
     for (int i = 0; i < Config::kPairs; ++i) {
       std::uint32_t at[4], weights[2];
-      ptx::stream_global<16>(coord + pair(i) * 16, at);
-      ptx::stream_global<8>(weight + pair(i) * 8, weights);
+      ptx::stream_global<16>(reinterpret_cast<const char*>(coord ^ (i * 16)), at);
+      ptx::stream_global<8>(reinterpret_cast<const char*>(weight ^ (i * 8)), weights);
 #pragma unroll
       for (int n = 0; n < 2; ++n) {
         raw[2 * i + n] = {__uint_as_float(at[2 * n]), __uint_as_float(at[2 * n + 1]),
@@ -372,12 +386,10 @@ class Consumer {
     }
   }
   // Any inputs, as positions in pixels and weights. All lanes of the warp call it.
-  __device__ __forceinline__ void load_located(UnitRows const& rows, int pass,
+  __device__ __forceinline__ void load_located(Row const& row,
                                                RawPoint (&raw)[Config::kPoints]) const {
-    Row const row = row_of(rows, pass);
     PointRow const points(p_, row.b, row.q, row.m);
     RowWeights<Config> const weights(p_, points, j_);
-    if (!row.is_there || !has_level()) return;
     LevelParams const& level = p_.near_levels[window().level];
 #pragma unroll 1
     for (int n = 0; n < Config::kPoints; ++n) {
@@ -393,74 +405,127 @@ class Consumer {
 
   // ---- locate
 
-  __device__ __forceinline__ void put(int pass, int n, WindowRecord const& record) const {
+  // Two points' records.
+  __device__ __forceinline__ void put(int pass, int i, WindowRecord const (&record)[2]) const {
     std::uint32_t const at = records_ + pass * Config::kPassBytes + j_ * Config::kLevelBytes +
-                             pair(n / 2) * Config::kPairBytes + n % 2 * Config::kRecordBytes;
+                             pair(i) * Config::kPairBytes;
     if constexpr (Config::kFp16Sums) {
-      ptx::store_shared(at, record.place, record.second);
+      ptx::store_shared(at, record[0].place, record[0].second, record[1].place, record[1].second);
     } else {
-      ptx::store_shared(at, record.place, record.second, record.upper, record.lower);
+#pragma unroll
+      for (int n = 0; n < 2; ++n) {
+        ptx::store_shared(at + n * Config::kPlaneBytes, record[n].place, record[n].second,
+                          record[n].upper, record[n].lower);
+      }
+    }
+  }
+  // A point's record.
+  __device__ __forceinline__ void put_one(int pass, int n, WindowRecord const& record) const {
+    std::uint32_t const at = records_ + pass * Config::kPassBytes + j_ * Config::kLevelBytes +
+                             pair(n / 2) * Config::kPairBytes;
+    if constexpr (Config::kFp16Sums) {
+      ptx::store_shared(at + n % 2 * (Config::kVecBytes / 2), record.place, record.second);
+    } else {
+      ptx::store_shared(at + n % 2 * Config::kPlaneBytes, record.place, record.second, record.upper,
+                        record.lower);
     }
   }
   // Adding 1.5 * 2^23 rounds a number down to the last bits of the sum, which are the number's.
   struct Floor {
-    std::int32_t pixel;
+    std::int32_t bits;
     float fraction;
 
     __device__ __forceinline__ explicit Floor(float x) {
-      constexpr float kRoundTo = 12582912.0f;
-      float const sum = __fadd_rd(x, kRoundTo);
-      pixel = __float_as_int(sum) - __float_as_int(kRoundTo);
-      fraction = __fsub_rn(x, __fsub_rn(sum, kRoundTo));
+      float const sum = __fadd_rd(x, kFloorTo);
+      bits = __float_as_int(sum);
+      fraction = __fsub_rn(x, __fsub_rn(sum, kFloorTo));
     }
   };
+  __device__ __forceinline__ static Floor floor_of(float x, float size) {
+    return Floor(Config::kPlain ? to_pixel(x, size) : x);
+  }
 
-  // Locates the points of the lane's level. Returns whether some are far. What is no number, or
-  // too far out to be rounded, is in no window and no level.
-  __device__ __forceinline__ bool locate(int pass) const {
-    WindowLevel const window = this->window();
-    LevelParams const& level = p_.near_levels[window.level];
-    WindowOrigin const origin = shared_.origin[has_level() ? j_ : 0];
-    auto const columns = static_cast<std::uint32_t>(window.columns - 1);
-    auto const lines = static_cast<std::uint32_t>(window.rows - 1);
-    auto const level_columns = static_cast<std::uint32_t>(level.width + 1);
-    auto const level_lines = static_cast<std::uint32_t>(level.height + 1);
-    float const width = schedule_.wide_inputs ? static_cast<float>(level.width) : 1.0f;
-    float const height = schedule_.wide_inputs ? static_cast<float>(level.height) : 1.0f;
-    float const shift = schedule_.wide_inputs ? -0.5f : -0.0f;
-    bool has_far = false;
-#pragma unroll
-    for (int n = 0; n < Config::kPoints; ++n) {
-      RawPoint const& raw = raw_[pass][n];
-      Floor x(__fadd_rn(__fmul_rn(raw.x, width), shift));
-      Floor y(__fadd_rn(__fmul_rn(raw.y, height), shift));
-      float weight = raw.weight;
-      auto const column = static_cast<std::uint32_t>(x.pixel - origin.x);
-      auto const line = static_cast<std::uint32_t>(y.pixel - origin.y);
-      std::uint32_t left = line * (columns + 1) + column, flags = 0;
-      if (!(column < columns && line < lines)) {
-        left = x.pixel & 1;
-        if (static_cast<std::uint32_t>(x.pixel + 1) < level_columns &&
-            static_cast<std::uint32_t>(y.pixel + 1) < level_lines) {
-          flags = kIsFar;
-          has_far = true;
-          far_place(static_cast<int>(j_), pass, point_of_level(n)) =
-              static_cast<std::uint32_t>(y.pixel + 1) << 16 |
-              static_cast<std::uint32_t>(x.pixel + 1);
-        } else {  // a weight that is no number makes the result none, whatever it weighs
-          weight *= 0.0f;
-          x.fraction = y.fraction = 0.0f;
-        }
-      }
-      left += static_cast<std::uint32_t>(window.first_pixel);
-      bool const is_turned = ((left ^ slot()) & 1) != 0;
-      float const right = in_units<Config::kFp16Sums>(x.fraction);
-      float const lower = __fmul_rn(weight, y.fraction);
-      put(pass, n,
-          record_of<Config>((left + (is_turned ? 1 : 0)) | flags, is_turned,
-                            is_turned ? 1.0f - right : right, __fsub_rn(weight, lower), lower));
+  // left: the left one of the upper pixels, in the window.
+  __device__ __forceinline__ static WindowRecord record_of(std::uint32_t left, std::uint32_t flags,
+                                                           float fraction, float upper,
+                                                           float lower) {
+    bool const is_turned = ((left ^ slot()) & 1) != 0;
+    float const right = in_units<Config::kFp16Sums>(fraction);
+    float const second = is_turned ? 1.0f - right : right;
+    std::uint32_t place = (left << kPixelShift) + flags;
+    place += is_turned ? 1u << kPixelShift : kSecondIsRight;
+    if constexpr (Config::kFp16Sums) {
+      return {place + bits_of(__floats2half2_rn(second, 0.0f)),
+              bits_of(__floats2half2_rn(upper, lower)), 0, 0};
+    } else {
+      return {place, __float_as_uint(second), __float_as_uint(upper), __float_as_uint(lower)};
     }
-    return has_far;
+  }
+
+  // Locates the points of the lane's level. Returns a bit for each level that has far points. What
+  // is no number, or too far out to be rounded, is in no window and no level.
+  __device__ __forceinline__ unsigned locate(std::int32_t index, std::int32_t query,
+                                             int pass) const {
+    WindowPlace const place = shared_.places[j_];
+    std::uint32_t column[Config::kPoints], line[Config::kPoints];
+    bool is_inside = true;
+#pragma unroll
+    for (int i = 0; i < Config::kPairs; ++i) {
+      WindowRecord record[2];
+#pragma unroll
+      for (int n = 0; n < 2; ++n) {
+        RawPoint const& raw = raw_[pass][2 * i + n];
+        std::uint32_t &c = column[2 * i + n], &l = line[2 * i + n];
+        Floor const x = floor_of(raw.x, place.width), y = floor_of(raw.y, place.height);
+        c = static_cast<std::uint32_t>(x.bits - place.x);
+        l = static_cast<std::uint32_t>(y.bits - place.y);
+        is_inside = is_inside && c < place.last_column && l < place.last_row;
+        float const lower = __fmul_rn(raw.weight, y.fraction);
+        record[n] =
+            record_of(l * place.columns + c, 0, x.fraction, __fsub_rn(raw.weight, lower), lower);
+      }
+      put(pass, i, record);
+    }
+    if (__all_sync(0xffffffffu, is_inside)) return 0;
+    std::int32_t const of_pass = __shfl_sync(0xffffffffu, query, pass, kWindowLanes);
+    bool has_far = false;
+    if (!is_inside) {
+#pragma unroll
+      for (int n = 0; n < Config::kPoints; ++n) {
+        if (column[n] < place.last_column && line[n] < place.last_row) continue;
+        has_far = put_outside(index, of_pass, pass, n, place, column[n], line[n]) || has_far;
+      }
+    }
+    unsigned lanes = __ballot_sync(0xffffffffu, has_far);
+#pragma unroll
+    for (int distance = kWarp / 2; distance >= kWindowLanes; distance /= 2)
+      lanes |= lanes >> distance;
+    return lanes & ((1u << schedule_.level_count) - 1);
+  }
+
+  // Stores the record of a point that is not in its window anew. Returns whether it is far: some of
+  // its pixels are in the level.
+  __device__ __forceinline__ bool put_outside(std::int32_t index, std::int32_t query, int pass,
+                                              int n, WindowPlace const& place, std::uint32_t column,
+                                              std::uint32_t line) const {
+    RawPoint const& raw = raw_[pass][n];
+    LevelParams const& level = p_.near_levels[window().level];
+    std::uint32_t const right = column + static_cast<std::uint32_t>(place.x - kBitsOfFloorTo + 1);
+    std::uint32_t const below = line + static_cast<std::uint32_t>(place.y - kBitsOfFloorTo + 1);
+    if (right < static_cast<std::uint32_t>(level.width + 1) &&
+        below < static_cast<std::uint32_t>(level.height + 1)) {
+      Floor const x = floor_of(raw.x, place.width), y = floor_of(raw.y, place.height);
+      float const lower = __fmul_rn(raw.weight, y.fraction);
+      put_one(pass, n,
+              record_of(x.bits & 1, kIsFar, x.fraction, __fsub_rn(raw.weight, lower), lower));
+      far_place(static_cast<int>(j_), pass, point_of_level(n)) = below << 16 | right;
+      fetch_far(row_of_query(index, query), level, below << 16 | right);
+      return true;
+    }
+    // A weight that is no number makes the result none, whatever it weighs.
+    float const none = raw.weight * 0.0f;
+    put_one(pass, n, record_of(slot() & 1, 0, 0.0f, none, none));
+    return false;
   }
 
   // Column + 1 and row + 1 of a far point's upper left pixel.
@@ -474,7 +539,8 @@ class Consumer {
 
   using Vec = msda::Vec<Config::kVecBytes>;
 
-  __device__ __forceinline__ static void get(std::uint32_t at, WindowRecord (&records)[2]) {
+  // The records of two points, those of the slot; at: of the first.
+  __device__ __forceinline__ static void get(std::uint32_t at, WindowRecord* records) {
     std::uint32_t words[4];
     ptx::load_shared(at, words);
     if constexpr (Config::kFp16Sums) {
@@ -482,20 +548,22 @@ class Consumer {
       records[1] = {words[2], words[3], 0, 0};
     } else {
       records[0] = {words[0], words[1], words[2], words[3]};
-      ptx::load_shared(at + Config::kRecordBytes, words);
+      ptx::load_shared(at + Config::kPlaneBytes, words);
       records[1] = {words[0], words[1], words[2], words[3]};
     }
   }
 
   // A point's pixels as RowSums takes them; row_bytes: from a row of the window to the next.
-  __device__ __forceinline__ void load_pixels(std::uint32_t row_bytes, WindowRecord const& record,
-                                              Vec (&value)[4]) const {
-    std::uint32_t const first = vecs_ + (record.place & kPixelMask) * kPixelBytes;
-    std::uint32_t const second = first + record.to_second();
+  __device__ __forceinline__ static void load_pixels(std::uint32_t window, std::uint32_t row_bytes,
+                                                     WindowRecord const& record, Vec (&value)[4]) {
+    std::uint32_t const first = window + (record.place >> 16);
+    std::uint32_t is_right = record.place & kSecondIsRight;
+    ptx::pin(is_right);  // or bits are shifted, masked and added one by one
+    std::uint32_t const second = first + (is_right >> 8);
     ptx::load_shared(first, value[0].word);
-    ptx::load_shared(second, value[1].word);
+    ptx::load_shared(second - kPixelBytes, value[1].word);
     ptx::load_shared(first + row_bytes, value[2].word);
-    ptx::load_shared(second + row_bytes, value[3].word);
+    ptx::load_shared(second + row_bytes - kPixelBytes, value[3].word);
   }
 
   // The pixels of a far point, from memory; zeros beside the level.
@@ -511,49 +579,103 @@ class Consumer {
     }
   }
 
-  // Adds the points of a level; kHasFar: some of them have to be read from memory.
-  template <bool kHasFar>
-  __device__ __forceinline__ void gather(std::int32_t i, int pass, std::uint32_t row_bytes,
-                                         UnitRows const& rows, RowSums<Config>& sums) const {
-    constexpr int kInFlight = kHasFar ? 2 : Config::kInFlight;
-    Row const row = kHasFar ? row_of(rows, pass) : Row{};
-    constexpr bool kOneByOne = kHasFar && !Config::kFp16Sums;  // or addresses take all registers
-    std::uint32_t at =
-        records_ + pass * Config::kPassBytes + static_cast<std::uint32_t>(i) * Config::kLevelBytes;
+  // Brings the pixels of a far point to L1.
+  __device__ __forceinline__ void fetch_far(Row const& row, LevelParams const& level,
+                                            std::uint32_t place) const {
+    LaneValues<Config> const values(p_, row, 0);
+    std::int32_t const x = static_cast<std::int32_t>(place & 0xffffu) - 1;
+    std::int32_t const y = static_cast<std::int32_t>(place >> 16) - 1;
 #pragma unroll 1
-    for (int n = 0; n < Config::kPoints; n += kInFlight) {
-      constexpr int kPairs = kInFlight / 2;
-      WindowRecord record[kPairs][2];
-      Vec value[kPairs][2][4];
-#pragma unroll
-      for (int u = 0; u < kPairs; ++u) get(at + u * Config::kPairBytes, record[u]);
-      at += kPairs * Config::kPairBytes;
-#pragma unroll
-      for (int u = 0; u < kInFlight; ++u) {
-        if (kHasFar && record[u / 2][u % 2].is_far()) {
-          load_far(LaneValues<Config>(p_, row, j_), p_.near_levels[schedule_.levels[i].level],
-                   far_place(i, pass, n + u), value[u / 2][u % 2]);
-        } else {
-          load_pixels(row_bytes, record[u / 2][u % 2], value[u / 2][u % 2]);
-        }
-        if constexpr (kOneByOne) add_one(record[u / 2][u % 2], value[u / 2][u % 2], sums);
-      }
-#pragma unroll
-      for (int u = 0; u < kPairs && !kOneByOne; ++u) add(record[u], value[u], sums);
+    for (int i = 0; i < 4; ++i) {
+      if (!values.is_in(level, x + i % 2, y + i / 2)) continue;
+      const char* const pixel = values.at(level, x + i % 2, y + i / 2);
+      std::uint32_t words[4];
+      ptx::load_global(pixel, words);
+      ptx::load_global(pixel + kPixelBytes / 2, words);
     }
   }
 
-  __device__ __forceinline__ static void add(WindowRecord const (&record)[2],
-                                             Vec const (&value)[2][4], RowSums<Config>& sums) {
-    if constexpr (Config::kFp16Sums) {
-      auto const weights = [](WindowRecord const& of) {
-        return Fp16Weights(half2_of(of.second), __habs2(__high2half2(half2_of(of.place))));
-      };
-      Fp16Weights const of_points[2] = {weights(record[0]), weights(record[1])};
-      sums.add_fp16(of_points, value, [](int, int) { return true; });
-    } else {
-      add_one(record[0], value[0], sums);
-      add_one(record[1], value[1], sums);
+  // Adds the points of a level, all of which lie in its window.
+  __device__ __forceinline__ static void gather(std::uint32_t at, std::uint32_t window,
+                                                std::uint32_t row_bytes, RowSums<Config>& sums) {
+    constexpr int kInFlight = Config::kInFlight;
+#pragma unroll 1
+    for (int n = 0; n < Config::kPoints; n += kInFlight) {
+      WindowRecord record[kInFlight];
+      Vec value[kInFlight][4];
+#pragma unroll
+      for (int u = 0; u < kInFlight; u += 2) get(at + u / 2 * Config::kPairBytes, record + u);
+      at += kInFlight / 2 * Config::kPairBytes;
+#pragma unroll
+      for (int u = 0; u < kInFlight; ++u) load_pixels(window, row_bytes, record[u], value[u]);
+      if constexpr (Config::kFp16Sums) {
+        Fp16ColumnSums<Config> columns;
+#pragma unroll
+        for (int u = 0; u < kInFlight; ++u) {
+          columns.add(weights_of(record[u]), value[u], [](int) { return true; });
+        }
+        sums.add(columns);
+      } else {
+#pragma unroll
+        for (int u = 0; u < kInFlight; ++u) add_one(record[u], value[u], sums);
+      }
+    }
+  }
+  // Adds the points of all levels. kHasFar: some have to be read from memory.
+  template <bool kHasFar>
+  __device__ __forceinline__ void gather_levels(std::int32_t index, std::int32_t query,
+                                                unsigned slots, unsigned far, std::uint32_t parity,
+                                                RowSums<Config> (&sums)[Config::kPasses]) const {
+    std::uint32_t records = records_;
+#pragma unroll 1
+    for (std::int32_t i = 0; i < schedule_.level_count; ++i) {
+      if (i > 0) ptx::wait_parity_in_block(shared_address(&shared_.full[i]), parity);
+      std::uint32_t const row_bytes = schedule_.row_bytes[i];
+      std::uint32_t const window = vecs_ + schedule_.first_byte[i];
+#pragma unroll
+      for (int pass = 0; pass < Config::kPasses; ++pass) {
+        if (!is_busy(slots, pass)) continue;
+        std::uint32_t const at = records + pass * Config::kPassBytes;
+        if (kHasFar && (far >> (16 * pass + i) & 1) != 0) {
+          gather_far(i, pass, at, window, row_bytes, row_of(index, query, pass), sums[pass]);
+        } else {
+          gather(at, window, row_bytes, sums[pass]);
+        }
+      }
+      records += Config::kLevelBytes;
+      __syncwarp();
+      if (threadIdx.x % kWarp == 0) ptx::arrive_mbarrier(shared_address(&shared_.empty[i]));
+    }
+  }
+  // As gather(); some points have to be read from memory.
+  __device__ __forceinline__ void gather_far(std::int32_t i, int pass, std::uint32_t at,
+                                             std::uint32_t window, std::uint32_t row_bytes,
+                                             Row const& row, RowSums<Config>& sums) const {
+    Fp16ColumnSums<Config> columns;
+#pragma unroll 1
+    for (int n = 0; n < Config::kPoints; n += 2) {
+      WindowRecord record[2];
+      get(at, record);
+      at += Config::kPairBytes;
+#pragma unroll
+      for (int u = 0; u < 2; ++u) {
+        Vec value[4];
+        if (record[u].is_far()) {
+          load_far(LaneValues<Config>(p_, row, j_), p_.near_levels[schedule_.levels[i].level],
+                   far_place(i, pass, n + u), value);
+        } else {
+          load_pixels(window, row_bytes, record[u], value);
+        }
+        if constexpr (Config::kFp16Sums) {
+          columns.add(weights_of(record[u]), value, [](int) { return true; });
+        } else {
+          add_one(record[u], value, sums);
+        }
+      }
+      if (Config::kFp16Sums && n % kFp16Points == kFp16Points - 2) {
+        sums.add(columns);
+        columns = {};
+      }
     }
   }
   __device__ __forceinline__ static void add_one(WindowRecord const& record, Vec const (&value)[4],
@@ -562,11 +684,28 @@ class Consumer {
                  [](int) { return true; });
   }
 
+  // ---- results
+
+  __device__ __forceinline__ void store(Row const& row, RowSums<Config> const& sums) const {
+    if constexpr (Config::kPlain) {
+      if (!row.is_there) return;
+      float total[Config::kChannels];
+      sums.total(total);
+      char* const output = static_cast<char*>(p_.output) + j_ * Config::kVecBytes;
+      store_vec<Config>(Config::kType == ValueType::f16 ? MSDA_DTYPE_F16 : MSDA_DTYPE_BF16,
+                        output + (row_at(output, schedule_.output, row) - output), 0, total, true);
+    } else {
+      store_row(p_, row, j_, sums, schedule_.aligned_output);
+    }
+  }
+
   // Sums and stores the rows of some passes on the exact path.
-  __device__ __forceinline__ void sum_again(UnitRows const& rows, unsigned passes) const {
+  __device__ __forceinline__ void sum_again(std::int32_t index, std::int32_t query,
+                                            unsigned passes) const {
 #pragma unroll 1
-    for (; passes != 0; passes &= passes - 1) {
-      Row const row = row_of(rows, Config::kPasses > 1 && (passes & 1) == 0 ? 1 : 0);
+    for (int pass = 0; pass < Config::kPasses; ++pass) {
+      if ((passes >> pass & 1) == 0) continue;
+      Row const row = row_of(index, query, pass);
       PointRow const points(p_, row.b, row.q, row.m);
       RowWeights<Config> const weights(p_, points, j_);
       RowSums<Config> sums;
@@ -580,7 +719,7 @@ class Consumer {
   WindowShared& shared_;
   unsigned j_;
   std::uint32_t vecs_;     // the lane's vec of the first pixel in shared memory
-  std::uint32_t records_;  // the slot's first pair
+  std::uint32_t records_;  // the slot's first one
   RawPoint raw_[Config::kPasses][Config::kPoints];
 };
 
@@ -593,6 +732,15 @@ __global__ void __launch_bounds__(kWindowWarps* kWarp, 1)
     for (int i = 0; i < kMaxWindows; ++i) {
       ptx::init_mbarrier(shared_address(&shared.full[i]), 1);
       ptx::init_mbarrier(shared_address(&shared.empty[i]), kWindowConsumers);
+      WindowLevel const& window = schedule.levels[i < schedule.level_count ? i : 0];
+      LevelParams const& level = p.near_levels[window.level];
+      shared.places[i] = {0,
+                          0,
+                          static_cast<float>(level.width),
+                          static_cast<float>(level.height),
+                          static_cast<std::uint32_t>(window.columns),
+                          static_cast<std::uint32_t>(window.columns - 1),
+                          static_cast<std::uint32_t>(window.rows - 1)};
     }
     ptx::fence_mbarrier_init();
   }

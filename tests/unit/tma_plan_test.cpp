@@ -115,7 +115,8 @@ TEST_CASE("tma: a tile's table has its queries, and samples that are among them"
     auto const first = tables.queries.begin() + static_cast<std::ptrdiff_t>(tile * 120);
     std::int32_t const size = tiles.begin[tile + 1] - tiles.begin[tile];
     CHECK(std::equal(first, first + size, tiles.order.begin() + tiles.begin[tile]));
-    CHECK(std::all_of(first + size, first + 120, [](std::int32_t query) { return query == -1; }));
+    CHECK(std::all_of(first + size, first + 120,
+                      [first](std::int32_t query) { return query == ~*first; }));
     for (std::size_t i = 0; i < kSamples; ++i) {
       CHECK(std::find(first, first + size, tables.samples[tile * kSamples + i]) != first + size);
     }
@@ -143,6 +144,7 @@ TEST_CASE("tma: windows fit a block, hold the tile, and have even columns") {
           CHECK(window.columns >= 2);
           CHECK(window.rows >= 2);
           CHECK(window.columns <= kMaxBoxSide);
+          CHECK(window.columns * window.rows <= kMaxWindowPixels);
           pixels += window.columns * window.rows;
         }
         CHECK(memory.pixels == pixels);

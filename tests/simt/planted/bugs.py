@@ -67,7 +67,8 @@ UNITS = {
     "boxes": Unit(CASES, KERNELS, kernel="tma.sm90.f32.d32.box.s.p1n4@1",
                   text=kernels("tma", tma("sum_boxes", "TmaConfig<ValueType::f32, d32, box, s, true>", "BoxParams"))),
     "windows": Unit(CASES, KERNELS, kernel="tma.sm90.f16.d32.win.s.p1n4@2",
-                    text=kernels("tma", tma("sum_windows", "WindowConfig<ValueType::f16, s, 4>", "WindowParams")), sm_count=2),
+                    text=kernels("tma", *(tma("sum_windows", f"WindowConfig<ValueType::f16, s, 4, {plain}>", "WindowParams")
+                                          for plain in ("false", "true"))), sm_count=2),
     "cached_launch": Unit(CASES, r"/persistent/launch\.cpp\.o$", source="kernels/persistent/launch.cpp", kernel=CACHED),
 } | {
     name: Unit("msda_test_ptx", rf"ptx/{name}_test\.cu\.o$", source=f"tests/ptx/{name}_test.cu")
@@ -315,7 +316,7 @@ BUGS = (
         "__popc(boxes) * 4 * schedule.pixel_bytes", "(__popc(boxes) - 1) * 4 * schedule.pixel_bytes", "encoder", ORDER,
         "simulated device: "),
     Bug("window_missing_arrival", "a warp without rows leaves a window without saying so", "windows", WINDOWS,
-        "kWarp == 0) ptx::arrive", "kWarp == 0 && is_busy[0]) ptx::arrive", "encoder", ORDER,
+        "kWarp == 0) ptx::arrive", "kWarp == 0 && is_busy(slots, 0)) ptx::arrive", "encoder", ORDER,
         r"simulated device: .*deadlock"),
     Bug("window_no_wait", "a window is filled before all warps have left it", "windows", WINDOWS,
         "      ptx::wait_parity_in_block(shared_address(&shared_.empty[i]), parity);\n", "", "encoder", ORDER,
@@ -324,7 +325,7 @@ BUGS = (
         "window.columns * window.rows * kPixel", "window.columns * (window.rows - 1) * kPixel", "encoder", ORDER,
         "simulated device: "),
     Bug("window_not_full", "points are gathered before their window is full", "windows", WINDOWS,
-        "        if (i > 0) ptx::wait_parity_in_block(shared_address(&shared_.full[i]), parity);\n", "", "encoder", ORDER,
+        "      if (i > 0) ptx::wait_parity_in_block(shared_address(&shared_.full[i]), parity);\n", "", "encoder", ORDER,
         "simulated device: |CHECK|AddressSanitizer"),
     Bug("window_records_unsynced", "records are read before all lanes have stored theirs", "windows", WINDOWS,
         "      __syncwarp();\n      next = after;\n", "      next = after;\n", "encoder", THREADS, "ThreadSanitizer"),
