@@ -139,6 +139,15 @@ struct Channels {
   }
 };
 
+// Two numbers of F16 or BF16, the first in the lower bits; and two NaN of either type.
+__device__ __forceinline__ float2 pair_of(msda_dtype dtype, std::uint32_t bits) {
+  if (dtype == MSDA_DTYPE_BF16) {
+    return {__uint_as_float(bits << 16), __uint_as_float(bits & 0xffff0000u)};
+  }
+  return __half22float2(half2_of(bits));
+}
+inline constexpr std::uint32_t kNanPair = 0x7fff7fff;
+
 // Loads two neighbours of an array of F32, F16 or BF16. `aligned`: they lie at a multiple of their
 // bytes.
 __device__ __forceinline__ float2 load_pair(msda_dtype dtype, const void* array, std::int64_t index,
@@ -147,12 +156,8 @@ __device__ __forceinline__ float2 load_pair(msda_dtype dtype, const void* array,
   if (dtype == MSDA_DTYPE_F32) {
     return *reinterpret_cast<const float2*>(static_cast<const float*>(array) + index);
   }
-  std::uint32_t const pair =
-      *reinterpret_cast<const std::uint32_t*>(static_cast<const std::uint16_t*>(array) + index);
-  if (dtype == MSDA_DTYPE_BF16) {
-    return {__uint_as_float(pair << 16), __uint_as_float(pair & 0xffff0000u)};
-  }
-  return __half22float2(half2_of(pair));
+  return pair_of(dtype, *reinterpret_cast<const std::uint32_t*>(
+                            static_cast<const std::uint16_t*>(array) + index));
 }
 __device__ __forceinline__ void store_pair(msda_dtype dtype, void* array, std::int64_t index,
                                            float2 const& x, bool aligned) {

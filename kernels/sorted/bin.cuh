@@ -229,8 +229,8 @@ struct QueryWalk {
 
 // The places of a thread's points: their coordinates where input is sampled and coordinates are
 // pairs of F32, else their positions in pixels. kPlain: all loads are under way before the first is
-// waited for.
-template <Input kInput>
+// waited for. kNarrow: plain offsets have 16 bits.
+template <Input kInput, bool kNarrow>
 class PointCoords {
   static constexpr bool kPlain = kInput != Input::any;
 
@@ -242,6 +242,8 @@ class PointCoords {
     QueryWalk<kPlain> walk(p, s, chunk);
     if (!kPlain && in_pixels_) {
       load_pixels(p, s, chunk, walk);
+    } else if constexpr (kNarrow) {
+      load_narrow_pairs(p, s, chunk, walk);
     } else {
       load_pairs(p, s, chunk, walk);
     }
@@ -274,6 +276,22 @@ class PointCoords {
         at = coord + walk.q * p.coord_strides.row + 2 * std::int64_t{walk.k};
       }
     }
+  }
+  __device__ __forceinline__ void load_narrow_pairs(Params const& p, ValueParams const& s,
+                                                    Chunk const& chunk, QueryWalk<kPlain> walk) {
+    const std::uint16_t* at = static_cast<const std::uint16_t*>(p.coord) +
+                              p.coord_strides.at(chunk.b, 0, chunk.m) +
+                              walk.q * p.coord_strides.row + 2 * std::int64_t{walk.k};
+    std::uint32_t pairs[kPointsOfThread];
+#pragma unroll
+    for (int j = 0; j < kPointsOfThread; ++j) {
+      pairs[j] = points::kNanPair;
+      if (walk.is_there()) pairs[j] = *reinterpret_cast<const std::uint32_t*>(at);
+      walk.advance(p, s);
+      at += s.query_stride * p.coord_strides.row;
+    }
+#pragma unroll
+    for (int j = 0; j < kPointsOfThread; ++j) at_[j] = points::pair_of(p.coord_dtype, pairs[j]);
   }
   // Plain offsets become positions.
   __device__ __forceinline__ void move_offsets(Params const& p, ValueParams const& s,
@@ -349,8 +367,8 @@ class LevelWalk : QueryWalk<kPlain> {
   }
 
   // The thread's point `j`, which is the one that the walk is at.
-  template <Input kInput>
-  __device__ __forceinline__ BinnedPoint bin(PointCoords<kInput> const& coords, int j) const {
+  template <class Coords>
+  __device__ __forceinline__ BinnedPoint bin(Coords const& coords, int j) const {
     float2 const at = coords.pixel(j, width_, height_);
     AxisCell const across = axis_cell<kPlain>(at.x);
     AxisCell const down = axis_cell<kPlain>(at.y);
@@ -501,8 +519,8 @@ class PointWeights {
 
 // A block bins a chunk for a range of tiles: it ranks its points within each warp and tile, turns
 // the counts of warps and tiles into positions, and writes records there. Plain input is on maps of
-// usual sides, and K divides kWarp.
-template <Input kInput>
+// usual sides, and K divides kWarp; kNarrow: its offsets have 16 bits.
+template <Input kInput, bool kNarrow>
 static __global__ void __launch_bounds__(kBinThreads, kBinBlocks)
     bin_points(const __grid_constant__ Params p, const __grid_constant__ ValueParams s) {
   constexpr bool kPlain = kInput != Input::any;
@@ -512,7 +530,7 @@ static __global__ void __launch_bounds__(kBinThreads, kBinBlocks)
   staged.clear();
   ptx::wait_for_previous_grid();
   if (chunk.is_first() && threadIdx.x == 0) s.part_counts[chunk.head] = 0;
-  PointCoords<kInput> const coords(p, s, chunk);
+  PointCoords<kInput, kNarrow> const coords(p, s, chunk);
   if (!kPlain && p.reference_dim != 0) find_powers(p, s, chunk, staged.rows);
   __syncthreads();
   std::uint16_t* const mine = staged.of_warp();

@@ -142,15 +142,19 @@ struct CallOfPlan {
   bool has_coord_pairs() const {
     return plan.has_coord_pairs && is_aligned(params.coord, pair_bytes());
   }
-  // As points::Input has it.
+  bool has_narrow_coords() const { return params.coord_dtype != MSDA_DTYPE_F32; }
+  // As points::Input has it, but offsets may have 16 bits.
   bool has_plain_input() const {
-    return params.coord_dtype == MSDA_DTYPE_F32 && has_coord_pairs() &&
-           (!problem.fused() || (params.reference_dtype == MSDA_DTYPE_F32 &&
-                                 is_aligned(params.reference, params.reference_dim * 4)));
+    if (!problem.fused()) return !has_narrow_coords() && has_coord_pairs();
+    return has_coord_pairs() && params.reference_dtype == MSDA_DTYPE_F32 &&
+           is_aligned(params.reference, params.reference_dim * 4);
   }
-  // For bin_points(): besides, a warp's points are whole rows, on maps of usual sides.
-  bool has_plain_points() const {
-    return has_plain_input() && kWarp % problem.point_total == 0 && plan.has_plain_sides;
+  // Plain points are whole rows of a warp, on maps of usual sides.
+  PointInputs point_inputs() const {
+    bool const is_plain =
+        has_plain_input() && kWarp % problem.point_total == 0 && plan.has_plain_sides;
+    if (!is_plain) return kAnyPoints;
+    return has_narrow_coords() ? kNarrowPoints : kPlainPoints;
   }
   bool has_vectors() const {
     return plan.has_value_vectors && plan.has_near_gradients && is_aligned(params.value, 16) &&
@@ -163,13 +167,15 @@ struct CallOfPlan {
   // A block's queries are of one batch item, and all rows are of one launch.
   bool has_paired_rows() const {
     bool const is_one_pass = plan.planned.passes.queries >= params.batch * params.query_count;
-    return plan.kernels.paired_points > 0 && has_plain_rows() && params.token_count > 0 &&
+    bool const has_kernel = plan.kernels.paired[has_narrow_coords()].handle != nullptr;
+    return has_kernel && has_plain_rows() && params.token_count > 0 &&
            params.query_count >= kMinPairedQueries && (!problem.fused() || is_one_pass);
   }
   // For rows that are not paired.
   PointRows point_rows() const {
     if (!has_vectors() || params.token_count == 0) return kElementRows;
-    return has_plain_rows() && plan.kernels.point_rows[kPlainRows] > 0 ? kPlainRows : kVectorRows;
+    bool const is_plain = has_plain_rows() && !has_narrow_coords();
+    return is_plain && plan.kernels.point_rows[kPlainRows] > 0 ? kPlainRows : kVectorRows;
   }
   // The tables and arrays of the points of the queries from `first` on, as many as a pass has.
   PointParams point_params(std::int64_t first) const {
@@ -201,8 +207,7 @@ void sum_pass(CallOfPlan const& call, ValueParams const& value) {
   Bins const& bins = call.plan.planned.bins;
   std::int64_t const bin_blocks = value.heads * bins.tile_ranges * bins.chunks;
   auto const shared_bytes = static_cast<std::size_t>(bins.shared_bytes);
-  bool const plain = call.has_plain_points();
-  launch_kernel(kernels.bin[plain],
+  launch_kernel(kernels.bin[call.point_inputs()],
                 {.blocks = bin_blocks,
                  .threads = kBinThreads,
                  .shared_bytes = shared_bytes,
@@ -260,7 +265,7 @@ void launch_paired_points(CallOfPlan const& call, PointParams const& points) {
   launch.params.by_pixel = points.by_pixel;
   launch.params.grad_coord_pairs = points.grad_coord_pairs;
   launch_kernel(
-      kernels.paired,
+      kernels.paired[call.has_narrow_coords()],
       {.blocks = launch.blocks, .threads = points::kPointThreads, .overlaps_previous = true},
       call.stream, call.params, launch.params);
 }

@@ -293,7 +293,8 @@ class StoredCorners {
 };
 
 // A lane's points of a row, its channels of the row of grad_output and of the head's values.
-template <class Config, int kGroups, bool kBoxes>
+// kNarrow: offsets have 16 bits.
+template <class Config, int kGroups, bool kBoxes, bool kNarrow>
 class PairedRows {
   using Row = typename Config::Row;
   using Lane = points::PairLane<Config::kWarpRows, Config::kSides>;
@@ -301,6 +302,8 @@ class PairedRows {
   static constexpr int kHeads = Config::kSides ? 1 : 2;
   static constexpr int kQueriesOfWarp = Config::kWarpRows / kHeads;
   static constexpr std::uint32_t kQueries = kWarps * kQueriesOfWarp;  // of an iteration
+  static constexpr int kCoordBytes = kNarrow ? 2 : 4;
+  static_assert(kFused || !kNarrow, "sampled coordinates of 16 bits are not plain");
 
  public:
   const char* values;        // of token 0
@@ -336,7 +339,7 @@ class PairedRows {
     std::int64_t const d = lane_of() % Config::kLanes * kChannelsOfLane;
     PointRow const row(p, b, query_, m);
     weight_bytes_ = p.weight_dtype == MSDA_DTYPE_F32 ? 4 : 2;
-    coord_ = static_cast<const char*>(p.coord) + (row.coord + 2 * k) * 4;
+    coord_ = static_cast<const char*>(p.coord) + (row.coord + 2 * k) * kCoordBytes;
     weight_ = static_cast<const char*>(p.weight) + (row.weight + k) * weight_bytes_;
     reference_ = static_cast<const char*>(p.reference) + row.reference * 4;
     grad_ = static_cast<const char*>(p.grad_output) +
@@ -350,12 +353,20 @@ class PairedRows {
   __device__ __forceinline__ Row load_grad() const {
     return is_there() ? Row::load_at(grad_) : Row::zeros();
   }
-  // The lane's point of a group; nowhere where there is none.
+  // The lane's point of a group, nowhere where there is none. `at.x` of a narrow one has the bits
+  // of both its numbers.
   __device__ __forceinline__ LoadedPoint load_point(int group) const {
-    float const nowhere = __uint_as_float(0x7fc00000u);
+    float const nowhere = __uint_as_float(kNarrow ? points::kNanPair : 0x7fc00000u);
     LoadedPoint point{{nowhere, nowhere}, 0, {}};
     if (!has_point(group)) return point;
-    point.at = points::stream_pair(coord_ + group * Config::kGroupPoints * 8);
+    const char* const at = coord_ + group * Config::kGroupPoints * 2 * kCoordBytes;
+    if constexpr (kNarrow) {
+      std::uint32_t bits;
+      ptx::stream_global<4>(at, &bits);
+      point.at.x = __uint_as_float(bits);
+    } else {
+      point.at = points::stream_pair(at);
+    }
     if constexpr (kFused) {
       point.reference =
           points::stream_reference(reference_ + level(group).index * (kBoxes ? 16 : 8), kBoxes);
@@ -373,6 +384,11 @@ class PairedRows {
     }
   }
   __device__ __forceinline__ LocatedPoint locate(LoadedPoint const& point, int group) const {
+    if constexpr (kNarrow) {
+      LoadedPoint of_numbers = point;
+      of_numbers.at = points::pair_of(p_.coord_dtype, __float_as_uint(point.at.x));
+      return points::locate_point(of_numbers, level(group), kFused, kBoxes);
+    }
     return points::locate_point(point, level(group), kFused, kBoxes);
   }
   __device__ __forceinline__ bool is_there() const { return query_ < end_; }
@@ -391,7 +407,8 @@ class PairedRows {
                                               PointGradient const& gradient) const {
     if (group >= group_count_) return;
     int const further = group * Config::kGroupPoints;
-    points::store_coord(p_, MSDA_DTYPE_F32, kFused ? s_.by_pixel : nullptr, index_ + further,
+    msda_dtype const dtype = kNarrow ? p_.coord_dtype : MSDA_DTYPE_F32;
+    points::store_coord(p_, dtype, kFused ? s_.by_pixel : nullptr, index_ + further,
                         to_.coord + 2 * further, at, gradient, s_.grad_coord_pairs);
   }
   // Stores the gradient of a weight or a logit.
@@ -457,7 +474,7 @@ __device__ __forceinline__ void multiply_stored_corners(const char* values,
 
 // The points of the next group, or of the next row's first one, are on their way while the corners
 // of a group are loaded.
-template <class Config, int kGroups, bool kBoxes>
+template <class Config, int kGroups, bool kBoxes, bool kNarrow>
 static __global__ void __launch_bounds__(points::kPointThreads, Config::kBlocks)
     paired_point_gradients(const __grid_constant__ Params p,
                            const __grid_constant__ PairedParams s) {
@@ -467,7 +484,7 @@ static __global__ void __launch_bounds__(points::kPointThreads, Config::kBlocks)
   ptx::wait_for_previous_grid();
   StoredCorners<Config> corners(
       storage, static_cast<std::uint32_t>(p.value_strides.row) * Config::kElementBytes);
-  PairedRows<Config, kGroups, kBoxes> rows(p, s);
+  PairedRows<Config, kGroups, kBoxes, kNarrow> rows(p, s);
   std::uint32_t bits[kGroups];  // of weights or logits
   rows.load_weights(bits);
   LoadedPoint point = rows.load_point(0);

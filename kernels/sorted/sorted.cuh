@@ -17,9 +17,14 @@ template <ValueType kType>
 void load_sums(KernelOptions const& options, Kernels& kernels) {
   kernels.list_segments = load_kernel(list_segments);
   kernels.join = load_kernel(join_edges);
-  kernels.bin[0] = load_kernel(bin_points<points::Input::any>, kMaxBinSharedBytes);
+  using points::Input;
+  kernels.bin[kAnyPoints] = load_kernel(bin_points<Input::any, false>, kMaxBinSharedBytes);
   with_plain_input(options, [&](auto input) {
-    kernels.bin[1] = load_kernel(bin_points<decltype(input)::value>, kMaxBinSharedBytes);
+    kernels.bin[kPlainPoints] =
+        load_kernel(bin_points<decltype(input)::value, false>, kMaxBinSharedBytes);
+    if constexpr (decltype(input)::value == Input::fused) {
+      kernels.bin[kNarrowPoints] = load_kernel(bin_points<Input::fused, true>, kMaxBinSharedBytes);
+    }
   });
   with_bools([&](auto vectors) {
     points::with_lanes<kMaxSliceLanes>(options.head_dim, [&](auto lanes) {
@@ -69,7 +74,12 @@ void load_points(KernelOptions const& options, Kernels& kernels) {
         with_paired_input(options, kWarp / rows, [&](auto input, auto groups, auto boxes) {
           using Paired = points::PointConfig<kType, Loads::vectors, lanes, rows,
                                              decltype(input)::value, sides>;
-          kernels.paired = load_kernel(paired_point_gradients<Paired, groups, boxes>);
+          kernels.paired[0] = load_kernel(paired_point_gradients<Paired, groups, boxes, false>);
+          // Rows of two heads, as models have them, are worth the time of compiling one more
+          // kernel.
+          if constexpr (decltype(input)::value == Input::fused && !Paired::kSides) {
+            kernels.paired[1] = load_kernel(paired_point_gradients<Paired, groups, boxes, true>);
+          }
           kernels.paired_rows = Paired::kSlots;
           kernels.paired_points = Paired::kGroupPoints * groups;
         });

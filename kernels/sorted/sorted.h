@@ -220,10 +220,13 @@ struct KernelOptions {
 // channels, the input is plain, and 32 bits number the bytes from a head's first token to its last.
 enum PointRows { kElementRows, kVectorRows, kPlainRows, kPointRows };
 
+// The points that bin_points() takes: any; plain ones; plain ones with offsets of 16 bits.
+enum PointInputs { kAnyPoints, kPlainPoints, kNarrowPoints, kPointInputs };
+
 struct Kernels {
   Kernel<Params, PointParams> references;
   Kernel<Params> clear_points;
-  Kernel<Params, ValueParams> bin[2];  // by whether points are plain
+  Kernel<Params, ValueParams> bin[kPointInputs];
   Kernel<ValueParams> list_segments;
   Kernel<Params, ValueParams> sum[2];         // by whether every row can be loaded in vectors
   Kernel<Params, ValueParams> sum_sparse[2];  // where some level is sparse
@@ -231,9 +234,10 @@ struct Kernels {
   Kernel<Params, PointParams> points[kPointRows];
   std::int32_t point_rows[kPointRows] = {};    // of a block
   std::int32_t group_points[kPointRows] = {};  // of a row, that a slot locates at once
-  Kernel<Params, PairedParams> paired;         // for all plain rows, if there is one
-  std::int32_t paired_rows = 0;                // of an iteration
-  std::int32_t paired_points = 0;              // that a block takes; 0: there is no such kernel
+  // For all plain rows, by whether offsets have 16 bits; no handle: there is no such kernel.
+  Kernel<Params, PairedParams> paired[2];
+  std::int32_t paired_rows = 0;    // of an iteration
+  std::int32_t paired_points = 0;  // that a block takes
   std::int64_t sum_shared_bytes = 0;
   std::int64_t sparse_shared_bytes = 0;
 };
