@@ -14,7 +14,7 @@ from torch.utils.checkpoint import checkpoint
 
 import libmsda
 import libmsda.compat
-from libmsda.torch import MSDeformAttn, _module, from_module
+from libmsda.torch import MSDeformAttn, _node, _wide, from_module
 
 DEVICES = ["cpu"]
 if os.environ.get("MSDA_TEST_DEVICE") == "cuda":
@@ -34,12 +34,14 @@ def products(request, monkeypatch):
     if request.param == 1:
         yield 1
         return
-    monkeypatch.setattr(_module, "_is_cuda", lambda _tensor: True)
+    for node in (_node, _wide):
+        monkeypatch.setattr(node, "_is_cuda", lambda _tensor: True)
     with contextlib.ExitStack() as stack:
-        if _module._HAS_OUT_DTYPE:  # which torch has for CUDA alone
+        if _wide._HAS_OUT_DTYPE:  # which torch has for CUDA alone
             library = torch.library.Library("aten", "IMPL")
             stack.callback(library._destroy)
             library.impl("mm.dtype", wide_mm, "CPU")
+            library.impl("addmm.dtype", wide_addmm, "CPU")
             library.impl("addmm.dtype_out", wide_addmm, "CPU")
         yield 2
 
@@ -48,7 +50,7 @@ def wide_mm(left, right, dtype):
     return left.to(dtype) @ right.to(dtype)
 
 
-def wide_addmm(total, left, right, dtype, *, beta=1, alpha=1, out):
+def wide_addmm(total, left, right, dtype, *, beta=1, alpha=1, out=None):
     return torch.addmm(total, left.to(dtype), right.to(dtype), beta=beta, alpha=alpha, out=out)
 
 
@@ -57,6 +59,10 @@ def inputs(dims=2, queries=TOKENS, dtype=torch.float32, device="cpu", batch=2, l
     query, position = torch.randn(2, batch, queries, 16, dtype=torch.float64).to(device, dtype)
     reference = torch.rand(batch, queries, levels, dims, dtype=torch.float64).to(device, dtype)
     return query, position, reference, (torch.rand(batch, TOKENS) < 0.2).to(device)
+
+
+def autocast(dtype, device="cpu"):
+    return torch.autocast(device, dtype=dtype, enabled=dtype is not None)
 
 
 def run_ours(module, query, position, reference, mask):
@@ -165,12 +171,14 @@ def test_gradients_of_gradients_are_refused():
         gradient.sum().backward()
 
 
-def test_a_graph_that_is_kept_can_be_used_again(products):
+@pytest.mark.parametrize("dtype", [None, torch.bfloat16])
+def test_a_graph_that_is_kept_can_be_used_again(dtype, products):
     """The node writes over what it saved, but not where the graph is kept."""
     _, ours = pair()
     query, position, reference, mask = inputs()
     query.requires_grad_()
-    output, _ = run_ours(ours, query, position, reference, mask)
+    with autocast(dtype):
+        output, _ = run_ours(ours, query, position, reference, mask)
     first, second, last = (
         torch.autograd.grad(output.square().sum(), [query, *ours.parameters()], retain_graph=keep) for keep in (True, True, False)
     )
@@ -179,13 +187,15 @@ def test_a_graph_that_is_kept_can_be_used_again(products):
         torch.autograd.grad(output.square().sum(), query)
 
 
-def test_checkpointing_gives_the_same_bits(products):
+@pytest.mark.parametrize("dtype", [None, torch.bfloat16])
+def test_checkpointing_gives_the_same_bits(dtype, products):
     _, ours = pair()
     query, position, reference, mask = inputs()
     query.requires_grad_()
     gradients = []
     for run in (run_ours, lambda *given: checkpoint(run_ours, *given, use_reentrant=False)):
-        output, weights = run(ours, query, position, reference, mask)
+        with autocast(dtype):
+            output, weights = run(ours, query, position, reference, mask)
         gradients.append(torch.autograd.grad(output.square().sum() + weights.square().sum(), [query, *ours.parameters()]))
     assert all(torch.equal(one, other) for one, other in zip(*gradients))
 
@@ -195,19 +205,25 @@ def test_checkpointing_gives_the_same_bits(products):
 def test_nothing_asked_gives_gradients_of_zero(batch, queries, dtype, products):
     _, ours = pair()
     query, value = torch.randn(batch, queries, 16), torch.randn(batch, TOKENS, 16, requires_grad=True)
-    with torch.autocast("cpu", dtype=dtype, enabled=dtype is not None):
+    with autocast(dtype):
         output = ours(query, torch.rand(batch, queries, 2, 2), LEVELS, value)
     output.sum().backward()
     assert output.shape == query.shape and not value.grad.any() and not ours.value_proj.weight.grad.any()
 
 
+@pytest.mark.parametrize("dtype", [None, torch.bfloat16])
 @pytest.mark.parametrize("trained", ["query", "value", "parameters"])
-def test_gradients_of_what_is_wanted_alone(trained, products):
-    _, ours = pair(torch.float64)
-    query, position, reference, mask = inputs(queries=7, dtype=torch.float64)
-    value = torch.randn(2, TOKENS, 16, dtype=torch.float64)
+def test_gradients_of_what_is_wanted_alone(trained, dtype, products):
+    of = torch.float32 if dtype else torch.float64
+    _, ours = pair(of)
+    query, position, reference, mask = inputs(queries=7, dtype=of)
+    value = torch.randn(2, TOKENS, 16, dtype=of)
     leaves = dict(query=query, value=value)
-    call = lambda: ours(query, reference, LEVELS, value, position=position, padding_mask=mask).square().sum()
+
+    def call():
+        with autocast(dtype):
+            return ours(query, reference, LEVELS, value, position=position, padding_mask=mask).square().sum()
+
     for leaf in leaves.values():
         leaf.requires_grad_()
     wanted = dict(zip([*leaves, "parameters"], torch.autograd.grad(call(), [*leaves.values(), ours.value_proj.bias])))
@@ -220,12 +236,18 @@ def test_gradients_of_what_is_wanted_alone(trained, products):
     torch.testing.assert_close(found[trained], wanted[trained])
 
 
-def test_gradients_of_two_passes_add_up():
+@pytest.mark.parametrize("dtype", [None, torch.bfloat16])
+def test_gradients_of_two_passes_add_up(dtype, products):
     """query and position have the same gradient, and memory of their own for it."""
-    _, ours = pair(torch.float64)
-    query, position, reference, _ = inputs(queries=7, dtype=torch.float64)
-    value, leaves = torch.randn(2, TOKENS, 16, dtype=torch.float64), [query.requires_grad_(), position.requires_grad_()]
-    run = lambda: ours(query, reference, LEVELS, value, position=position).sum()
+    of = torch.float32 if dtype else torch.float64
+    _, ours = pair(of)
+    query, position, reference, _ = inputs(queries=7, dtype=of)
+    value, leaves = torch.randn(2, TOKENS, 16, dtype=of), [query.requires_grad_(), position.requires_grad_()]
+
+    def run():
+        with autocast(dtype):
+            return ours(query, reference, LEVELS, value, position=position).sum()
+
     once = torch.autograd.grad(run(), leaves)
     for _ in range(3):
         run().backward()
@@ -238,20 +260,22 @@ def test_compiles_into_one_graph(dtype, products):
     _, ours = pair()
     given = inputs()
     compiled = torch.compile(run_ours, backend="aot_eager", fullgraph=True)
-    region = lambda: torch.autocast("cpu", dtype=dtype) if dtype else None
-    found, wanted = results(compiled, ours, given, region()), results(run_ours, ours, given, region())
+    found, wanted = (results(run, ours, given, autocast(dtype)) for run in (compiled, run_ours))
     assert max(errors(found, wanted)) < (1e-6 if dtype is None else 1e-2)
 
 
 @cuda
-def test_cuda_graph_gives_the_same_bits():
+@pytest.mark.parametrize("dtype", [None, torch.float16])
+def test_cuda_graph_gives_the_same_bits(dtype):
     _, ours = pair(device="cuda")
     query, position, reference, mask = inputs(device="cuda")
     query.requires_grad_()
     parameters = [query, *ours.parameters()]
 
     def step():
-        return torch.autograd.grad(run_ours(ours, query, position, reference, mask)[0].square().sum(), parameters)
+        with autocast(dtype, "cuda"):
+            output, _ = run_ours(ours, query, position, reference, mask)
+        return torch.autograd.grad(output.float().square().sum(), parameters)
 
     torch.use_deterministic_algorithms(True)
     try:
@@ -269,7 +293,7 @@ def test_cuda_graph_gives_the_same_bits():
     assert all(torch.equal(one, other) for one, other in zip(found, wanted))
 
 
-@pytest.mark.skipif(not _module._HAS_OUT_DTYPE, reason="this torch has no out_dtype")
+@pytest.mark.skipif(not _wide._HAS_OUT_DTYPE, reason="this torch has no out_dtype")
 def test_products_without_out_dtype_give_the_same_gradients(monkeypatch, products):
     """As before torch 2.8, up to what rounding of products to 16 bits moves."""
     calls, mm = [], torch.mm
@@ -278,16 +302,13 @@ def test_products_without_out_dtype_give_the_same_gradients(monkeypatch, product
     given = inputs()
     found = {}
     for has in (True, False):
-        monkeypatch.setattr(_module, "_HAS_OUT_DTYPE", has)
+        monkeypatch.setattr(_wide, "_HAS_OUT_DTYPE", has)
         calls.clear()
         found[has] = results(run_ours, ours, given, torch.autocast("cpu", dtype=torch.bfloat16))
         assert any("out_dtype" in more for more in calls) == (has and products == 2)
     limit = torch.finfo(torch.bfloat16).eps
     assert max(errors(found[False], found[True])) < limit
     assert all(one.dtype == other.dtype for one, other in zip(found[False], found[True]))
-
-
-VIEWS = {"aten::flatten", "aten::view", "aten::t", "aten::select", "aten::split_with_sizes", "aten::expand"}
 
 
 @pytest.mark.parametrize("position_wanted", [False, True])
@@ -298,16 +319,14 @@ def test_number_of_operators(dtype, position_wanted, products):
     query.requires_grad_()
     position.requires_grad_(position_wanted)
     wanted = [query, *([position] if position_wanted else []), *ours.parameters()]
-    region = torch.autocast("cpu", dtype=dtype) if dtype else contextlib.nullcontext()
     outputs = []
-    with region:
+    with autocast(dtype):
         forward = calls_of(lambda: outputs.append(ours(query, reference, LEVELS, position=position)))
     gradient = torch.randn_like(outputs[0])
     backward = calls_of(lambda: torch.autograd.grad(outputs[0], wanted, gradient))
     print(f"\n{len(forward)} {forward}\n{len(backward)} {backward}")
     assert "msda::attend" in forward and ("msda::attend_backward_", "msda::attend_backward")[products - 1] in backward
-    assert len(forward) <= 14 and len([name for name in backward if name not in VIEWS]) <= 20
-    assert len(backward) <= (22 if products == 1 else 16 if dtype is None else 35)  # with views
+    assert len(forward) <= 14 and len(backward) <= 22  # with views
 
 
 @pytest.mark.parametrize("dtype", [None, torch.bfloat16])
@@ -322,7 +341,7 @@ def test_peak_memory_is_at_most_four_fifths_of_the_drop_ins(dtype):
     gradient, shapes = torch.randn(2, tokens, 64), torch.tensor(levels)
 
     def step(module):
-        with torch.autocast("cpu", dtype=dtype) if dtype else contextlib.nullcontext():
+        with autocast(dtype):
             if module is ours:
                 output = ours(query, reference, levels, position=position)
             else:

@@ -6,12 +6,15 @@
     logit      [B, Q, M*K]
     points     [B, Q, M*K*3]    a query's offsets, then its logits: parts() has both as views
 
+All but the reference may be matrices, [B*S, M*D] and so on: what is returned for them are matrices, too.
+
 attend() returns [B, Q, M*D] of value's type; attend_with_weights() that and the softmax of the logits, [B, Q, M, K]
 in float32 at least; attend_backward() the gradients of value, points and reference, that of points of value's type;
 attend_backward_() those of value and reference: it takes points and writes their gradient over them.
 Locations and softmax are computed in float32, or float64 where an input has it.
 """
 
+import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -44,11 +47,32 @@ attend_backward_ = torch.ops.msda.attend_backward_.default
 _SETTINGS = Settings()
 
 
+class _Shapes(NamedTuple):
+    """The shapes in which the library takes tensors."""
+
+    levels: Levels
+    value: tuple[int, ...]  # [B,S,M,D]
+    output: tuple[int, ...]  # [B,Q,M,D]
+    offset: tuple[int, ...]  # [B,Q,M,L,P,2]
+    logit: tuple[int, ...]  # [B,Q,M,L,P]
+
+
+@functools.lru_cache(1024)
+def _shapes_of(
+    level_hw: tuple[int, ...], head_count: int, queries: tuple[int, int], channels: int, points: int
+) -> _Shapes:
+    """Shapes for `queries` [B,Q], and so many channels and points of all heads."""
+    levels = tuple(zip(level_hw[::2], level_hw[1::2]))
+    tokens, heads = sum(height * width for height, width in levels), (head_count, channels // head_count)
+    logit = *queries, head_count, len(levels), points // (head_count * len(levels))
+    return _Shapes(levels, (queries[0], tokens, *heads), (*queries, *heads), (*logit, 2), logit)
+
+
 class _Inputs(NamedTuple):
     """The operator's inputs as views of a module's tensors, each of its own type."""
 
-    levels: Levels
-    tensors: tuple[torch.Tensor, ...]  # value [B,S,M,D], reference, offset [B,Q,M,L,P,2], logit [B,Q,M,L,P]
+    shapes: _Shapes
+    tensors: tuple[torch.Tensor, ...]  # value, reference, offset, logit
 
     @staticmethod
     def of(
@@ -59,23 +83,14 @@ class _Inputs(NamedTuple):
         level_hw: Sequence[int],
         head_count: int,
     ) -> "_Inputs":
-        levels = tuple(zip(level_hw[::2], level_hw[1::2]))
-        points = heads_of(offset, logit, head_count, len(levels))
-        heads = head_count, value.shape[2] // head_count
-        return _Inputs(levels, (value.view(*value.shape[:2], *heads), reference, *points))
-
-
-def heads_of(
-    offset: torch.Tensor, logit: torch.Tensor, head_count: int, level_count: int
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Views of offsets and logits: [B,Q,M,L,P,2] and [B,Q,M,L,P]."""
-    shape = *logit.shape[:2], head_count, level_count, logit.shape[2] // (head_count * level_count)
-    return offset.view(*shape, 2), logit.view(shape)
+        shapes = _shapes_of(tuple(level_hw), head_count, reference.shape[:2], value.shape[-1], logit.shape[-1])
+        views = value.view(shapes.value), reference, offset.view(shapes.offset), logit.view(shapes.logit)
+        return _Inputs(shapes, views)
 
 
 def parts(points: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Offsets and logits of points."""
-    offset, logit = points.tensor_split((points.shape[2] // 3 * 2,), 2)
+    offset, logit = points.tensor_split((points.shape[-1] // 3 * 2,), -1)
     return offset, logit
 
 
@@ -87,8 +102,8 @@ def _attend(
     *rest: Any,
 ) -> torch.Tensor:
     given = _Inputs.of(value, reference, offset, logit, *rest)
-    output = _calls.forward(FUSED, given.tensors, given.levels, _SETTINGS, None, None)
-    return output.view(*logit.shape[:2], value.shape[2])
+    output = _calls.forward(FUSED, given.tensors, given.shapes.levels, _SETTINGS, None, None)
+    return output.view(*logit.shape[:-1], value.shape[-1])
 
 
 def _attend_with_weights(
@@ -101,8 +116,8 @@ def _attend_with_weights(
     logit = logit.to(weights_dtype(logit))
     given = _Inputs.of(value, reference, offset, logit, *rest)
     weights = _calls.new_attention(given.tensors[3])
-    output = _calls.forward(FUSED, given.tensors, given.levels, _SETTINGS, None, None, weights)
-    return output.view(*logit.shape[:2], value.shape[2]), weights.flatten(3)
+    output = _calls.forward(FUSED, given.tensors, given.shapes.levels, _SETTINGS, None, None, weights)
+    return output.view(*logit.shape[:-1], value.shape[-1]), weights.flatten(3)
 
 
 def weights_dtype(logit: torch.Tensor) -> torch.dtype:
@@ -118,14 +133,14 @@ def _attend_backward(
     *rest: Any,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     if {offset.dtype, logit.dtype} == {value.dtype}:
-        grad_points = value.new_empty(*logit.shape[:2], 3 * logit.shape[2])
+        grad_points = value.new_empty(*logit.shape[:-1], 3 * logit.shape[-1])
         into = parts(grad_points)
         found = _differentiate(into, grad_output, value, reference, offset, logit, *rest)
     else:
         # Gradients of other types than the product's are joined behind the call, when its workspace is free again.
         into = torch.empty_like(offset), torch.empty_like(logit)
         found = _differentiate(into, grad_output, value, reference, offset, logit, *rest)
-        grad_points = value.new_empty(*logit.shape[:2], 3 * logit.shape[2])
+        grad_points = value.new_empty(*logit.shape[:-1], 3 * logit.shape[-1])
         for part, grad in zip(parts(grad_points), into):
             part.copy_(grad)
     return found[0], grad_points, found[1]
@@ -165,12 +180,12 @@ def _differentiate(
     for item in [tensors] if items == 1 else zip(*[tensor.tensor_split(items) for tensor in tensors]):
         *places, grad_value_of_item, grad_output_of_item = item[:4]
         given = _Inputs.of(*item[4:], level_hw, head_count)
-        shape = *item[7].shape[:2], *given.tensors[0].shape[2:]
+        shapes = given.shapes
         grad_reference = _backward_of_item(
             given,
-            grad_output_of_item.view(shape),
-            grad_value_of_item.view(given.tensors[0].shape),
-            heads_of(*places, head_count, len(given.levels)),
+            grad_output_of_item.view(shapes.output),
+            grad_value_of_item.view(shapes.value),
+            (places[0].view(shapes.offset), places[1].view(shapes.logit)),
             into[0] is not offset,
             reference_wanted,
         )
@@ -188,13 +203,14 @@ def _backward_of_item(
 ) -> torch.Tensor:
     """Writes grad_value and the gradients of offset and logit; returns that of reference."""
     value, reference, *points = given.tensors
-    # CUDA's fast kernels read the references of float32 offsets as float32.
-    reference = reference.to(torch.promote_types(reference.dtype, points[0].dtype))
+    # CUDA's fast kernels read references of float32.
+    least = torch.float32 if value.is_cuda else points[0].dtype
+    reference = reference.to(torch.promote_types(reference.dtype, torch.promote_types(points[0].dtype, least)))
     _, grad_reference, *grads = _calls.backward(
         FUSED,
         grad_output,
         (value, reference, *points),
-        given.levels,
+        given.shapes.levels,
         _SETTINGS,
         None,
         (True, reference_wanted, True, True),
@@ -218,7 +234,7 @@ for _device in ("CPU", "CUDA"):
 def _fake_attend(
     value: torch.Tensor, _reference: Any, _offset: Any, logit: torch.Tensor, *_rest: Any
 ) -> torch.Tensor:
-    return value.new_empty(*logit.shape[:2], value.shape[2])
+    return value.new_empty(*logit.shape[:-1], value.shape[-1])
 
 
 @torch.library.register_fake("msda::attend_with_weights", lib=_library)
@@ -230,7 +246,7 @@ def _fake_attend_with_weights(
     _level_hw: Any,
     head_count: int,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    shape = *logit.shape[:2], head_count, logit.shape[2] // head_count
+    shape = *reference.shape[:2], head_count, logit.shape[-1] // head_count
     weights = logit.new_empty(shape, dtype=weights_dtype(logit))
     return _fake_attend(value, reference, offset, logit), weights
 
@@ -247,5 +263,5 @@ def _fake_attend_backward(
     reference_wanted: bool,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     grad_reference = reference.new_empty(reference.shape if reference_wanted else (0,))
-    grad_points = value.new_empty(*logit.shape[:2], 3 * logit.shape[2])
+    grad_points = value.new_empty(*logit.shape[:-1], 3 * logit.shape[-1])
     return value.new_empty(value.shape), grad_points, grad_reference
