@@ -20,7 +20,7 @@ from transformers.models.rt_detr_v2.modeling_rt_detr_v2 import multi_scale_defor
 import nodes
 
 # Its calls are those of one forward pass, so the number of instances.
-EXPORTED = ["rt_detr", "rt_detr_v2", "d_fine", "deformable_detr", "mask2former", "rt_detr_v2 discrete"]
+EXPORTED = ["rt_detr", "rt_detr_v2", "d_fine", "deformable_detr", "mask2former", "rf_detr", "rt_detr_v2 discrete"]
 ALLOWED = 2e-4  # relative, in the norm, as in tests/compat
 
 
@@ -37,6 +37,15 @@ class Outputs(torch.nn.Module):
         return tuple(found[key] for key in keys if key in found)
 
 
+def keep_positions(model, inputs):
+    """Position embeddings for one size of images, as rf-detr's own export has them: torch exports no antialiased upsampling."""
+    for module in [one for one in model.modules() if hasattr(one, "interpolate_pos_encoding")]:
+        kept, original = [], module.interpolate_pos_encoding
+        module.interpolate_pos_encoding = lambda *given, kept=kept, original=original: kept.append(original(*given)) or kept[0]
+        model(**inputs)
+        module.interpolate_pos_encoding = lambda *_given, kept=kept: kept[0].clone()
+
+
 def export(name, path):
     torch.manual_seed(0)
     family, *discrete = name.split()
@@ -46,6 +55,8 @@ def export(name, path):
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         expected = wrapped(*inputs.values())
+        if family == "rf_detr":
+            keep_positions(model, inputs)
         torch.onnx.export(wrapped, tuple(inputs.values()), path, input_names=list(inputs), dynamo=False, opset_version=17)
     return onnx.load(path), {key: one.numpy() for key, one in inputs.items()}, [one.numpy() for one in expected]
 
