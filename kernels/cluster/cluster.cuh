@@ -10,6 +10,10 @@
 //
 // A point of fp16 with D = 32 is 4 pixels of 64 bytes. In a pair half of the rows of a split level
 // are the other block's: 2 of the 4 loads of such a point are remote.
+//
+// Each lane of four prepares a stretch of the row: where it has four levels, points of all of them
+// are gathered in turn, one of four from device memory. A warp's 4 loads of 8 rows take 32 lines of
+// L1, those of 14 warps 56 KB. L1 has 60 KB beside 195 KB of shared memory.
 #pragma once
 
 #include "kernels/cluster/cluster_points.cuh"
@@ -17,7 +21,7 @@
 
 namespace msda::cluster {
 
-using rows::ChunkInputs;
+using rows::Inputs;
 using rows::Job;
 using rows::PointGroup;
 using rows::Tile;
@@ -323,7 +327,7 @@ class Warp {
       rows::Job const job = queue_.fetch_job(lane_);
       Row const row = row_of(lane_, job);
       // They travel while levels are copied.
-      ChunkInputs<Config> const inputs = read_chunk(lane_, row.row, row.query, 0);
+      RowInputs const inputs = read(row, 0);
       if (!alternates && turn > 0) {
         ptx::wait_cluster();  // the levels before have been read
         copy(tile, 0);
@@ -344,8 +348,7 @@ class Warp {
 
  private:
   using Table = PointTable<Config>;
-  using Points = LocatedPointOf<Config>[Config::kInFlight];
-  using Corners = typename RowSums<Config>::Corner[Config::kInFlight][4];
+  using RowInputs = Inputs<Config::kGroup>;
 
   // Copies a tile's levels; one warp of the block does it.
   __device__ void copy(Tile const& tile, std::uint32_t buffer) const {
@@ -359,7 +362,7 @@ class Warp {
   }
 
   // Sums a warp's rows, beginning with one whose first inputs have been read.
-  __device__ void sum_rows(Row row, ChunkInputs<Config> inputs) {
+  __device__ void sum_rows(Row row, RowInputs inputs) {
     while (true) {
       rows::Job const next = queue_.fetch_job(lane_);
       Row const next_row = next.is_there ? row_of(lane_, next) : row;
@@ -375,147 +378,112 @@ class Warp {
     }
   }
 
+  // Loads the inputs of a chunk of a row.
+  __device__ __forceinline__ RowInputs read(Row const& row, int chunk) const {
+    std::uint32_t first = lane_.first_of(row);
+    // Pinned, or the addresses of all ways to read would be held while other points are gathered.
+    ptx::pin(first);
+    return rows::read_inputs<Config::kGroup, Config::kInputs>(
+        lane_.p, lane_.schedule, first, lane_.first_point(chunk, own_lane()), lane_.index);
+  }
+
+  __device__ __forceinline__ int own_lane() const { return static_cast<int>(lane_.j); }
+
   // The fast path. Every lane prepares kGroup points, kTogether at a time; then all lanes of a slot
   // add those of the slot's lanes.
-  __device__ __forceinline__ void sum_fast(Row const& row, Row const& next_row,
-                                           ChunkInputs<Config>& inputs) {
+  __device__ __forceinline__ void sum_fast(Row const& row, Row const& next_row, RowInputs& inputs) {
 #pragma unroll 1
-    for (int k0 = 0; k0 < lane_.K; k0 += Config::kChunk) {
+    for (int chunk = 0; chunk < lane_.chunks(); ++chunk) {
       PointGroup<Config::kGroup> points =
-          to_points(inputs.points[0], lane_.coord_dtype(), lane_.weight_dtype(),
+          to_points(inputs, lane_.coord_dtype(), lane_.weight_dtype(),
                     rows::vecs_are_swapped<Config::kGroup>(lane_.inputs_are_wide(),
                                                            lane_.coord_dtype(), lane_.index));
-      int const first = lane_.first_point(k0);
+      int const first = lane_.first_point(chunk, own_lane());
       // Lanes behind the row's last point prepare it again: it weighs nothing then.
 #pragma unroll
       for (int t = 0; t < Config::kGroup; ++t) {
-        if (!Config::kWholeChunks && first + t >= lane_.K) points.weight[t] = 0.0f;
+        if (!Config::kIsPyramid && first + t >= lane_.K) points.weight[t] = 0.0f;
       }
-#pragma unroll 1
+      int level = lane_.level_of(first, own_lane());
+      Place place = lane_.shared.places[level];
+#pragma unroll(Config::kUnrolled)
       for (int t0 = 0; t0 < Config::kGroup; t0 += Config::kTogether) {
         __syncwarp();  // the records before have been read
-        put_located_points(points, k0, first + t0);
+#pragma unroll
+        for (int i = 0; i < Config::kTogether; ++i) {
+          if constexpr (!Config::kLevelOfGroup) {
+            level = lane_.level_of(first + t0 + i);
+            place = lane_.shared.places[level];
+          }
+          put_located(points, i, level, place);
+        }
         if (t0 + Config::kTogether < Config::kGroup) {
           points.template advance<Config::kTogether>();
         } else {
-          bool const is_last = k0 + Config::kChunk >= lane_.K;
-          inputs =
-              read_chunk(lane_, is_last ? next_row.row : row.row,
-                         is_last ? next_row.query : row.query, is_last ? 0 : k0 + Config::kChunk);
+          bool const is_last = chunk + 1 == lane_.chunks();
+          inputs = read(is_last ? next_row : row, is_last ? 0 : chunk + 1);
         }
         __syncwarp();
-        add_records(k0, t0);
+        add_records(chunk, t0);
       }
     }
   }
 
-  // Stores records of the lane's next kTogether points, of which the first is k, in the chunk at
-  // k0.
-  __device__ __forceinline__ void put_located_points(PointGroup<Config::kGroup> const& points,
-                                                     int k0, int k) const {
-    if constexpr (Config::kLevelOfChunk) {
-      int const level = k0 / Config::kPoints;
-      Place const& place = lane_.schedule.places[level];
-      if (lane_.is_split(level)) {
-#pragma unroll
-        for (int i = 0; i < Config::kTogether; ++i) put_located(points, i, level, place, true);
-      } else {
-#pragma unroll
-        for (int i = 0; i < Config::kTogether; ++i) put_located(points, i, level, place, false);
-      }
-    } else {
-#pragma unroll
-      for (int i = 0; i < Config::kTogether; ++i) {
-        int const level = lane_.level_of(k + i);
-        put_located(points, i, level, lane_.shared.places[level], lane_.is_split(level));
-      }
-    }
-  }
-
+  // Stores the record of the lane's point i.
   __device__ __forceinline__ void put_located(PointGroup<Config::kGroup> const& points, int i,
-                                              int level, Place const& place, bool is_split) const {
+                                              int level, Place const& place) const {
     float2 const at = rows::to_pixels(static_cast<rows::Lane<Config> const&>(lane_), {},
                                       place.width, place.height, points.x[i], points.y[i]);
     std::uint32_t const pixel_vecs = lane_.is_cached(level)
                                          ? lane_.cached_pixel_bytes() / rows::kVecBytes
                                          : lane_.pixel_stride();
-    auto const j = static_cast<int>(lane_.j);
-    rows::put_point(Table::at(records_, i * Config::kLanes + j, j),
-                    locate(lane_, place, is_split, pixel_vecs, at, points.weight[i]));
+    rows::put_point(Table::at(records_, i * Config::kLanes + own_lane(), own_lane()),
+                    locate(lane_, place, lane_.is_split(level), pixel_vecs, at, points.weight[i]));
   }
 
-  // Adds what the lanes have prepared of a chunk, from point t0 of each lane on.
-  __device__ __forceinline__ void add_records(int k0, int t0) {
-    if constexpr (Config::kLevelOfChunk) {
-      int const level = k0 / Config::kPoints;
-      LevelVecs const vecs = level_vecs(lane_, level);
-      with_home(lane_, level, [&](auto home) {
-        for_records(k0, t0, [&](Points const& record, int) { add<home.value>(record, vecs); });
-      });
-    } else {
-      for_records(k0, t0, [&](Points const& record, int k) { add(record, k); });
-    }
-  }
-
-  // Calls fn with kInFlight records at once and the first one's point.
-  template <class Fn>
-  __device__ __forceinline__ void for_records(int k0, int t0, Fn fn) {
-#pragma unroll 1
+  // Adds what the lanes have prepared of a chunk, from point t0 of each lane on: the loads of
+  // kInFlight points first, the slowest before the others, then the sums, the slowest last.
+  __device__ __forceinline__ void add_records(int chunk, int t0) {
+#pragma unroll(Config::kUnrolled)
     for (int i = 0; i < Config::kTogether; ++i) {
       std::uint32_t const at =
           records_ + static_cast<std::uint32_t>(i * Config::kLanes * Table::kRowBytes);
 #pragma unroll
       for (int j0 = 0; j0 < Config::kLanes; j0 += Config::kInFlight) {
-        if (!Config::kWholeChunks && j0 > 0 && k0 + j0 * Config::kGroup >= lane_.K) break;
-        Points record;
+        LocatedPointOf<Config> record[Config::kInFlight];
+        typename RowSums<Config>::Corner value[Config::kInFlight][4];
 #pragma unroll
-        for (int u = 0; u < Config::kInFlight; ++u) {
+        for (int u = Config::kInFlight - 1; u >= 0; --u) {
           rows::get_point(Table::at(at, j0 + u, j0 + u), record[u]);
         }
-        fn(record, k0 + j0 * Config::kGroup + t0 + i);
+#pragma unroll
+        for (int u = Config::kInFlight - 1; u >= 0; --u) {
+          load(lane_.first_point(chunk, j0 + u) + t0 + i, j0 + u, record[u], value[u]);
+        }
+        if constexpr (Config::kFp16Sums) {
+#pragma unroll
+          for (int u = 0; u < Config::kInFlight; u += 2) sums_.add_fp16(record, value, u, u + 2);
+        } else {
+#pragma unroll
+          for (int u = 0; u < Config::kInFlight; ++u) sums_.add(record[u], value[u]);
+        }
       }
     }
   }
 
-  // Adds the records of points k, k + kGroup and so on.
-  __device__ __forceinline__ void add(Points const& record, int k) {
-    if constexpr (Config::kOneLevelInFlight) {
-      int const level = lane_.level_of(k);
-      LevelVecs const vecs = level_vecs(lane_, level);
-      with_home(lane_, level, [&](auto home) { add<home.value>(record, vecs); });
-    } else {
-      Corners value;
+  // Loads the corners of point k, which lane j has prepared.
+  __device__ __forceinline__ void load(int k, int j, LocatedPointOf<Config> const& record,
+                                       typename RowSums<Config>::Corner (&value)[4]) const {
+    if (!Config::kIsPyramid && k >= lane_.K) {  // it weighs nothing
 #pragma unroll
-      for (int u = 0; u < Config::kInFlight; ++u) {
-        int const level = lane_.level_of(k + u * Config::kGroup);
-        LevelVecs const vecs = level_vecs(lane_, level);
-        with_home(lane_, level, [&](auto home) {
-          gather_.template load<home.value, kRank>(lane_, vecs, record[u], value[u]);
-        });
-      }
-      sum(record, value);
+      for (auto& corner : value) corner[0] = {};
+      return;
     }
-  }
-
-  // Adds records of one level: all loads first, then the sums.
-  template <Home kHome>
-  __device__ __forceinline__ void add(Points const& record, LevelVecs const& vecs) {
-    Corners value;
-#pragma unroll
-    for (int u = 0; u < Config::kInFlight; ++u) {
-      gather_.template load<kHome, kRank>(lane_, vecs, record[u], value[u]);
-    }
-    sum(record, value);
-  }
-
-  __device__ __forceinline__ void sum(Points const& record, Corners const& value) {
-    if constexpr (Config::kFp16Sums) {
-#pragma unroll
-      for (int u = 0; u < Config::kInFlight; u += 2) sums_.add_fp16(record, value, u, u + 2);
-    } else {
-#pragma unroll
-      for (int u = 0; u < Config::kInFlight; ++u) sums_.add(record[u], value[u]);
-    }
+    int const level = lane_.level_of(k, j);
+    LevelVecs const vecs = level_vecs(lane_, level);
+    with_home(lane_, level, [&](auto home) {
+      gather_.template load<home.value, kRank>(lane_, vecs, record, value);
+    });
   }
 
   Lane<Config> lane_;
@@ -559,12 +527,17 @@ __global__ void __launch_bounds__(Config::kThreads, 1)
 template <ValueType kType, Channels kMax, Points kPoints, Spread kSpread, class Fn>
 void with_config(KernelOptions const& options, bool is_aligned, Fn fn) {
   using rows::RowsKind;
-  // One head of fp16 sums and clusters of two: what pays. All else is told at run time.
-  if constexpr (kMax == rows::d32 && kPoints > 0) {
-    if (options.is_one && options.is_pair && options.f32_inputs && is_aligned) {
-      return fn(ClusterConfig<ClusterKind{RowsKind{kType, kMax, kPoints, kSpread, false, false,
-                                                   true, rows::heads_1, rows::inputs_f32},
-                                          true}>());
+  // One head of float16 and clusters of two: what pays. All else is told at run time.
+  if constexpr (kMax == rows::d32 && kType == ValueType::f16) {
+    constexpr RowsKind kOne = {kType, kMax, kPoints,       kSpread,         false,
+                               false, true, rows::heads_1, rows::inputs_f32};
+    if (options.is_pyramid && options.f32_inputs && is_aligned) {
+      return fn(ClusterConfig<ClusterKind{kOne, true, true}>());
+    }
+    if constexpr (kPoints > 0) {
+      if (options.is_one && options.is_pair && options.f32_inputs && is_aligned) {
+        return fn(ClusterConfig<ClusterKind{kOne, true}>());
+      }
     }
   }
   constexpr bool kCanGroup =
@@ -583,7 +556,7 @@ template <ValueType kType, Channels kMax, Points kPoints, Spread kSpread>
 Kernels load_kernels(KernelOptions options) {
   Kernels kernels;
   // The most that any plan asks for: what a kernel may ask for is a property of the process.
-  std::int64_t const max_shared_bytes = max_cached_bytes(kPoints) + rows::kLineBytes;
+  std::int64_t const max_shared_bytes = kMaxCachedBytes + rows::kLineBytes;
   for (bool const aligned : {false, true}) {
     for (bool const f32_inputs : {false, true}) {
       options.f32_inputs = f32_inputs;

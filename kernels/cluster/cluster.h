@@ -25,20 +25,24 @@ inline constexpr std::int32_t kWarps = kThreads / 32;
 // Records of one warp, whatever the layout: 32 lanes have 8 bytes of two points each, or 16 of
 // one.
 inline constexpr std::int32_t kRecordBytes = 512;
-// Records, tables of levels and points, barriers. The kernel asserts that they fit.
-constexpr std::int64_t declared_bytes(Points points) {
-  return kWarps * kRecordBytes + 3 * rows::kLineBytes + (points > 0 ? 0 : 256);
-}
+// Records, places of levels, barriers. The kernel asserts that they fit.
+inline constexpr std::int64_t kDeclaredBytes = kWarps * kRecordBytes + 3 * rows::kLineBytes;
 // Bytes that cached levels may have; they begin at a whole line.
-constexpr std::int64_t max_cached_bytes(Points points) {
-  return kMaxBlockBytes - declared_bytes(points) - rows::kLineBytes;
-}
+inline constexpr std::int64_t kMaxCachedBytes = kMaxBlockBytes - kDeclaredBytes - rows::kLineBytes;
 // The most pixels of a level in one block: a record counts them in 12 bits.
 inline constexpr std::int64_t kMaxCachedPixels = 1 << 12;
 
 // Counts of a block's fetched jobs: those of this tile, of the next one, which fast warps have
 // begun, and of the one behind, whose count is cleared.
 inline constexpr std::int32_t kFetchedCounts = 3;
+
+// Each of a row's four lanes prepares a stretch of its points (Lane::first_point()), of more than
+// four every lane some of each chunk.
+constexpr bool has_stretches(rows::Layout const& layout) { return layout.lanes == 4; }
+// Points that a lane prepares at a time.
+constexpr std::int32_t group_of(rows::Layout const& layout) {
+  return has_stretches(layout) ? rows::kMaxGroup : rows::group_of(layout, rows::pany);
+}
 
 // The places of levels. A cached level is copied to every block, or its rows alternate between the
 // blocks of the cluster: row y is row y / size of block y % size. The schedule's strides and
@@ -54,6 +58,9 @@ struct CacheParams {
   bool copies_rows;             // pixels of a row lie side by side in memory, too
   std::uint32_t begin[kInlineLevels];       // bytes, in a buffer
   std::uint32_t row_pixels[kInlineLevels];  // from a row to the next one, in a buffer
+  // The level of each point, where levels have any number of points. It is not in shared memory: of
+  // 195 KB a pair's part of bird's-eye views leaves 7.5.
+  std::uint8_t level_of[rows::kMaxPoints];
 };
 
 // The options choose among the kernels of an instantiation.
@@ -61,6 +68,9 @@ struct KernelOptions {
   bool grouped = false;  // heads come in whole lines
   bool is_one = false;   // one head of as many channels as the row has, packed; no level is narrow
   bool is_pair = false;  // clusters of two
+  // Both, with four levels of 4 points, 8 and so on each: the first one is in memory, the rows of
+  // the second one alternate, the others are whole in each block.
+  bool is_pyramid = false;
   bool f32_inputs = false;
   std::int32_t size = 1;
   std::int64_t shared_bytes = 0;  // of cached levels

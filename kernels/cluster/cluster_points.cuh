@@ -16,24 +16,31 @@ using rows::RowSums;
 using rows::Storage;
 
 // An instantiation: rows as the engine has them, and whether the kernel takes for granted that
-// clusters are pairs.
+// clusters are pairs and levels a pyramid (KernelOptions).
 struct ClusterKind {
   rows::RowsKind rows;
   bool pair;
+  bool pyramid = false;
 };
 
 template <ClusterKind kKind>
 struct ClusterConfig : rows::RowsConfig<kKind.rows> {
   using Base = rows::RowsConfig<kKind.rows>;
+  static constexpr bool kIsPyramid = kKind.pyramid;
   static constexpr bool kPair = kKind.pair;
   static constexpr int kThreads = cluster::kThreads;
-  // Points of a lane's group that are in shared memory at a time.
-  static constexpr int kTogether = Base::kFp16Sums && Base::kGroup > 1 ? 2 : 1;
+  static constexpr bool kHasStretches = has_stretches(Base::kLayout);
+  // Points that a lane prepares at a time, and of them those in shared memory at a time.
+  static constexpr int kGroup = cluster::group_of(Base::kLayout);
+  static constexpr int kTogether = Base::kFp16Sums && kGroup > 1 ? 2 : 1;
   static constexpr int kRecords = Base::kLanes * kTogether;  // of a slot at a time
-  // Points whose loads are in flight.
-  static constexpr int kInFlight = Base::kFp16Sums && Base::kPoints != 4 ? 4 : 2;
-  static constexpr bool kOneLevelInFlight =
-      Base::kPoints > 0 && Base::kPoints % (kInFlight * Base::kGroup) == 0;
+  // All points of a group lie on one level.
+  static constexpr bool kLevelOfGroup =
+      kIsPyramid || kGroup == 1 || (Base::kPoints > 0 && Base::kPoints % kGroup == 0);
+  // Points whose loads are in flight, each of another lane.
+  static constexpr int kInFlight = 2;
+  // Turns of a chunk that are unrolled, where that leaves registers.
+  static constexpr int kUnrolled = kIsPyramid && Base::kFp16Sums ? kGroup : 1;
   static_assert(Base::kLanes % kInFlight == 0, "records are gathered kInFlight at a time");
   static_assert(Base::kVecs == 1, "a lane has one vec of a row");
 };
@@ -49,7 +56,6 @@ struct Storage<cluster::ClusterConfig<kKind>> {
   Place places[kInlineLevels];  // of each level
   std::uint64_t full[2];        // mbarriers: a buffer has the levels of its tile
   std::uint32_t fetched[cluster::kFetchedCounts];
-  std::uint8_t level_of[Config::kPoints > 0 ? 4 : kMaxPoints];  // of a row's points
 };
 
 }  // namespace msda::rows
@@ -59,14 +65,37 @@ namespace msda::cluster {
 template <class Config>
 struct Lane : rows::Lane<Config> {
   using Base = rows::Lane<Config>;
-  static_assert(sizeof(Storage<Config>) <= declared_bytes(Points{Config::kPoints}),
+  static_assert(sizeof(Storage<Config>) <= kDeclaredBytes,
                 "the host plans with what a block declares");
   CacheParams const& cache;
   std::uint32_t rank;
+  int stretch;  // points of a lane, see first_point()
 
   __device__ Lane(Params const& params, ScheduleParams const& schedule_params,
                   CacheParams const& cache_params, Storage<Config>& block)
-      : Base(params, schedule_params, block), cache(cache_params), rank(ptx::cluster_rank()) {}
+      : Base(params, schedule_params, block), cache(cache_params), rank(ptx::cluster_rank()) {
+    constexpr int kLanesGroup = Config::kLanes * Config::kGroup;
+    stretch = (this->K + kLanesGroup - 1) / kLanesGroup * Config::kGroup;
+  }
+
+  // In each chunk of a row a lane prepares kGroup points.
+  __device__ __forceinline__ int chunks() const { return stretch / Config::kGroup; }
+  // The first point that lane j prepares in a chunk, which may be behind the row. Where lanes have
+  // stretches, that of the last lane is the row's first one. It mostly lies on the finest level, in
+  // memory: the last lane's loads are sent off first and added last. Two of the lanes take chunks
+  // in another order: their inputs would meet the others' banks.
+  __device__ __forceinline__ int first_point(int chunk, int j) const {
+    if constexpr (Config::kHasStretches) {
+      int const other = j / 2 & ~chunks() & 1;
+      return (Config::kLanes - 1 - j) * stretch + (chunk ^ other) * Config::kGroup;
+    } else {
+      return (chunk * Config::kLanes + j) * Config::kGroup;
+    }
+  }
+  // The level of point k, which lane j prepares.
+  __device__ __forceinline__ int level_of(int k, int j) const {
+    return Config::kIsPyramid ? Config::kLanes - 1 - j : level_of(k);
+  }
 
   // The level of point k, which may be behind the last one.
   __device__ __forceinline__ int level_of(int k) const {
@@ -74,13 +103,15 @@ struct Lane : rows::Lane<Config> {
       constexpr auto kOfLevel = static_cast<unsigned>(Config::kPoints);
       return static_cast<int>(static_cast<unsigned>(min(k, this->K - 1)) / kOfLevel);
     } else {
-      return this->shared.level_of[min(k, this->K - 1)];
+      return cache.level_of[min(k, this->K - 1)];
     }
   }
   __device__ __forceinline__ bool is_cached(int level) const {
+    if constexpr (Config::kIsPyramid) return level > 0;
     return (cache.cached_levels >> level & 1) != 0;
   }
   __device__ __forceinline__ bool is_split(int level) const {
+    if constexpr (Config::kIsPyramid) return level == 1;
     return (cache.split_levels >> level & 1) != 0;
   }
   __device__ __forceinline__ std::uint32_t size_mask() const {
@@ -99,11 +130,6 @@ __device__ void fill_tables(Lane<Config> const& lane) {
   for (int l = static_cast<int>(threadIdx.x); l < lane.p.level_count; l += kThreads) {
     lane.shared.places[l] = lane.schedule.places[l];
   }
-  if constexpr (Config::kPoints == 0) {
-    for (int k = static_cast<int>(threadIdx.x); k < lane.K; k += kThreads) {
-      lane.shared.level_of[k] = static_cast<std::uint8_t>(level_of_place<Config>(lane.p, k));
-    }
-  }
 }
 
 // ---- located points and their records
@@ -117,10 +143,10 @@ struct SplitRows {
   bool is_lower;       // of the point's two rows the even one is the lower one
 };
 
-// Splits the rows of a point; y is its upper row.
+// Splits the rows of a point; y is its upper row. A mask of 0 says that rows are not spread.
 __device__ __forceinline__ SplitRows split_rows(std::uint32_t y, std::uint32_t mask,
                                                 std::uint32_t shift) {
-  std::uint32_t const is_odd = y & 1, even = y + is_odd;
+  std::uint32_t const is_odd = y & mask & 1, even = y + is_odd;
   return {even >> shift, even & mask, is_odd != 0};
 }
 
@@ -155,11 +181,11 @@ __device__ __forceinline__ LocatedPointOf<Config> locate(Lane<Config> const& lan
                                                          float weight) {
   Between const bx = rows::between<Config::kIsKnown>(at.x, place.width);
   Between const by = rows::between<Config::kIsKnown>(at.y, place.height);
-  auto const row = static_cast<std::uint32_t>(by.base);
-  SplitRows const rows = split_rows(row, lane.size_mask(), lane.size_shift());
-  bool const swaps_rows = is_split && rows.is_lower;
-  std::uint32_t pixel =
-      (is_split ? rows.even : row) * place.row_tokens + static_cast<std::uint32_t>(bx.base);
+  SplitRows const rows =
+      split_rows(static_cast<std::uint32_t>(by.base), is_split ? lane.size_mask() : 0,
+                 is_split ? lane.size_shift() : 0);
+  bool const swaps_rows = rows.is_lower;
+  std::uint32_t pixel = rows.even * place.row_tokens + static_cast<std::uint32_t>(bx.base);
   float fraction = bx.fraction;
   bool turned = false;
   if constexpr (Config::kByParity) {
@@ -172,7 +198,7 @@ __device__ __forceinline__ LocatedPointOf<Config> locate(Lane<Config> const& lan
   float const total = weight * bx.inside * by.inside;
   float const lower = __fmul_rn(total, by.fraction), upper = __fsub_rn(total, lower);
   float const first_row = swaps_rows ? lower : upper, second_row = swaps_rows ? upper : lower;
-  std::uint32_t const bits = is_split ? SplitBits<Config>::of(rows) : 0;
+  std::uint32_t const bits = SplitBits<Config>::of(rows);
   if constexpr (Config::kFp16Sums) {
     return rows::Fp16LocatedPoint::of<Config::kByParity>(pixel | bits, turned, fraction, first_row,
                                                          second_row);
@@ -233,18 +259,15 @@ class ExactRow {
     // Every lane's points are added in the order of the fast path: first those that each prepares
     // first.
 #pragma unroll 1
-    for (int k0 = 0; k0 < lane_.K; k0 += Config::kChunk) {
+    for (int i = 0; i < lane_.stretch; ++i) {
+      typename Sums::Fp16Sums pairs = {};
 #pragma unroll 1
-      for (int t = 0; t < Config::kGroup; ++t) {
-        typename Sums::Fp16Sums pairs = {};
-#pragma unroll 1
-        for (int j = 0; j < Config::kLanes; ++j) {
-          int const k = k0 + j * Config::kGroup + t;
-          if (k < lane_.K) add_point<kFp16Sums>(sums, k, pairs);
-          if (!kFp16Sums || j % 2 == 0) continue;
-          sums.flush(pairs);
-          Sums::clear(pairs);
-        }
+      for (int j = 0; j < Config::kLanes; ++j) {
+        int const k = lane_.first_point(i / Config::kGroup, j) + i % Config::kGroup;
+        if (k < lane_.K) add_point<kFp16Sums>(sums, k, pairs);
+        if (!kFp16Sums || j % 2 == 0) continue;
+        sums.flush(pairs);
+        Sums::clear(pairs);
       }
     }
   }
@@ -294,7 +317,8 @@ class ExactRow {
     bool const is_odd = ((lane_.is_cached(l) ? x : in_level) & 1) != 0;
     int const first_x = Config::kByParity && is_odd ? 1 : 0;
     int const first_y = lane_.is_split(l) && (y & 1) != 0 ? 1 : 0;
-    float const from_left = Config::kByParity ? rows::in_fp16_units(bx.fraction) : bx.fraction;
+    bool const in_units = Config::kByParity && kFp16Sums;
+    float const from_left = in_units ? rows::in_fp16_units(bx.fraction) : bx.fraction;
     float const fraction = first_x != 0 ? 1.0f - from_left : from_left;
     float const total = weight * bx.inside * by.inside;
     float const lower = __fmul_rn(total, by.fraction);

@@ -43,6 +43,15 @@ bool is_one(Entry const& entry, Problem const& problem) {
          problem.value.row == problem.head_dim && levels_are_wide(problem);
 }
 
+// Whether the levels of a problem are what KernelOptions::is_pyramid says.
+bool is_pyramid(Entry const& entry, Problem const& problem, CachedLevels const& cached) {
+  constexpr std::uint32_t kCoarse = 0b1110, kSecond = 0b0010;
+  bool const are_four = problem.levels.size() == 4 && cached.levels == kCoarse &&
+                        cached.split == kSecond && is_one(entry, problem) && entry.size == 2;
+  return are_four && problem.levels[0].point_count % kMaxGroup == 0 &&
+         every_level_has(problem, problem.levels[0].point_count);
+}
+
 PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const& device,
                     std::pmr::memory_resource* memory) {
   QueryOrder const order = query_order(problem);
@@ -55,21 +64,22 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
   plan.kernels = kLoad[kTable.index_of(variant)]({.grouped = is_grouped(entry.rows, problem),
                                                   .is_one = is_one(entry, problem),
                                                   .is_pair = entry.size == 2,
+                                                  .is_pyramid = is_pyramid(entry, problem, cached),
                                                   .size = entry.size,
                                                   .shared_bytes = plan.shared_bytes});
   if (plan.kernels.max_clusters == 0) {
     fail(MSDA_ERROR_UNSUPPORTED,
          "{} runs in clusters of {} blocks with {} bytes of shared memory each, of which the "
          "device, {}, runs none at a time",
-         variant.id, entry.size, declared_bytes(entry.rows.points) + plan.shared_bytes,
-         device.name);
+         variant.id, entry.size, kDeclaredBytes + plan.shared_bytes, device.name);
   }
   std::int64_t const clusters =
       std::min<std::int64_t>(plan.kernels.max_clusters, device.sm_count / entry.size);
   plan.cached = cache_params(entry, problem, cached);
   plan.schedule = cluster_schedule(entry, problem, order, device, cached, clusters);
   plan.schedule.order = plan.order.data();
-  plan.has_whole_groups = groups_are_whole(entry.rows, problem);
+  plan.has_whole_groups =
+      problem.point_total % cluster::group_of(layout_for(entry.rows, problem)) == 0;
   plan.has_f32_inputs =
       problem.coord_dtype == MSDA_DTYPE_F32 && problem.weight_dtype == MSDA_DTYPE_F32;
   return prepared;

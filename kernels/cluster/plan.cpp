@@ -37,7 +37,7 @@ bool values_fit(Entry const& entry, Problem const& problem) {
 
 CachedLevels cached_levels_of(Entry const& entry, Problem const& problem) {
   return choose_cached_levels(problem, head_group_bytes(entry.rows, problem), entry.size,
-                              max_cached_bytes(entry.rows.points));
+                              kMaxCachedBytes);
 }
 
 namespace {
@@ -78,7 +78,7 @@ std::string numbers_of(Reason reason, Variant const& variant, Problem const& pro
     return fmt::format("{} bytes of {}", kMaxBlockBytes, device.shared_bytes_per_block);
   }
   std::int64_t const level_bytes = least_cached_bytes(problem, pixel_bytes, entry.size);
-  std::int64_t const bytes = declared_bytes(entry.rows.points) + kLineBytes;
+  std::int64_t const bytes = kDeclaredBytes + kLineBytes;
   return fmt::format("{} bytes of {}, with a block's part of the smallest level",
                      bytes + level_bytes, kMaxBlockBytes);
 }
@@ -215,6 +215,9 @@ CacheParams cache_params(Entry const& entry, Problem const& problem, CachedLevel
   for (std::size_t l = 0; l < problem.levels.size(); ++l) {
     cached.begin[l] = u32(levels.begin[l]);
     cached.row_pixels[l] = u32(levels.row_pixels[l]);
+    Level const& level = problem.levels[l];
+    std::fill_n(cached.level_of + level.point_start, level.point_count,
+                static_cast<std::uint8_t>(l));
   }
   return cached;
 }

@@ -33,15 +33,14 @@ Problem problem_of(std::vector<Size> const& sizes) {
   return problem;
 }
 
-constexpr std::int64_t kRoom = max_cached_bytes(rows::p8);
+constexpr std::int64_t kRoom = kMaxCachedBytes;
 const std::vector<Size> kBev = {{92, 160}, {46, 80}, {23, 40}, {12, 20}};
 
 }  // namespace
 
 TEST_CASE("a block and the levels that it caches have 195 KB of shared memory") {
   CHECK(kRoom == 192000);
-  CHECK(declared_bytes(rows::p8) + kRoom + rows::kLineBytes == 195 << 10);
-  CHECK(max_cached_bytes(rows::pany) == kRoom - 256);
+  CHECK(kDeclaredBytes + kRoom + rows::kLineBytes == 195 << 10);
 }
 
 TEST_CASE("bird's-eye views: a cluster of two has half of level 1 in each block") {

@@ -77,11 +77,11 @@ UNITS = {
 
 SPREAD = "msda::ValueType::f16, rows::d32, rows::p4, rows::h1, false, false, true"
 UNITS["spread"] = Unit(
-    CASES, KERNELS, kernel="cluster.sm90.f16.d32.p4.h1.c2@1", sm_count=2,
+    CASES, KERNELS, kernel="cluster.sm90.f16.d32.p4.h1.c2@2", sm_count=2,
     text=kernels("cluster", f"cluster_rows<ClusterConfig<ClusterKind{{rows::RowsKind{{{SPREAD}, rows::heads_1,"
                  " rows::inputs_f32}, true}>>(Params, ScheduleParams, CacheParams)"))
 UNITS["spread_four"] = Unit(
-    CASES, KERNELS, kernel="cluster.sm90.f16.d32.p4.h1.c4@1", sm_count=4,
+    CASES, KERNELS, kernel="cluster.sm90.f16.d32.p4.h1.c4@2", sm_count=4,
     text=kernels("cluster", f"cluster_rows<ClusterConfig<ClusterKind{{rows::RowsKind{{{SPREAD}, rows::heads_any,"
                  " rows::inputs_any}, false}>>(Params, ScheduleParams, CacheParams)"))
 UNITS |= {f"{name}_few": dataclasses.replace(UNITS[name], sm_count=2)
@@ -206,7 +206,7 @@ BUGS = (
         CLUSTER_ROWS, "(is_lower ? rank - 1 : rank + 1) & lane.size_mask()", "(rank + 1) & lane.size_mask()", "spread_odd",
         ORDER, WRONG),
     Bug("rows_not_swapped", "the weights of a split level's rows are not swapped with the rows", "spread",
-        "kernels/cluster/cluster_points.cuh", "bool const swaps_rows = is_split && rows.is_lower;",
+        "kernels/cluster/cluster_points.cuh", "bool const swaps_rows = rows.is_lower;",
         "bool const swaps_rows = false;", "spread_odd", ORDER, WRONG),
     Bug("job_of_all_blocks", "the blocks of a cluster have the same jobs", "spread", CLUSTER_ROWS,
         "(n << lane.size_shift()) + lane.rank;", "n;", "spread_even", THREADS, RACE),
