@@ -1,4 +1,4 @@
-// What a plugin sees of libnvinfer.so.10 alone: its version, and loggers whose functions are the
+// libnvinfer.so.10, of which a plugin sees its version and loggers alone, whose functions are the
 // first of their virtual tables.
 
 #include <cstdint>

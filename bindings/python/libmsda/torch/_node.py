@@ -38,7 +38,13 @@ def softmax_of(logit: torch.Tensor, head_count: int) -> torch.Tensor:
     return logit.unflatten(-1, (head_count, -1)).softmax(-1, dtype=weights_dtype(logit))
 
 
-def _is_cuda(tensor: torch.Tensor) -> bool:
+def add_to_logits(grad_points: torch.Tensor, grad_weights: torch.Tensor, weights: torch.Tensor) -> None:
+    """Adds what the gradient of the softmax `weights`, of their shape, is for the logits of attend()'s points."""
+    inner = (grad_weights * weights).sum(-1, keepdim=True)
+    parts(grad_points)[1].add_(((grad_weights - inner) * weights).flatten(-2))
+
+
+def is_cuda(tensor: torch.Tensor) -> bool:
     """Whether kernels of CUDA take a tensor: the fast ones read packed offsets and logits where they sum samples."""
     return tensor.is_cuda
 
@@ -72,7 +78,7 @@ class Node(torch.autograd.Function):
         *parameters: torch.Tensor,
     ) -> Any:
         dtype = call.dtype
-        products = 4 if _is_cuda(query) else 3
+        products = 4 if is_cuda(query) else 3
         weights, biases = (_of_products(given, dtype, products) for given in (parameters[::2], parameters[1::2]))
         values = linear(cast(query if value is None else value, dtype), weights[0], biases[0])
         if padding_mask is not None:
@@ -124,8 +130,7 @@ class Node(torch.autograd.Function):
             grad_values, grad_points, grad_reference = attend_backward(*given, *settings)
         del given
         if call.return_weights:
-            inner = (grad_weights * weights).sum(-1, keepdim=True)
-            parts(grad_points)[1].add_(((grad_weights - inner) * weights).flatten(2))
+            add_to_logits(grad_points, grad_weights, weights)
         if padding_mask is not None:
             grad_values.masked_fill_(padding_mask[..., None], 0)
 

@@ -12,8 +12,9 @@ from torch._utils import _unflatten_dense_tensors
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import linear
 
-from ._attend import attend, attend_backward, attend_with_weights, parts
-from ._node import Call, asked_of, cast, release_saved, softmax_of
+from . import _node
+from ._attend import attend, attend_backward, attend_with_weights
+from ._node import Call, add_to_logits, asked_of, cast, release_saved, softmax_of
 
 # torch.mm() and addmm() give 16-bit matrices of CUDA a float32 result since torch 2.8.
 _HAS_OUT_DTYPE = hasattr(torch.ops.aten.mm, "dtype")
@@ -24,13 +25,9 @@ def is_wide(call: Call, inputs: Sequence[torch.Tensor | None], parameters: Seque
     if call.dtype.itemsize != 2 or torch.compiler.is_compiling() or not _HAS_OUT_DTYPE:
         return False
     for one in inputs:
-        if one is not None and not (_is_cuda(one) and one.numel() > 0 and one.dtype in (call.dtype, torch.float32)):
+        if one is not None and not (_node.is_cuda(one) and one.numel() > 0 and one.dtype in (call.dtype, torch.float32)):
             return False
     return all(one.dtype == torch.float32 for one in parameters)
-
-
-def _is_cuda(tensor: torch.Tensor) -> bool:
-    return tensor.is_cuda
 
 
 class WideNode(torch.autograd.Function):
@@ -89,9 +86,7 @@ class WideNode(torch.autograd.Function):
         )
         del given
         if softmax is not None:
-            grad_weights = grad_weights.flatten(0, 1)
-            inner = (grad_weights * softmax).sum(-1, keepdim=True)
-            parts(grad_points)[1].add_(((grad_weights - inner) * softmax).flatten(1))
+            add_to_logits(grad_points, grad_weights.flatten(0, 1), softmax)
         if padding_mask is not None:
             grad_values.masked_fill_(padding_mask.reshape(-1, 1), 0)
 
