@@ -22,7 +22,7 @@ from .._functions import check_query_grids, problem_of
 from .._options import Options
 from .._plan import check_scale
 from ._calls import aligned, attend
-from ._operator import Call
+from ._local import Call
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

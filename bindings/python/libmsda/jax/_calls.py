@@ -8,7 +8,8 @@ import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero
 
 from .._core.errors import InvalidArgumentError
-from ._operator import Call, bind
+from ._local import Call
+from ._operator import bind
 
 Operands = tuple[jax.Array, ...]
 

@@ -17,7 +17,7 @@ from jax.experimental.custom_partitioning import custom_partitioning
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from .._core.problem import TENSORS
-from ._operator import Call, local
+from ._local import Call, local
 
 SPLIT = {"B": "batch", "M": "head_count", "Q": "query_count"}  # letters of axes, fields of Problem
 Axes = dict[str, tuple[str, ...]]  # of a letter those of the mesh that split it
