@@ -3,6 +3,7 @@
 #include "kernels/pipeline/plan.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace msda::pipeline {
 namespace {
@@ -50,8 +51,8 @@ double predicted_us(Costs const& costs, Variant const& variant, Problem const& p
                           costs.chunk_wait_us * chunks +
                           (problem.fused() ? costs.fused_wait_us : 0.0);
   return costs.launch_us + waits_us +
-         std::max(1e-3 * rows_of(problem) * row_ns / device.sm_count,
-                  forward_bytes(problem) / costs.bytes_per_us);
+         std::hypot(1e-3 * rows_of(problem) * row_ns / device.sm_count,
+                    forward_bytes(problem) / costs.bytes_per_us);
 }
 
 }  // namespace

@@ -164,6 +164,7 @@ const std::map<std::string, double> kLimitsBesideAll = {
 const std::map<std::string, double> kLimitsBesideChoosable = {
     {"enc-uniform f8_e4m3 fast sampled", 0.12},
     {kSpreadRow, kLimitOfSpreadRow},
+    {kShortRow, kLimitOfShortRow},
 };
 
 double limit_of(std::map<std::string, double> const& limits, std::string const& name) {
