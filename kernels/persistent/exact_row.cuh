@@ -2,6 +2,7 @@
 // not part of the result. Any level, any alignment. A slot's lanes all locate every point.
 #pragma once
 
+#include "kernels/persistent/row_softmax.cuh"
 #include "kernels/rows/row_points.cuh"
 
 namespace msda::persistent {
@@ -133,17 +134,51 @@ __device__ void add_points(WarpState<Config>& state, Row const& row, BeforeChunk
   }
 }
 
+// Multiplies the sums of the row that the lane prepares as its number i.
+template <class Config>
+__device__ __forceinline__ void multiply_sums(WarpState<Config>& state, int i, float factor) {
+  if constexpr (Config::kInLines) {
+    float factors[Config::kRowsOfLane] = {1.0f, 1.0f};
+    factors[i] = factor;
+    factor = state.lane.of_slot(factors);
+  }
+  state.sums.multiply(factor);
+}
+
 // Moves the reference of the powers, before a chunk's points are added, as the fast path does.
 template <class Config>
 __device__ void start_chunk(WarpState<Config>& state, Row const& row, int k0) {
-  float logits[Config::kGroup];
 #pragma unroll
-  for (int t = 0; t < Config::kGroup; ++t) {
-    int const k = state.lane.first_point(k0) + t;
-    logits[t] = k < state.lane.K ? weight_in_memory(state.lane, row, k) : -INFINITY;
+  for (int i = 0; i < Config::kRowsOfLane; ++i) {
+    Row prepared = row;
+    prepared.row = state.lane.of_prepared(i, row.row);
+    float logits[Config::kGroup];
+#pragma unroll
+    for (int t = 0; t < Config::kGroup; ++t) {
+      int const k = state.lane.first_point(k0) + t;
+      logits[t] = k < state.lane.K ? weight_in_memory(state.lane, prepared, k) : -INFINITY;
+    }
+    if (k0 == 0) state.softmax[i].start(logits);
+    state.softmax[i].to_powers(logits, [&](float factor) { multiply_sums(state, i, factor); });
   }
-  if (k0 == 0) state.softmax.start(logits);
-  state.softmax.to_powers(logits, [&](float factor) { state.sums.multiply(factor); });
+}
+
+// The reference of the powers of the slot's row.
+template <class Config>
+__device__ __forceinline__ float reference_of(WarpState<Config> const& state) {
+  float references[Config::kRowsOfLane];
+#pragma unroll
+  for (int i = 0; i < Config::kRowsOfLane; ++i) references[i] = state.softmax[i].reference();
+  return state.lane.of_slot(references);
+}
+
+// The factor of the slot's sums behind the last chunk.
+template <class Config>
+__device__ __forceinline__ float inverse_of_powers(WarpState<Config> const& state) {
+  float inverses[Config::kRowsOfLane];
+#pragma unroll
+  for (int i = 0; i < Config::kRowsOfLane; ++i) inverses[i] = state.softmax[i].inverse_of_powers();
+  return state.lane.of_slot(inverses);
 }
 
 // Makes weights from logits, whatever they are.
@@ -165,10 +200,15 @@ __device__ void sum_exact(WarpState<Config>& state, Row const& row) {
   auto const itself = [](float weight) { return weight; };
   state.sums.clear();
   if constexpr (Config::kFused) {
+    float reference = 0.0f;
     add_points<Config::kFp16Sums>(
-        state, row, [&](int k0) { start_chunk(state, row, k0); },
-        [&](float logit) { return state.softmax.power_of(logit); });
-    state.sums.multiply(state.softmax.inverse_of_powers());
+        state, row,
+        [&](int k0) {
+          start_chunk(state, row, k0);
+          reference = reference_of(state);
+        },
+        [&](float logit) { return RowSoftmax<Config>::power_of(logit, reference); });
+    state.sums.multiply(inverse_of_powers(state));
   } else {
     add_points<Config::kFp16Sums>(state, row, nothing, itself);
   }

@@ -38,7 +38,7 @@ void with_config(KernelOptions options, Fn fn) {
   constexpr bool kCanGroup = heads_of_line(kMax, sizeof(typename ValueTraits<kType>::Element)) > 1;
   auto const with_fused = [](bool fused, auto then) {
     if constexpr (caches_levels(kSpread)) {
-      then(std::false_type());
+      then(std::bool_constant<is_for_fused(kSpread)>());
     } else {
       with_bool(fused, then);
     }

@@ -29,7 +29,7 @@ using rows::d8, rows::d16, rows::d32, rows::d64, rows::d128, rows::d256;
 using rows::heads_any, rows::heads_1, rows::heads_8;
 using rows::inputs_any, rows::inputs_f32;
 using rows::pfew, rows::pany, rows::p4, rows::p8;
-using rows::s1, rows::s4, rows::h1, rows::h4, rows::s1c, rows::h1c;
+using rows::s1, rows::s4, rows::h1, rows::h4, rows::s1c, rows::h1c, rows::s1cf, rows::h1cf;
 
 // Shared memory that levels may be cached in. What is left are records and, of 228 KB, L1.
 inline constexpr std::int64_t kMaxCachedBytes = 172 << 10;

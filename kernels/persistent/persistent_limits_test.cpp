@@ -5,9 +5,9 @@
 namespace msda::test::persistent {
 namespace {
 
-// Part 5 of "persistent.sm80.f16.d32.p4.h1c@1".
+// Part 5 of "persistent.sm90.f16.d32.p4.h1c@1"; an f says that input is fused.
 bool sums_in_float16(KernelId const& id) { return id.part(5).front() == 'h'; }
-bool caches_levels(KernelId const& id) { return id.part(5).back() == 'c'; }
+bool caches_levels(KernelId const& id) { return id.part(5).find('c') != std::string::npos; }
 
 // `reason`: why the same sums in float32 would not be formed.
 std::string float16_reason(KernelId const& id, ProblemShape const& shape,
@@ -21,8 +21,8 @@ std::string float16_reason(KernelId const& id, ProblemShape const& shape,
 }
 
 // Some level must fit 172 KB, with the heads whose channels fill a line of 128 bytes.
-std::string cache_reason(ProblemShape const& shape) {
-  if (shape.fused()) return kWrongInputMode;
+std::string cache_reason(KernelId const& id, ProblemShape const& shape) {
+  if (shape.fused() != id.part(5).ends_with('f')) return kWrongInputMode;
   if (shape.head_dim != 32) return kWrongHeadDim;
   if (shape.head_count != 1 && shape.head_count != 8) return "does not take this head_count";
   std::int64_t const element_bytes = dtype_bytes(shape.value_dtype);
@@ -49,7 +49,7 @@ std::string reason(KernelId const& id, ProblemShape const& shape) {
                                    .min_points = 1,
                                    .max_points = 256});
   if (sums_in_float16(id)) reason = float16_reason(id, shape, reason);
-  return reason.empty() && caches_levels(id) ? cache_reason(shape) : reason;
+  return reason.empty() && caches_levels(id) ? cache_reason(id, shape) : reason;
 }
 
 }  // namespace

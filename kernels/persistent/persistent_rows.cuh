@@ -25,7 +25,6 @@
 #include "kernels/common/ptx.cuh"
 #include "kernels/persistent/exact_row.cuh"
 #include "kernels/persistent/persistent.h"
-#include "kernels/persistent/row_softmax.cuh"
 
 namespace msda::persistent {
 
@@ -437,8 +436,8 @@ struct WarpState {
 
   Lane<Config> lane;
   JobQueue<Config> jobs;
-  RowSoftmax<Config> softmax;
-  std::uint32_t put;  // the lane's record, in shared memory
+  RowSoftmax<Config> softmax[Config::kRowsOfLane];  // of each row that the lane prepares
+  std::uint32_t put;                                // the lane's record, in shared memory
   Gather<Config> gather;
   RowSums<Config> sums;
 
@@ -547,11 +546,7 @@ class Warp {
   __device__ __forceinline__ void sum_fast(Row const& row, Row const& next_row,
                                            ChunkInputs<Config>& inputs) {
     Lane<Config> const& lane = state_.lane;
-    if constexpr (Config::kFused) {
-      float logits[Config::kGroup];
-      rows::weights_of(inputs.points[0].weight, lane.weight_dtype(), logits);
-      state_.softmax.start(logits);
-    }
+    if constexpr (Config::kFused) start_softmax(inputs);
 #pragma unroll 1
     for (int k0 = 0; k0 < lane.K; k0 += Config::kChunk) {
       PointGroup<Config::kGroup> points =
@@ -563,15 +558,15 @@ class Warp {
                                                  Config::kGroup);  // of the first slot
       hide_points_behind_row(k0, first, points);
       if constexpr (Config::kFused) {
-        state_.softmax.to_powers(points.weight,
-                                 [&](float factor) { state_.sums.multiply(factor); });
+        state_.softmax[0].to_powers(points.weight,
+                                    [&](float factor) { state_.sums.multiply(factor); });
       }
       Place place;
       if constexpr (Config::kLevelOfGroup) {
         place = Config::kLevelOfChunk ? lane.schedule.places[k0 / Config::kPoints]
                                       : lane.shared.places[lane.place_of(min(first, lane.K - 1))];
         if constexpr (Config::kFused) {
-          group_to_pixels(lane, frame_of(lane, inputs.reference, min(first, lane.K - 1)), place,
+          group_to_pixels(lane, frame_of(lane, inputs.reference[0], min(first, lane.K - 1)), place,
                           points);
         }
       }
@@ -612,7 +607,17 @@ class Warp {
         }
       }
     }
-    if constexpr (Config::kFused) state_.sums.multiply(state_.softmax.inverse_of_powers());
+    if constexpr (Config::kFused) state_.sums.multiply(inverse_of_powers(state_));
+  }
+
+  // Before a row's first chunk, whose inputs these are.
+  __device__ __forceinline__ void start_softmax(ChunkInputs<Config> const& inputs) {
+#pragma unroll
+    for (int i = 0; i < Config::kRowsOfLane; ++i) {
+      float logits[Config::kGroup];
+      rows::weights_of(inputs.points[i].weight, state_.lane.weight_dtype(), logits);
+      state_.softmax[i].start(logits);
+    }
   }
 
   // Lanes behind the row's last point prepare it again, and slots gather kInFlight records at a
@@ -641,6 +646,7 @@ class Warp {
   __device__ __forceinline__ void sum_in_lines(Row const& row, Row const& next_row,
                                                ChunkInputs<Config>& inputs) {
     Lane<Config> const& lane = state_.lane;
+    if constexpr (Config::kFused) start_softmax(inputs);
 #pragma unroll 1
     for (int k0 = 0; k0 < lane.K; k0 += Config::kChunk) {
       int const first = lane.first_point(k0);
@@ -648,14 +654,22 @@ class Warp {
       __syncwarp();  // the records before have been read
 #pragma unroll
       for (int i = 0; i < Config::kRowsOfLane; ++i) {
-        PointGroup<Config::kGroup> const points =
+        PointGroup<Config::kGroup> points =
             to_points(inputs.points[i], lane.coord_dtype(), lane.weight_dtype(), false);
+        if constexpr (Config::kFused) {
+          hide_points_behind_row(k0, first, points);
+          state_.softmax[i].to_powers(points.weight,
+                                      [&](float factor) { multiply_sums(state_, i, factor); });
+          group_to_pixels(lane, frame_of(lane, inputs.reference[i], min(first, lane.K - 1)), place,
+                          points);
+        }
 #pragma unroll
         for (int t = 0; t < Config::kGroup; ++t) {
-          float2 const at =
-              to_pixels(lane, {}, place.width, place.height, points.x[t], points.y[t]);
+          float2 at = {points.x[t], points.y[t]};
+          if constexpr (!Config::kFused)
+            at = to_pixels(lane, {}, place.width, place.height, at.x, at.y);
           // Levels have an even number of points.
-          float const weight = first < lane.K ? points.weight[t] : 0.0f;
+          float const weight = Config::kFused || first < lane.K ? points.weight[t] : 0.0f;
           put_point(state_.put +
                         (lane.prepared_slot(i) - lane.prepared_slot(0)) * Table::kRecordBytes +
                         t * Table::kRowBytes,
@@ -680,6 +694,7 @@ class Warp {
         table += Config::kPoints * Table::kRowBytes;
       }
     }
+    if constexpr (Config::kFused) state_.sums.multiply(inverse_of_powers(state_));
   }
 
   WarpState<Config> state_;

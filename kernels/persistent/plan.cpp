@@ -46,7 +46,7 @@ namespace {
 // Reasons that only kernels with cached levels have.
 Reason reject_caching(Entry const& entry, Problem const& problem, Device const& device) {
   if (device.shared_bytes_per_block < kMaxCachedBytes) return Reason::kSharedMemory;
-  if (problem.fused()) return Reason::kInputMode;
+  if (problem.fused() != is_for_fused(entry.spread)) return Reason::kInputMode;
   if (problem.head_dim != entry.channels) return Reason::kHeadDim;
   if (problem.head_count != heads_1 && problem.head_count != heads_8) return Reason::kHeadCount;
   if (needs_exact_path(problem) || !levels_are_wide(problem)) return Reason::kLevels;

@@ -48,7 +48,10 @@ class RowSoftmax {
     }
   }
 
-  __device__ __forceinline__ float power_of(float logit) const { return power(exponent(logit)); }
+  __device__ __forceinline__ float reference() const { return reference_; }
+  __device__ __forceinline__ static float power_of(float logit, float reference) {
+    return power(exponent(logit, reference));
+  }
 
   // The factor of a row's sums behind the last chunk. The sum of powers is 1 to K times the
   // largest one, or 0, infinite, or no number: then so is the result.
@@ -74,8 +77,11 @@ class RowSoftmax {
 
   // With fp16 sums to the base 2. Rounded once: the error of the reference is the same factor for
   // all powers of a row.
+  __device__ __forceinline__ static float exponent(float logit, float reference) {
+    return Config::kFp16Sums ? fmaf(logit, kLog2OfE, -reference) : __fsub_rn(logit, reference);
+  }
   __device__ __forceinline__ float exponent(float logit) const {
-    return Config::kFp16Sums ? fmaf(logit, kLog2OfE, -reference_) : __fsub_rn(logit, reference_);
+    return exponent(logit, reference_);
   }
   // With fp16 sums to 2^-17 or so, nothing below 2^-126.
   __device__ __forceinline__ static float power(float exponent) {

@@ -17,8 +17,8 @@ enum Channels : std::int32_t { d8 = 8, d16 = 16, d32 = 32, d64 = 64, d128 = 128,
 enum Points : std::int32_t { pfew = -1, pany = 0, p4 = 4, p8 = 8 };
 inline constexpr std::int32_t kFewPoints = 8;
 // Spread: sN slots share the points of a row; hN form fp16 sums of two points; a c says that
-// coarse levels are cached in shared memory.
-inline constexpr std::int32_t kFp16SumsBit = 16, kCachesLevels = 32;
+// coarse levels are cached in shared memory, of sampled input, or with an f of fused input.
+inline constexpr std::int32_t kFp16SumsBit = 16, kCachesLevels = 32, kFusedBit = 64;
 enum Spread : std::int32_t {
   s1 = 1,
   s4 = 4,
@@ -26,10 +26,15 @@ enum Spread : std::int32_t {
   h4 = kFp16SumsBit | s4,
   s1c = kCachesLevels | s1,
   h1c = kCachesLevels | h1,
+  s1cf = kFusedBit | s1c,
+  h1cf = kFusedBit | h1c,
 };
 constexpr bool has_fp16_sums(Spread spread) { return (spread & kFp16SumsBit) != 0; }
 constexpr bool caches_levels(Spread spread) { return (spread & kCachesLevels) != 0; }
-constexpr std::int32_t slots_of(Spread spread) { return spread & ~(kFp16SumsBit | kCachesLevels); }
+constexpr bool is_for_fused(Spread spread) { return (spread & kFusedBit) != 0; }
+constexpr std::int32_t slots_of(Spread spread) {
+  return spread & ~(kFp16SumsBit | kCachesLevels | kFusedBit);
+}
 
 inline constexpr std::int32_t kLineBytes = 128;
 

@@ -23,7 +23,7 @@ struct Inputs {
 template <class Config>
 struct ChunkInputs {
   Inputs<Config::kGroup> points[Config::kRowsOfLane];
-  std::uint32_t reference[4];
+  std::uint32_t reference[Config::kFused ? Config::kRowsOfLane : 1][4];
 };
 
 // A lane's group of points as numbers.
@@ -230,16 +230,13 @@ __device__ __forceinline__ ChunkInputs<Config> read_chunk(Lane<Config> const& la
   ChunkInputs<Config> inputs;
 #pragma unroll
   for (int i = 0; i < Config::kRowsOfLane; ++i) {
-    std::uint32_t const prepared =
-        Config::kInLines ? __shfl_sync(0xffffffffu, first,
-                                       static_cast<int>(lane.prepared_slot(i)) * Config::kLanes)
-                         : first;
     inputs.points[i] = read_inputs<Config::kGroup, Config::kInputs>(
-        lane.p, lane.schedule, prepared, lane.first_point(k0), lane.index);
-  }
-  if constexpr (Config::kFused && Config::kLevelOfGroup) {
-    read_reference(lane, query, Config::kLevelOfChunk ? k0 : min(lane.first_point(k0), lane.K - 1),
-                   inputs.reference);
+        lane.p, lane.schedule, lane.of_prepared(i, first), lane.first_point(k0), lane.index);
+    if constexpr (Config::kFused && Config::kLevelOfGroup) {
+      read_reference(lane, lane.of_prepared(i, query),
+                     Config::kLevelOfChunk ? k0 : min(lane.first_point(k0), lane.K - 1),
+                     inputs.reference[i]);
+    }
   }
   return inputs;
 }

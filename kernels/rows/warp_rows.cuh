@@ -138,6 +138,26 @@ struct Lane {
                : index / Config::kLanes;
   }
 
+  // The number that the slot of the lane's row number i to prepare has.
+  __device__ __forceinline__ std::uint32_t of_prepared(int i, std::uint32_t of_slot) const {
+    if constexpr (!Config::kInLines) return of_slot;
+    return __shfl_sync(0xffffffffu, of_slot, static_cast<int>(prepared_slot(i)) * Config::kLanes);
+  }
+  // The number that the lanes that prepare the slot's row have for it, of those for their rows.
+  __device__ __forceinline__ float of_slot(float const (&of_prepared)[Config::kRowsOfLane]) const {
+    float number = of_prepared[0];
+    if constexpr (Config::kInLines) {
+      constexpr unsigned kSlots = 32 / Config::kPreparing;  // whose rows are prepared at a time
+      int const from = static_cast<int>(slot() % kSlots) * Config::kPreparing;
+#pragma unroll
+      for (int i = 0; i < Config::kRowsOfLane; ++i) {
+        float const other = __shfl_sync(0xffffffffu, of_prepared[i], from);
+        number = slot() / kSlots == static_cast<unsigned>(i) ? other : number;
+      }
+    }
+    return number;
+  }
+
   // The number that a row's first point has among all points.
   __device__ std::uint32_t first_of(Row const& row) const { return row.row * schedule.points; }
 
@@ -173,7 +193,8 @@ struct Lane {
   }
 };
 
-// Calls fn with the distances over which a row's lanes are combined: first those of its slots.
+// Calls fn with the distances over which the lanes that prepare a row are combined: first those of
+// its slots.
 template <class Config, class Fn>
 __device__ __forceinline__ void for_subs(Fn fn) {
 #pragma unroll
@@ -183,7 +204,9 @@ template <class Config, class Fn>
 __device__ __forceinline__ void for_lanes_of_row(Fn fn) {
   for_subs<Config>(fn);
 #pragma unroll
-  for (int distance = Config::kLanes / 2; distance > 0; distance /= 2) fn(distance);
+  for (int distance = Config::kLanes * Config::kRowsOfLane / 2; distance > 0; distance /= 2) {
+    fn(distance);
+  }
 }
 
 // A job: a few neighbouring queries with a group of heads, the work of a warp at a time.

@@ -299,8 +299,10 @@ enum class Rows {
 struct Target {
   std::int64_t channels;  // heads have these, or some less
   Rows rows;
-  bool fast = false;  // in MSDA_MATH_FAST, for sums in float16; else in either mode
+  bool fast = false;   // in MSDA_MATH_FAST, for sums in float16; else in either mode
+  bool fused = false;  // what kernels that keep levels of fused input take
   bool takes_type(msda_dtype type) const {
+    if (fused) return type == MSDA_DTYPE_F16 || (type == MSDA_DTYPE_BF16 && !fast);
     return !fast || type == MSDA_DTYPE_F16 || type == MSDA_DTYPE_F8_E4M3;
   }
 };
@@ -319,6 +321,10 @@ constexpr Target kTargets[] = {
     {32, Rows::kKeptEights, true},
     {64, Rows::kFours, true},
     {64, Rows::kSpread, true},
+    {32, Rows::kKeptFours, false, true},
+    {32, Rows::kKeptEights, false, true},
+    {32, Rows::kKeptFours, true, true},
+    {32, Rows::kKeptEights, true, true},
 };
 constexpr msda_dtype kTargetTypes[] = {MSDA_DTYPE_F32, MSDA_DTYPE_F16, MSDA_DTYPE_BF16,
                                        MSDA_DTYPE_F8_E4M3};
@@ -368,7 +374,7 @@ ProblemShape target_shape(Rng& rng, Target const& target, msda_dtype type) {
   shape.head_count = kept ? rng.pick<std::int64_t>({1, 8}) : rng.integer(1, 9);
   shape.head_dim = target_head_dim(rng, target, type);
   shape.value_border = rng.chance(0.2) ? 1 : 0;
-  shape.reference_dim = kept ? 0 : rng.pick({0, 0, 2, 4});
+  shape.reference_dim = target.fused ? rng.pick({2, 4}) : kept ? 0 : rng.pick({0, 0, 2, 4});
   shape.math_mode = target.fast || rng.chance(0.3) ? MSDA_MATH_FAST : MSDA_MATH_ACCURATE;
   limit_queries(rng, shape);
   if (rng.chance(0.7)) return shape;

@@ -118,7 +118,7 @@ TEST_CASE("the CPU's random problems have every pair of properties, shorter runs
   }
 }
 
-TEST_CASE("of 2000 random problems each kernel that does forward takes at least 20") {
+TEST_CASE("of 2000 random problems each kernel that does forward takes at least 18") {
   for (std::uint64_t const first :
        {random_range(0).first, std::uint64_t{777001}, std::uint64_t{1}}) {
     for (auto const& [id, count] : count_taken(first, kProblems, MSDA_FORWARD)) {
@@ -130,7 +130,7 @@ TEST_CASE("of 2000 random problems each kernel that does forward takes at least 
   }
 }
 
-TEST_CASE("any 100 neighbouring random problems reach each kernel") {
+TEST_CASE("any 110 neighbouring random problems reach each kernel") {
   for (std::uint64_t const first : {0, 33, 71, 94, 1'000'003}) {
     for (auto const& [id, count] : count_taken(first, kRandomPeriod, MSDA_FORWARD)) {
       CAPTURE(first);
@@ -140,7 +140,7 @@ TEST_CASE("any 100 neighbouring random problems reach each kernel") {
   }
 }
 
-TEST_CASE("of 2000 random problems each kernel that does backward takes at least 20") {
+TEST_CASE("of 2000 random problems each kernel that does backward takes at least 18") {
   for (auto const& [id, count] : count_taken(random_range(0).first, kProblems, MSDA_BACKWARD)) {
     CAPTURE(id);
     CHECK((count > 0) == does_backward(id));

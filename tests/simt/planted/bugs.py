@@ -244,7 +244,8 @@ BUGS = (
     Bug("level_skipped", "the last level is left out", "generic", ELEMENT,
         "l < p.level_count;", "l < p.level_count - 1;", "encoder", ORDER, WRONG),
     Bug("no_renormalisation", "sums are not divided by the sum of powers", "fused", ROWS,
-        "    if constexpr (Config::kFused) state_.sums.multiply(state_.softmax.inverse_of_powers());\n", "",
+        "    if constexpr (Config::kFused) state_.sums.multiply(inverse_of_powers(state_));\n  }\n\n  // Before",
+        "  }\n\n  // Before",
         "decoder", ORDER, WRONG),
     # ---- schedule
     Bug("tile_twice", "each second tile is worked on twice, the others never", "persistent", ROWS,
