@@ -61,17 +61,18 @@ template <class Config>
 class JobQueue {
  public:
   __device__ __forceinline__ void begin_tile(Lane<Config> const& lane, Tile const& tile,
-                                             std::uint32_t turn) {
+                                             std::uint32_t tile_number) {
     tile_ = tile;
     item_ = lane.schedule.head_groups.quotient(tile.head_group);
     group_ = tile.head_group - item_ * lane.schedule.head_groups.divisor;
-    count_ = shared_address(&lane.shared.fetched[turn % kFetchedCounts]);
+    count_ = shared_address(&lane.shared.fetched[tile_number % kFetchedCounts]);
   }
 
   // Clears a count when all threads of the block have begun the tile: no warp fetches from the one
   // before.
-  __device__ __forceinline__ void clear_count(Lane<Config> const& lane, std::uint32_t turn) const {
-    if (threadIdx.x == 0) lane.shared.fetched[(turn + 2) % kFetchedCounts] = 0;
+  __device__ __forceinline__ void clear_count(Lane<Config> const& lane,
+                                              std::uint32_t tile_number) const {
+    if (threadIdx.x == 0) lane.shared.fetched[(tile_number + 2) % kFetchedCounts] = 0;
   }
 
   __device__ __forceinline__ Job fetch_job(Lane<Config> const& lane) const {
@@ -322,22 +323,22 @@ class Warp {
     if (is_there) copy(tile, 0);
     bool const alternates = lane_.cache.buffers == 2;
 #pragma unroll 1
-    for (std::uint32_t turn = 0; is_there; ++turn) {
-      queue_.begin_tile(lane_, tile, turn);
+    for (std::uint32_t tile_number = 0; is_there; ++tile_number) {
+      queue_.begin_tile(lane_, tile, tile_number);
       rows::Job const job = queue_.fetch_job(lane_);
       Row const row = row_of(lane_, job);
       // They travel while levels are copied.
       RowInputs const inputs = read(row, 0);
-      if (!alternates && turn > 0) {
+      if (!alternates && tile_number > 0) {
         ptx::wait_cluster();  // the levels before have been read
         copy(tile, 0);
       }
-      buffer_ = alternates ? turn % 2 : 0;
-      wait_for_levels(alternates ? turn / 2 : turn);
+      buffer_ = alternates ? tile_number % 2 : 0;
+      wait_for_levels(alternates ? tile_number / 2 : tile_number);
       ptx::sync_cluster();  // the levels are there in all blocks
-      queue_.clear_count(lane_, turn);
+      queue_.clear_count(lane_, tile_number);
       bool const has_next = walk.fetch(next);
-      if (alternates && has_next) copy(next, (turn + 1) % 2);
+      if (alternates && has_next) copy(next, (tile_number + 1) % 2);
       if (job.is_there) sum_rows(row, inputs);
       if (!alternates && has_next) ptx::arrive_cluster();
       tile = next;

@@ -122,7 +122,7 @@ __device__ void add_points(WarpState<Config>& state, Row const& row, BeforeChunk
       typename RowSums<Config>::Fp16Sums pairs = {};
 #pragma unroll 1
       for (int j = 0; j < Config::kOfSlot / kTurns; ++j) {
-        int const k = k0 + static_cast<int>(state.lane.sub) * Config::kOfSlot + j * kTurns + t;
+        int const k = k0 + static_cast<int>(state.lane.part) * Config::kOfSlot + j * kTurns + t;
         if (k < state.lane.K) {
           add_point<kFp16Sums>(state, row, k, weigh(weight_in_memory(state.lane, row, k)), pairs);
         }
@@ -145,7 +145,7 @@ __device__ __forceinline__ void multiply_sums(WarpState<Config>& state, int i, f
   state.sums.multiply(factor);
 }
 
-// Moves the reference of the powers, before a chunk's points are added, as the fast path does.
+// Moves the shift of the powers, before a chunk's points are added, as the fast path does.
 template <class Config>
 __device__ void start_chunk(WarpState<Config>& state, Row const& row, int k0) {
 #pragma unroll
@@ -163,13 +163,13 @@ __device__ void start_chunk(WarpState<Config>& state, Row const& row, int k0) {
   }
 }
 
-// The reference of the powers of the slot's row.
+// The shift of the powers of the slot's row.
 template <class Config>
-__device__ __forceinline__ float reference_of(WarpState<Config> const& state) {
-  float references[Config::kRowsOfLane];
+__device__ __forceinline__ float shift_of(WarpState<Config> const& state) {
+  float shifts[Config::kRowsOfLane];
 #pragma unroll
-  for (int i = 0; i < Config::kRowsOfLane; ++i) references[i] = state.softmax[i].reference();
-  return state.lane.of_slot(references);
+  for (int i = 0; i < Config::kRowsOfLane; ++i) shifts[i] = state.softmax[i].shift();
+  return state.lane.of_slot(shifts);
 }
 
 // The factor of the slot's sums behind the last chunk.
@@ -200,14 +200,14 @@ __device__ void sum_exact(WarpState<Config>& state, Row const& row) {
   auto const itself = [](float weight) { return weight; };
   state.sums.clear();
   if constexpr (Config::kFused) {
-    float reference = 0.0f;
+    float shift = 0.0f;
     add_points<Config::kFp16Sums>(
         state, row,
         [&](int k0) {
           start_chunk(state, row, k0);
-          reference = reference_of(state);
+          shift = shift_of(state);
         },
-        [&](float logit) { return RowSoftmax<Config>::power_of(logit, reference); });
+        [&](float logit) { return RowSoftmax<Config>::power_of(logit, shift); });
     state.sums.multiply(inverse_of_powers(state));
   } else {
     add_points<Config::kFp16Sums>(state, row, nothing, itself);

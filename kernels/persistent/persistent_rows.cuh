@@ -124,8 +124,9 @@ struct Storage<persistent::PersistentConfig<kKind>> {
                           [persistent::PointTable<Config>::kBytes];
   Place places[Config::kPlaces];
   std::uint8_t level_of[Config::kPlaces];
-  std::uint32_t fetched[2];             // jobs; where levels are cached, of even and of odd tiles
-  std::uint32_t tiles[kMaxRounds + 1];  // the block's: the first job of each; behind them `jobs`
+  std::uint32_t fetched[2];  // jobs; where levels are cached, of even and of odd tiles
+  // Without cached levels: the first job of the block's tile in each round; behind them `jobs`.
+  std::uint32_t round_begins[kMaxRounds + 1];
 };
 
 }  // namespace msda::rows
@@ -145,7 +146,9 @@ __device__ void fill_places(Params const& p, ScheduleParams const& schedule,
   }
 }
 
-// ---- the rows that a warp works on. A block has tiles, its warps fetch jobs from them.
+// ---- the rows that a warp works on. A block has tiles, its warps fetch jobs from them by a count
+// in shared memory. Where levels are cached, warps meet before each tile (struct Tile), and the
+// other of two counts is cleared meanwhile. Else one count runs over the tiles of all rounds.
 
 template <class Config>
 class JobQueue {
@@ -153,12 +156,15 @@ class JobQueue {
   // Jobs are fetched from this tile until the next call of end_tile(), where levels are cached.
   __device__ void begin_tile(Tile const& tile) { tile_ = tile; }
   // Between begin_tile() and end_tile(), by one thread, when no warp fetches from the tile before.
-  __device__ void clear_next_count(Storage<Config>& shared) const { shared.fetched[turn_ ^ 1] = 0; }
-  __device__ void end_tile() { turn_ ^= 1; }
+  __device__ void clear_other_count(Storage<Config>& shared) const {
+    shared.fetched[count_in_use_ ^ 1] = 0;
+  }
+  __device__ void end_tile() { count_in_use_ ^= 1; }
 
   __device__ Job fetch_job(Lane<Config> const& lane) const {
     std::uint32_t n = ptx::count_up_shared(
-        shared_address(&lane.shared.fetched[Config::kCachesLevels ? turn_ : 0]), lane.index);
+        shared_address(&lane.shared.fetched[Config::kCachesLevels ? count_in_use_ : 0]),
+        lane.index);
     n = __shfl_sync(0xffffffffu, n, 0);
     std::uint32_t index;
     if constexpr (Config::kCachesLevels) {
@@ -166,7 +172,7 @@ class JobQueue {
       if (index >= tile_.end) return {0, 0, 0, false};
     } else {
       std::uint32_t const round = min(lane.schedule.tile_jobs.quotient(n), lane.schedule.rounds);
-      index = lane.shared.tiles[round] + (n - round * lane.schedule.tile_jobs.divisor);
+      index = lane.shared.round_begins[round] + (n - round * lane.schedule.tile_jobs.divisor);
       if (index >= lane.schedule.jobs) return {0, 0, 0, false};
     }
     std::uint32_t const item_group = lane.schedule.head_group_jobs.quotient(index);
@@ -185,18 +191,18 @@ class JobQueue {
 
  private:
   Tile tile_ = {};
-  std::uint32_t turn_ = 0;  // of the two counts of jobs fetched
+  std::uint32_t count_in_use_ = 0;  // of the two counts of jobs fetched
 };
 
-// Fills the table of where the block's tiles begin.
+// Fills the table of where the block's tile of each round begins.
 template <class Config>
-__device__ void fill_tiles(ScheduleParams const& schedule, Storage<Config>& shared) {
+__device__ void fill_round_begins(ScheduleParams const& schedule, Storage<Config>& shared) {
   std::uint32_t const round = threadIdx.x;
   if (round > schedule.rounds) return;
   std::uint32_t const block = (blockIdx.x + round * schedule.rotation) % schedule.blocks;
-  shared.tiles[round] = round < schedule.rounds
-                            ? (round * schedule.blocks + block) * schedule.tile_jobs.divisor
-                            : schedule.jobs;
+  shared.round_begins[round] = round < schedule.rounds
+                                   ? (round * schedule.blocks + block) * schedule.tile_jobs.divisor
+                                   : schedule.jobs;
 }
 
 // ---- levels in shared memory: copied for each batch item and group of heads, and read there
@@ -281,7 +287,7 @@ class Gather {
     if constexpr (Config::kFew) {
       strides[0] = strides_of(lane, first);  // of the lane's own point
     } else if constexpr (Config::kStridesOfChunk) {
-      int const own = k0 + static_cast<int>(lane.sub) * Config::kOfSlot;
+      int const own = k0 + static_cast<int>(lane.part) * Config::kOfSlot;
       int const l = (Config::kSpread == 1 ? k0 : min(own, lane.K - 1)) / Config::kPoints;
       strides[0] = strides_of_level(lane, l);
 #pragma unroll
@@ -346,7 +352,7 @@ class Gather {
     for (int u = 0; u < kAll; ++u) {
       int const j = j0 + u % kCount;
       int const of_row =
-          j + (Config::kSpread == 1 ? 0 : static_cast<int>(lane.sub) * Config::kLanes);
+          j + (Config::kSpread == 1 ? 0 : static_cast<int>(lane.part) * Config::kLanes);
       load_corners<kCached>(lane, record[u],
                             Config::kFew ? strides_of_lane(strides[0], j)
                             : Config::kStridesOfChunk
@@ -437,7 +443,7 @@ struct WarpState {
   Lane<Config> lane;
   JobQueue<Config> jobs;
   RowSoftmax<Config> softmax[Config::kRowsOfLane];  // of each row that the lane prepares
-  std::uint32_t put;                                // the lane's record, in shared memory
+  std::uint32_t own_record;  // where the lane stores its record, in shared memory
   Gather<Config> gather;
   RowSums<Config> sums;
 
@@ -445,11 +451,12 @@ struct WarpState {
       : lane(p, schedule, shared) {
     auto const records = shared_address(&shared.records[threadIdx.x / 32][0][0]);
     gather.records = records + lane.slot() * Table::kRecordBytes;
-    put = Config::kInLines ? records + lane.prepared_slot(0) * Table::kRecordBytes +
-                                 static_cast<unsigned>(lane.first_point(0)) * Table::kRowBytes
-                           : gather.records + lane.j * Table::kRowBytes;
+    own_record = Config::kInLines
+                     ? records + lane.prepared_slot(0) * Table::kRecordBytes +
+                           static_cast<unsigned>(lane.first_point(0)) * Table::kRowBytes
+                     : gather.records + lane.j * Table::kRowBytes;
     // A shuffle's result has to be held, the formula would be computed again for each access.
-    put = __shfl_sync(0xffffffffu, put, lane.index);
+    own_record = __shfl_sync(0xffffffffu, own_record, lane.index);
     gather.records = __shfl_sync(0xffffffffu, gather.records, lane.index);
   }
 };
@@ -495,7 +502,7 @@ class Warp {
         ChunkInputs<Config> const inputs = read_chunk(lane, row.row, row.query, 0);
         __syncthreads();  // the levels before have been read
         if (tile.has_jobs()) copy_levels<Config>(lane.p, schedule, tile.head_group);
-        if (threadIdx.x == 0) state_.jobs.clear_next_count(lane.shared);
+        if (threadIdx.x == 0) state_.jobs.clear_other_count(lane.shared);
         __syncthreads();
         if (job.is_there) sum_rows(row, inputs);
         state_.jobs.end_tile();
@@ -524,7 +531,7 @@ class Warp {
           __any_sync(0xffffffffu, !state_.sums.is_finite())) {
         sum_exact(state_, row);
       }
-      state_.sums.add_subs();
+      state_.sums.add_parts();
       state_.sums.store(lane, row);
       if (!next.is_there) return;
       row = next_row;
@@ -590,7 +597,7 @@ class Warp {
           } else if constexpr (!Config::kFused) {
             at = to_pixels(lane, {}, place.width, place.height, at.x, at.y);
           }
-          put_point(state_.put + state_.gather.buffer + i * Table::kBytes,
+          put_point(state_.own_record + state_.gather.buffer + i * Table::kBytes,
                     locate<Config>(place, at, points.weight[i], lane.slot(),
                                    pixel_stride_of(lane, Config::kLevelOfChunk ? k0 : first)));
         }
@@ -670,7 +677,7 @@ class Warp {
             at = to_pixels(lane, {}, place.width, place.height, at.x, at.y);
           // Levels have an even number of points.
           float const weight = Config::kFused || first < lane.K ? points.weight[t] : 0.0f;
-          put_point(state_.put +
+          put_point(state_.own_record +
                         (lane.prepared_slot(i) - lane.prepared_slot(0)) * Table::kRecordBytes +
                         t * Table::kRowBytes,
                     locate<Config>(place, at, weight, lane.prepared_slot(i), 0));
@@ -707,7 +714,7 @@ __global__ void __launch_bounds__(Config::kThreads, 1)
   MSDA_SHARED(Storage<Config>, shared);
   ptx::launch_dependents();
   fill_places<Config>(p, schedule, shared);
-  if constexpr (!Config::kCachesLevels) fill_tiles<Config>(schedule, shared);
+  if constexpr (!Config::kCachesLevels) fill_round_begins<Config>(schedule, shared);
   if (threadIdx.x < 2) shared.fetched[threadIdx.x] = 0;
   ptx::wait_for_previous_grid();
   __syncthreads();

@@ -1,7 +1,8 @@
-// Fused input: the softmax of a row, chunk by chunk. Points weigh powers, exp(logit - reference),
-// and the row's sums are divided by the sum of the powers in the end. The reference is the largest
-// logit of the first chunk; a chunk that has one far above moves it up, and what has been added up
-// with it. After Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018.
+// Fused input: the softmax of a row, chunk by chunk. Points weigh powers, exp(logit - shift), and
+// the row's sums are divided by the sum of the powers in the end. The shift is the largest logit of
+// the first chunk; a chunk that has one far above raises it, and what has been added up so far is
+// multiplied by exp(old shift - new shift). After Milakov and Gimelshein, "Online normalizer
+// calculation for softmax", 2018.
 #pragma once
 
 #include "kernels/rows/warp_rows.cuh"
@@ -15,11 +16,11 @@ class RowSoftmax {
  public:
   // Before a row's first chunk, whose logits these are.
   __device__ __forceinline__ void start(float const (&logits)[Config::kGroup]) {
-    reference_ = reference_for(largest_of_row(logits));
+    shift_ = shift_for(largest_of_row(logits));
     sum_ = 0.0f;
   }
 
-  // The logits of a chunk become powers. Where the reference moves, `multiply` is called with what
+  // The logits of a chunk become powers. Where the shift moves, `multiply` is called with what
   // everything that has been added up has to be multiplied by.
   template <class Fn>
   __device__ __forceinline__ void to_powers(float (&logits)[Config::kGroup], Fn multiply) {
@@ -31,11 +32,11 @@ class RowSoftmax {
       largest = fmaxf(largest, exponents[t]);
     }
     if (__any_sync(0xffffffffu, largest > kMaxExponent)) {
-      // The reference moves in the rows that have such an exponent; the others' factor is the
+      // The shift moves in the rows that have such an exponent; the others' factor is the
       // power of 0, which is 1.
-      float const top = largest_of_row(logits), before = reference_;
-      if (exponent(top) > kMaxExponent) reference_ = reference_for(top);
-      float const factor = power(__fsub_rn(before, reference_));
+      float const top = largest_of_row(logits), before = shift_;
+      if (exponent(top) > kMaxExponent) shift_ = shift_for(top);
+      float const factor = power(__fsub_rn(before, shift_));
       sum_ = __fmul_rn(sum_, factor);
       multiply(factor);
 #pragma unroll
@@ -48,9 +49,9 @@ class RowSoftmax {
     }
   }
 
-  __device__ __forceinline__ float reference() const { return reference_; }
-  __device__ __forceinline__ static float power_of(float logit, float reference) {
-    return power(exponent(logit, reference));
+  __device__ __forceinline__ float shift() const { return shift_; }
+  __device__ __forceinline__ static float power_of(float logit, float shift) {
+    return power(exponent(logit, shift));
   }
 
   // The factor of a row's sums behind the last chunk. The sum of powers is 1 to K times the
@@ -75,32 +76,30 @@ class RowSoftmax {
     return largest;
   }
 
-  // With fp16 sums to the base 2. Rounded once: the error of the reference is the same factor for
+  // With fp16 sums to the base 2. Rounded once: the error of the shift is the same factor for
   // all powers of a row.
-  __device__ __forceinline__ static float exponent(float logit, float reference) {
-    return Config::kFp16Sums ? fmaf(logit, kLog2OfE, -reference) : __fsub_rn(logit, reference);
+  __device__ __forceinline__ static float exponent(float logit, float shift) {
+    return Config::kFp16Sums ? fmaf(logit, kLog2OfE, -shift) : __fsub_rn(logit, shift);
   }
-  __device__ __forceinline__ float exponent(float logit) const {
-    return exponent(logit, reference_);
-  }
+  __device__ __forceinline__ float exponent(float logit) const { return exponent(logit, shift_); }
   // With fp16 sums to 2^-17 or so, nothing below 2^-126.
   __device__ __forceinline__ static float power(float exponent) {
     if constexpr (!Config::kFp16Sums) return expf(exponent);
     return ptx::exp2_approximate(exponent);
   }
-  // Finite, and where it is rounded not so large that exponents have no digits. Powers of larger
-  // logits are infinite, or no number.
-  __device__ __forceinline__ static float reference_for(float logit) {
+  // The shift for a largest logit: finite, and where it is rounded not so large that exponents have
+  // no digits. Powers of larger logits are infinite, or no number.
+  __device__ __forceinline__ static float shift_for(float logit) {
     constexpr float kLargest = Config::kFp16Sums ? 1 << 20 : FLT_MAX;
     float const within = fminf(fmaxf(logit, -kLargest), kLargest);
     return Config::kFp16Sums ? within * kLog2OfE : within;
   }
 
-  // Larger exponents move the reference: a power of this, times a value, fits the sums.
+  // Larger exponents move the shift: a power of this, times a value, fits the sums.
   static constexpr float kMaxExponent = Config::kFp16Sums ? 3.0f : 16.0f;
   static constexpr float kLog2OfE = 1.44269504f;
 
-  float reference_;   // with fp16 sums in powers of 2
+  float shift_;       // with fp16 sums in powers of 2
   float sum_ = 0.0f;  // of the lane's own points
 };
 

@@ -150,8 +150,8 @@ struct alignas(16) Place {
 };
 
 // The schedule deals the rows of a problem. A job is what a warp does at a time: a few
-// neighbouring queries with a group of heads that lie in one line. A tile is a run of neighbouring
-// jobs that a block works on: all queries of one head group after the other. In every round each
+// neighbouring queries with a group of heads that lie in one line. A tile is neighbouring jobs
+// that a block works on: all queries of one head group after the other. In every round each
 // block has one tile, and its warps fetch jobs from it in order.
 struct ScheduleParams {
   Divider head_group_jobs;  // jobs of one group of heads of a batch item

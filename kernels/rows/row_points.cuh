@@ -574,15 +574,15 @@ class RowSums {
   }
 
   // Adds the sums of the slots that share a row, each of which has those of its points.
-  __device__ void add_subs() {
-    for_subs<Config>([&](int distance) {
+  __device__ void add_parts() {
+    for_parts_of_row<Config>([&](int distance) {
       for_channels([distance](float& sum) { sum += __shfl_xor_sync(0xffffffffu, sum, distance); });
     });
   }
 
   // Stores the row's channels; all lanes of the warp call it.
   __device__ void store(Lane<Config> const& lane, Row const& row) const {
-    if (repeats_last_query(lane, row) || lane.sub != 0) return;
+    if (repeats_last_query(lane, row) || lane.part != 0) return;
     Params const& p = lane.p;
 #pragma unroll
     for (int n = 0; n < Config::kVecs; ++n) {

@@ -28,8 +28,8 @@ struct RowsConfig {
   static constexpr ValueType kType = kKind.type;
   using Element = typename ValueTraits<kType>::Element;
   static constexpr int kElementBytes = sizeof(Element);
-  static constexpr bool kFew = kKind.points == pfew;
-  static constexpr int kPoints = kFew ? 0 : kKind.points;
+  static constexpr bool kFew = kKind.points == pfew;       // rows of at most 8 points
+  static constexpr int kPoints = kFew ? 0 : kKind.points;  // of every level; 0: any number
   static constexpr bool kFused = kKind.fused;
   static constexpr bool kAligned = kKind.aligned;
   static constexpr bool kFp16Sums = has_fp16_sums(kKind.spread);  // of two points
@@ -71,7 +71,8 @@ struct RowsConfig {
   // All points of a group lie on one level.
   static constexpr bool kLevelOfGroup =
       kFp16Sums || kGroup == 1 || (kPoints > 0 && kPoints % kGroup == 0);
-  // The levels of a slot's points of a chunk, where they are as many each time.
+  // The points of a chunk that a slot prepares, and the levels they lie on, if those are as many
+  // in every chunk, else 0.
   static constexpr int kOfSlot = kLanes * kRowsOfLane * kGroup;
   static constexpr int kLevelsOfSlot = kPoints == 0             ? 0
                                        : kPoints % kOfSlot == 0 ? 1
@@ -109,7 +110,7 @@ struct Lane {
   Storage<Config>& shared;
   unsigned index;  // in the warp
   unsigned j;      // in the slot
-  unsigned sub;    // of the slots that share a row
+  unsigned part;   // of the row's points: the slot's number among those that share it
   int K;
 
   __device__ Lane(Params const& params, ScheduleParams const& schedule_params,
@@ -119,7 +120,7 @@ struct Lane {
         shared(block),
         index(threadIdx.x % 32),
         j(index % Config::kLanes),
-        sub(index / (Config::kLanes * Config::kHeads) % Config::kSpread),
+        part(index / (Config::kLanes * Config::kHeads) % Config::kSpread),
         K(static_cast<int>(schedule.points)) {}
 
   __device__ __forceinline__ unsigned slot() const { return index / Config::kLanes; }
@@ -127,7 +128,7 @@ struct Lane {
   // The first point that the lane prepares of the chunk at k0.
   __device__ int first_point(int k0) const {
     unsigned const preparing =
-        Config::kInLines ? index % Config::kPreparing : sub * Config::kLanes + j;
+        Config::kInLines ? index % Config::kPreparing : part * Config::kLanes + j;
     return k0 + static_cast<int>(preparing * Config::kGroup);
   }
 
@@ -193,16 +194,18 @@ struct Lane {
   }
 };
 
-// Calls fn with the distances over which the lanes that prepare a row are combined: first those of
-// its slots.
+// Call fn with the distances over which lanes exchange what they have of a row: from slot to slot
+// that share its points, then from lane to lane that prepares them, too.
 template <class Config, class Fn>
-__device__ __forceinline__ void for_subs(Fn fn) {
+__device__ __forceinline__ void for_parts_of_row(Fn fn) {
 #pragma unroll
-  for (int sub = Config::kSpread / 2; sub > 0; sub /= 2) fn(sub * Config::kHeads * Config::kLanes);
+  for (int parts = Config::kSpread / 2; parts > 0; parts /= 2) {
+    fn(parts * Config::kHeads * Config::kLanes);
+  }
 }
 template <class Config, class Fn>
 __device__ __forceinline__ void for_lanes_of_row(Fn fn) {
-  for_subs<Config>(fn);
+  for_parts_of_row<Config>(fn);
 #pragma unroll
   for (int distance = Config::kLanes * Config::kRowsOfLane / 2; distance > 0; distance /= 2) {
     fn(distance);
@@ -217,7 +220,8 @@ struct Job {
   bool is_there;
 };
 
-// A tile of a block that caches levels: neighbouring jobs of one batch item and head group.
+// A tile of a block that caches levels: neighbouring jobs of one batch item and head group. A
+// block that caches none has a tile of tile_jobs jobs in each round and needs but its begin.
 struct Tile {
   std::uint32_t first;
   std::uint32_t end;

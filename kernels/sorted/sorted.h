@@ -129,13 +129,15 @@ struct alignas(16) TileRecord {
   std::uint32_t query;
 };
 
-// The records that one chunk has of a tile; they lie side by side.
+// The records that one chunk has of a tile; they lie side by side in the head's list, which is the
+// lists of all chunks one after the other. A record thus has two numbers, which differ by the same
+// in all of a segment.
 struct alignas(8) Segment {
-  std::uint32_t offset;  // of a record in the head's list, less that in the tile's
-  std::uint32_t end;     // the first of the tile's records behind the segment
+  std::uint32_t head_less_tile;  // a record's number in the head's list, less that in the tile's
+  std::uint32_t end;             // the first of the tile's records behind the segment
 };
 
-// The list of a tile's records.
+// The list of a tile's records: its segments, chunk by chunk.
 struct alignas(16) TileList {
   std::uint32_t records;
   std::uint32_t segments;

@@ -160,7 +160,7 @@ __device__ __forceinline__ void add_lists(SumStorage<Config>& shared,
   constexpr int kSlots = Config::kWarpSlots;
   for (int base = 0; base * kSlots < static_cast<int>(shared.list_count); base += kSumWarps) {
     int const lists_of_warp = base + warp_of();
-    List const list = list_at(shared, lists_of_warp * kSlots + lane_of() / Config::kLanes);
+    CellList const list = cell_list_at(shared, lists_of_warp * kSlots + lane_of() / Config::kLanes);
     int const records = shared.first[list.cell];
     int const count = shared.first[list.cell + 1] - records;
     int const first = records + (count * list.index >> list.log_lists);
@@ -198,7 +198,7 @@ __device__ __forceinline__ void add_extra_sums(SumStorage<Config>& shared) {
   for (int extra = 0; extra < kExtraSums; ++extra) {
     int const first = (extra + 1) * Config::kWarpSlots;
     if (first >= static_cast<int>(shared.list_count)) break;
-    List const list = list_at(shared, first);
+    CellList const list = cell_list_at(shared, first);
     if (list.index < Config::kWarpSlots) continue;
     int const x = list.cell % kCellsAcross + (corner & 1);
     int const y = list.cell / kCellsAcross + (corner >> 1);
@@ -416,7 +416,7 @@ __device__ __forceinline__ void add_rounds(Params const& p, ValueParams const& s
     clear_segments(shared);
     find_record_starts<Config>(shared);
     store_records<Config>(shared, ranked, [&](std::uint32_t query) { return rows.row_of(query); });
-    if (is_list_warp()) make_lists<Config>(shared);
+    if (is_list_warp()) make_cell_lists<Config>(shared);
     __syncthreads();
     add_lists<Config>(shared, rows);
     __syncthreads();

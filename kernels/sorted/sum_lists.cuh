@@ -1,12 +1,13 @@
 // The records of a tile, a round of them at a time, sorted by cell in shared memory, and the lists
-// that slots of lanes add up.
+// that slots of lanes add up. Two lists are told apart: a tile's list (TileList, sorted.h) is its
+// records in global memory, segment by segment; a cell list (CellList) is up to kListRecords
+// records of one cell in shared memory, which a slot adds up.
 //
 //   map     find the records of the round in the segments of the tile's list
 //   rank    stably by cell, with counters of each warp
-//   order   cells by the number of their records; a cell with many is cut into 2 to 32 lists, so
-//           that no list is much longer than kListRecords, and neighbouring slots have lists of
-//           nearly one length
-//   store   corner weights and query of a record, 20 bytes, where its list wants them
+//   order   cells by the number of their records; a cell with many is cut into 2 to 32 cell lists,
+//           so that neighbouring slots have lists of nearly one length
+//   store   corner weights and query of a record, 20 bytes, where its cell list wants them
 #pragma once
 
 #include "kernels/common/ptx.cuh"
@@ -86,8 +87,8 @@ struct TilePart {
   }
 };
 
-// The list of a slot: one of 2^log_lists of its cell.
-struct List {
+// The cell list of a slot: one of 2^log_lists of its cell.
+struct CellList {
   int cell;
   int log_lists;
   int index;  // among those of the cell
@@ -109,9 +110,10 @@ struct SumStorage {
   std::uint32_t list_count;
   std::uint32_t segment_starts[kRoundWords];  // a bit where a segment begins or goes on
 
-  // The offsets of segments, until queries are stored there.
-  __device__ __forceinline__ std::uint32_t* offsets() { return queries; }
-  __device__ __forceinline__ const std::uint32_t* offsets() const { return queries; }
+  // A record's number in the head's list, less that in the round: where a segment begins. They lie
+  // here until queries are stored.
+  __device__ __forceinline__ std::uint32_t* head_less_round() { return queries; }
+  __device__ __forceinline__ const std::uint32_t* head_less_round() const { return queries; }
 };
 
 // Rows of pixels and of cells lie as far apart as in the largest tile.
@@ -138,8 +140,8 @@ __device__ __forceinline__ void clear_segments(SumStorage<Config>& shared) {
   if (threadIdx.x < kRoundWords) shared.segment_starts[threadIdx.x] = 0;
 }
 
-// Maps `count` records of the tile's list, from `base` on: a bit is set and an offset stored where
-// a segment begins, and where it goes on in the next word of bits. All threads of the block.
+// Maps `count` records of the tile's list, from `base` on: a bit and head_less_round() are set
+// where a segment begins, and where it goes on in the next word of bits. All threads of the block.
 template <class Config>
 __device__ __forceinline__ void map_segments(ValueParams const& s, SumStorage<Config>& shared,
                                              TilePart const& part, std::uint32_t base, int count) {
@@ -150,7 +152,7 @@ __device__ __forceinline__ void map_segments(ValueParams const& s, SumStorage<Co
     if (segment.end <= base || begin >= base + static_cast<std::uint32_t>(count)) continue;
     std::uint32_t const end = min(segment.end - base, static_cast<std::uint32_t>(count));
     for (std::uint32_t at = max(begin, base) - base; at < end; at = (at | (kWarp - 1)) + 1) {
-      shared.offsets()[at] = segment.offset + base;
+      shared.head_less_round()[at] = segment.head_less_tile + base;
       atomicOr(&shared.segment_starts[at / kWarp], 1u << at % kWarp);
     }
   }
@@ -162,7 +164,7 @@ __device__ __forceinline__ std::uint32_t record_of_round(SumStorage<Config> cons
                                                          int word) {
   std::uint32_t const starts = shared.segment_starts[word] & lanes_until();
   int const last = 31 - __clz(static_cast<int>(starts));
-  return shared.offsets()[word * kWarp + last] +
+  return shared.head_less_round()[word * kWarp + last] +
          static_cast<std::uint32_t>(word * kWarp + lane_of());
 }
 
@@ -183,7 +185,7 @@ class SegmentWalk {
     int const passed = __popc(ends);
     at_ += passed;
     left_ -= passed;
-    return __shfl_sync(kAllLanes, segment.offset, index) + base +
+    return __shfl_sync(kAllLanes, segment.head_less_tile, index) + base +
            static_cast<std::uint32_t>(lane_of());
   }
 
@@ -256,7 +258,7 @@ __device__ __forceinline__ void rank_records(SumStorage<Config>& shared, const T
 // A lane orders two cells.
 __device__ __forceinline__ int cell_of_lane(int i) { return lane_of() + i * kWarp; }
 
-// One warp makes the lists of all cells.
+// One warp makes the cell lists of all cells.
 __device__ __forceinline__ bool is_list_warp() { return warp_of() == kSumWarps - 1; }
 
 // Finds where the warp's records of each cell go; the list warp stores where each cell's begin.
@@ -308,9 +310,9 @@ __device__ __forceinline__ std::uint32_t key_of(std::uint32_t records, int log_l
   return static_cast<std::uint32_t>(kMaxLogLists - log_lists) * 3 + fewer * 11 / 64;
 }
 
-// Makes the lists, by the list warp.
+// Makes the cell lists, by the list warp.
 template <class Config>
-__device__ __forceinline__ void make_lists(SumStorage<Config>& shared) {
+__device__ __forceinline__ void make_cell_lists(SumStorage<Config>& shared) {
   static_assert(kMaxLogLists * 3 <= 16 && kListRecords == 32, "a warp has a lane for each key");
   static_assert(kMaxCells <= 256, "a cell fits the 8 bits below log_lists");
   std::uint32_t records[2], keys[2], ranks[2];
@@ -349,10 +351,10 @@ __device__ __forceinline__ void make_lists(SumStorage<Config>& shared) {
   }
 }
 
-// List `i`. The lists of a cell are in one word of starts: they begin at a multiple of their
+// Cell list `i`. The lists of a cell are in one word of starts: they begin at a multiple of their
 // number.
 template <class Config>
-__device__ __forceinline__ List list_at(SumStorage<Config> const& shared, int i) {
+__device__ __forceinline__ CellList cell_list_at(SumStorage<Config> const& shared, int i) {
   if (i >= static_cast<int>(shared.list_count)) return {};
   std::uint32_t const starts = shared.list_starts[i / kWarp] & kAllLanes >> (kWarp - 1 - i % kWarp);
   int const first = i / kWarp * kWarp + 31 - __clz(static_cast<int>(starts));
