@@ -392,40 +392,6 @@ __device__ __forceinline__ void wait_for_previous_grid() {
 
 // ---- Warp Level Matrix Multiply-Accumulate Instructions. All lanes of a warp.
 
-// ---- ldmatrix. Matrices of 8 rows of 16 bytes, whose addresses lanes 0 to 7 give, 8 to 15 for
-// the second, and so on. Lane i gets word i % 4 of row i / 4; transposed, of columns of halves.
-
-__device__ __forceinline__ void load_matrices(std::uint32_t row, std::uint32_t (&to)[1]) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%1];"
-               : "=r"(to[0])
-               : "r"(row)
-               : "memory");
-}
-__device__ __forceinline__ void load_matrices(std::uint32_t row, std::uint32_t (&to)[2]) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
-               : "=r"(to[0]), "=r"(to[1])
-               : "r"(row)
-               : "memory");
-}
-__device__ __forceinline__ void load_matrices(std::uint32_t row, std::uint32_t (&to)[4]) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-               : "r"(row)
-               : "memory");
-}
-__device__ __forceinline__ void load_transposed(std::uint32_t row, std::uint32_t (&to)[2]) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
-               : "=r"(to[0]), "=r"(to[1])
-               : "r"(row)
-               : "memory");
-}
-__device__ __forceinline__ void load_transposed(std::uint32_t row, std::uint32_t (&to)[4]) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-               : "r"(row)
-               : "memory");
-}
-
 // ---- mma, in float32: a of 16 rows, b of 8 columns, K as named.
 
 // sums += a * b

@@ -11,28 +11,6 @@
 namespace msda::test {
 namespace {
 
-// Four matrices of 8 x 8 halves, counted.
-template <int kCount, bool kTransposed>
-__global__ void load(std::uint32_t* to) {
-  struct alignas(16) Row {
-    std::uint16_t halves[8];
-  };
-  MSDA_SHARED(Row, rows, [32]);
-  std::uint32_t const lane = threadIdx.x;
-  for (std::uint32_t j = 0; j < 8; ++j) {
-    rows[lane].halves[j] = static_cast<std::uint16_t>(8 * lane + j);
-  }
-  __syncwarp();
-  std::uint32_t words[kCount];
-  std::uint32_t const row = shared_address(&rows[lane]);
-  if constexpr (kTransposed) {
-    ptx::load_transposed(row, words);
-  } else {
-    ptx::load_matrices(row, words);
-  }
-  for (int i = 0; i < kCount; ++i) to[kCount * lane + static_cast<std::uint32_t>(i)] = words[i];
-}
-
 enum class Type { f16, bf16 };
 
 // A fragment's elements in words: of 16 x K (A) or 8 columns of K (B), both K-major.
@@ -76,22 +54,6 @@ __global__ void multiply(const float* a, const float* b, float* sums) {
     sums[(group + 8 * (i / 2)) * 8 + 2 * member + i % 2] = own[i];
 }
 
-template <int kCount, bool kTransposed>
-void check_load() {
-  CAPTURE(kCount);
-  DeviceVector<std::uint32_t> const to(32 * kCount);
-  run(load<kCount, kTransposed>, {.blocks = 1, .threads = 32}, to.data());
-  std::vector<std::uint32_t> const values = to.values();
-  for (std::uint32_t lane = 0; lane < 32; ++lane) {
-    for (std::uint32_t matrix = 0; matrix < kCount; ++matrix) {
-      std::uint32_t const i = lane / 4, j = 2 * (lane % 4), first = 64 * matrix;
-      std::uint32_t const low = first + (kTransposed ? 8 * j + i : 8 * i + j);
-      std::uint32_t const high = first + (kTransposed ? 8 * (j + 1) + i : 8 * i + j + 1);
-      CHECK(values[kCount * lane + matrix] == (low | high << 16));
-    }
-  }
-}
-
 // Sums of small integers are exact in every order. Others differ by at most `error` of the sum of
 // magnitudes.
 struct Elements {
@@ -133,17 +95,6 @@ void check_multiply(Elements const& elements) {
 }
 
 }  // namespace
-
-TEST_CASE("ptx: ldmatrix deals rows to lanes" * needs_gpu()) {
-  check_load<1, false>();
-  check_load<2, false>();
-  check_load<4, false>();
-}
-
-TEST_CASE("ptx: ldmatrix deals columns to lanes" * needs_gpu()) {
-  check_load<2, true>();
-  check_load<4, true>();
-}
 
 TEST_CASE("ptx: mma multiplies matrices" * needs_gpu()) {
   for (Elements const& elements : {Elements{true, 0}, Elements{false, 0x1p-20}}) {

@@ -16,39 +16,6 @@ using simt::Where;
 
 inline constexpr std::uint32_t kAllLanes = 0xffffffffu;
 
-// ---- ldmatrix
-
-template <int kCount, bool kTransposed>
-void load_8x8(std::uint32_t row, std::uint32_t (&to)[kCount], const char* what, Where where) {
-  simt::Exchange const exchange = simt::meet(kAllLanes, &row, sizeof(row), what, false, where);
-  std::uint32_t const lane = simt::self->lane;
-  auto const half_of = [&](int matrix, std::uint32_t i, std::uint32_t j) {
-    std::uint32_t address;
-    simt::take(exchange, static_cast<std::uint32_t>(8 * matrix) + i, &address, sizeof(address));
-    auto const* const halves =
-        static_cast<const std::uint16_t*>(simt::from_own_shared(address, 16, 16, where));
-    return halves[j];
-  };
-  for (int matrix = 0; matrix < kCount; ++matrix) {
-    std::uint32_t const i = lane / 4, j = 2 * (lane % 4);
-    std::uint32_t const first = kTransposed ? half_of(matrix, j, i) : half_of(matrix, i, j);
-    std::uint32_t const second =
-        kTransposed ? half_of(matrix, j + 1, i) : half_of(matrix, i, j + 1);
-    to[matrix] = first | second << 16;
-  }
-}
-template <int kCount>
-void load_matrices(std::uint32_t row, std::uint32_t (&to)[kCount], Where where = Where::current()) {
-  static_assert(kCount == 1 || kCount == 2 || kCount == 4, "the wrapper has these");
-  load_8x8<kCount, false>(row, to, "ldmatrix", where);
-}
-template <int kCount>
-void load_transposed(std::uint32_t row, std::uint32_t (&to)[kCount],
-                     Where where = Where::current()) {
-  static_assert(kCount == 2 || kCount == 4, "the wrapper has these");
-  load_8x8<kCount, true>(row, to, "ldmatrix.trans", where);
-}
-
 // ---- mma
 
 struct Fragments {
