@@ -106,7 +106,7 @@ struct SumStorage {
   std::uint16_t first[kMaxCells + 1];                       // record of a cell
   std::uint16_t list_cells[kMaxLists];  // where a cell's first list is: log_lists << 8 | cell
   std::uint32_t list_starts[kMaxLists / kWarp];  // a bit where a cell's first list is
-  std::uint16_t of_key[kWarp];                   // cells, then where the first list goes
+  std::uint16_t of_key[kWarp];  // of each key: its cells, then where its first list goes
   std::uint32_t list_count;
   std::uint32_t segment_starts[kRoundWords];  // a bit where a segment begins or goes on
 

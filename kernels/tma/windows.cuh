@@ -57,7 +57,8 @@ struct WindowOrigin {
   std::int32_t x, y;
 };
 
-// A place is what locating a point needs of a level's window.
+// A WindowPlace is what locating a point needs of a level's window; `full` and `empty` below are
+// the windows' mbarriers.
 struct alignas(16) WindowPlace {
   std::int32_t x, y;    // the origin and kBitsOfFloorTo
   float width, height;  // of the level
@@ -69,7 +70,7 @@ struct WindowShared {
   std::uint64_t full[kMaxWindows];
   std::uint64_t empty[kMaxWindows];
   WindowPlace places[kMaxWindows];
-  std::uint32_t far_places[kWindowConsumers][kWarpRecords];
+  std::uint32_t far_pixels[kWindowConsumers][kWarpRecords];
 };
 
 // A tile of queries with one head of one batch item.
@@ -224,14 +225,14 @@ static_assert(2 * kPixelBytes == kSecondIsRight >> 8);
 
 struct WindowRecord {
   // As in LocatedPoint; with fp16 sums `second` are rows.
-  std::uint32_t place, second, upper, lower;
+  std::uint32_t first, second, upper, lower;
 
-  __device__ __forceinline__ bool is_far() const { return (place & kIsFar) != 0; }
+  __device__ __forceinline__ bool is_far() const { return (first & kIsFar) != 0; }
 };
 
 // Weights with fp16 sums.
 __device__ __forceinline__ Fp16Weights weights_of(WindowRecord const& record) {
-  return {half2_of(record.second), __habs2(__low2half2(half2_of(record.place)))};
+  return {half2_of(record.second), __habs2(__low2half2(half2_of(record.first)))};
 }
 
 // ---- the consumers
@@ -303,7 +304,7 @@ class Consumer {
   }
 
  private:
-  // Not kept in registers.
+  // The warp in the block; computed anew each time, for want of registers.
   __device__ __forceinline__ static std::int32_t warp() {
     return static_cast<std::int32_t>(threadIdx.x / kWarp);
   }
@@ -410,11 +411,11 @@ class Consumer {
     std::uint32_t const at = records_ + pass * Config::kPassBytes + j_ * Config::kLevelBytes +
                              pair(i) * Config::kPairBytes;
     if constexpr (Config::kFp16Sums) {
-      ptx::store_shared(at, record[0].place, record[0].second, record[1].place, record[1].second);
+      ptx::store_shared(at, record[0].first, record[0].second, record[1].first, record[1].second);
     } else {
 #pragma unroll
       for (int n = 0; n < 2; ++n) {
-        ptx::store_shared(at + n * Config::kPlaneBytes, record[n].place, record[n].second,
+        ptx::store_shared(at + n * Config::kPlaneBytes, record[n].first, record[n].second,
                           record[n].upper, record[n].lower);
       }
     }
@@ -424,9 +425,9 @@ class Consumer {
     std::uint32_t const at = records_ + pass * Config::kPassBytes + j_ * Config::kLevelBytes +
                              pair(n / 2) * Config::kPairBytes;
     if constexpr (Config::kFp16Sums) {
-      ptx::store_shared(at + n % 2 * (Config::kVecBytes / 2), record.place, record.second);
+      ptx::store_shared(at + n % 2 * (Config::kVecBytes / 2), record.first, record.second);
     } else {
-      ptx::store_shared(at + n % 2 * Config::kPlaneBytes, record.place, record.second, record.upper,
+      ptx::store_shared(at + n % 2 * Config::kPlaneBytes, record.first, record.second, record.upper,
                         record.lower);
     }
   }
@@ -452,13 +453,13 @@ class Consumer {
     bool const is_turned = ((left ^ slot()) & 1) != 0;
     float const right = in_units<Config::kFp16Sums>(fraction);
     float const second = is_turned ? 1.0f - right : right;
-    std::uint32_t place = (left << kPixelShift) + flags;
-    place += is_turned ? 1u << kPixelShift : kSecondIsRight;
+    std::uint32_t first = (left << kPixelShift) + flags;
+    first += is_turned ? 1u << kPixelShift : kSecondIsRight;
     if constexpr (Config::kFp16Sums) {
-      return {place + bits_of(__floats2half2_rn(second, 0.0f)),
+      return {first + bits_of(__floats2half2_rn(second, 0.0f)),
               bits_of(__floats2half2_rn(upper, lower)), 0, 0};
     } else {
-      return {place, __float_as_uint(second), __float_as_uint(upper), __float_as_uint(lower)};
+      return {first, __float_as_uint(second), __float_as_uint(upper), __float_as_uint(lower)};
     }
   }
 
@@ -467,7 +468,7 @@ class Consumer {
   __device__ __forceinline__ unsigned locate(std::int32_t index, std::int32_t query,
                                              int pass) const {
     WindowPlace const place = shared_.places[j_];
-    std::uint32_t column[Config::kPoints], line[Config::kPoints];
+    std::uint32_t column[Config::kPoints], window_row[Config::kPoints];
     bool is_inside = true;
 #pragma unroll
     for (int i = 0; i < Config::kPairs; ++i) {
@@ -475,7 +476,7 @@ class Consumer {
 #pragma unroll
       for (int n = 0; n < 2; ++n) {
         RawPoint const& raw = raw_[pass][2 * i + n];
-        std::uint32_t &c = column[2 * i + n], &l = line[2 * i + n];
+        std::uint32_t &c = column[2 * i + n], &l = window_row[2 * i + n];
         Floor const x = floor_of(raw.x, place.width), y = floor_of(raw.y, place.height);
         c = static_cast<std::uint32_t>(x.bits - place.x);
         l = static_cast<std::uint32_t>(y.bits - place.y);
@@ -492,8 +493,8 @@ class Consumer {
     if (!is_inside) {
 #pragma unroll
       for (int n = 0; n < Config::kPoints; ++n) {
-        if (column[n] < place.last_column && line[n] < place.last_row) continue;
-        has_far = put_outside(index, of_pass, pass, n, place, column[n], line[n]) || has_far;
+        if (column[n] < place.last_column && window_row[n] < place.last_row) continue;
+        has_far = put_outside(index, of_pass, pass, n, place, column[n], window_row[n]) || has_far;
       }
     }
     unsigned lanes = __ballot_sync(0xffffffffu, has_far);
@@ -507,18 +508,19 @@ class Consumer {
   // its pixels are in the level.
   __device__ __forceinline__ bool put_outside(std::int32_t index, std::int32_t query, int pass,
                                               int n, WindowPlace const& place, std::uint32_t column,
-                                              std::uint32_t line) const {
+                                              std::uint32_t window_row) const {
     RawPoint const& raw = raw_[pass][n];
     LevelParams const& level = p_.near_levels[window().level];
     std::uint32_t const right = column + static_cast<std::uint32_t>(place.x - kBitsOfFloorTo + 1);
-    std::uint32_t const below = line + static_cast<std::uint32_t>(place.y - kBitsOfFloorTo + 1);
+    std::uint32_t const below =
+        window_row + static_cast<std::uint32_t>(place.y - kBitsOfFloorTo + 1);
     if (right < static_cast<std::uint32_t>(level.width + 1) &&
         below < static_cast<std::uint32_t>(level.height + 1)) {
       Floor const x = floor_of(raw.x, place.width), y = floor_of(raw.y, place.height);
       float const lower = __fmul_rn(raw.weight, y.fraction);
       put_one(pass, n,
               record_of(x.bits & 1, kIsFar, x.fraction, __fsub_rn(raw.weight, lower), lower));
-      far_place(static_cast<int>(j_), pass, point_of_level(n)) = below << 16 | right;
+      far_pixel(static_cast<int>(j_), pass, point_of_level(n)) = below << 16 | right;
       fetch_far(row_of_query(index, query), level, below << 16 | right);
       return true;
     }
@@ -529,9 +531,9 @@ class Consumer {
   }
 
   // Column + 1 and row + 1 of a far point's upper left pixel.
-  __device__ __forceinline__ std::uint32_t& far_place(int level, int pass, int n) const {
+  __device__ __forceinline__ std::uint32_t& far_pixel(int level, int pass, int n) const {
     return shared_
-        .far_places[warp()][((pass * kMaxWindows + level) * Config::kPoints + n) * kWindowSlots +
+        .far_pixels[warp()][((pass * kMaxWindows + level) * Config::kPoints + n) * kWindowSlots +
                             static_cast<int>(slot())];
   }
 
@@ -556,8 +558,8 @@ class Consumer {
   // A point's pixels as RowSums takes them; row_bytes: from a row of the window to the next.
   __device__ __forceinline__ static void load_pixels(std::uint32_t window, std::uint32_t row_bytes,
                                                      WindowRecord const& record, Vec (&value)[4]) {
-    std::uint32_t const first = window + (record.place >> 16);
-    std::uint32_t is_right = record.place & kSecondIsRight;
+    std::uint32_t const first = window + (record.first >> 16);
+    std::uint32_t is_right = record.first & kSecondIsRight;
     ptx::pin(is_right);  // or bits are shifted, masked and added one by one
     std::uint32_t const second = first + (is_right >> 8);
     ptx::load_shared(first, value[0].word);
@@ -566,12 +568,12 @@ class Consumer {
     ptx::load_shared(second + row_bytes - kPixelBytes, value[3].word);
   }
 
-  // The pixels of a far point, from memory; zeros beside the level.
+  // The pixels of a far point, far_pixel(), from memory; zeros beside the level.
   __device__ __forceinline__ void load_far(LaneValues<Config> const& values,
-                                           LevelParams const& level, std::uint32_t place,
+                                           LevelParams const& level, std::uint32_t far_pixel,
                                            Vec (&value)[4]) const {
-    std::int32_t const x = static_cast<std::int32_t>(place & 0xffffu) - 1;
-    std::int32_t const y = static_cast<std::int32_t>(place >> 16) - 1;
+    std::int32_t const x = static_cast<std::int32_t>(far_pixel & 0xffffu) - 1;
+    std::int32_t const y = static_cast<std::int32_t>(far_pixel >> 16) - 1;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       int const column = static_cast<int>((static_cast<unsigned>(i) ^ slot()) & 1);
@@ -581,10 +583,10 @@ class Consumer {
 
   // Brings the pixels of a far point to L1.
   __device__ __forceinline__ void fetch_far(Row const& row, LevelParams const& level,
-                                            std::uint32_t place) const {
+                                            std::uint32_t far_pixel) const {
     LaneValues<Config> const values(p_, row, 0);
-    std::int32_t const x = static_cast<std::int32_t>(place & 0xffffu) - 1;
-    std::int32_t const y = static_cast<std::int32_t>(place >> 16) - 1;
+    std::int32_t const x = static_cast<std::int32_t>(far_pixel & 0xffffu) - 1;
+    std::int32_t const y = static_cast<std::int32_t>(far_pixel >> 16) - 1;
 #pragma unroll 1
     for (int i = 0; i < 4; ++i) {
       if (!values.is_in(level, x + i % 2, y + i / 2)) continue;
@@ -662,7 +664,7 @@ class Consumer {
         Vec value[4];
         if (record[u].is_far()) {
           load_far(LaneValues<Config>(p_, row, j_), p_.near_levels[schedule_.levels[i].level],
-                   far_place(i, pass, n + u), value);
+                   far_pixel(i, pass, n + u), value);
         } else {
           load_pixels(window, row_bytes, record[u], value);
         }
