@@ -1,6 +1,6 @@
-// A point's way from memory to a record in shared memory: a lane loads a group of points, converts
-// them, locates each on its level, and stores what the lanes of the slot need to gather it. Then
-// the sums of a row.
+// A point's way from memory to a record, which is a LocatedPoint in shared memory: a lane loads a
+// group of points, converts them, locates each on its level, and stores what the lanes of the slot
+// need to gather it. Then the sums of a row.
 #pragma once
 
 #include "kernels/common/vecs.cuh"
@@ -177,7 +177,7 @@ __device__ __forceinline__ PointGroup<kGroup> to_points(Inputs<kGroup> const& in
 }
 
 // The number that the reference of a query on the level of point k has among all references.
-// Levels without points may be more than points are, of which there are fewer than 2^32.
+// All points are fewer than 2^32; references can be more only where levels have no points.
 template <class Config>
 __device__ auto reference_number(Lane<Config> const& lane, std::uint32_t query, int k) {
   using Number = std::conditional_t<(Config::kPoints > 0), std::uint32_t, std::uint64_t>;
