@@ -105,6 +105,19 @@ double row_ns(Costs const& costs, Entry const& entry, Problem const& problem) {
   return costs.row_ns + points_ns * std::max(row_bytes / 64, 1.0);
 }
 
+// Rows of pixels are one copy where nothing lies between them, else each pixel is.
+bool copies_rows(Problem const& problem, std::int64_t pixel_bytes) {
+  return problem.value.row * element_bytes(problem) == pixel_bytes;
+}
+
+// The time of a tile's copies.
+double copy_us(Costs const& costs, Entry const& entry, Problem const& problem) {
+  std::int64_t const pixel_bytes = head_group_bytes(entry.rows, problem);
+  if (copies_rows(problem, pixel_bytes)) return costs.copy_us;
+  double const pixels = number(cached_levels_of(entry, problem).bytes / pixel_bytes);
+  return costs.copy_us + 1e-3 * pixels * costs.copy_pixel_ns;
+}
+
 double predicted_us(Costs const& costs, Variant const& variant, Problem const& problem,
                     Device const& device) {
   Entry const& entry = kTable[variant];
@@ -114,7 +127,7 @@ double predicted_us(Costs const& costs, Variant const& variant, Problem const& p
   double const groups =
       number(problem.batch) * number(problem.head_count) / layout_for(entry.rows, problem).heads;
   double const tiles = number(cached_rounds(value_bytes(problem))) + groups / clusters;
-  return costs.launch_us + costs.copy_us * tiles +
+  return costs.launch_us + copy_us(costs, entry, problem) * tiles +
          std::max(work_us, forward_bytes(problem) / costs.bytes_per_us);
 }
 
@@ -211,7 +224,7 @@ CacheParams cache_params(Entry const& entry, Problem const& problem, CachedLevel
   cached.buffer_bytes = u32(levels.bytes);
   cached.buffers = u32(levels.buffers);
   cached.pixel_bytes = u32(pixel_bytes);
-  cached.copies_rows = problem.value.row * element_bytes(problem) == pixel_bytes;
+  cached.copies_rows = copies_rows(problem, pixel_bytes);
   for (std::size_t l = 0; l < problem.levels.size(); ++l) {
     cached.begin[l] = u32(levels.begin[l]);
     cached.row_pixels[l] = u32(levels.row_pixels[l]);

@@ -108,16 +108,26 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
 
 // ---- cost
 
+// Windows hold hardly any point of those that are scattered: each is read from device memory.
+double window_ps(Costs const& costs, Entry const& entry, Problem const& problem) {
+  return (entry.sums == h ? costs.window_fp16_ps : costs.window_ps) +
+         (problem.scattered() ? costs.window_far_ps : 0.0) +
+         (problem.fused() ? costs.window_fused_ps : 0.0);
+}
+
+double box_ps(Costs const& costs, Entry const& entry, Problem const& problem) {
+  return costs.box_ps / static_cast<int>(entry.producers) *
+         (pixel_bytes(problem) >= kLineBytes ? costs.wide_factor : 1.0) *
+         (problem.fused() ? costs.fused_factor : 1.0);
+}
+
 double predicted_us(Costs const& costs, Variant const& variant, Problem const& problem,
                     Device const& device) {
   Entry const& entry = kTable[variant];
-  double const of_point = entry.shape == box ? costs.box_ps / static_cast<int>(entry.producers)
-                          : entry.sums == h  ? costs.window_fp16_ps
-                                             : costs.window_ps;
-  double const factor = (pixel_bytes(problem) >= kLineBytes ? costs.wide_factor : 1.0) *
-                        (problem.fused() ? costs.fused_factor : 1.0);
-  return costs.launch_us +
-         1e-6 * points_of(problem) * of_point * factor / std::max(device.sm_count, 1);
+  bool const is_box = entry.shape == box;
+  double const of_point = is_box ? box_ps(costs, entry, problem) : window_ps(costs, entry, problem);
+  return (is_box ? costs.launch_us : costs.window_launch_us) +
+         1e-6 * points_of(problem) * of_point / std::max(device.sm_count, 1);
 }
 
 }  // namespace
