@@ -14,7 +14,7 @@ from torch.utils.checkpoint import checkpoint
 
 import libmsda
 import libmsda.compat
-from libmsda.torch import MSDeformAttn, _node, _wide, from_module
+from libmsda.torch import MSDeformAttn, _attend, _node, _wide, from_module
 
 DEVICES = ["cpu"]
 if os.environ.get("MSDA_TEST_DEVICE") == "cuda":
@@ -308,6 +308,37 @@ def test_products_without_out_dtype_give_the_same_gradients(monkeypatch, product
     limit = torch.finfo(torch.bfloat16).eps
     assert max(errors(found[False], found[True])) < limit
     assert all(one.dtype == other.dtype for one, other in zip(found[False], found[True]))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("dims, levels", [(2, 2), (4, 1)])
+def test_short_ways_give_the_same_bits(dims, levels, dtype, device, products, monkeypatch):
+    """Gradients by one call of the library, operators past the dispatcher, and results without a node."""
+    _, ours = pair(device=device)
+    query, position, reference, mask = inputs(dims, device=device, batch=1, levels=levels)
+    leaves, asked = [query.requires_grad_(), position.requires_grad_(), *ours.parameters()], []
+    is_simple = _attend._is_simple
+
+    def step():
+        with autocast(dtype, device):
+            output = ours(query, reference, LEVELS, position=position, padding_mask=mask)
+        return output, *torch.autograd.grad(output.float().square().sum(), leaves)
+
+    torch.use_deterministic_algorithms(True)
+    try:
+        monkeypatch.setattr(_attend, "_is_simple", lambda *given: asked.append(is_simple(*given)) or False)
+        wanted = step()
+        monkeypatch.setattr(_attend, "_is_simple", is_simple)
+        found, watched = step(), []
+        assert "msda::attend" in calls_of(lambda: watched.extend(step()))
+        with autocast(dtype, device), torch.no_grad():
+            output = ours(query, reference, LEVELS, position=position, padding_mask=mask)
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert asked == ([True] if products == 2 and _wide._HAS_OUT_DTYPE else [])
+    for others in (found, watched, [output]):
+        assert all(torch.equal(one, other) for one, other in zip(others, wanted))
 
 
 @pytest.mark.parametrize("position_wanted", [False, True])

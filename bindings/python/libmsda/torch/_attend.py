@@ -20,8 +20,10 @@ from typing import Any, NamedTuple
 
 import torch
 
+from .._functions import run_call
 from . import _calls
-from ._calls import FUSED, Levels, Settings
+from ._calls import FUSED, KIND, Levels, Settings
+from ._eager import is_watched
 
 _library = torch.library.Library("msda", "FRAGMENT")
 for _name, _results in (("attend", "Tensor"), ("attend_with_weights", "(Tensor, Tensor)")):
@@ -45,6 +47,8 @@ attend_backward = torch.ops.msda.attend_backward.default
 attend_backward_ = torch.ops.msda.attend_backward_.default
 
 _SETTINGS = Settings()
+_BACKWARD = *FUSED, "grad_output"
+_are_deterministic = torch.are_deterministic_algorithms_enabled
 
 
 class _Shapes(NamedTuple):
@@ -101,9 +105,36 @@ def _attend(
     logit: torch.Tensor,
     *rest: Any,
 ) -> torch.Tensor:
-    given = _Inputs.of(value, reference, offset, logit, *rest)
-    output = _calls.forward(FUSED, given.tensors, given.shapes.levels, _SETTINGS, None, None)
-    return output.view(*logit.shape[:-1], value.shape[-1])
+    tensors = value, reference, offset, logit
+    call, (result,) = _calls.call_of(FUSED, tensors, _key(*rest), _SETTINGS, None, (), lambda: _views(tensors, *rest))
+    output = torch.empty_like(result)
+    run_call(call, KIND, tensors, None, (output.data_ptr(),))
+    return output
+
+
+def _key(level_hw: Sequence[int], head_count: int) -> tuple[int, ...]:
+    return *level_hw, head_count
+
+
+def _views(tensors: Sequence[torch.Tensor], level_hw: Sequence[int], head_count: int) -> _calls.Views:
+    """What attend() computes of its tensors."""
+    given = _Inputs.of(*tensors, level_hw, head_count)
+    value, _, _, logit = tensors
+    return _calls.Views(given.tensors, given.shapes.levels, (), [(*logit.shape[:-1], value.shape[-1])])
+
+
+def _backward_views(
+    tensors: Sequence[torch.Tensor], level_hw: Sequence[int], head_count: int, _reference_wanted: bool
+) -> _calls.Views:
+    """What attend_backward() computes of its tensors, the gradients of offset and logit being one of points."""
+    *inputs, grad_output = tensors
+    shapes, views = _Inputs.of(*inputs, level_hw, head_count)
+    value, _, _, logit = inputs
+    points = *logit.shape[:-1], 3 * logit.shape[-1]
+    grad_offset, grad_logit = parts(logit.new_empty(points))
+    into = grad_offset.view(shapes.offset), grad_logit.view(shapes.logit)
+    results = value.shape, (0,), points, (0,)
+    return _calls.Views((*views, grad_output.view(shapes.output)), shapes.levels, into, results)
 
 
 def _attend_with_weights(
@@ -132,6 +163,15 @@ def _attend_backward(
     logit: torch.Tensor,
     *rest: Any,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    if _is_simple(value, reference, offset, logit, *rest):
+        tensors = value, reference, offset, logit, grad_output
+        choice, views = _are_deterministic(), lambda: _backward_views(tensors, *rest)
+        call, results = _calls.call_of(_BACKWARD, tensors, _key(*rest[:2]), _SETTINGS, choice, (), views)
+        grad_value, grad_reference, grad_points, _ = map(torch.empty_like, results)
+        grad_offset = grad_points.data_ptr()
+        grad_logit = grad_offset + 2 * logit.shape[-1] * logit.itemsize
+        run_call(call, KIND, tensors, None, (grad_value.data_ptr(), 0, grad_offset, grad_logit))
+        return grad_value, grad_points, grad_reference
     if {offset.dtype, logit.dtype} == {value.dtype}:
         grad_points = value.new_empty(*logit.shape[:-1], 3 * logit.shape[-1])
         into = parts(grad_points)
@@ -144,6 +184,27 @@ def _attend_backward(
         for part, grad in zip(parts(grad_points), into):
             part.copy_(grad)
     return found[0], grad_points, found[1]
+
+
+def _is_simple(
+    value: torch.Tensor,
+    reference: torch.Tensor,
+    offset: torch.Tensor,
+    logit: torch.Tensor,
+    _level_hw: Any,
+    _head_count: int,
+    reference_wanted: bool,
+) -> bool:
+    """Whether the gradients are those of one call, as it gives them."""
+    dtype = value.dtype
+    return (
+        not reference_wanted
+        and reference.dtype == torch.float32
+        and dtype.itemsize == 2
+        and offset.dtype == logit.dtype == dtype
+        and (value.is_cuda or len(reference) == 1)
+        and logit.numel() > 0
+    )
 
 
 def _attend_backward_(
@@ -221,6 +282,16 @@ def _backward_of_item(
         for part, grad in zip(into, grads):
             part.copy_(grad.view(part.shape))
     return grad_reference
+
+
+def attend_eagerly(*given: Any) -> torch.Tensor:
+    """attend() of a call that is not compiled: past the dispatcher where nothing else is to see it."""
+    return attend(*given) if is_watched(given[:4]) else _attend(*given)
+
+
+def attend_backward_eagerly(*given: Any) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """attend_backward(), as attend_eagerly() is attend()."""
+    return attend_backward(*given) if is_watched(given[:5]) else _attend_backward(*given)
 
 
 for _device in ("CPU", "CUDA"):

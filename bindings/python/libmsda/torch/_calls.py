@@ -1,6 +1,6 @@
 """Calls of the library on plain tensors of the CPU or a CUDA device, each planned once."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -20,7 +20,7 @@ KIND = kind_of(torch.empty(0))
 Levels = tuple[tuple[int, int], ...]
 
 
-class _Planned(NamedTuple):
+class Planned(NamedTuple):
     """A call, and a tensor without memory like each that it computes: torch.empty_like() of one takes
     half the time of torch.empty()."""
 
@@ -52,16 +52,27 @@ class Settings(NamedTuple):
         return Options(**self._asdict())
 
 
-def _call_of(
+class Views(NamedTuple):
+    """Tensors of other shapes as the library takes them, and the shapes in which the caller wants results."""
+
+    tensors: Sequence[torch.Tensor]
+    levels: Levels
+    into: Sequence[torch.Tensor]
+    results: Sequence[tuple[int, ...]]
+
+
+def call_of(
     names: tuple[str, ...],
     tensors: Sequence[torch.Tensor],
-    levels: Levels,
+    levels: Any,
     settings: Settings,
     choice: Any,
     into: Sequence[torch.Tensor] = (),
-) -> _Planned:
+    views: Callable[[], Views] | None = None,
+) -> Planned:
     """The call of this signature; `choice` is out_dtype, or whether gradients are deterministic. The gradients of
-    coordinates and weights are laid out as the tensors of `into`, packed without them."""
+    coordinates and weights are laid out as the tensors of `into`, packed without them. views() is asked the first
+    time, so that other calls make no views; what it does depends on the signature, `levels` in it, alone."""
     threads = settings.threads
     if threads is None:
         threads = _get_num_threads()
@@ -81,6 +92,9 @@ def _call_of(
         settings.options()
         raise
     if planned is None:
+        shapes: Sequence[tuple[int, ...]] | None = None
+        if views is not None:
+            tensors, levels, into, shapes = views()
         with torch.no_grad():
             arrays = {name: KIND.prepare(name, t) for name, t in zip(names, tensors)}
         if tensors[0].device.type == "cpu":
@@ -88,20 +102,20 @@ def _call_of(
         options, field = settings.options(), "out_dtype"
         if "grad_output" in names:
             field = "deterministic"
-        views = [KIND.view(t) for t in into]
-        call = describe(KIND, arrays, levels, options, into=views, **{field: choice})
+        call = describe(KIND, arrays, levels, options, into=[KIND.view(t) for t in into], **{field: choice})
         plan = cached_plan(Plan, call.problem, options.kernel, call.handle)
         device = tensors[0].device
         results = tuple(
-            _without_memory(shape, getattr(torch, dtype), device) for _, shape, dtype in call.outputs
+            _without_memory(shape, getattr(torch, dtype), device)
+            for (_, _, dtype), shape in zip(call.outputs, shapes or [shape for _, shape, _ in call.outputs])
         )
-        planned = calls.add(key, _Planned(call._replace(plan=plan), results))
+        planned = calls.add(key, Planned(call._replace(plan=plan), results))
     return planned
 
 
 def planned(*signature: Any) -> Call:
     """The call that forward() makes of names, tensors, levels, settings and out_dtype."""
-    return _call_of(*signature).call
+    return call_of(*signature).call
 
 
 def _without_memory(
@@ -122,7 +136,7 @@ def forward(
     attention: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """The output. The softmax of logit is written to `attention` where it is given, which new_attention() makes."""
-    call, (result,) = _call_of(names, tensors, levels, settings, out_dtype)
+    call, (result,) = call_of(names, tensors, levels, settings, out_dtype)
     output = _empty_like(result)
     extras = () if attention is None else (attention.data_ptr(),)
     run_call(call, KIND, tensors, value_scale, (output.data_ptr(),), extras)
@@ -149,7 +163,7 @@ def backward(
     Those of value, and of coordinates and weights, are written to `grad_value`, a packed tensor of value's
     shape and type, and to the two of `into`, of the inputs' shapes and types and any strides of rows."""
     inputs, deterministic = (*tensors, grad_output), _are_deterministic()
-    call, results = _call_of((*names, "grad_output"), inputs, levels, settings, deterministic, into)
+    call, results = call_of((*names, "grad_output"), inputs, levels, settings, deterministic, into)
     if grad_value is None and not into and all(wanted):
         gradients = [*map(_empty_like, results)]
     else:

@@ -17,6 +17,7 @@ _tracing = torch._C._is_tracing
 _functorch = torch._C._functorch.peek_interpreter_stack
 _modes = torch._C._len_torch_dispatch_stack
 _function_modes = torch._C._len_torch_function_stack
+_profiled = torch._C._autograd._profiler_enabled
 _autocast = torch._C._is_any_autocast_enabled
 _grad_enabled = torch.is_grad_enabled
 _query_hw = Settings._fields.index("query_hw")
@@ -39,6 +40,16 @@ def is_plain(tensors: Sequence[Any]) -> bool:
         if type(t) not in _plain_types or t.is_neg():
             return False
     return True
+
+
+def is_watched(tensors: Sequence[torch.Tensor]) -> bool:
+    """Whether a profile, a mode or a tensor of another kind is to see each operator on these."""
+    if _profiled() or _modes() or _function_modes() or _tracing():
+        return True
+    for t in tensors:
+        if type(t) not in _plain_types or t.is_neg():
+            return True
+    return False
 
 
 class _Direct(torch.autograd.Function):

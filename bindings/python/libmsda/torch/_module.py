@@ -10,7 +10,7 @@ from torch import nn
 from .._core.errors import InvalidArgumentError
 from .._core.problem import level_pairs
 from ._node import Call, Node
-from ._wide import WideNode, is_wide
+from ._wide import is_wide, run_wide
 
 LAYERS = ("value_proj", "sampling_offsets", "attention_weights", "output_proj")
 
@@ -119,7 +119,7 @@ class MSDeformAttn(nn.Module):
         heads, level_count, _ = self._sizes
         tokens = sum(height * width for height, width in levels)
         source = query if value is None else value
-        layers = [self.get_submodule(name) for name in LAYERS]
+        layers = self.value_proj, self.sampling_offsets, self.attention_weights, self.output_proj
         if len(levels) != level_count:
             raise InvalidArgumentError(f"level_hw has {len(levels)} levels: must have {level_count}")
         _check("query", query, (None, None, layers[1].in_features))
@@ -137,8 +137,8 @@ class MSDeformAttn(nn.Module):
         dtype = _product_dtype(query, source, parameters[0])
         flat = [number for pair in levels for number in pair]
         call = Call(heads, flat, dtype, return_weights)
-        node = WideNode if is_wide(call, (query, position, value), parameters) else Node
-        found = node.apply(call, query, position, value, reference, padding_mask, *parameters)
+        run = run_wide if is_wide(call, (query, position, value), parameters) else Node.apply
+        found = run(call, query, position, value, reference, padding_mask, *parameters)
         if not return_weights:
             return found
         output, weights = found
@@ -171,7 +171,7 @@ def _check(name: str, tensor: torch.Tensor, wanted: tuple[Any, ...]) -> None:
 def _product_dtype(
     query: torch.Tensor, source: torch.Tensor, weight: torch.Tensor
 ) -> torch.dtype:
-    device = query.device.type
+    device = "cuda" if query.is_cuda else query.device.type  # which makes an object, and a text
     if torch.is_autocast_enabled(device) and weight.dtype != torch.float64:
         return torch.get_autocast_dtype(device)
     for name, tensor in (("query", query), ("value", source)):

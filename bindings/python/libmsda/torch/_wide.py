@@ -13,21 +13,55 @@ from torch.autograd.function import once_differentiable
 from torch.nn.functional import linear
 
 from . import _node
-from ._attend import attend, attend_backward, attend_with_weights
+from ._attend import attend_backward_eagerly, attend_eagerly, attend_with_weights
+from ._eager import in_functorch
 from ._node import Call, add_to_logits, asked_of, cast, release_saved, softmax_of
 
 # torch.mm() and addmm() give 16-bit matrices of CUDA a float32 result since torch 2.8.
 _HAS_OUT_DTYPE = hasattr(torch.ops.aten.mm, "dtype")
 
+_is_compiling = torch.compiler.is_compiling
+
 
 def is_wide(call: Call, inputs: Sequence[torch.Tensor | None], parameters: Sequence[torch.Tensor]) -> bool:
-    """Whether WideNode takes query, position and value with these parameters."""
-    if call.dtype.itemsize != 2 or torch.compiler.is_compiling() or not _HAS_OUT_DTYPE:
+    """Whether run_wide() takes query, position and value with these parameters."""
+    if call.dtype.itemsize != 2 or _is_compiling() or in_functorch() or not _HAS_OUT_DTYPE:
         return False
     for one in inputs:
         if one is not None and not (_node.is_cuda(one) and one.numel() > 0 and one.dtype in (call.dtype, torch.float32)):
             return False
     return all(one.dtype == torch.float32 for one in parameters)
+
+
+def run_wide(*given: Any) -> Any:
+    """WideNode.apply(), less what only gradients need."""
+    return _apply(*given) if torch.is_grad_enabled() else _compute(*given)[0]
+
+
+def _compute(
+    call: Call,
+    query: torch.Tensor,
+    position: torch.Tensor | None,
+    value: torch.Tensor | None,
+    reference: torch.Tensor,
+    padding_mask: torch.Tensor | None,
+    *parameters: torch.Tensor,
+) -> tuple[Any, Sequence[torch.Tensor | None], Sequence[torch.Tensor]]:
+    """The result, and what gradients need: rows that layers read, and the rest."""
+    weights, biases = _cast_together(parameters, call.dtype)
+    source = cast(query if value is None else value, call.dtype).flatten(0, 1)
+    values = linear(source, weights[0], biases[0])
+    if padding_mask is not None:
+        values.masked_fill_(padding_mask.reshape(-1, 1), 0)
+    asked = source
+    if position is not None or value is not None:
+        asked = asked_of(query, position, call.dtype).flatten(0, 1)
+    offset, logit = linear(asked, weights[1], biases[1]), linear(asked, weights[2], biases[2])
+    given = values, reference, offset, logit, call.level_hw, call.head_count
+    sampled, attention = attend_with_weights(*given) if call.return_weights else (attend_eagerly(*given), None)
+    output = linear(sampled, weights[3], biases[3]).view(*query.shape[:2], len(biases[3]))
+    found = (output, attention) if call.return_weights else output
+    return found, (asked, source, sampled), (values, offset, logit, *weights)
 
 
 class WideNode(torch.autograd.Function):
@@ -42,30 +76,18 @@ class WideNode(torch.autograd.Function):
         padding_mask: torch.Tensor | None,
         *parameters: torch.Tensor,
     ) -> Any:
-        weights, biases = _cast_together(parameters, call.dtype)
-        source = cast(query if value is None else value, call.dtype).flatten(0, 1)
-        values = linear(source, weights[0], biases[0])
-        if padding_mask is not None:
-            values.masked_fill_(padding_mask.reshape(-1, 1), 0)
-        asked = source
-        if position is not None or value is not None:
-            asked = asked_of(query, position, call.dtype).flatten(0, 1)
-        points = [linear(asked, weights[i], biases[i]) for i in (1, 2)]
-        given = values, reference, *points, call.level_hw, call.head_count
-        sampled, attention = attend_with_weights(*given) if call.return_weights else (attend(*given), None)
-        output = linear(sampled, weights[3], biases[3]).view(*query.shape[:2], len(biases[3]))
-
+        found, rows, rest = _compute(call, query, position, value, reference, padding_mask, *parameters)
         ctx.call = call
         ctx.like = [None if one is None else (one.shape, one.dtype) for one in (query, position, value)]
         if not any(ctx.needs_input_grad[6:]):
-            asked = source = sampled = None
-        ctx.save_for_backward(reference, padding_mask, asked, source, values, *points, sampled, *weights)
-        return (output, attention) if call.return_weights else output
+            rows = None, None, None
+        ctx.save_for_backward(reference, padding_mask, *rows, *rest)
+        return found
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_output: torch.Tensor, grad_weights: torch.Tensor | None = None) -> tuple[Any, ...]:
-        reference, padding_mask, asked, source, values, offset, logit, sampled, *weights = ctx.saved_tensors
+        reference, padding_mask, asked, source, sampled, values, offset, logit, *weights = ctx.saved_tensors
         release_saved(ctx)  # so that each tensor goes after its last use here
         call = ctx.call
         query, position, value = ctx.like
@@ -76,12 +98,12 @@ class WideNode(torch.autograd.Function):
         ones = grad_output.new_ones(8, len(grad_output)) if train else None
         of_output = _of_layer(grad_output, sampled, ones) if train else ()
         del sampled
-        grad_sampled = grad_output @ weights[3]
+        grad_sampled = torch.mm(grad_output, weights[3])
         del grad_output
         softmax = softmax_of(logit, call.head_count) if call.return_weights else None
         given = [grad_sampled, values, reference, offset, logit]
         del grad_sampled, values, offset, logit
-        grad_values, grad_points, grad_reference = attend_backward(
+        grad_values, grad_points, grad_reference = attend_backward_eagerly(
             *given, call.level_hw, call.head_count, reference_wanted
         )
         del given
@@ -98,8 +120,8 @@ class WideNode(torch.autograd.Function):
             layers = _of_layer(grad_values, source, ones), of_points, of_output
             rows = [len(one) for one in weights]
             value_weight, point_weights, output_weight = [of_weight for of_weight, _ in layers]
-            parameters[::2] = value_weight, *point_weights.split(rows[1:3]), output_weight
-            parameters[1::2] = torch.cat([of_bias for _, of_bias in layers], 1)[0].split(rows)
+            parameters[::2] = value_weight, *point_weights.split_with_sizes(rows[1:3]), output_weight
+            parameters[1::2] = torch.cat([of_bias for _, of_bias in layers], 1)[0].split_with_sizes(rows)
         del asked, source
 
         grad_query = grad_position = grad_value = None
@@ -124,6 +146,10 @@ class WideNode(torch.autograd.Function):
         )
 
 
+# As in _eager, for is_wide() excludes what torch.func needs.
+_apply = super(torch.autograd.Function, WideNode).apply
+
+
 def _cast_together(
     parameters: Sequence[torch.Tensor], dtype: torch.dtype
 ) -> tuple[Sequence[torch.Tensor], Sequence[torch.Tensor]]:
@@ -142,7 +168,7 @@ def _of_layer(grad: torch.Tensor, rows: torch.Tensor, ones: torch.Tensor) -> tup
 
 
 def _product(rows: torch.Tensor, weight: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    return rows @ weight if dtype == rows.dtype else torch.mm(rows, weight, out_dtype=dtype)
+    return torch.mm(rows, weight) if dtype == rows.dtype else torch.mm(rows, weight, out_dtype=dtype)
 
 
 def _add_product(
