@@ -2,6 +2,8 @@
 
 #include "core/build_config.h"
 
+#include <vector>
+
 namespace msda {
 
 // Each family defines its own kModel and kCode. MSDA_FAMILIES is kernels/families.inc; the tests
@@ -38,29 +40,22 @@ const Family kFamilies[] = {
 
 std::span<const Family> families() { return kFamilies; }
 
-KernelRef find_kernel(std::string_view id) {
-  for (Family const& family : families()) {
-    if (family.code == nullptr) continue;
-    for (Variant const& variant : family.model.variants) {
-      if (variant.id == id) return {&family, &variant};
+std::span<const KernelRef> all_kernels() {
+  // Never freed: programs call the library while they end, too.
+  static auto const& kernels = *new std::vector<KernelRef>([] {
+    std::vector<KernelRef> list;
+    for (Family const& family : families()) {
+      if (family.code == nullptr) continue;
+      for (Variant const& variant : family.model.variants) list.push_back({&family, &variant});
     }
-  }
-  return {};
+    return list;
+  }());
+  return kernels;
 }
 
-std::size_t kernel_count() {
-  std::size_t count = 0;
-  for (Family const& family : families()) {
-    if (family.code != nullptr) count += family.model.variants.size();
-  }
-  return count;
-}
-
-KernelRef kernel_at(std::size_t index) {
-  for (Family const& family : families()) {
-    if (family.code == nullptr) continue;
-    if (index < family.model.variants.size()) return {&family, &family.model.variants[index]};
-    index -= family.model.variants.size();
+KernelRef find_kernel(std::string_view id) {
+  for (KernelRef const& kernel : all_kernels()) {
+    if (kernel.variant->id == id) return kernel;
   }
   return {};
 }

@@ -4,7 +4,6 @@
 
 #include "core/family.h"
 
-#include <cstddef>
 #include <span>
 #include <string_view>
 
@@ -19,10 +18,8 @@ struct KernelRef {
 };
 
 // The kernels of families that have code: those that this library can run.
-
-// The kernel with this id, or nulls.
+std::span<const KernelRef> all_kernels();
+// The one with this id, or nulls.
 KernelRef find_kernel(std::string_view id);
-std::size_t kernel_count();
-KernelRef kernel_at(std::size_t index);
 
 }  // namespace msda

@@ -217,8 +217,7 @@ void check_rows_apart(std::string_view field, TensorShape const& shape) {
   std::array<Dimension, 3> dimensions = {{{shape.strides.batch, shape.batch, 0},
                                           {shape.strides.row, shape.rows, 1},
                                           {shape.strides.head, shape.heads, 2}}};
-  std::sort(dimensions.begin(), dimensions.end(),
-            [](Dimension const& a, Dimension const& b) { return a.stride < b.stride; });
+  std::ranges::sort(dimensions, {}, &Dimension::stride);
   std::int64_t extent = shape.inner;
   for (Dimension const& dimension : dimensions) {
     if (dimension.count <= 1) continue;

@@ -60,14 +60,8 @@ CallRules::CallRules(Problem const& problem, std::size_t workspace_bytes, Device
     if (!info.belongs_to(is_backward_, is_fused_)) continue;
     if (info.id == Tensor::kValueScale && !is_scaled(value_dtype_)) continue;
     TensorShape const shape = tensor_shape(problem, info.id);
-    rules_[count_++] = {info.id,
-                        info.name,
-                        tensor_span_bytes(shape),
-                        static_cast<std::uintptr_t>(dtype_bytes(shape.dtype)),
-                        shape.dtype,
-                        info.is_result(),
-                        info.may_be_null(),
-                        shape};
+    rules_[count_++] = {&info, shape, tensor_span_bytes(shape),
+                        static_cast<std::uintptr_t>(dtype_bytes(shape.dtype))};
   }
 }
 
@@ -90,8 +84,9 @@ Call CallRules::check(const msda_tensors* tensors, msda_stream stream) const {
   std::array<Span, kTensorCount + 1> spans;  // the workspace last
   std::size_t count = 0;
   for (std::size_t i = 0; i < count_; ++i) {
-    const void* const pointer = call[rules_[i].tensor];
-    if (!rules_[i].is_optional || pointer != nullptr) spans[count++] = span_of(rules_[i], pointer);
+    Rule const& rule = rules_[i];
+    const void* const pointer = call[rule.info->id];
+    if (pointer != nullptr || !rule.info->may_be_null()) spans[count++] = span_of(rule, pointer);
   }
   if (workspace_bytes_ > 0) spans[count++] = workspace_of(t);
   check_overlap(spans.data(), count);
@@ -110,15 +105,15 @@ CallRules::Span CallRules::span_from(std::string_view name, const void* pointer,
 
 CallRules::Span CallRules::span_of(Rule const& rule, const void* pointer) {
   if (pointer == nullptr && rule.bytes != 0) {
-    invalid("tensors.{} is NULL: must point to {} bytes", rule.name, rule.bytes);
+    invalid("tensors.{} is NULL: must point to {} bytes", rule.info->name, rule.bytes);
   }
   // A power of two.
   if ((reinterpret_cast<std::uintptr_t>(pointer) & (rule.alignment - 1)) != 0) {
-    invalid("tensors.{} is {}: must be aligned to {} bytes, the size of one {} element", rule.name,
-            pointer, rule.alignment, dtype_name(rule.dtype));
+    invalid("tensors.{} is {}: must be aligned to {} bytes, the size of one {} element",
+            rule.info->name, pointer, rule.alignment, dtype_name(rule.shape.dtype));
   }
-  Span span =
-      span_from(rule.name, pointer, static_cast<std::uintptr_t>(rule.bytes), rule.is_written);
+  Span span = span_from(rule.info->name, pointer, static_cast<std::uintptr_t>(rule.bytes),
+                        rule.info->is_result());
   span.shape = &rule.shape;
   return span;
 }

@@ -27,14 +27,10 @@ class CallRules {
 
  private:
   struct Rule {
-    Tensor tensor;
-    std::string_view name;
+    TensorInfo const* info;
+    TensorShape shape;
     std::int64_t bytes;  // from the first to behind the last
     std::uintptr_t alignment;
-    msda_dtype dtype;
-    bool is_written;
-    bool is_optional;
-    TensorShape shape;
   };
   struct Span;
   // On a GPU: the buffer that the driver was last asked about, and that may be used.

@@ -107,18 +107,19 @@ void msda_handle_destroy(msda_handle* handle) {
 msda_status msda_kernel_count(const msda_handle* handle, size_t* out) {
   return guard("msda_kernel_count", log_of(handle), [&] {
     required(handle, "handle");
-    required(out, "out") = kernel_count();
+    required(out, "out") = all_kernels().size();
   });
 }
 
 msda_status msda_kernel_get(const msda_handle* handle, size_t index, msda_kernel_info* out) {
   return guard("msda_kernel_get", log_of(handle), [&] {
     required(handle, "handle");
-    if (index >= kernel_count()) {
+    std::span<const KernelRef> const kernels = all_kernels();
+    if (index >= kernels.size()) {
       invalid("index is {}: must be less than the kernel count, which is {}", index,
-              kernel_count());
+              kernels.size());
     }
-    KernelRef const kernel = kernel_at(index);
+    KernelRef const& kernel = kernels[index];
     msda_kernel_info info{};
     info.kernel_id = kernel.variant->id;
     info.family = kernel.family->model.name;

@@ -1,4 +1,4 @@
-// msda_plan: creation, description, and plans as bytes.
+// msda_plan: creation, description, execution, and plans as bytes.
 
 #include "api/guard.h"
 #include "api/objects.h"
@@ -73,6 +73,12 @@ void set_kernel(msda_plan& plan, Ranked const& choice, PreparedPtr&& prepared) {
                         choice.kernel.variant->id, choice.predicted_us, choice.workspace_bytes);
 }
 
+void check_process(Device const& device, std::string_view object) {
+  if (!device.is_cpu() || device.pool->usable_in_this_process()) return;
+  invalid("{} was created before fork(): its threads are not in this process; create a handle here",
+          object);
+}
+
 void check_plan_options(msda_plan_options const& options, Device const& device) {
   if (options.mode < MSDA_PLAN_HEURISTIC || options.mode > MSDA_PLAN_FORCED) {
     invalid("plan_options.mode is {}: must be {} (MSDA_PLAN_HEURISTIC) to {} (MSDA_PLAN_FORCED)",
@@ -127,6 +133,21 @@ msda_status msda_plan_get_info(const msda_plan* plan, msda_plan_info* out) {
     info.launch_count = plan->prepared ? plan->prepared->launch_count : 1;
     info.is_deterministic = plan->kernel.variant->not_deterministic ? 0 : 1;
     write_struct(out, info, "msda_plan_info");
+  });
+}
+
+// Checks the buffers and launches.
+msda_status msda_execute(const msda_plan* plan, const msda_tensors* tensors, msda_stream stream) {
+  return guard("msda_execute", log_of(plan), [&] {
+    required(plan, "plan");
+    Device const& device = plan->device;
+    Call const call = plan->rules->check(tensors, stream);
+    check_process(device, "plan belongs to a handle that");
+    cuda::CurrentDevice const current(device);
+    cuda::check_stream(device, stream);
+    plan->handle.log.write(MSDA_LOG_TRACE, "execute: {}", plan->kernel.variant->id);
+    plan->kernel.family->code->launch(*plan->kernel.variant,
+                                      {plan->problem, device, plan->prepared.get(), call});
   });
 }
 

@@ -43,12 +43,6 @@ bool has_workspace(msda_tensors const& sample) {
       sample.workspace_bytes);
 }
 
-std::size_t largest_workspace(std::vector<Ranked> const& kernels) {
-  std::size_t bytes = 0;
-  for (Ranked const& kernel : kernels) bytes = std::max(bytes, kernel.workspace_bytes);
-  return bytes;
-}
-
 msda_plan* tune_plan(msda_handle& handle, const msda_problem* problem,
                      msda_plan_options const& options, const msda_tensors* sample,
                      msda_stream stream, double budget_ms) {
@@ -66,7 +60,8 @@ msda_plan* tune_plan(msda_handle& handle, const msda_problem* problem,
   std::vector<Ranked> kernels = accepting_kernels(canonical, device, options.workspace_limit_bytes);
   bool const brings_workspace = has_workspace(*sample);
   if (brings_workspace) keep_those_that_fit(kernels, sample->workspace_bytes);
-  std::size_t const given_bytes = brings_workspace ? largest_workspace(kernels) : 0;
+  auto const largest = std::ranges::max_element(kernels, {}, &Ranked::workspace_bytes);
+  std::size_t const given_bytes = brings_workspace ? largest->workspace_bytes : 0;
   Call const call = CallRules(canonical, given_bytes, device).check(sample, stream);
   PlanPtr plan = new_plan(handle, device, std::move(canonical));
   TrialSetting const setting{plan->problem, plan->device,         call,

@@ -23,6 +23,14 @@ constexpr unsigned kDeviceMemory = 2;
 constexpr int kIsManaged = 8;
 constexpr int kNoCudaMemory = 1;  // CUDA_ERROR_INVALID_VALUE: an address that CUDA knows nothing of
 
+// The driver's answer, or kNotAsked.
+constexpr int kNotAsked = -1;
+int ask(const void* pointer, int attribute, unsigned& answer) {
+  PointerAttribute const attribute_of = known_pointer_attribute.load(std::memory_order_relaxed);
+  if (attribute_of == nullptr) return kNotAsked;
+  return attribute_of(&answer, attribute, reinterpret_cast<unsigned long long>(pointer));
+}
+
 // How many libraries this process had loaded when the driver was last looked for.
 std::atomic<unsigned long long> known_loads{0};
 
@@ -60,18 +68,6 @@ void look_for_driver() {
       reinterpret_cast<PointerAttribute>(dlsym(driver, "cuPointerGetAttribute")),
       std::memory_order_relaxed);
 }
-
-namespace {
-
-// The driver's answer, or kNotAsked.
-constexpr int kNotAsked = -1;
-int ask(const void* pointer, int attribute, unsigned& answer) {
-  PointerAttribute const attribute_of = known_pointer_attribute.load(std::memory_order_relaxed);
-  if (attribute_of == nullptr) return kNotAsked;
-  return attribute_of(&answer, attribute, reinterpret_cast<unsigned long long>(pointer));
-}
-
-}  // namespace
 
 bool is_unknown_to_cuda(const void* pointer) {
   unsigned type = 0;

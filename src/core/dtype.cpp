@@ -86,17 +86,13 @@ double load_element(msda_dtype dtype, const void* array, std::int64_t index) {
 void store_element(msda_dtype dtype, void* array, std::int64_t index, double value) {
   switch (dtype) {
     case MSDA_DTYPE_F32:
-      put(array, index, static_cast<float>(value));
-      return;
+      return put(array, index, static_cast<float>(value));
     case MSDA_DTYPE_F64:
-      put(array, index, value);
-      return;
+      return put(array, index, value);
     case MSDA_DTYPE_F16:
-      put(array, index, static_cast<std::uint16_t>(encode(kF16, value)));
-      return;
+      return put(array, index, static_cast<std::uint16_t>(encode(kF16, value)));
     case MSDA_DTYPE_BF16:
-      put(array, index, static_cast<std::uint16_t>(encode(kBf16, value)));
-      return;
+      return put(array, index, static_cast<std::uint16_t>(encode(kBf16, value)));
     default:
       return;
   }

@@ -16,8 +16,8 @@ namespace {
 std::vector<std::string_view> known_ids(std::string_view id) {
   auto const without_revision = [](std::string_view x) { return x.substr(0, x.find('@')); };
   std::vector<std::string_view> ids;
-  for (std::size_t i = 0; i < kernel_count(); ++i) {
-    std::string_view const known = kernel_at(i).variant->id;
+  for (KernelRef const& kernel : all_kernels()) {
+    std::string_view const known = kernel.variant->id;
     if (without_revision(known) == without_revision(id)) return {known};
     ids.push_back(known);
   }

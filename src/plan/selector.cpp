@@ -62,10 +62,7 @@ Ranked judge(KernelRef kernel, Problem const& problem, Device const& any_device,
 
 std::vector<Ranked> rank_kernels(Problem const& problem, Device const& device,
                                  std::size_t workspace_limit_bytes) {
-  std::vector<KernelRef> kernels;
-  kernels.reserve(kernel_count());
-  for (std::size_t i = 0; i < kernel_count(); ++i) kernels.push_back(kernel_at(i));
-  return rank_kernels(kernels, problem, device, workspace_limit_bytes);
+  return rank_kernels(all_kernels(), problem, device, workspace_limit_bytes);
 }
 
 std::vector<Ranked> rank_kernels(std::span<const KernelRef> kernels, Problem const& problem,
@@ -77,9 +74,7 @@ std::vector<Ranked> rank_kernels(std::span<const KernelRef> kernels, Problem con
   }
   auto const rejected = std::stable_partition(
       ranking.begin(), ranking.end(), [](Ranked const& r) { return r.rejected == Reason::kNone; });
-  std::stable_sort(ranking.begin(), rejected, [](Ranked const& a, Ranked const& b) {
-    return a.predicted_us < b.predicted_us;
-  });
+  std::ranges::stable_sort(ranking.begin(), rejected, {}, &Ranked::predicted_us);
   settle_last_resorts({ranking.begin(), rejected});
   auto const choice = std::find_if(ranking.begin(), rejected, std::mem_fn(&Ranked::may_be_chosen));
   if (choice != rejected) std::rotate(ranking.begin(), choice, choice + 1);

@@ -34,11 +34,10 @@ std::optional<double> KernelTrials::run_us(std::size_t kernel, int repeats) {
 }
 
 void KernelTrials::prepare(std::size_t kernel) {
-  if (prepared_[kernel].is_made) return;
+  if (prepared_[kernel]) return;
   KernelRef const& ref = kernels_[kernel].kernel;
-  prepared_[kernel].object =
+  prepared_[kernel] =
       ref.family->code->prepare(*ref.variant, setting_.problem, setting_.device, &setting_.memory);
-  prepared_[kernel].is_made = true;
 }
 
 // The library's own grows to what the hungriest kernel so far needs.
@@ -60,7 +59,7 @@ double KernelTrials::time_us(std::size_t kernel, int repeats) {
   prepare(kernel);
   provide_workspace(kernels_[kernel].workspace_bytes);
   KernelRef const& ref = kernels_[kernel].kernel;
-  Launch const launch{setting_.problem, setting_.device, prepared_[kernel].object.get(), call_};
+  Launch const launch{setting_.problem, setting_.device, prepared_[kernel]->get(), call_};
   timer_.start();
   try {
     for (int i = 0; i < repeats; ++i) ref.family->code->launch(*ref.variant, launch);

@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <memory_resource>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -40,14 +41,9 @@ class KernelTrials final : public Trials {
   std::optional<double> run_us(std::size_t kernel, int repeats) override;
 
   // The object that prepare() made for a kernel that was run.
-  PreparedPtr take_prepared(std::size_t kernel) { return std::move(prepared_[kernel].object); }
+  PreparedPtr take_prepared(std::size_t kernel) { return *std::move(prepared_[kernel]); }
 
  private:
-  struct PreparedKernel {
-    PreparedPtr object;
-    bool is_made = false;  // the object may be null
-  };
-
   void prepare(std::size_t kernel);
   void provide_workspace(std::size_t bytes);
   void free_workspace();
@@ -57,7 +53,7 @@ class KernelTrials final : public Trials {
   TrialSetting setting_;
   Call call_;
   bool owns_workspace_;
-  std::vector<PreparedKernel> prepared_;
+  std::vector<std::optional<PreparedPtr>> prepared_;  // of kernels that were run; may be null
   cuda::StreamTimer timer_;
   double start_us_;
 };

@@ -28,23 +28,19 @@ constexpr double kMinGain = 0.02;
 constexpr double kSampleUs = 200;
 constexpr double kMaxRepeats = 20;
 
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  std::size_t const count = values.size();
-  return 0.5 * (values[(count - 1) / 2] + values[count / 2]);
-}
-
 double median(std::span<const double> values) {
-  return median(std::vector<double>(values.begin(), values.end()));
+  std::vector<double> sorted(values.begin(), values.end());
+  std::sort(sorted.begin(), sorted.end());
+  std::size_t const count = sorted.size();
+  return 0.5 * (sorted[(count - 1) / 2] + sorted[count / 2]);
 }
 
 // The median distance from the median.
 double deviation(std::span<const double> values) {
   double const middle = median(values);
-  std::vector<double> distances;
-  distances.reserve(values.size());
-  for (double const value : values) distances.push_back(std::abs(value - middle));
-  return median(std::move(distances));
+  std::vector<double> distances(values.begin(), values.end());
+  for (double& distance : distances) distance = std::abs(distance - middle);
+  return median(distances);
 }
 
 struct Contender {

@@ -353,8 +353,8 @@ TEST_CASE("kernels for scattered points are ranked and without the hint never th
 }
 
 TEST_CASE("the kernels that keep levels are those for scattered points") {
-  for (std::size_t i = 0; i < kernel_count(); ++i) {
-    Variant const& variant = *kernel_at(i).variant;
+  for (KernelRef const& kernel : all_kernels()) {
+    Variant const& variant = *kernel.variant;
     CAPTURE(variant.id);
     CHECK(variant.for_scattered_points == (caches_levels(variant.id) && !variant.unproven));
   }

@@ -30,8 +30,8 @@ std::map<std::string, int> count_taken(std::uint64_t first_seed, std::uint64_t p
   std::map<std::string, int> taken;
   for (std::uint64_t seed = first_seed; seed < first_seed + problem_count; ++seed) {
     ProblemShape const shape = random_problem_shape(seed, operation);
-    for (std::size_t i = 0; i < kernel_count(); ++i) {
-      std::string const id = kernel_at(i).variant->id;
+    for (KernelRef const& kernel : all_kernels()) {
+      std::string const id = kernel.variant->id;
       taken[id] += expected_reason(is_for_gpu(id), id, shape).empty() ? 1 : 0;
     }
   }
@@ -158,8 +158,7 @@ TEST_CASE("kernels refuse of random problems what is expected of them, those of 
       ProblemCopy const view = shape.copy();
       Problem const problem = api::canonical_problem(&view.c, std::pmr::new_delete_resource());
       CAPTURE(shape.describe());
-      for (std::size_t i = 0; i < kernel_count(); ++i) {
-        KernelRef const kernel = kernel_at(i);
+      for (KernelRef const& kernel : all_kernels()) {
         std::string const id = kernel.variant->id;
         CAPTURE(id);
         for (Device const& device : {cpu, h200()}) {

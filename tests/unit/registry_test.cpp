@@ -32,8 +32,8 @@ TEST_CASE("kernels without code are in no list") {
     without_code += family.model.variants.size();
     CHECK(find_kernel(family.model.variants.front().id).family == nullptr);
   }
-  CHECK(kernel_count() + without_code == all);
-  for (std::size_t i = 0; i < kernel_count(); ++i) CHECK(kernel_at(i).family->code != nullptr);
+  CHECK(all_kernels().size() + without_code == all);
+  for (KernelRef const& kernel : all_kernels()) CHECK(kernel.family->code != nullptr);
 }
 
 TEST_CASE("predictions take the constants that they are given") {
