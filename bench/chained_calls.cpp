@@ -9,7 +9,7 @@
 // line has the kernel that the plan chose and both times in microseconds, medians of 15 launches of
 // either graph in turns; before them both graphs' results are compared with those of one call.
 #include "command/measure/plan_runner.h"
-#include "command/problem/tensor_table.h"
+#include "command/problem/problem_shape.h"
 #include "command/problem/workloads.h"
 
 #include <cuda_runtime_api.h>

@@ -10,7 +10,7 @@
 // program that counts: one call with f32 values for each workload, forward (KIND lines or malloc)
 // or backward (lines-backward or malloc-backward), on one kind of memory.
 #include "command/measure/plan_runner.h"
-#include "command/problem/tensor_table.h"
+#include "command/problem/problem_shape.h"
 #include "command/problem/workloads.h"
 
 #include <algorithm>

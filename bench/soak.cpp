@@ -13,8 +13,8 @@
 #include "soak_device.h"
 
 #include "command/measure/plan_runner.h"
+#include "command/problem/problem_shape.h"
 #include "command/problem/random_numbers.h"
-#include "command/problem/tensor_table.h"
 #include "command/problem/workloads.h"
 #include "command/report/progress_bar.h"
 

@@ -49,4 +49,9 @@ class AccuracyCheck {
   Accuracy reference_accuracy_;  // of whole_
 };
 
+// Compares the attention weights of fused input with a softmax in float64: the result `attention`
+// of the case, some queries at a time. A weight is as wrong as the difference of its logit and the
+// largest, which is rounded, its exponential, and a sum of K of them are.
+Accuracy check_attention(Case const& input, Array const& attention);
+
 }  // namespace msda::command

@@ -66,16 +66,6 @@ void clear_signs(Array& array) {
     array.bytes[i] &= std::byte{0x7F};
 }
 
-std::vector<NamedArray> run_kernel(Case const& input, Engine const& engine,
-                                   std::string const& kernel_id) {
-  Runner runner(engine, input.spec, kernel_id);
-  auto results = make_results(input.spec, {});
-  runner.bind(input, results);
-  runner.execute();
-  runner.fetch();
-  return results;
-}
-
 // One bound for all elements.
 Array one_bound(double bound) {
   Array array(MSDA_DTYPE_F64, {1});
@@ -83,18 +73,13 @@ Array one_bound(double bound) {
   return array;
 }
 
-struct Range {
-  std::int64_t first;
-  std::int64_t last;
-};
-
 // 0 .. size - 1 in parts of at most `step`; one empty part where there is nothing.
-std::vector<Range> ranges(std::int64_t size, std::int64_t step) {
-  std::vector<Range> parts;
+std::vector<std::vector<std::int64_t>> ranges(std::int64_t size, std::int64_t step) {
+  std::vector<std::vector<std::int64_t>> parts;
   for (std::int64_t first = 0; first < size; first += step) {
-    parts.push_back({first, std::min(first + step, size)});
+    parts.push_back(number_range(first, std::min(first + step, size)));
   }
-  if (parts.empty()) parts.push_back({0, 0});
+  if (parts.empty()) parts.emplace_back();
   return parts;
 }
 
@@ -184,12 +169,12 @@ class ExactParts::Pass {
 
   void run() {
     ProblemShape const& spec = input_.spec;
-    for (Range const items : ranges(spec.batch, sizes_.batch)) {
-      part_.batch_items = number_range(items.first, items.last);
-      for (Range const heads : ranges(spec.head_count, sizes_.head_count)) {
-        part_.heads = number_range(heads.first, heads.last);
-        for (Range const channels : ranges(spec.head_dim, sizes_.head_dim)) {
-          part_.channels = number_range(channels.first, channels.last);
+    for (auto const& items : ranges(spec.batch, sizes_.batch)) {
+      part_.batch_items = items;
+      for (auto const& heads : ranges(spec.head_count, sizes_.head_count)) {
+        part_.heads = heads;
+        for (auto const& channels : ranges(spec.head_dim, sizes_.head_dim)) {
+          part_.channels = channels;
           run_values();
         }
       }
@@ -210,9 +195,9 @@ class ExactParts::Pass {
     std::vector<double> differences;
     if (bound_) differences = largest_differences(values);
     make_exact(values);
-    std::vector<Range> const parts = ranges(input_.spec.query_count, sizes_.query_count);
-    for (Range const& queries : parts) {
-      part_.queries = number_range(queries.first, queries.last);
+    auto const parts = ranges(input_.spec.query_count, sizes_.query_count);
+    for (auto const& queries : parts) {
+      part_.queries = queries;
       take_queries(values);
       std::vector<NamedArray> results = run_kernel(values, engine_, kernel_id_);
       if (bound_) {
@@ -291,9 +276,7 @@ class ExactParts::Pass {
     if (name == "grad_value" && !is_cpu_) apply_scale(take_values(), array);
     Part place = place_of(row);
     Sum& sum = sums_[name];
-    bool const is_new = sum.row == nullptr || sum.part.batch_items != place.batch_items ||
-                        sum.part.heads != place.heads || sum.part.channels != place.channels ||
-                        sum.part.queries != place.queries;
+    bool const is_new = sum.row == nullptr || sum.part != place;
     Shape const shape = tensor_shape(take_part(input_.spec, place), row);
     if (is_new) {
       finish(sum);
@@ -321,15 +304,9 @@ class ExactParts::Pass {
   void finish(TensorRow const& row, Part const& part, Array exact, Array bound) const {
     Expected expected{std::string(row.name), tensor_type(input_.spec, row), std::move(exact),
                       std::move(bound)};
-    auto const first = [](std::vector<std::int64_t> const& numbers) {
-      return numbers.empty() ? 0 : numbers.front();
-    };
     for (char const axis : row.axes) {
-      expected.origin.push_back(axis == 'B'   ? first(part.batch_items)
-                                : axis == 'Q' ? first(part.queries)
-                                : axis == 'M' ? first(part.heads)
-                                : axis == 'D' ? first(part.channels)
-                                              : 0);
+      auto const* const numbers = part.of(axis);
+      expected.origin.push_back(numbers == nullptr || numbers->empty() ? 0 : numbers->front());
     }
     visit_(row, part, expected);
   }

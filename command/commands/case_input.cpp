@@ -3,7 +3,7 @@
 #include "command/commands/input_arrays.h"
 #include "command/files/array_files.h"
 #include "command/files/input_error.h"
-#include "command/files/npy_format.h"
+#include "command/files/stored_array.h"
 #include "command/files/text_values.h"
 #include "core/join.h"
 

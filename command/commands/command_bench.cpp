@@ -2,7 +2,7 @@
 #include "command/check/accuracy_check.h"
 #include "command/commands/case_input.h"
 #include "command/commands/choices.h"
-#include "command/commands/commands.h"
+#include "command/commands/options.h"
 #include "command/commands/result_files.h"
 #include "command/commands/wisdom.h"
 #include "command/files/input_error.h"
@@ -16,7 +16,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <memory>
 #include <utility>
 
 namespace msda::command {
@@ -141,10 +140,8 @@ struct Job {
 
 std::vector<BenchRow> measure_all(std::vector<Workload> const& workloads,
                                   std::vector<Options> const& runs) {
-  std::vector<std::unique_ptr<Engine const>> engines;
-  for (Options const& run : runs) {
-    engines.push_back(std::unique_ptr<Engine const>(new Engine(make_engine(run))));
-  }
+  std::vector<Engine> engines;
+  for (Options const& run : runs) engines.push_back(make_engine(run));
   std::vector<Job> jobs;
   std::size_t step_count = 0;
   // All plans first: a kernel that does not exist should not show after minutes of work.
@@ -152,8 +149,8 @@ std::vector<BenchRow> measure_all(std::vector<Workload> const& workloads,
     for (std::size_t i = 0; i < runs.size(); ++i) {
       ProblemShape const spec = workload_spec(workload, runs[i]);
       jobs.push_back(
-          {workload, runs[i], *engines[i], spec, chosen_kernels(*engines[i], spec, runs[i])});
-      for (std::string const& id : jobs.back().kernels) Runner(*engines[i], spec, id);
+          {workload, runs[i], engines[i], spec, chosen_kernels(engines[i], spec, runs[i])});
+      for (std::string const& id : jobs.back().kernels) Runner(engines[i], spec, id);
       step_count += 2 + 2 * jobs.back().kernels.size();
     }
   }
@@ -216,22 +213,21 @@ const Command kBenchCommand = {
     kBench,
     "check and time kernels on the standard workloads",
     "Makes random data for each workload, checks each kernel against the float64 reference, times "
-    "it,\n"
-    "and prints a table. The check is of a sample of the queries; --check all is of every "
-    "element.\n"
-    "What fails the check is not timed and makes the exit code 1.\n"
-    "Without --workload and --levels it runs the workloads of group main.",
+    R"(it,
+and prints a table. The check is of a sample of the queries; --check all is of every element.
+What fails the check is not timed and makes the exit code 1.
+Without --workload and --levels it runs the workloads of group main.)",
     "",
-    "Examples:\n"
-    "  msda bench --list\n"
-    "  msda bench --workload enc-uniform --batch 1 --threads 1\n"
-    "  msda bench --workload main --dtype bf16 --json times.json --plot times.svg\n"
-    "  msda bench --workload rtdetr,dec --kernels all --csv times.csv\n"
-    "  msda bench --workload rtdetr --check all\n"
-    "  msda bench --workload dec --threads 1,2 --dtype f32,f16\n"
-    "  msda bench --workload enc-local --wisdom tuning.txt\n"
-    "  msda bench --levels 64x64,32x32 --queries 1000 --heads 4 --points 3,6 --pattern local\n"
-    "  msda bench --workload dec --save-inputs dec.npz",
+    R"(Examples:
+  msda bench --list
+  msda bench --workload enc-uniform --batch 1 --threads 1
+  msda bench --workload main --dtype bf16 --json times.json --plot times.svg
+  msda bench --workload rtdetr,dec --kernels all --csv times.csv
+  msda bench --workload rtdetr --check all
+  msda bench --workload dec --threads 1,2 --dtype f32,f16
+  msda bench --workload enc-local --wisdom tuning.txt
+  msda bench --levels 64x64,32x32 --queries 1000 --heads 4 --points 3,6 --pattern local
+  msda bench --workload dec --save-inputs dec.npz)",
     run_bench};
 
 }  // namespace msda::command

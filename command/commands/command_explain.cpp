@@ -1,7 +1,7 @@
 // msda explain: which kernels take a problem, in which order, and why the others do not.
 #include "command/commands/case_input.h"
 #include "command/commands/choices.h"
-#include "command/commands/commands.h"
+#include "command/commands/options.h"
 #include "command/commands/result_files.h"
 #include "command/measure/plan_runner.h"
 #include "command/report/report_parts.h"
@@ -88,13 +88,13 @@ const Command kExplainCommand = {
     "explain",
     kExplain,
     "which kernels take a problem, and why the others do not",
-    "Ranks the kernels for a problem by predicted time and gives the reason of each that does not\n"
-    "take it. The problem is that of a file, of a workload, or described by sizes.",
+    R"(Ranks the kernels for a problem by predicted time and gives the reason of each that does not
+take it. The problem is that of a file, of a workload, or described by sizes.)",
     ".npz file with the problem's tensors",
-    "Examples:\n"
-    "  msda explain --workload enc-local --dtype f16\n"
-    "  msda explain --levels 80x80,40x40,20x20 --queries 300 --backward\n"
-    "  msda explain tensors.npz --threads 1 --json -",
+    R"(Examples:
+  msda explain --workload enc-local --dtype f16
+  msda explain --levels 80x80,40x40,20x20 --queries 300 --backward
+  msda explain tensors.npz --threads 1 --json -)",
     run_explain};
 
 }  // namespace msda::command

@@ -1,6 +1,6 @@
 // msda info: what is installed and what it can run on.
-#include "command/commands/commands.h"
 #include "command/commands/library_needs.h"
+#include "command/commands/options.h"
 #include "command/commands/result_files.h"
 #include "command/files/parallel.h"
 #include "command/measure/machine.h"
@@ -147,14 +147,13 @@ const Command kInfoCommand = {
     "info",
     kInfo,
     "version, build, devices and kernels",
-    "Shows the version and build of the library, what it needs of the "
-    "system, the devices of this\n"
-    "machine, and how many kernels each family has and this machine runs.",
+    R"(Shows the version and build of the library, what it needs of the system, the devices of this
+machine, and how many kernels each family has and this machine runs.)",
     "",
-    "Examples:\n"
-    "  msda info\n"
-    "  msda info --kernels\n"
-    "  msda info --json -",
+    R"(Examples:
+  msda info
+  msda info --kernels
+  msda info --json -)",
     run_info};
 
 }  // namespace msda::command

@@ -1,7 +1,7 @@
 // msda roofline: what kernels ask of a GPU, and the least time in which it can do that.
 #include "command/commands/case_input.h"
 #include "command/commands/choices.h"
-#include "command/commands/commands.h"
+#include "command/commands/options.h"
 #include "command/commands/result_files.h"
 #include "command/files/array_files.h"
 #include "command/files/input_error.h"
@@ -243,19 +243,19 @@ const Command kRooflineCommand = {
     "roofline",
     kRoofline,
     "what kernels ask of a GPU, and which of its limits binds",
-    "Counts what a forward of each kernel asks of a GPU: bytes, L1 wavefronts, instructions. From\n"
-    "the GPU's rates it has the least time that each resource needs for that; the largest binds.\n"
-    "Beside it is the measured time. Without a GPU the rates and times are those of an H200 that\n"
-    "the library was measured on. Only GPU kernels are modelled, and of these no backward.\n"
-    "Without a file, --workload or --levels it takes the workloads of group main.",
+    R"(Counts what a forward of each kernel asks of a GPU: bytes, L1 wavefronts, instructions. From
+the GPU's rates it has the least time that each resource needs for that; the largest binds.
+Beside it is the measured time. Without a GPU the rates and times are those of an H200 that
+the library was measured on. Only GPU kernels are modelled, and of these no backward.
+Without a file, --workload or --levels it takes the workloads of group main.)",
     ".npz file with the problem's tensors",
-    "Examples:\n"
-    "  msda roofline --dtype f16\n"
-    "  msda roofline --workload enc-local --dtype f16 --kernels all --plot roofline.png\n"
-    "  msda roofline --workload bev-local --dtype f16 --math fast --ncu counters.csv\n"
-    "  msda roofline --levels 80x80,40x40,20x20 --queries 300 --json roofline.json\n"
-    "  msda roofline --device 0 --calibrate gpu.json --workload dec\n"
-    "  msda roofline --device 0 --rates gpu.json --workload dec",
+    R"(Examples:
+  msda roofline --dtype f16
+  msda roofline --workload enc-local --dtype f16 --kernels all --plot roofline.png
+  msda roofline --workload bev-local --dtype f16 --math fast --ncu counters.csv
+  msda roofline --levels 80x80,40x40,20x20 --queries 300 --json roofline.json
+  msda roofline --device 0 --calibrate gpu.json --workload dec
+  msda roofline --device 0 --rates gpu.json --workload dec)",
     run_roofline};
 
 }  // namespace msda::command

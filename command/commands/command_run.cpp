@@ -1,9 +1,8 @@
 // msda run: one problem from files, timed, checked and written.
 #include "command/check/accuracy_check.h"
-#include "command/check/exact_attention.h"
 #include "command/commands/case_input.h"
 #include "command/commands/choices.h"
-#include "command/commands/commands.h"
+#include "command/commands/options.h"
 #include "command/commands/result_files.h"
 #include "command/commands/wisdom.h"
 #include "command/files/array_files.h"
@@ -91,25 +90,19 @@ std::string measurement_text(ProblemShape const& spec, Measurement const& measur
   return text;
 }
 
-// The results of the timed runs, or of the chosen queries alone.
-Accuracy check_by_reference(Case const& input, std::vector<NamedArray> const& results,
-                            Engine const& engine, std::string const& kernel_id,
-                            Options const& options) {
-  if (options.check_queries.value_or(0) == 0) {
-    Engine const cpu(MSDA_DEVICE_CPU, options.threads);
-    return compare_parts(ExactParts(input, cpu, input), results, input.spec);
-  }
-  CheckOptions check_options;
-  check_options.query_count = *options.check_queries;
-  check_options.seed = kSampleSeed;
-  check_options.thread_count = options.threads;
-  return AccuracyCheck(input, engine, check_options).check(results, kernel_id);
-}
-
-// All attention weights are checked: a softmax takes less time than the reference.
+// The results of the timed runs, or of the chosen queries alone. All attention weights are checked:
+// a softmax takes less time than the reference.
 Accuracy check(Case const& input, std::vector<NamedArray> const& results, Engine const& engine,
                std::string const& kernel_id, Options const& options) {
-  Accuracy accuracy = check_by_reference(input, results, engine, kernel_id, options);
+  Accuracy accuracy;
+  if (options.check_queries.value_or(0) == 0) {
+    Engine const cpu(MSDA_DEVICE_CPU, options.threads);
+    accuracy = compare_parts(ExactParts(input, cpu, input), results, input.spec);
+  } else {
+    CheckOptions const how = {CheckMode::kSample, *options.check_queries, kSampleSeed,
+                              options.threads};
+    accuracy = AccuracyCheck(input, engine, how).check(results, kernel_id);
+  }
   if (options.attention) accuracy.merge(check_attention(input, results.back().second));
   return accuracy;
 }
@@ -177,19 +170,19 @@ const Command kRunCommand = {
     kRun,
     "compute one problem from files",
     "Runs one problem from an .npz file or a folder of raw .bin files, prints the kernel and its "
-    "time,\n"
-    "and can check and write the result. Every size is checked against the files, and arrays are\n"
-    "converted to the types asked for (rounded to nearest even) before the run.\n"
-    "`msda bench --workload dec --save-inputs tensors.npz` writes a file to begin with.",
+    R"(time,
+and can check and write the result. Every size is checked against the files, and arrays are
+converted to the types asked for (rounded to nearest even) before the run.
+`msda bench --workload dec --save-inputs tensors.npz` writes a file to begin with.)",
     ".npz file, or folder of .bin files (as --dir)",
-    "Examples:\n"
-    "  msda run tensors.npz --check\n"
-    "  msda run tensors.npz --value-dtype f16 --coord-dtype f32 --threads 1 --output out.npz\n"
-    "  msda run tensors.npz --backward --gradients grad_value --output grad_value.npy\n"
-    "  msda run fused.npz --attention --output out.npz\n"
-    "  msda run tensors.npz --wisdom tuning.txt\n"
-    "  msda run --dir data --batch 48 --queries 15422 --iterations 20\n"
-    "  BATCH_SIZE=48 NUM_QUERY=15422 msda run dir=data kernel=ref.cpu@1 check=1",
+    R"(Examples:
+  msda run tensors.npz --check
+  msda run tensors.npz --value-dtype f16 --coord-dtype f32 --threads 1 --output out.npz
+  msda run tensors.npz --backward --gradients grad_value --output grad_value.npy
+  msda run fused.npz --attention --output out.npz
+  msda run tensors.npz --wisdom tuning.txt
+  msda run --dir data --batch 48 --queries 15422 --iterations 20
+  BATCH_SIZE=48 NUM_QUERY=15422 msda run dir=data kernel=ref.cpu@1 check=1)",
     run_run};
 
 }  // namespace msda::command

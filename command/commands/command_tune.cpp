@@ -1,6 +1,6 @@
 // msda tune: which kernel is the fastest for a workload on this machine, by measure.
 #include "command/commands/choices.h"
-#include "command/commands/commands.h"
+#include "command/commands/options.h"
 #include "command/commands/result_files.h"
 #include "command/commands/wisdom.h"
 #include "command/files/element_type.h"
@@ -171,17 +171,16 @@ const Command kTuneCommand = {
     kTune,
     "find the fastest kernel for the standard workloads by measure",
     "Makes random data for each workload, times the kernels predicted to be fast, and prints the "
-    "time\n"
-    "of the kernel predicted fastest and of the one that is. With --wisdom the outcome goes into "
-    "a\n"
-    "file that `msda run` and `msda bench` take, as does msda_tuning_import() of the library.\n"
-    "Without --workload and --levels it tunes the workloads of group main.",
+    R"(time
+of the kernel predicted fastest and of the one that is. With --wisdom the outcome goes into a
+file that `msda run` and `msda bench` take, as does msda_tuning_import() of the library.
+Without --workload and --levels it tunes the workloads of group main.)",
     "",
-    "Examples:\n"
-    "  msda tune --workload enc-local --dtype bf16 --wisdom tuning.txt\n"
-    "  msda bench --workload enc-local --dtype bf16 --wisdom tuning.txt\n"
-    "  msda tune --workload all --device 0 --budget-ms 2000 --wisdom tuning.txt --csv tuning.csv\n"
-    "  msda tune --levels 64x64,32x32 --queries 1000 --heads 4 --pattern local --threads 1",
+    R"(Examples:
+  msda tune --workload enc-local --dtype bf16 --wisdom tuning.txt
+  msda bench --workload enc-local --dtype bf16 --wisdom tuning.txt
+  msda tune --workload all --device 0 --budget-ms 2000 --wisdom tuning.txt --csv tuning.csv
+  msda tune --levels 64x64,32x32 --queries 1000 --heads 4 --pattern local --threads 1)",
     run_tune};
 
 }  // namespace msda::command

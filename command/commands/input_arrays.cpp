@@ -12,11 +12,6 @@ namespace msda::command {
 
 namespace {
 
-msda_dtype first_of(std::optional<msda_dtype> const& first,
-                    std::optional<msda_dtype> const& second) {
-  return first ? *first : second.value_or(MSDA_DTYPE_NONE);
-}
-
 void require_equal(Options const& options, std::string_view name,
                    std::optional<std::int64_t> const& stated, std::int64_t actual) {
   if (!stated || *stated == actual) return;
@@ -94,26 +89,28 @@ std::int64_t other_tokens(ProblemShape const& spec) {
 }  // namespace
 
 TypeWish type_wish(Options const& options, TensorRow const& row) {
+  using Type = std::optional<msda_dtype>;
   // --dtype speaks of value; what it implies for the others is no statement about files.
-  if (row.dtype == &ProblemShape::value_dtype) {
-    return {options.stored_value_dtype.value_or(wanted_value_type(options)), "--stored-value-dtype",
-            true};
-  }
-  if (row.dtype == &ProblemShape::coord_dtype) {
-    return {first_of(options.stored_coord_dtype, options.coord_dtype), "--stored-coord-dtype",
-            false};
-  }
-  if (row.dtype == &ProblemShape::reference_dtype) {
-    return {first_of(options.stored_coord_dtype,
-                     options.reference_dtype ? options.reference_dtype : options.coord_dtype),
-            "--stored-coord-dtype", false};
-  }
-  if (row.dtype == &ProblemShape::weight_dtype) {
-    return {first_of(options.stored_weight_dtype, options.weight_dtype), "--stored-weight-dtype",
-            false};
-  }
-  if (row.dtype == &ProblemShape::output_dtype) {
-    return {options.output_dtype.value_or(MSDA_DTYPE_NONE), "--output-dtype", false};
+  struct {
+    msda_dtype ProblemShape::* dtype;
+    Type stored;
+    Type wanted;
+    const char* flag;
+  } const wishes[] = {
+      {&ProblemShape::value_dtype, options.stored_value_dtype, wanted_value_type(options),
+       "--stored-value-dtype"},
+      {&ProblemShape::coord_dtype, options.stored_coord_dtype, options.coord_dtype,
+       "--stored-coord-dtype"},
+      {&ProblemShape::reference_dtype, options.stored_coord_dtype,
+       options.reference_dtype ? options.reference_dtype : options.coord_dtype,
+       "--stored-coord-dtype"},
+      {&ProblemShape::weight_dtype, options.stored_weight_dtype, options.weight_dtype,
+       "--stored-weight-dtype"},
+      {&ProblemShape::output_dtype, std::nullopt, options.output_dtype, "--output-dtype"}};
+  for (auto const& [dtype, stored, wanted, flag] : wishes) {
+    if (row.dtype != dtype) continue;
+    return {stored ? *stored : wanted.value_or(MSDA_DTYPE_NONE), flag,
+            dtype == &ProblemShape::value_dtype};
   }
   return {MSDA_DTYPE_NONE, "", false};
 }

@@ -1,5 +1,5 @@
 // The `msda` command: a client of the public C interface.
-#include "command/commands/commands.h"
+#include "command/commands/options.h"
 #include "command/files/input_error.h"
 #include "command/measure/plan_runner.h"
 

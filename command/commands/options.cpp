@@ -1,6 +1,5 @@
 #include "command/commands/options.h"
 
-#include "command/commands/commands.h"
 #include "command/files/input_error.h"
 #include "command/files/text_values.h"
 #include "command/report/report_parts.h"
@@ -34,13 +33,15 @@ std::span<const Command> commands() {
   return kCommands;
 }
 
+std::string as_it_is(std::string const& text) { return text; }
+
 using Setter = std::function<void(Options&, std::string const&)>;
 
 struct OptionRow {
   // The value goes to `member`, as `parse` makes it of the text.
-  template <typename Member, typename Parse>
+  template <typename Member, typename Parse = std::string (*)(std::string const&)>
   OptionRow(const char* name_list, unsigned of_commands, const char* value_name,
-            const char* help_text, Member Options::* member, Parse parse)
+            const char* help_text, Member Options::* member, Parse parse = as_it_is)
       : names(parse_names(name_list)),
         commands(of_commands),
         value(value_name),
@@ -91,8 +92,6 @@ constexpr std::int32_t kAnyInt32 = std::numeric_limits<std::int32_t>::max();
 
 constexpr std::int64_t kMaxFlushMebibytes = std::int64_t{1} << 20;
 
-std::string as_it_is(std::string const& text) { return text; }
-
 // The value of one of these words; `rule` says which there are.
 template <typename T>
 auto one_of(const char* rule, std::map<std::string, T> words) {
@@ -142,10 +141,9 @@ std::vector<OptionRow> input_rows() {
        "level_start_index.bin (int64; the latter may be left out),\n"
        "sampling_locations.bin, attention_weights.bin, and grad_output.bin\n"
        "for --backward",
-       &Options::dir, as_it_is},
+       &Options::dir},
       {"npz", kRun | kExplain | kRoofline, "FILE",
-       "NumPy archive, the same as naming it without a flag; - is standard\ninput", &Options::npz,
-       as_it_is},
+       "NumPy archive, the same as naming it without a flag; - is standard\ninput", &Options::npz},
       {"workload,workloads", kExplain | kWorkloads, "NAME,..",
        "workloads of the list, or main, or all; see `msda bench --list`", &Options::workloads,
        parse_names},
@@ -246,13 +244,13 @@ std::vector<OptionRow> compute_rows() {
                {"unknown", "local", "scattered", kOfPattern})},
       {"kernel", kRun, "ID",
        "use this kernel, see `msda info --kernels`; default the fastest\npredicted",
-       &Options::kernel, as_it_is},
+       &Options::kernel},
       {"kernels", kBench | kRoofline, "ID,..",
        "these kernels, or all that take the problem; default best", &Options::kernels, parse_names},
       {"wisdom", kRun | kBench, "FILE",
        "take the kernel that `msda tune` found the fastest and wrote there, if\n"
        "it has the problem and nothing else names a kernel",
-       &Options::wisdom, as_it_is},
+       &Options::wisdom},
       {"threads", kExecuted & ~kBench, "N", "threads on the CPU; default 0, all", &Options::threads,
        whole32(0, kAnyInt32)},
       {"threads", kBench, "N,..", "the same; several are timed one after the other",
@@ -266,10 +264,10 @@ std::vector<OptionRow> compute_rows() {
        word_of("h200", {"h200"})},
       {"rates", kRoofline, "FILE",
        "rates of another GPU, JSON as --calibrate writes it; times of other\nGPUs are not stored",
-       &Options::rates, as_it_is},
+       &Options::rates},
       {"calibrate", kRoofline, "FILE",
-       "measure the rates of --device N first, write them there and take them", &Options::calibrate,
-       as_it_is},
+       "measure the rates of --device N first, write them there and take them",
+       &Options::calibrate},
   };
 }
 
@@ -292,11 +290,11 @@ std::vector<OptionRow> measure_rows() {
       {"times", kRoofline, "FILE",
        "CSV of `msda bench` with the times; default those stored of an H200\nwhere the rates are "
        "its",
-       &Options::times, as_it_is},
+       &Options::times},
       {"ncu", kRoofline, "FILE",
        "CSV of `ncu --csv --page raw` of one kernel on one problem: its\n"
        "counters beside what is counted",
-       &Options::ncu, as_it_is},
+       &Options::ncu},
       {"check", kRun, nullptr,
        "compare with the float64 reference; exit code 1 if an element is\n"
        "further from it than the documented bound",
@@ -320,23 +318,22 @@ std::vector<OptionRow> output_rows() {
       with_letter('o', {"output", kRun, "FILE",
                         "write the results: .npz, or one array as .npy or raw .bin; - is\n"
                         "standard output, in this and all other files that are written",
-                        &Options::output, as_it_is}),
+                        &Options::output}),
       with_letter('q',
                   {"quiet", kAll, nullptr, "print no report, only what is wrong; files are written",
                    &Options::quiet, parse_bool}),
       {"save-inputs", kBench, "FILE", "write the tensors of one workload as .npz and stop",
-       &Options::save_inputs, as_it_is},
+       &Options::save_inputs},
       {"wisdom", kTune, "FILE", "add what was found out to the records in this file, or make it",
-       &Options::wisdom_to_add, as_it_is},
+       &Options::wisdom_to_add},
       {"kernels", kInfo, nullptr, "list every kernel, not only the families",
        &Options::list_kernels, parse_bool},
-      {"json", kAll, "FILE", "write the results as JSON", &Options::json, as_it_is},
+      {"json", kAll, "FILE", "write the results as JSON", &Options::json},
       {"csv", kBench | kTune, "FILE",
-       "write the results as CSV; those of bench in the baselines' format", &Options::csv,
-       as_it_is},
-      {"plot", kBench, "FILE", "draw the times, as .svg or .png", &Options::plot, as_it_is},
+       "write the results as CSV; those of bench in the baselines' format", &Options::csv},
+      {"plot", kBench, "FILE", "draw the times, as .svg or .png", &Options::plot},
       {"plot", kRoofline, "FILE", "draw the kernels under the GPU's roofline, as .svg or .png",
-       &Options::plot, as_it_is},
+       &Options::plot},
   };
 }
 
@@ -547,16 +544,15 @@ int run_command(Command const& command, std::vector<std::string> const& words) {
 
 constexpr std::string_view kSummary = "multi-scale deformable attention from the command line";
 constexpr std::string_view kNotes =
-    "Every option --some-name VALUE may also be written some_name=VALUE. Flags win over these\n"
-    "words, which win over the environment (BATCH_SIZE, NUM_QUERY, CHANNELS, NUM_ITERATIONS);\n"
-    "that counts where the input is no file, and the report says so. Words behind -- are files,\n"
-    "and - is standard input, or standard output where a file is written.\n"
-    "Exit codes: 0 done, 1 a check failed, 2 bad input, 3 the library failed.";
-constexpr std::string_view kExamples =
-    "Examples:\n"
-    "  msda info\n"
-    "  msda run tensors.npz --check --output result.npz\n"
-    "  msda bench --workload rtdetr,dec --threads 1";
+    R"(Every option --some-name VALUE may also be written some_name=VALUE. Flags win over these
+words, which win over the environment (BATCH_SIZE, NUM_QUERY, CHANNELS, NUM_ITERATIONS);
+that counts where the input is no file, and the report says so. Words behind -- are files,
+and - is standard input, or standard output where a file is written.
+Exit codes: 0 done, 1 a check failed, 2 bad input, 3 the library failed.)";
+constexpr std::string_view kExamples = R"(Examples:
+  msda info
+  msda run tensors.npz --check --output result.npz
+  msda bench --workload rtdetr,dec --threads 1)";
 
 std::string general_help() {
   std::string text = fmt::format(

@@ -1,6 +1,6 @@
 // The options that the user gave. options_table() in options.cpp is the one list of what can be
 // asked: flags, key=value words and environment variables, checks, help and the docs all come from
-// it.
+// it. And the commands.
 #pragma once
 
 #include "command/check/accuracy_check.h"
@@ -122,5 +122,24 @@ struct Command {
 // Parses the words after the program's name and runs the command. Returns the exit code; throws
 // InputError, with `command_name` set as soon as it is known.
 int dispatch(std::vector<std::string> const& words, std::string& command_name);
+
+// How a command ends.
+enum ExitCode : int {
+  kExitOk = 0,
+  kExitCheckFailed = 1,  // a result was wrong
+  kExitBadInput = 2,     // arguments, files, or a problem that no kernel takes
+  kExitLibrary = 3,      // out of memory, or a defect of the library
+};
+
+// Each is in a file of its own, command_<name>.cpp.
+extern const Command kInfoCommand;
+extern const Command kRunCommand;
+extern const Command kExplainCommand;
+extern const Command kBenchCommand;
+extern const Command kTuneCommand;
+extern const Command kRooflineCommand;
+
+// The library's message in the words of the command: options for the fields that they set.
+std::string in_own_words(std::string const& command_name, std::string message);
 
 }  // namespace msda::command

@@ -103,10 +103,6 @@ ResultFiles::Entry* ResultFiles::find(std::string_view option) {
   return found == entries_.end() ? nullptr : &*found;
 }
 
-OutputFile const& ResultFiles::file(std::string_view option) const {
-  return std::ranges::find(entries_, option, &Entry::option)->file;
-}
-
 void ResultFiles::add_text(std::string_view option, std::string text) {
   Entry* const entry = find(option);
   if (entry == nullptr) return;

@@ -30,7 +30,7 @@ class ResultFiles {
   void finish(std::string_view report);
 
   // The file of an option that was given.
-  OutputFile const& file(std::string_view option) const;
+  OutputFile const& file(std::string_view option) { return find(option)->file; }
 
  private:
   struct Entry {

@@ -1,12 +1,12 @@
 // One array in memory, as the files hold it.
 #pragma once
 
-#include "command/files/bytes.h"
 #include "command/files/element_type.h"
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <new>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,6 +14,24 @@
 #include <vector>
 
 namespace msda::command {
+
+// Bytes that begin a cache line: a call on the CPU is the fastest on such memory (msda_tensors).
+template <typename T>
+struct LineAllocator {
+  using value_type = T;
+  static constexpr std::align_val_t kLine{64};
+
+  LineAllocator() = default;
+  template <typename U>
+  LineAllocator(LineAllocator<U> const&) {}  // NOLINT: implicit, as containers need it
+  T* allocate(std::size_t count) {
+    return static_cast<T*>(::operator new(count * sizeof(T), kLine));
+  }
+  void deallocate(T* data, std::size_t) noexcept { ::operator delete(data, kLine); }
+  bool operator==(LineAllocator const&) const = default;
+};
+
+using Bytes = std::vector<std::byte, LineAllocator<std::byte>>;
 
 using Shape = std::vector<std::int64_t>;
 

@@ -1,7 +1,7 @@
 // The files that arrays come from and go to: .npz, .npy, and raw little-endian .bin.
 #pragma once
 
-#include "command/files/npy_format.h"
+#include "command/files/stored_array.h"
 
 #include <cstdint>
 #include <filesystem>

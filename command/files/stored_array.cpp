@@ -2,10 +2,15 @@
 
 #include "command/files/element_type.h"
 #include "command/files/input_error.h"
+#include "core/join.h"
 
+#include <fmt/core.h>
+#include <algorithm>
 #include <bit>
+#include <charconv>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <utility>
 
 namespace msda::command {
@@ -23,6 +28,184 @@ msda_dtype stored_type(StoredArray const& array, TypeWish const& wish) {
   }
   bool const is_bits = array.kind == 'V' || array.kind == 'u';
   return is_bits && array.item_bytes <= 2 && is_stated ? wish.stored : MSDA_DTYPE_NONE;
+}
+
+// ---- the header of .npy
+
+constexpr std::string_view kMagic = "\x93NUMPY";
+constexpr std::size_t kHeaderAlignment = 64;
+constexpr std::size_t kLongestDescr = 32;  // that a message repeats
+
+struct Header {
+  std::string dictionary;
+  std::size_t data_start = 0;
+};
+
+Header find_header(std::span<const std::byte> file, std::string_view name) {
+  auto const* const text = reinterpret_cast<const char*>(file.data());
+  if (file.size() < 10 || std::string_view(text, kMagic.size()) != kMagic) {
+    bad_input("{} is not a .npy array", name);
+  }
+  int const version = static_cast<int>(file[6]);
+  if (version < 1 || version > 3) {
+    bad_input("{} is a .npy array of version {}: versions 1 to 3 can be read", name, version);
+  }
+  std::size_t const length_bytes = version == 1 ? 2 : 4;
+  std::uint32_t length = 0;  // little endian, like the machine
+  std::size_t const start = 8 + length_bytes;
+  if (file.size() < start) bad_input("{} is cut short in its .npy header", name);
+  std::memcpy(&length, file.data() + 8, length_bytes);
+  if (length > file.size() - start) bad_input("{} is cut short in its .npy header", name);
+  return {std::string(text + start, length), start + length};
+}
+
+// Reads the dictionary from front to back. NumPy's reader takes any Python literal; writers produce
+// only what is read here.
+class DictionaryReader {
+ public:
+  DictionaryReader(std::string_view text, std::string_view name) : rest_(text), name_(name) {}
+
+  // True, and the character is passed, if it comes next.
+  bool take(char expected) {
+    skip_space();
+    if (rest_.empty() || rest_.front() != expected) return false;
+    rest_.remove_prefix(1);
+    return true;
+  }
+  void require(char expected) {
+    if (!take(expected)) damaged();
+  }
+  std::string_view quoted() {
+    take('u');  // as Python 2 marks text
+    char const quote = take('"') ? '"' : '\'';
+    if (quote == '\'') require(quote);
+    std::size_t const end = rest_.find(quote);
+    if (end == std::string_view::npos) damaged();
+    return pass(end + 1).substr(0, end);
+  }
+  bool boolean() {
+    skip_space();
+    for (std::string_view const word : {"True", "False"}) {
+      if (rest_.starts_with(word)) return pass(word.size()) == "True";
+    }
+    damaged();
+  }
+  std::int64_t dimension() {
+    skip_space();
+    std::int64_t value = 0;
+    auto const [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), value);
+    if (error == std::errc::invalid_argument) damaged();
+    if (error != std::errc()) bad_input("{} has a dimension of 2^63 or more", name_);
+    if (value < 0) bad_input("{} has a dimension of {}: none can be negative", name_, value);
+    pass(static_cast<std::size_t>(end - rest_.data()));
+    take('L');  // as Python 2 writes a long integer
+    return value;
+  }
+  [[noreturn]] void damaged() const { bad_input("{} has a damaged .npy header", name_); }
+
+ private:
+  void skip_space() {
+    rest_.remove_prefix(std::min(rest_.find_first_not_of(" \t\r\n"), rest_.size()));
+  }
+  std::string_view pass(std::size_t count) {
+    std::string_view const passed = rest_.substr(0, count);
+    rest_.remove_prefix(count);
+    return passed;
+  }
+  std::string_view rest_;
+  std::string_view name_;
+};
+
+struct Description {
+  std::optional<std::string> descr;
+  std::optional<bool> fortran_order;
+  std::optional<Shape> shape;
+};
+
+Description parse_dictionary(std::string_view text, std::string_view name) {
+  DictionaryReader reader(text, name);
+  Description description;
+  reader.require('{');
+  while (!reader.take('}')) {
+    std::string_view const key = reader.quoted();
+    reader.require(':');
+    if (key == "descr") {
+      if (reader.take('[')) {
+        bad_input("{} is a structured array: must be a plain floating-point or integer array",
+                  name);
+      }
+      description.descr = reader.quoted();
+    } else if (key == "fortran_order") {
+      description.fortran_order = reader.boolean();
+    } else if (key == "shape") {
+      Shape shape;
+      reader.require('(');
+      while (!reader.take(')')) {
+        shape.push_back(reader.dimension());
+        if (!reader.take(',')) {
+          reader.require(')');
+          break;
+        }
+      }
+      description.shape = shape;
+    } else {
+      reader.damaged();
+    }
+    if (!reader.take(',')) {
+      reader.require('}');
+      break;
+    }
+  }
+  if (!description.descr || !description.fortran_order || !description.shape) reader.damaged();
+  return description;
+}
+
+// "<f4": byte order, kind, bytes of an element.
+void parse_descr(std::string_view descr, StoredArray& array, std::string_view name) {
+  constexpr std::string_view kOrders = "<>|=";
+  constexpr std::string_view kKinds = "fiubV";
+  unsigned bytes = 0;
+  bool const is_plain = descr.size() >= 3 && kOrders.find(descr[0]) != std::string_view::npos &&
+                        kKinds.find(descr[1]) != std::string_view::npos;
+  const char* const end = descr.data() + descr.size();
+  if (!is_plain || std::from_chars(descr.data() + 2, end, bytes).ptr != end || bytes == 0) {
+    bad_input("{} has dtype '{}': must be a plain floating-point or integer type", name,
+              descr.substr(0, kLongestDescr));
+  }
+  array.kind = descr[1];
+  array.item_bytes = bytes;
+  array.is_big_endian = descr[0] == '>';
+}
+
+// From the last byte first to the first byte first. Raw bytes have no order of their own.
+void swap_bytes(StoredArray& array) {
+  if (array.item_bytes < 2 || array.kind == 'V') return;
+  auto const step = static_cast<std::ptrdiff_t>(array.item_bytes);
+  for (auto item = array.bytes.begin(); item != array.bytes.end(); item += step) {
+    std::reverse(item, item + step);
+  }
+}
+
+// From the first index running fastest to the last one.
+void to_c_order(StoredArray& array) {
+  Shape const& shape = array.shape;
+  if (shape.size() < 2 || array.bytes.empty()) return;
+  Shape strides(shape.size(), 1);  // of what is there, in elements
+  for (std::size_t i = 1; i < shape.size(); ++i) strides[i] = strides[i - 1] * shape[i - 1];
+  Bytes ordered(array.bytes.size());
+  Shape at(shape.size(), 0);
+  std::int64_t from = 0;
+  for (std::size_t to = 0; to < ordered.size(); to += array.item_bytes) {
+    std::memcpy(&ordered[to], &array.bytes[static_cast<std::size_t>(from) * array.item_bytes],
+                array.item_bytes);
+    for (std::size_t i = shape.size(); i-- > 0;) {
+      from += strides[i];
+      if (++at[i] < shape[i]) break;
+      from -= strides[i] * shape[i];
+      at[i] = 0;
+    }
+  }
+  array.bytes = std::move(ordered);
 }
 
 }  // namespace
@@ -81,6 +264,42 @@ std::vector<std::int32_t> to_sizes(std::vector<std::int64_t> const& values,
     sizes.push_back(static_cast<std::int32_t>(values[i]));
   }
   return sizes;
+}
+
+StoredArray parse_npy(Bytes file, std::string_view name) {
+  Header const header = find_header(file, name);
+  Description const description = parse_dictionary(header.dictionary, name);
+  StoredArray array;
+  parse_descr(*description.descr, array, name);
+  array.shape = *description.shape;
+  std::size_t const expected = byte_count(array.shape, array.item_bytes, name);
+  std::size_t const present = file.size() - header.data_start;
+  if (present != expected) {
+    bad_input("{} has {} bytes of data: its shape {} of '{}' needs {}", name, present,
+              shape_text(array.shape), array.descr(), expected);
+  }
+  file.erase(file.begin(), file.begin() + static_cast<std::ptrdiff_t>(header.data_start));
+  array.bytes = std::move(file);
+  if (array.is_big_endian) swap_bytes(array);
+  if (*description.fortran_order) to_c_order(array);
+  return array;
+}
+
+std::string npy_descr(msda_dtype type) {
+  return fmt::format("<{}{}", is_numpy_type(type) ? 'f' : 'V', type_bytes(type));
+}
+
+std::string npy_header(std::string_view descr, Shape const& shape) {
+  std::string dictionary =
+      fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}{}), }}", descr,
+                  join(shape, ", "), shape.size() == 1 ? "," : "");
+  std::size_t const unpadded = kMagic.size() + 4 + dictionary.size() + 1;
+  dictionary.append((kHeaderAlignment - unpadded % kHeaderAlignment) % kHeaderAlignment, ' ');
+  dictionary += '\n';
+  std::string header(kMagic);
+  header += {'\x01', '\x00', static_cast<char>(dictionary.size() & 0xFF),
+             static_cast<char>(dictionary.size() >> 8)};
+  return header + dictionary;
 }
 
 }  // namespace msda::command

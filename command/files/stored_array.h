@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace msda::command {
@@ -33,5 +34,17 @@ Array to_floats(StoredArray array, TypeWish const& wish, std::string const& labe
 // (H, W) pairs or point counts as the library takes them.
 std::vector<std::int32_t> to_sizes(std::vector<std::int64_t> const& values,
                                    std::string const& label);
+
+// A .npy file is a magic number, a version, a Python dictionary of three entries, and the bytes.
+// https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
+
+// Reads a whole .npy file, of either byte order and with either index running fastest; `name` is
+// for the messages.
+StoredArray parse_npy(Bytes file, std::string_view name);
+
+// The header in front of an array's bytes, version 1.0.
+std::string npy_header(std::string_view descr, Shape const& shape);
+// How a type is spelled in it: bf16 is "<V2", as ml_dtypes writes it.
+std::string npy_descr(msda_dtype type);
 
 }  // namespace msda::command

@@ -44,6 +44,12 @@ std::vector<T> parse_list(std::string_view text, std::string_view rule) {
   return numbers;
 }
 
+msda_dtype type_named(std::string const& text, bool may_be_scaled) {
+  auto const type = type_from_name(text);
+  if (type && (may_be_scaled || !is_scaled(*type))) return *type;
+  bad_input("must be {}", type_name_list(may_be_scaled));
+}
+
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
@@ -88,17 +94,9 @@ bool parse_bool(std::string const& text) {
   return (found - kWords) % 2 == 1;
 }
 
-msda_dtype parse_type(std::string const& text) {
-  auto const type = type_from_name(text);
-  if (!type) bad_input("must be {}", type_name_list());
-  return *type;
-}
+msda_dtype parse_type(std::string const& text) { return type_named(text, true); }
 
-msda_dtype parse_wide_type(std::string const& text) {
-  auto const type = type_from_name(text);
-  if (!type || is_scaled(*type)) bad_input("must be {}", type_name_list(false));
-  return *type;
-}
+msda_dtype parse_wide_type(std::string const& text) { return type_named(text, false); }
 
 std::vector<std::int32_t> parse_levels(std::string const& text) {
   std::vector<std::int32_t> levels;

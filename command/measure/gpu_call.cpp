@@ -1,4 +1,4 @@
-#include "command/measure/gpu_call.h"
+#include "command/measure/plan_runner.h"
 
 #include "core/build_config.h"
 

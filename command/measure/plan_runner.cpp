@@ -115,6 +115,16 @@ std::vector<NamedArray> make_results(ProblemShape const& spec,
   return results;
 }
 
+std::vector<NamedArray> run_kernel(Case const& input, Engine const& engine,
+                                   std::string const& kernel_id) {
+  Runner runner(engine, input.spec, kernel_id);
+  auto results = make_results(input.spec, {});
+  runner.bind(input, results);
+  runner.execute();
+  runner.fetch();
+  return results;
+}
+
 double Timing::quantile(double fraction) const {
   double const at = fraction * static_cast<double>(microseconds.size() - 1);
   auto const below = static_cast<std::size_t>(at);

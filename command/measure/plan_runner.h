@@ -2,11 +2,12 @@
 // interface.
 #pragma once
 
-#include "command/measure/gpu_call.h"
 #include "command/problem/case_part.h"
 
 #include <msda.hpp>
 
+#include <msda.h>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -23,6 +24,32 @@ struct Engine {
   bool has_wisdom = false;  // plans take the kernel of the handle's tuning records where they can
 };
 std::string explain(Engine const& engine, ProblemShape const& spec);
+
+// One problem's tensors in the memory of a GPU, and the time its kernels take there. A command that
+// was built without CUDA cannot make one; it cannot have a plan for a GPU either.
+class GpuCall {
+ public:
+  explicit GpuCall(std::int32_t device);
+  ~GpuCall();
+  GpuCall(GpuCall const&) = delete;
+  GpuCall& operator=(GpuCall const&) = delete;
+
+  // Device memory with a copy of `bytes` bytes of the host; fetch() brings results back to there.
+  void* add(void* host, std::size_t bytes, bool is_result);
+  void* workspace(std::size_t bytes);
+
+  // Waits for the work so far; throws std::runtime_error when the device failed.
+  void fetch();
+
+  // Microseconds between the two, as the device counts them. The first may write `flush_bytes`
+  // before, so that the caches hold nothing of the problem.
+  void start_timing(std::size_t flush_bytes);
+  double stop_timing();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
 
 // A plan, the tensors it is bound to, and its workspace.
 class Runner {
@@ -55,6 +82,10 @@ class Runner {
 // those named, or all but the extra ones if `names` is empty.
 std::vector<NamedArray> make_results(ProblemShape const& spec,
                                      std::vector<std::string> const& names);
+
+// The results of one run.
+std::vector<NamedArray> run_kernel(Case const& input, Engine const& engine,
+                                   std::string const& kernel_id);
 
 struct Timing {
   std::vector<double> microseconds;  // sorted, one a timed run

@@ -22,11 +22,7 @@ std::vector<std::int64_t> choose(std::int64_t limit, std::int64_t count, std::ui
 
 // The numbers that a part has of an axis; null: all.
 std::vector<std::int64_t> const* numbers_of(Part const& part, char axis, std::int64_t size) {
-  std::vector<std::int64_t> const* numbers = axis == 'B'   ? &part.batch_items
-                                             : axis == 'Q' ? &part.queries
-                                             : axis == 'M' ? &part.heads
-                                             : axis == 'D' ? &part.channels
-                                                           : nullptr;
+  std::vector<std::int64_t> const* const numbers = part.of(axis);
   bool const is_whole = numbers == nullptr || static_cast<std::int64_t>(numbers->size()) == size;
   return is_whole ? nullptr : numbers;
 }

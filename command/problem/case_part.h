@@ -2,7 +2,7 @@
 // of their own.
 #pragma once
 
-#include "command/problem/tensor_table.h"
+#include "command/problem/problem_shape.h"
 
 #include <cstdint>
 #include <map>
@@ -29,6 +29,16 @@ struct Part {
   std::vector<std::int64_t> queries;
   std::vector<std::int64_t> heads;
   std::vector<std::int64_t> channels;
+
+  bool operator==(Part const&) const = default;
+  // Those of an axis by its letter; null: every part has all of it.
+  std::vector<std::int64_t> const* of(char axis) const {
+    return axis == 'B'   ? &batch_items
+           : axis == 'Q' ? &queries
+           : axis == 'M' ? &heads
+           : axis == 'D' ? &channels
+                         : nullptr;
+  }
 };
 
 // first .. last - 1.

@@ -1,7 +1,9 @@
-// The shape of a problem: everything in msda_problem.
+// The shape of a problem, everything in msda_problem, and its tensors.
 #pragma once
 
+#include "command/files/array.h"
 #include "core/problem_copy.h"
+#include "core/tensors.h"
 
 #include <array>
 #include <cstdint>
@@ -58,5 +60,34 @@ struct ProblemShape {
   // One line of key=value words, as the msda command and tests/cases/*.txt write a problem.
   std::string describe() const;
 };
+
+// ---- the table of tensors
+
+// Everything of the command and the tests that loads, makes, converts, checks or binds tensors
+// walks tensor_rows().
+
+using TensorId = Tensor;
+
+// A row of core/tensors.inc, and where a ProblemShape has what it says.
+struct TensorRow : TensorInfo {
+  msda_dtype ProblemShape::* dtype;  // null: float32
+  Strides3 ProblemShape::* strides;  // null: packed
+
+  bool is_input() const { return !TensorInfo::is_result(); }
+  // An extra result is none of those that a call computes where nobody asks for it.
+  bool is_result() const { return TensorInfo::is_result() && !is_extra(); }
+  bool is_optional() const { return role == TensorRole::kOptionalInput || is_extra(); }
+  bool belongs_to(ProblemShape const& shape) const {
+    return TensorInfo::belongs_to(shape.backward(), shape.fused());
+  }
+};
+std::array<TensorRow, kTensorCount> const& tensor_rows();
+inline TensorRow const& tensor_row(TensorId id) {
+  return tensor_rows()[static_cast<std::size_t>(id)];
+}
+
+Shape tensor_shape(ProblemShape const& problem, TensorRow const& row);
+msda_dtype tensor_type(ProblemShape const& problem, TensorRow const& row);
+void set_pointer(msda_tensors& tensors, TensorId id, void* pointer);
 
 }  // namespace msda::command

@@ -1,6 +1,5 @@
 #include "command/report/bench_report.h"
 
-#include "command/report/bar_plot.h"
 #include "command/report/report_parts.h"
 #include "core/cpu_model.h"
 #include "core/join.h"
@@ -13,8 +12,6 @@
 namespace msda::command {
 
 namespace {
-
-bool is_timed(BenchRow const& row) { return !row.timing.microseconds.empty(); }
 
 bool is_checked(BenchRow const& row) { return row.check_mode != CheckMode::kNone; }
 
@@ -53,15 +50,10 @@ Json check_json(BenchRow const& row) {
   return json;
 }
 
-std::string machine_of(BenchSettings const& settings) {
-  if (settings.threads.size() == 1) return machine_text(settings.threads[0]);
-  return fmt::format("{}, threads {}", cpu_model(), join(settings.threads, ", "));
-}
-
 // How many times as fast a row is as the first of its workload.
 std::string speed_text(std::vector<BenchRow> const& rows, BenchRow const& row) {
   BenchRow const& first = *std::ranges::find(rows, row.workload, &BenchRow::workload);
-  if (!is_timed(first) || !is_timed(row)) return "-";
+  if (!first.is_timed() || !row.is_timed()) return "-";
   return fmt::format("{:.2f}", first.timing.median() / row.timing.median());
 }
 
@@ -77,13 +69,18 @@ Json row_json(BenchRow const& row) {
                {"gathered_bytes", work.gathered_bytes},
                {"tensor_bytes", work.tensor_bytes},
                {"check", check_json(row)}};
-  if (is_timed(row)) {
+  if (row.is_timed()) {
     json["time_us"] = timing_json(row.timing);
   }
   return json;
 }
 
 }  // namespace
+
+std::string BenchSettings::machine() const {
+  if (threads.size() == 1) return machine_text(threads[0]);
+  return fmt::format("{}, threads {}", cpu_model(), join(threads, ", "));
+}
 
 std::string bench_table(std::vector<BenchRow> const& rows, BenchSettings const& settings) {
   bool const has_threads = settings.threads.size() > 1;
@@ -103,7 +100,7 @@ std::string bench_table(std::vector<BenchRow> const& rows, BenchSettings const& 
                                      std::string(type_name(row.spec.coord_dtype))};
     if (has_threads) line.insert(line.begin() + 2, std::to_string(row.threads));
     if (is_comparison) line.push_back(speed_text(rows, row));
-    if (is_timed(row)) {
+    if (row.is_timed()) {
       Work const work = work_of(row.spec);
       double const seconds = row.timing.median() * 1e-6;
       line.insert(line.end(),
@@ -119,7 +116,7 @@ std::string bench_table(std::vector<BenchRow> const& rows, BenchSettings const& 
                  compared_text(row), std::string(verdict(row))});
     cells.push_back(line);
   }
-  return fmt::format("{}; caches flushed by {} between runs\n{}", machine_of(settings),
+  return fmt::format("{}; caches flushed by {} between runs\n{}", settings.machine(),
                      bytes_text(static_cast<double>(settings.flush_bytes)),
                      table_text(cells, text_columns));
 }
@@ -141,9 +138,9 @@ std::string bench_csv(std::vector<BenchRow> const& rows) {
       "q3_us,max_error,error_share,compared,elements\n";
   for (BenchRow const& row : rows) {
     std::string const times =
-        is_timed(row) ? fmt::format("{:.1f},{:.1f},{:.1f}", row.timing.median(),
-                                    row.timing.quantile(0.25), row.timing.quantile(0.75))
-                      : std::string(",,");
+        row.is_timed() ? fmt::format("{:.1f},{:.1f},{:.1f}", row.timing.median(),
+                                     row.timing.quantile(0.25), row.timing.quantile(0.75))
+                       : std::string(",,");
     std::string const errors =
         is_checked(row)
             ? fmt::format("{:.3e},{:.3e}", row.accuracy.max_error, row.accuracy.max_bound_share)
@@ -155,25 +152,6 @@ std::string bench_csv(std::vector<BenchRow> const& rows) {
                     is_reduced(row) ? 0 : row.accuracy.value_count, row.element_count);
   }
   return text;
-}
-
-Drawing bench_plot(std::vector<BenchRow> const& rows, BenchSettings const& settings) {
-  std::vector<PlotBar> bars;
-  std::set<std::string_view> operations;
-  for (BenchRow const& row : rows) {
-    if (!is_timed(row)) continue;
-    operations.insert(operation_name(row.spec));
-    std::string const threads =
-        settings.threads.size() == 1 ? "" : fmt::format(", {} threads", row.threads);
-    bars.push_back(
-        {row.workload,
-         fmt::format("{}, {}{}", row.kernel_id, type_name(row.spec.value_dtype), threads),
-         row.timing.min() * 1e-3, row.timing.median() * 1e-3, row.timing.max() * 1e-3,
-         time_text(row.timing.median())});
-  }
-  std::string const operation = operations.empty() ? "" : fmt::format(" {}", *operations.begin());
-  return draw_bars(fmt::format("msda{} - {}", operation, machine_of(settings)),
-                   "milliseconds: median, with the fastest and the slowest run", bars);
 }
 
 }  // namespace msda::command

@@ -23,6 +23,8 @@ struct BenchRow {
   std::int64_t element_count = 0;  // of all results, compared or not
   Accuracy accuracy;
   Timing timing;  // empty if the check failed
+
+  bool is_timed() const { return !timing.microseconds.empty(); }
 };
 
 struct BenchSettings {
@@ -30,6 +32,8 @@ struct BenchSettings {
   std::int64_t seed = 0;
   std::int64_t warmup = 0;
   std::size_t flush_bytes = 0;
+
+  std::string machine() const;  // with its threads
 };
 
 std::string bench_table(std::vector<BenchRow> const& rows, BenchSettings const& settings);

@@ -1,19 +1,78 @@
-// The results of `msda roofline` as table, JSON and plot.
+// What `msda roofline` finds out, and its results as table, JSON and plot.
 #pragma once
 
+#include "command/files/csv_table.h"
 #include "command/measure/gpu_rates.h"
 #include "command/problem/problem_shape.h"
-#include "command/report/bounds.h"
 #include "command/report/drawing.h"
-#include "command/report/measured_times.h"
-#include "command/report/ncu_counters.h"
 #include "core/counts.h"
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace msda::command {
+
+// ---- the least time in which a GPU does what a kernel asks of it, resource by resource
+
+// Microseconds. The least of L2 and device memory are those where a sector is read once by all SMs,
+// the most where every gather misses what is before it.
+struct Bounds {
+  double hbm = 0;
+  double hbm_most = 0;
+  double l2 = 0;
+  double l2_most = 0;
+  double l1 = 0;     // its data pipe, every gather a hit
+  double issue = 0;  // 0: instructions were not counted
+  double launch = 0;
+
+  double largest() const;
+  std::string_view binding() const;  // "L1 data pipe"
+};
+
+Bounds bounds_of(Counts const& counts, GpuRates const& rates);
+
+// L1 wavefronts as hardware counts them: loads that touch many lines take more than their bytes do.
+double pipe_wavefronts(Counts const& counts, GpuRates const& rates);
+
+// ---- times of kernels from a CSV of `msda bench`
+
+struct MeasuredTime {
+  double median_us = 0;
+  double q1_us = 0;
+  double q3_us = 0;
+};
+
+class MeasuredTimes {
+ public:
+  // `name` stands for the text in messages.
+  MeasuredTimes(std::string const& name, std::string_view csv);
+
+  // The time of the first row that fits; none where there is no such row, or it was not timed.
+  std::optional<MeasuredTime> find(std::string_view workload, ProblemShape const& spec,
+                                   std::string_view kernel_id) const;
+
+ private:
+  CsvTable table_;
+};
+
+// ---- the counts of Nsight Compute for a kernel, beside those of the library
+
+struct ComparedCounter {
+  std::string launch;   // the ID of the launch in the file
+  std::string counter;  // its name there
+  double measured = 0;
+  std::optional<double> counted;  // none where only the hardware can know it
+
+  std::optional<double> ratio() const;  // of measured to counted
+};
+
+// The counters of each launch in a CSV of `ncu --csv --page raw`. `name` stands for it in messages.
+std::vector<ComparedCounter> compare_with_ncu(std::string const& name, std::string_view csv,
+                                              Counts const& counts, GpuRates const& rates);
+
+// ---- the report
 
 struct RooflineRow {
   std::string workload;

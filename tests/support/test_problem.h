@@ -3,8 +3,8 @@
 
 #include "support/host_tensor.h"
 
+#include "command/problem/problem_shape.h"
 #include "command/problem/random_numbers.h"
-#include "command/problem/tensor_table.h"
 
 #include <array>
 #include <vector>

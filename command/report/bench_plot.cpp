@@ -1,13 +1,28 @@
-#include "command/report/bar_plot.h"
+// Horizontal bars with their spread.
+#include "command/report/bench_report.h"
+#include "command/report/drawing.h"
+#include "command/report/report_parts.h"
 
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <set>
+#include <string>
+#include <vector>
 
 namespace msda::command {
 namespace {
+
+struct PlotBar {
+  std::string group;   // bars of a group stand together under its name
+  std::string series;  // bars of a series have one colour, named in the legend
+  double low = 0;
+  double middle = 0;
+  double high = 0;
+  std::string label;  // at the end of the bar
+};
 
 constexpr double kLeastLeft = 170;    // of the axis: names of groups are left of it
 constexpr double kGroupLetter = 6.8;  // the width of a letter of theirs
@@ -115,8 +130,7 @@ double add_bars(Drawing& drawing, std::vector<PlotBar> const& bars,
   return y;
 }
 
-}  // namespace
-
+// The axis is logarithmic when the bars differ by more than a factor of 20.
 Drawing draw_bars(std::string const& title, std::string const& axis_title,
                   std::vector<PlotBar> const& bars) {
   Drawing drawing;
@@ -141,6 +155,27 @@ Drawing draw_bars(std::string const& title, std::string const& axis_title,
   drawing.width = axis.plot_width();
   drawing.height = bottom + 52;
   return drawing;
+}
+
+}  // namespace
+
+Drawing bench_plot(std::vector<BenchRow> const& rows, BenchSettings const& settings) {
+  std::vector<PlotBar> bars;
+  std::set<std::string_view> operations;
+  for (BenchRow const& row : rows) {
+    if (!row.is_timed()) continue;
+    operations.insert(operation_name(row.spec));
+    std::string const threads =
+        settings.threads.size() == 1 ? "" : fmt::format(", {} threads", row.threads);
+    bars.push_back(
+        {row.workload,
+         fmt::format("{}, {}{}", row.kernel_id, type_name(row.spec.value_dtype), threads),
+         row.timing.min() * 1e-3, row.timing.median() * 1e-3, row.timing.max() * 1e-3,
+         time_text(row.timing.median())});
+  }
+  std::string const operation = operations.empty() ? "" : fmt::format(" {}", *operations.begin());
+  return draw_bars(fmt::format("msda{} - {}", operation, settings.machine()),
+                   "milliseconds: median, with the fastest and the slowest run", bars);
 }
 
 }  // namespace msda::command
