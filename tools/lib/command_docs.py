@@ -45,15 +45,9 @@ def example_lines(text):
 def man_page(help):
     lines = [
         f'.TH MSDA 1 "" "libmsda {help["version"]}" "User Commands"',
-        ".SH NAME",
-        f"msda \\- {roff(help['summary'])}",
-        ".SH SYNOPSIS",
-        ".B msda",
-        r"\fICOMMAND\fR [\fIOPTIONS\fR] [\fIKEY=VALUE\fR ...]",
-        ".br",
-        r".B msda \-\-version",
-        ".SH DESCRIPTION",
-        roff(help["notes"]),
+        ".SH NAME", f"msda \\- {roff(help['summary'])}",
+        ".SH SYNOPSIS", ".B msda", r"\fICOMMAND\fR [\fIOPTIONS\fR] [\fIKEY=VALUE\fR ...]", ".br", r".B msda \-\-version",
+        ".SH DESCRIPTION", roff(help["notes"]),
     ]
     for command in help["commands"]:
         lines += [f".SH MSDA {command['name'].upper()}", roff(command["description"])]
@@ -82,10 +76,8 @@ def bash_completion(help):
             action = completed(option, complete("-f"), complete("-d"), complete("-W '{}'"), "")
             if option["value"]:
                 values.setdefault(action, []).extend(flags(option))
-        values = "".join(
-            f"        {' | '.join(names)}) {action and action + '; '}return ;;\n"
-            for action, names in values.items()
-        )
+        values = "".join(f"        {' | '.join(names)}) {action and action + '; '}return ;;\n"
+                         for action, names in values.items())
         words = " ".join(flag for option in command["options"] for flag in flags(option))
         cases.append(
             f"    {command['name']})\n      case $previous in\n{values}      esac\n"
@@ -123,9 +115,7 @@ def quoted(text):
 
 def zsh_completion(help):
     escape = lambda text: quoted(re.sub(r"([\[\]:\\])", r"\\\1", one_line(text)))
-    names = "\n".join(
-        f"    '{command['name']}:{escape(command['summary'])}'" for command in help["commands"]
-    )
+    names = "\n".join(f"    '{command['name']}:{escape(command['summary'])}'" for command in help["commands"])
     cases = []
     for command in help["commands"]:
         specs = ["'(- *)'{-h,--help}'[show this help]'"]
@@ -166,9 +156,7 @@ def fish_completion(help):
     lines.append("complete -c msda -l help -d 'show help'")
     lines.append("complete -c msda -n __fish_use_subcommand -l version -d 'show the version of the library'")
     for command in help["commands"]:
-        lines.append(
-            f"complete -c msda -n __fish_use_subcommand -a {command['name']} -d '{quoted_fish(command['summary'])}'"
-        )
+        lines.append(f"complete -c msda -n __fish_use_subcommand -a {command['name']} -d '{quoted_fish(command['summary'])}'")
         condition = f"complete -c msda -n '__fish_seen_subcommand_from {command['name']}'"
         if command["input"]:
             lines.append(f"{condition} -F")
@@ -185,12 +173,7 @@ def quoted_fish(text):
     return text.replace("\\", "\\\\").replace("'", "\\'")
 
 
-OUTPUTS = {
-    "msda.1": man_page,
-    "msda": bash_completion,
-    "_msda": zsh_completion,
-    "msda.fish": fish_completion,
-}
+OUTPUTS = {"msda.1": man_page, "msda": bash_completion, "_msda": zsh_completion, "msda.fish": fish_completion}
 
 
 def main(words):
