@@ -25,6 +25,7 @@ constexpr Costs kTileCosts = {
     .point_ns = 12.2,
     .f32_factor = 1.44,
     .element_factor = 4.0,
+    .wide_factor = 1,
     .bytes_per_us = 1,
 };
 
@@ -112,7 +113,9 @@ double predicted_us(Costs const& costs, Variant const&, Problem const& problem,
   double const ns =
       blocks_ns(costs, problem, make_tiling(problem, device.sm_count), device.sm_count);
   double const bytes = 2 * forward_bytes(problem);  // each tensor and its gradient
-  return costs.launch_us + std::max(1e-3 * ns, bytes / costs.bytes_per_us);
+  // A warp has one such row, and no other to work on while that one waits.
+  double const waits = row_lanes(problem.head_dim) == kWarp ? costs.wide_factor : 1.0;
+  return costs.launch_us + std::max(1e-3 * ns * waits, bytes / costs.bytes_per_us);
 }
 
 void workspace(Variant const&, Problem const& problem, Device const&, Arena& arena) {
