@@ -72,7 +72,7 @@ def test_discrete_sampling_reads_the_pixels_of_stock_code(dtype):
 def test_report_names_the_kernel_that_ran(arrays, monkeypatch):
     """By the plans of the calls, which work with torch's number of threads and with autocast's type of value."""
     value, coord, weight = arrays
-    planned, plans = libmsda.torch._calls._call_of, []
+    planned, plans = libmsda.torch._calls.call_of, []
 
     def spy(*signature):
         found = planned(*signature)
@@ -80,7 +80,7 @@ def test_report_names_the_kernel_that_ran(arrays, monkeypatch):
         assert found.call.handle.threads == torch.get_num_threads()
         return found
 
-    monkeypatch.setattr(libmsda.torch._calls, "_call_of", spy)
+    monkeypatch.setattr(libmsda.torch._calls, "call_of", spy)
     with libmsda.compat.transformers() as patch:
         run_v1(*arrays)
         with torch.autocast("cpu", dtype=torch.bfloat16):

@@ -158,7 +158,7 @@ BUGS = (
     Bug("no_copy_wait", "`cp.async` is not waited for", "cached", ROWS,
         "  ptx::wait_for_copies();\n", "", "fast", ORDER, "simulated device: |compare", quick=True),
     Bug("no_barrier_behind_copy", "the barrier behind copied levels is missing", "cached", ROWS,
-        "clear_next_count(lane.shared);\n        __syncthreads();\n", "clear_next_count(lane.shared);\n",
+        "clear_other_count(lane.shared);\n        __syncthreads();\n", "clear_other_count(lane.shared);\n",
         "fast", THREADS, RACE),
     Bug("no_barrier_before_copy", "the barrier before levels are copied anew is missing", "cached_few", ROWS,
         "        __syncthreads();  // the levels before have been read\n", "", "fast", THREADS, RACE),
