@@ -31,7 +31,7 @@ struct Part {
   std::vector<std::int64_t> channels;
 
   bool operator==(Part const&) const = default;
-  // Those of an axis by its letter; null: every part has all of it.
+  // The indices of an axis by its letter; null: every part has all of it.
   std::vector<std::int64_t> const* of(char axis) const {
     return axis == 'B'   ? &batch_items
            : axis == 'Q' ? &queries

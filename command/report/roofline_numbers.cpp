@@ -1,4 +1,4 @@
-// What roofline_report.h's table is made of: bounds, measured times, counters.
+// Bounds, measured times and counters, of which roofline_report.h's table is made.
 #include "command/report/roofline_report.h"
 
 #include "command/files/csv_table.h"

@@ -1,4 +1,4 @@
-// What `msda roofline` finds out, and its results as table, JSON and plot.
+// The results of `msda roofline`, and how they are shown as table, JSON and plot.
 #pragma once
 
 #include "command/files/csv_table.h"

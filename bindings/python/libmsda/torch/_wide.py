@@ -66,17 +66,9 @@ def _compute(
 
 class WideNode(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any,
-        call: Call,
-        query: torch.Tensor,
-        position: torch.Tensor | None,
-        value: torch.Tensor | None,
-        reference: torch.Tensor,
-        padding_mask: torch.Tensor | None,
-        *parameters: torch.Tensor,
-    ) -> Any:
-        found, rows, rest = _compute(call, query, position, value, reference, padding_mask, *parameters)
+    def forward(ctx: Any, call: Call, query: torch.Tensor, *given: Any) -> Any:
+        found, rows, rest = _compute(call, query, *given)
+        position, value, reference, padding_mask = given[:4]
         ctx.call = call
         ctx.like = [None if one is None else (one.shape, one.dtype) for one in (query, position, value)]
         if not any(ctx.needs_input_grad[6:]):
