@@ -15,9 +15,10 @@
 Weights are random. Sides take turns in one process: stock; stock under torch.compile; deformops, where it is installed and
 patches the model; compat, libmsda.compat.transformers(); module, libmsda.torch.from_module(model); and `no operator`, a model
 whose operator returns a constant, which bounds what any replacement of the operator can save. Times are those between device
-events around a call, from an idle device; "kernels" is the sum of all kernels' times of forward and backward, from a profile.
-Memory is the most that PyTorch allocated beyond what it had before. Each output and gradient is compared with stock's, those of
-the module with stock's in float32, and the one that differs most is named: exit status 1 where libmsda is off.
+events around a call, from an idle device, each right after a call that is not timed: layers of a model and steps of a training
+follow one another, too. "kernels" is the sum of all kernels' times of forward and backward, from a profile. Memory is the most
+that PyTorch allocated beyond what it had before. Each output and gradient is compared with stock's, those of the module with
+stock's in float32, and the one that differs most is named: exit status 1 where libmsda is off.
 """
 
 import argparse
@@ -131,6 +132,7 @@ def measure(device, case, given, rounds):
             try:
                 with side.context() as patch:
                     side.forward()  # a patch's first call makes what later ones find
+                    side.both()
                     taken, _ = device.time(side.forward)
                     taken_both, found = device.time(side.both)
                     if number == 0:
