@@ -14,21 +14,6 @@ namespace {
 #define MSDA_COSTS "kernels/small/variants.inc"
 #include "core/costs.inc"
 
-// The costs that size tiles. They stay when predictions are fitted anew: the order of sums, and so
-// their bits, depends on tiles. Those of a whole call are not asked for.
-constexpr Costs kTileCosts = {
-    .launch_us = 0,
-    .scan_ns = 3.45,
-    .logit_ns = 0.8,
-    .pixel_ns = 3.0,
-    .record_ns = 1.4,
-    .point_ns = 12.2,
-    .f32_factor = 1.44,
-    .element_factor = 4.0,
-    .wide_factor = 1,
-    .bytes_per_us = 1,
-};
-
 constexpr std::int64_t kMaxIndex = INT32_MAX;
 constexpr std::int64_t kMaxBlocks = std::int64_t{1} << 30;
 
@@ -69,53 +54,84 @@ double padded_logits(std::int64_t points) {
   return number(std::bit_ceil(static_cast<std::uint64_t>(points)));
 }
 
-// The time of a block for a tile: it scans the level's points, with fused input after the softmax
-// of their rows, and adds up the records of its pixels.
-double tile_ns(Costs const& costs, Problem const& problem, Level const& level,
-               TileLevel const& tiles) {
-  double const points = number(problem.query_count) * number(level.point_count);
-  double const pixels = number(tiles.tile_width) * tiles.tile_height;
-  double const records = 4 * points * pixels / (number(level.height) * number(level.width));
-  double scan = points * costs.scan_ns;
-  if (problem.fused()) {
-    scan += number(problem.query_count) * padded_logits(problem.point_total) * costs.logit_ns;
-  }
-  double const factor = (dtype_bytes(problem.value_dtype) == 4 ? costs.f32_factor : 1.0) *
-                        (problem.output_dtype != problem.value_dtype ? costs.element_factor : 1.0);
-  double const lanes = number(row_lanes(problem.head_dim)) / 4;
-  return scan + factor * lanes * (pixels * costs.pixel_ns + records * costs.record_ns);
+double element_factor(Problem const& problem, double factor) {
+  return problem.output_dtype != problem.value_dtype ? factor : 1.0;
 }
 
-// Predicts the time of all tiles and points. An SM has kBlocks tiles at a time; blocks of points
-// run beside them. Where all run at once the slowest tile counts, where they take turns their sum,
-// and both where neither is much the larger.
-double blocks_ns(Costs const& costs, Problem const& problem, Tiling const& tiling,
-                 std::int32_t sm_count) {
-  double const heads = number(problem.batch * problem.head_count);
+// The logits of the rows of a tile whose softmax its block finds.
+double logits_of(Problem const& problem) {
+  return problem.fused() ? number(problem.query_count) * padded_logits(problem.point_total) : 0;
+}
+
+// The time of all blocks: of tiles, `at_once` of which an SM has, and of points. Where all run at
+// once the slowest tile counts, where they take turns their sum, and both where neither is much the
+// larger.
+template <class TileNs>
+double blocks_ns(Problem const& problem, Tiling const& tiling, std::int32_t sm_count, int at_once,
+                 double points_ns, TileNs tile_ns) {
   double slowest = 0;
   double all = 0;
   for (std::size_t l = 0; l < problem.levels.size(); ++l) {
     Level const& level = problem.levels[l];
     if (!level.has_pixels()) continue;
     TileLevel const& tiles = tiling.levels[l];
-    double const ns = tile_ns(costs, problem, level, tiles);
+    double const ns = tile_ns(level, number(tiles.tile_width) * tiles.tile_height);
     slowest = std::max(slowest, ns);
     all += ns * tiles.tiles_across * number(divide_up(level.height, tiles.tile_height));
   }
-  double const lanes = number(row_lanes(problem.head_dim)) / 4;
-  double const points = lanes * points_of(problem) * costs.point_ns *
-                        (dtype_bytes(problem.value_dtype) == 4 ? costs.f32_factor : 1.0);
-  return std::hypot(slowest, (heads * all / kBlocks + points) / std::max(sm_count, 1));
+  double const heads = number(problem.batch * problem.head_count);
+  return std::hypot(slowest, (heads * all / at_once + points_ns) / std::max(sm_count, 1));
+}
+
+// The time by which tiles are sized. It stays when predictions are fitted anew: the order of sums,
+// and so their bits, depends on tiles.
+double sizing_ns(Problem const& problem, Tiling const& tiling, std::int32_t sm_count) {
+  constexpr double kScanNs = 3.45, kLogitNs = 0.8, kPixelNs = 3.0, kRecordNs = 1.4, kPointNs = 12.2;
+  double const factor = number(row_lanes(problem.head_dim)) / 4 *
+                        (dtype_bytes(problem.value_dtype) == 4 ? 1.44 : 1.0);
+  double const points_ns = factor * points_of(problem) * kPointNs;
+  return blocks_ns(
+      problem, tiling, sm_count, kBlocks, points_ns, [&](Level const& level, double pixels) {
+        double const points = number(problem.query_count) * number(level.point_count);
+        double const records = 4 * points * pixels / (number(level.height) * number(level.width));
+        return points * kScanNs + logits_of(problem) * kLogitNs +
+               factor * element_factor(problem, 4) * (pixels * kPixelNs + records * kRecordNs);
+      });
+}
+
+// The time of a block for a tile: it scans the level's points, and waits for the rows of
+// grad_output that its pixels add up. A slot has a pixel of few records, a warp one of many, and
+// all have each crowded one.
+double tile_ns(Costs const& costs, Problem const& problem, Level const& level, double pixels) {
+  double const points = number(problem.query_count) * number(level.point_count);
+  double const rounds = std::max(std::ceil(points / kRoundPoints), 1.0);
+  double const records = 4 * points / (rounds * number(level.height) * number(level.width));
+  double const slots = number(kThreads / row_lanes(problem.head_dim));
+  double const warp_slots = number(kWarp / row_lanes(problem.head_dim));
+  double add = 0;
+  if (records <= kRecordsOfSlot) {
+    add = std::max(pixels / slots, 1.0) * (records * costs.row_ns + costs.pixel_ns);
+  } else if (records <= 2 * kRecordsOfSlot * warp_slots) {
+    add = std::max(pixels / kWarps, 1.0) *
+          (records / warp_slots * costs.row_ns + costs.warp_pixel_ns);
+  } else {
+    add = pixels * (records / slots * costs.row_ns + costs.block_pixel_ns);
+  }
+  return points * costs.scan_ns + logits_of(problem) * costs.logit_ns +
+         rounds * (costs.tile_ns + element_factor(problem, costs.element_factor) * add);
 }
 
 double predicted_us(Costs const& costs, Variant const&, Problem const& problem,
                     Device const& device) {
-  double const ns =
-      blocks_ns(costs, problem, make_tiling(problem, device.sm_count), device.sm_count);
+  bool const is_wide = dtype_bytes(problem.value_dtype) == 4;
+  double const points_ns =
+      is_wide ? number(row_lanes(problem.head_dim)) / 4 * points_of(problem) * costs.f32_point_ns
+              : 0;
+  double const ns = blocks_ns(
+      problem, make_tiling(problem, device.sm_count), device.sm_count, 1, points_ns,
+      [&](Level const& level, double pixels) { return tile_ns(costs, problem, level, pixels); });
   double const bytes = 2 * forward_bytes(problem);  // each tensor and its gradient
-  // A warp has one such row, and no other to work on while that one waits.
-  double const waits = row_lanes(problem.head_dim) == kWarp ? costs.wide_factor : 1.0;
-  return costs.launch_us + std::max(1e-3 * ns * waits, bytes / costs.bytes_per_us);
+  return costs.launch_us + std::max(1e-3 * ns, bytes / costs.bytes_per_us);
 }
 
 void workspace(Variant const&, Problem const& problem, Device const&, Arena& arena) {
@@ -155,7 +171,7 @@ Tiling make_tiling(Problem const& problem, std::int32_t sm_count) {
   double best_ns = std::numeric_limits<double>::infinity();
   for (double work = kMinTileWork; work < kMaxTileWork; work *= kGrowth) {
     Tiling const tiling = cut_levels(problem, work);
-    double const ns = blocks_ns(kTileCosts, problem, tiling, sm_count);
+    double const ns = sizing_ns(problem, tiling, sm_count);
     if (ns >= best_ns) continue;
     best = tiling;
     best_ns = ns;
