@@ -22,35 +22,11 @@
 
 namespace msda {
 
-// Why a kernel does not take a problem: the whole vocabulary. reason_text() words each.
+// Why a kernel does not take a problem; reason_text() words each.
 enum class Reason : std::int32_t {
-  kNone = 0,
-  kDeviceIsCuda,
-  kDeviceIsCpu,
-  kComputeCapability,
-  kSharedMemory,
-  kVectorUnit,
-  kOperation,
-  kInputMode,
-  kValueDtype,
-  kCoordDtype,
-  kReferenceDtype,
-  kWeightDtype,
-  kHeadDim,
-  kHeadCount,
-  kLevels,
-  kPoints,
-  kStrides,
-  kMathMode,
-  kDeterminism,
-  kTooLarge,
-  kWorkspaceLimit,
-  kSmLimit,
-  kMapLevels,
-  kMapStrides,
-  kClusters,
-  kOverlap,
-  kSamplingMode,
+#define MSDA_REASON(reason, text) reason,
+#include "core/reasons.inc"
+#undef MSDA_REASON
 };
 std::string_view reason_text(Reason reason);
 
