@@ -151,7 +151,7 @@ void run_forward(Launch const& launch) {
     std::int64_t const first = i / M % runs * run, last = std::min(first + run, Q);
     if (problem.head_dim > 0) tables.gather(source, first, last);
     for (std::int64_t q = first; has_attention && q < last; ++q) {
-      tables.store_attention(source, q, ((i / M / runs * Q + q) * M + i % M) * K);
+      tables.read.store_attention(source, q, ((i / M / runs * Q + q) * M + i % M) * K);
     }
   };
   launch.device.pool->run(problem.batch * runs * M, chunk);

@@ -78,7 +78,7 @@ void bin_chunk(HeadSource const& source, Windows const& windows,
       std::int64_t const first = chunk.first_point + k;
       std::int64_t const block = std::min(chunk.point_count - k, kPointBlock);
       Points points;
-      source.tables.read_points(source, q, first, block, softmax, points);
+      source.tables.read.points(source, q, first, block, softmax, points);
       place_block(windows, windows_of_points[first], points, block, count, unsorted);
       count += block;
     }

@@ -95,14 +95,7 @@ struct HeadSource {
   Rows output_row;
 };
 
-// Reads points [first, first + count) of query q; `first` is a multiple of kPointBlock.
-ReadPoints choose_read_points(Problem const& problem);
-// Reads their weights alone, fused input only: those of all points, whatever their coordinates.
-ReadPoints choose_read_softmax(Problem const& problem);
-// Stores those of a row.
-StoreAttention choose_store_attention(Problem const& problem);
-// Locates them.
-Locate choose_locate(Problem const& problem);
+PointReaders choose_readers(Problem const& problem);
 // Computes the rows of queries [first, last).
 #define MSDA_VARIANT(type, dtype, revision) Gather choose_gather_##type(Problem const& problem);
 #include "cpu/simd/variants.inc"

@@ -128,7 +128,7 @@ float mean_of_row(HeadSource const& source, std::int64_t q, const Record* row,
     std::int64_t const count = std::min(K - k, kPointBlock);
     Points points;
     BlockGrads grads;
-    source.tables.read_softmax(source, q, k, count, softmax, points);
+    source.tables.read.softmax(source, q, k, count, softmax, points);
     read_block(row, k, count, grads);
     for (std::int64_t i = 0; i < count; i += kLanes) {
       auto const present = hn::FirstN(d, static_cast<std::size_t>(std::min(count - i, kLanes)));
@@ -162,7 +162,7 @@ void store_points(HeadSource const& source, std::int64_t q, const Record* row) {
     }
     if (by_logit) {
       Points points;
-      source.tables.read_softmax(source, q, k, count, softmax, points);
+      source.tables.read.softmax(source, q, k, count, softmax, points);
       for (std::int64_t i = 0; i < count; i += kLanes) {
         auto const above = hn::Sub(hn::Load(d, grads.weight + i), hn::Set(d, mean));
         hn::Store(hn::Mul(hn::Load(d, points.weight + i), above), d, grads.weight + i);

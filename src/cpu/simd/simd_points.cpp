@@ -23,10 +23,7 @@ HWY_BEFORE_NAMESPACE();
 namespace msda::simd::HWY_NAMESPACE {
 
 #if HWY_TARGET == HWY_SCALAR
-ReadPoints reader_of(Problem const&) { return nullptr; }
-Locate locator(Problem const&) { return nullptr; }
-ReadPoints softmax_reader(Problem const&) { return nullptr; }
-StoreAttention attention_writer(Problem const&) { return nullptr; }
+PointReaders point_readers(Problem const&) { return {}; }
 #else
 namespace hn = hwy::HWY_NAMESPACE;
 
@@ -524,26 +521,18 @@ ReadPoints reader_by_input(Problem const& problem) {
   return reader_by_dtype<4, kNearest>(dtype);
 }
 
-ReadPoints reader_of(Problem const& problem) {
-  return problem.nearest() ? reader_by_input<true>(problem) : reader_by_input<false>(problem);
-}
-
 template <bool kNearest>
 void locate(HeadSource const& source, std::int64_t q, std::int64_t first, std::int64_t count,
             Corners& corners) {
   Points points;
-  source.tables.read_points(source, q, first, count, corners.softmax, points);
+  source.tables.read.points(source, q, first, count, corners.softmax, points);
   find_corners<kNearest>(source, first, count, points, corners);
 }
-
-Locate locator(Problem const& problem) { return problem.nearest() ? locate<true> : locate<false>; }
 
 void softmax_weights(HeadSource const& source, std::int64_t q, std::int64_t first,
                      std::int64_t count, RowSoftmax& known, Points& points) {
   read_softmax(source, q, first, count, known, points.weight);
 }
-
-ReadPoints softmax_reader(Problem const&) { return softmax_weights; }
 
 void store_attention(HeadSource const& source, std::int64_t q, std::int64_t to) {
   std::int64_t const K = source.problem.point_total;
@@ -557,7 +546,10 @@ void store_attention(HeadSource const& source, std::int64_t q, std::int64_t to) 
   }
 }
 
-StoreAttention attention_writer(Problem const&) { return store_attention; }
+PointReaders point_readers(Problem const& problem) {
+  return {problem.nearest() ? reader_by_input<true>(problem) : reader_by_input<false>(problem),
+          softmax_weights, store_attention, problem.nearest() ? locate<true> : locate<false>};
+}
 #endif  // HWY_TARGET
 
 }  // namespace msda::simd::HWY_NAMESPACE
@@ -566,20 +558,10 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace msda::simd {
 
-HWY_EXPORT(reader_of);
-HWY_EXPORT(locator);
-HWY_EXPORT(softmax_reader);
-HWY_EXPORT(attention_writer);
-ReadPoints choose_read_points(Problem const& problem) {
-  return HWY_DYNAMIC_DISPATCH(reader_of)(problem);
+HWY_EXPORT(point_readers);
+PointReaders choose_readers(Problem const& problem) {
+  return HWY_DYNAMIC_DISPATCH(point_readers)(problem);
 }
-ReadPoints choose_read_softmax(Problem const& problem) {
-  return HWY_DYNAMIC_DISPATCH(softmax_reader)(problem);
-}
-StoreAttention choose_store_attention(Problem const& problem) {
-  return HWY_DYNAMIC_DISPATCH(attention_writer)(problem);
-}
-Locate choose_locate(Problem const& problem) { return HWY_DYNAMIC_DISPATCH(locator)(problem); }
 
 }  // namespace msda::simd
 #endif

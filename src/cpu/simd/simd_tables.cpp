@@ -26,10 +26,7 @@ constexpr std::int64_t kNearBytes = 128 * 1024;
 Tables::Tables(Problem const& problem, Gather gather_rows, std::pmr::memory_resource* memory)
     : levels(memory),
       zeros(memory),
-      read_points(choose_read_points(problem)),
-      read_softmax(choose_read_softmax(problem)),
-      store_attention(choose_store_attention(problem)),
-      locate(choose_locate(problem)),
+      read(choose_readers(problem)),
       gather(gather_rows) {
   // Else no point is looked up, and sizes may be huge.
   bool const has_look_ups = problem.backward() ? problem.has_samples() : problem.has_points();

@@ -27,6 +27,15 @@ using Locate = void (*)(HeadSource const&, std::int64_t q, std::int64_t first, s
 using StoreAttention = void (*)(HeadSource const&, std::int64_t q, std::int64_t element);
 using Gather = void (*)(HeadSource const&, std::int64_t first, std::int64_t last);
 
+// The functions that read points [first, first + count) of query q; `first` is a multiple of
+// kPointBlock.
+struct PointReaders {
+  ReadPoints points;
+  ReadPoints softmax;              // fused input only: weights alone, whatever the coordinates
+  StoreAttention store_attention;  // fused input only: the weights of a row
+  Locate locate;
+};
+
 // A table of the levels of a row's points, which vectors load a block of kPointBlock at a time. It
 // stores the equal blocks of a level once: its size follows from the number of levels, however many
 // points these have.
@@ -92,11 +101,8 @@ struct Tables final : Prepared {
 
   std::pmr::vector<std::byte> zeros;  // one pixel of a head
 
-  ReadPoints read_points = nullptr;
-  ReadPoints read_softmax = nullptr;         // weights alone; fused input only
-  StoreAttention store_attention = nullptr;  // fused input only
-  Locate locate = nullptr;
-  Gather gather = nullptr;
+  PointReaders read;
+  Gather gather;
 };
 
 }  // namespace msda::simd
