@@ -154,14 +154,7 @@ InFlight choose_in_flight(Problem const& problem, Windows const& windows, Device
 class Heads {
  public:
   Heads(Launch const& launch, Scratch const& scratch, std::int64_t first, std::int64_t count)
-      : launch_(launch),
-        problem_(launch.problem),
-        call_(launch.call),
-        tables_(static_cast<BackwardTables const&>(*launch.prepared)),
-        windows_(tables_.windows),
-        scratch_(scratch),
-        first_(first),
-        count_(count) {}
+      : launch_(launch), scratch_(scratch), first_(first), count_(count) {}
 
   void run() const {
     // Here and in store_points() the heads of a chunk follow one another: where rows do not begin
@@ -268,10 +261,10 @@ class Heads {
   }
 
   Launch const& launch_;
-  Problem const& problem_;
-  Call const& call_;
-  BackwardTables const& tables_;
-  Windows const& windows_;
+  Problem const& problem_ = launch_.problem;
+  Call const& call_ = launch_.call;
+  BackwardTables const& tables_ = static_cast<BackwardTables const&>(*launch_.prepared);
+  Windows const& windows_ = tables_.windows;
   Scratch const& scratch_;
   std::int64_t first_;
   std::int64_t count_;

@@ -118,41 +118,11 @@ class BandSum {
   BandSum(HeadSource const& source, Windows const& windows, LevelWindows const& level,
           std::int64_t band, HeadScratch const& scratch, WindowScratch const& window)
       : source_(source),
-        problem_(source.problem),
         windows_(windows),
         place_(level),
-        level_(problem_.levels[static_cast<std::size_t>(level.level)]),
         scratch_(scratch),
-        row_buffer_(window.row),
-        is_loaded_(window.is_loaded),
-        window_(window.pixels),
-        D_(problem_.head_dim),
-        padded_(windows.padded_dim),
-        grad_at_(kOfPoints ? padded_ : 0),
-        pixel_floats_(kOfValue ? grad_at_ + padded_ : padded_),
-        first_row_((band - level.first_band) * windows.side),
-        rows_(std::min(windows.side, level_.height + 1 - first_row_)),
-        pitch_(std::min(windows.side, level_.width + 1) + 1),
-        per_row_(1.0f / static_cast<float>(problem_.point_total)),
-        grad_bytes_(scratch.grad_output == nullptr ? dtype_bytes(problem_.output_dtype)
-                                                   : static_cast<std::int64_t>(sizeof(float))),
-        grad_row_bytes_(grad_bytes_ *
-                        (scratch.grad_output == nullptr ? problem_.output.row : padded_)),
-        takes_rows_(scratch.grad_output != nullptr ||
-                    (problem_.output_dtype == MSDA_DTYPE_F32 && D_ == padded_)),
-        takes_values_(problem_.value_dtype == MSDA_DTYPE_F32 && D_ == padded_),
-        grad_row_(problem_.head_count * D_),
-        streams_(problem_.grad_value_dtype == MSDA_DTYPE_F32 && D_ * 4 % 64 == 0 &&
-                 source.scale == 1.0f && source.streams_value &&
-                 may_stream(static_cast<const float*>(source.call[Tensor::kGradValue]))),
-        value_bytes_(dtype_bytes(problem_.value_dtype)),
-        value_row_bytes_(problem_.value.row * value_bytes_) {
-    zeros_ = reinterpret_cast<std::uintptr_t>(source.tables.zeros.data());
-    values_ = zeros_ + static_cast<std::uintptr_t>(source.value);
-    grad_output_ = scratch.grad_output == nullptr
-                       ? grad_output_of(source)
-                       : reinterpret_cast<std::uintptr_t>(scratch.grad_output);
-  }
+        window_scratch_(window),
+        first_row_((band - level.first_band) * windows.side) {}
 
   void run() {
     std::int64_t const first_window =
@@ -581,33 +551,42 @@ class BandSum {
   }
 
   HeadSource const& source_;
-  Problem const& problem_;
+  Problem const& problem_ = source_.problem;
   Windows const& windows_;
   LevelWindows const& place_;
-  Level const& level_;
+  Level const& level_ = problem_.levels[static_cast<std::size_t>(place_.level)];
   HeadScratch const& scratch_;
-  float* row_buffer_;  // [padded_]
-  unsigned char* is_loaded_;
-  float* window_;  // [rows_ + 1][pitch_][value and gradient][padded_]
-  std::int64_t D_;
-  std::int64_t padded_;
-  std::int64_t grad_at_;  // of a pixel's floats: behind its values, where they are
-  std::int64_t pixel_floats_;
+  WindowScratch const& window_scratch_;
+  float* row_buffer_ = window_scratch_.row;  // [padded_]
+  unsigned char* is_loaded_ = window_scratch_.is_loaded;
+  float* window_ = window_scratch_.pixels;  // [rows_ + 1][pitch_][value and gradient][padded_]
+  std::int64_t D_ = problem_.head_dim;
+  std::int64_t padded_ = windows_.padded_dim;
+  // The gradient in a pixel's floats: behind its values, where they are.
+  std::int64_t grad_at_ = kOfPoints ? padded_ : 0;
+  std::int64_t pixel_floats_ = kOfValue ? grad_at_ + padded_ : padded_;
   std::int64_t first_row_;  // of the band, with border
-  std::int64_t rows_;       // of cells
-  std::int64_t pitch_;      // pixels from a row to the next
-  float per_row_;           // 1 / K
-  std::int64_t grad_bytes_;
-  std::int64_t grad_row_bytes_;
-  bool takes_rows_;        // of grad_output as they are
-  bool takes_values_;      // as they are
-  std::int64_t grad_row_;  // elements from a token of grad_value to the next
-  bool streams_;           // grad_value past the caches: whole lines of it
-  std::int64_t value_bytes_;
-  std::int64_t value_row_bytes_;
-  std::uintptr_t zeros_;
-  std::uintptr_t values_;
-  std::uintptr_t grad_output_;
+  std::int64_t rows_ = std::min(windows_.side, level_.height + 1 - first_row_);  // of cells
+  std::int64_t pitch_ = std::min(windows_.side, level_.width + 1) + 1;  // pixels from row to row
+  float per_row_ = 1.0f / static_cast<float>(problem_.point_total);
+  // Rows of grad_output: the caller's, or a copy in float32.
+  bool has_copy_ = scratch_.grad_output != nullptr;
+  std::int64_t grad_bytes_ = dtype_bytes(has_copy_ ? MSDA_DTYPE_F32 : problem_.output_dtype);
+  std::int64_t grad_row_bytes_ = grad_bytes_ * (has_copy_ ? padded_ : problem_.output.row);
+  std::uintptr_t grad_output_ =
+      has_copy_ ? reinterpret_cast<std::uintptr_t>(scratch_.grad_output) : grad_output_of(source_);
+  bool takes_rows_ =  // as they are
+      has_copy_ || (problem_.output_dtype == MSDA_DTYPE_F32 && D_ == padded_);
+  bool takes_values_ = problem_.value_dtype == MSDA_DTYPE_F32 && D_ == padded_;  // as they are
+  std::int64_t grad_row_ = problem_.head_count * D_;  // from a token of grad_value to the next
+  bool streams_ =  // grad_value past the caches: whole lines of it
+      problem_.grad_value_dtype == MSDA_DTYPE_F32 && D_ * 4 % 64 == 0 && source_.scale == 1.0f &&
+      source_.streams_value &&
+      may_stream(static_cast<const float*>(source_.call[Tensor::kGradValue]));
+  std::int64_t value_bytes_ = dtype_bytes(problem_.value_dtype);
+  std::int64_t value_row_bytes_ = problem_.value.row * value_bytes_;
+  std::uintptr_t zeros_ = reinterpret_cast<std::uintptr_t>(source_.tables.zeros.data());
+  std::uintptr_t values_ = zeros_ + static_cast<std::uintptr_t>(source_.value);
   std::int64_t first_column_ = 0;  // of the window, with border
   std::int64_t columns_ = 0;       // of cells
 };

@@ -196,14 +196,7 @@ class Sums {
 template <class Group>
 class HeadGather {
  public:
-  explicit HeadGather(HeadSource const& source)
-      : source_(source),
-        tables_(source.tables),
-        base_(reinterpret_cast<std::uintptr_t>(source.tables.zeros.data())),
-        K_(source.problem.point_total),
-        D_(source.problem.head_dim),
-        straddles_((base_ + static_cast<std::uintptr_t>(source.value)) % 64 != 0 ||
-                   source.tables.pixel_bytes % 64 != 0) {}
+  explicit HeadGather(HeadSource const& source) : source_(source) {}
 
   // The points of a row are one block: while it is summed, the corners of the next are known and
   // its lines on their way.
@@ -280,11 +273,13 @@ class HeadGather {
   }
 
   HeadSource const& source_;
-  Tables const& tables_;
-  std::uintptr_t base_;
-  std::int64_t K_;
-  std::int64_t D_;
-  bool straddles_;  // rows of channels may begin within a line
+  Tables const& tables_ = source_.tables;
+  std::uintptr_t base_ = reinterpret_cast<std::uintptr_t>(tables_.zeros.data());
+  std::int64_t K_ = source_.problem.point_total;
+  std::int64_t D_ = source_.problem.head_dim;
+  // Whether rows of channels may begin within a line.
+  bool straddles_ = (base_ + static_cast<std::uintptr_t>(source_.value)) % 64 != 0 ||
+                    tables_.pixel_bytes % 64 != 0;
 };
 
 template <class Group>
