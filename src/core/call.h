@@ -23,6 +23,14 @@ struct Call {
     auto const* const scale = static_cast<const float*>((*this)[Tensor::kValueScale]);
     return scale == nullptr ? 1.0f : scale[m];
   }
+  // Whether the gradients of any point are asked for.
+  bool wants_points() const {
+    for (Tensor const tensor : {Tensor::kGradCoord, Tensor::kGradWeight, Tensor::kGradReference,
+                                Tensor::kGradOffset, Tensor::kGradLogit}) {
+      if ((*this)[tensor] != nullptr) return true;
+    }
+    return false;
+  }
 };
 
 }  // namespace msda

@@ -10,6 +10,10 @@
 namespace msda::ref {
 namespace {
 
+void store_optional(msda_dtype dtype, void* array, std::int64_t index, double value) {
+  if (array != nullptr) store_element(dtype, array, index, value);
+}
+
 // One chunk's row of scratch, and the loads and stores that depend on the problem.
 class Worker {
  public:
@@ -24,38 +28,173 @@ class Worker {
   void read(std::int64_t b, std::int64_t q, std::int64_t m) {
     read_points(problem_, call_, b, q, m, points_);
   }
-  void forward(std::int64_t b, std::int64_t q, std::int64_t m);
-  void store_attention(std::int64_t b, std::int64_t q, std::int64_t m);
+
+  void forward(std::int64_t b, std::int64_t q, std::int64_t m) {
+    std::fill_n(vector_, problem_.head_dim, 0.0);
+    for (Level const& level : problem_.levels) {
+      for (std::int64_t k = level.point_start; k < level.point_start + level.point_count; ++k) {
+        Corners const corners = locate(problem_, level, points_.x[k], points_.y[k]);
+        if (!corners.finite) continue;
+        for (std::int64_t d = 0; d < problem_.head_dim; ++d) {
+          double sample = 0;
+          for (int i = 0; i < 4; ++i) {
+            // Outside corners are zero, not zero times what lies there.
+            if (corners.token[i] < 0) continue;
+            sample += corners.weight[i] * value_at(b, corners.token[i], m, d);
+          }
+          vector_[d] += points_.weight[k] * sample;
+        }
+      }
+    }
+    for (std::int64_t d = 0; d < problem_.head_dim; ++d) {
+      store_element(problem_.output_dtype, call_[Tensor::kOutput], problem_.output.at(b, q, m) + d,
+                    vector_[d]);
+    }
+  }
+
+  void store_attention(std::int64_t b, std::int64_t q, std::int64_t m) {
+    std::int64_t const K = problem_.point_total;
+    std::int64_t const row = ((b * problem_.query_count + q) * problem_.head_count + m) * K;
+    for (std::int64_t k = 0; k < K; ++k) {
+      store_element(problem_.weight_dtype, call_[Tensor::kAttention], row + k, points_.weight[k]);
+    }
+  }
+
   // Gradients that stay within one query: of coord and weight, or of reference, offset and logit.
-  void backward_points(std::int64_t b, std::int64_t q, double* reference_grad);
+  void backward_points(std::int64_t b, std::int64_t q, double* reference_grad) {
+    std::int64_t const count =
+        static_cast<std::int64_t>(problem_.levels.size()) * problem_.reference_dim;
+    std::fill_n(reference_grad, count, 0.0);
+    for (std::int64_t m = 0; m < problem_.head_count; ++m) head_backward(b, q, m, reference_grad);
+    for (std::int64_t i = 0; i < count; ++i) {
+      store_optional(problem_.reference_dtype, call_[Tensor::kGradReference],
+                     (b * problem_.query_count + q) * count + i, reference_grad[i]);
+    }
+  }
+
   // Adds one query's part to the gradient of value of one head, [S][D].
-  void backward_value(std::int64_t b, std::int64_t q, std::int64_t m, double* head_grad);
+  void backward_value(std::int64_t b, std::int64_t q, std::int64_t m, double* head_grad) {
+    std::int64_t const D = problem_.head_dim;
+    double const scale = call_.scale_of(m);
+    read_points(problem_, call_, b, q, m, points_);
+    read_grad_output(b, q, m);
+    for (Level const& level : problem_.levels) {
+      for (std::int64_t k = level.point_start; k < level.point_start + level.point_count; ++k) {
+        Corners const corners = locate(problem_, level, points_.x[k], points_.y[k]);
+        for (int i = 0; i < 4; ++i) {
+          if (corners.token[i] < 0) continue;
+          double const factor = points_.weight[k] * corners.weight[i] * scale;
+          for (std::int64_t d = 0; d < D; ++d) {
+            head_grad[corners.token[i] * D + d] += factor * vector_[d];
+          }
+        }
+      }
+    }
+  }
 
  private:
   double value_at(std::int64_t b, std::int64_t token, std::int64_t m, std::int64_t d) const {
     if (token < 0) return 0;
     double const scale = call_.scale_of(m);
     return scale * load_element(problem_.value_dtype, call_[Tensor::kValue],
-                                b * problem_.value.batch + token * problem_.value.row +
-                                    m * problem_.value.head + d);
-  }
-  std::int64_t output_row(std::int64_t b, std::int64_t q, std::int64_t m) const {
-    return b * problem_.output.batch + q * problem_.output.row + m * problem_.output.head;
+                                problem_.value.at(b, token, m) + d);
   }
   void read_grad_output(std::int64_t b, std::int64_t q, std::int64_t m) {
     for (std::int64_t d = 0; d < problem_.head_dim; ++d) {
-      vector_[d] =
-          load_element(problem_.output_dtype, call_[Tensor::kGradOutput], output_row(b, q, m) + d);
+      vector_[d] = load_element(problem_.output_dtype, call_[Tensor::kGradOutput],
+                                problem_.output.at(b, q, m) + d);
     }
   }
+
   struct PointGrad {
     double x, y, weight;
   };
-  PointGrad point_grad(Level const& level, std::int64_t b, std::int64_t m, std::int64_t k) const;
-  void head_backward(std::int64_t b, std::int64_t q, std::int64_t m, double* reference_grad);
+  PointGrad point_grad(Level const& level, std::int64_t b, std::int64_t m, std::int64_t k) const {
+    Corners const corners = locate(problem_, level, points_.x[k], points_.y[k]);
+    PointGrad grad{0, 0, 0};
+    if (!corners.any_inside) return grad;
+    for (std::int64_t d = 0; d < problem_.head_dim; ++d) {
+      double v[4];
+      double sample = 0;
+      for (int i = 0; i < 4; ++i) {
+        v[i] = value_at(b, corners.token[i], m, d);
+        if (corners.token[i] >= 0) sample += corners.weight[i] * v[i];
+      }
+      double const by_fx = (1 - corners.fy) * (v[1] - v[0]) + corners.fy * (v[3] - v[2]);
+      double const by_fy = (1 - corners.fx) * (v[2] - v[0]) + corners.fx * (v[3] - v[1]);
+      grad.x += vector_[d] * by_fx;
+      grad.y += vector_[d] * by_fy;
+      grad.weight += vector_[d] * sample;
+    }
+    if (problem_.nearest()) return {0, 0, grad.weight};
+    grad.x *= points_.weight[k] * static_cast<double>(level.width);
+    grad.y *= points_.weight[k] * static_cast<double>(level.height);
+    return grad;
+  }
+
   void store_fused(std::int64_t l, std::int64_t k, std::int64_t row, std::int64_t reference_row,
-                   PointGrad const& grad, double* reference_grad);
-  void store_logit_grad(std::int64_t row);
+                   PointGrad const& grad, double* reference_grad) {
+    Level const& level = problem_.levels[static_cast<std::size_t>(l)];
+    std::int64_t const R = problem_.reference_dim;
+    // d coord / d offset, by axis.
+    double scale[2] = {1 / static_cast<double>(level.width), 1 / static_cast<double>(level.height)};
+    double* const sum = reference_grad + l * R;
+    if (R == 4) {
+      for (int i = 0; i < 2; ++i) {
+        double const size = load_element(problem_.reference_dtype, call_[Tensor::kReference],
+                                         (reference_row + l) * R + 2 + i);
+        double const per_point = 0.5 / static_cast<double>(level.point_count);
+        double const offset =
+            load_element(problem_.coord_dtype, call_[Tensor::kOffset], row + 2 * k + i);
+        scale[i] = size * per_point;
+        double const coord_grad = i == 0 ? grad.x : grad.y;
+        if (coord_grad != 0) sum[2 + i] += coord_grad * offset * per_point;
+      }
+    }
+    sum[0] += grad.x;
+    sum[1] += grad.y;
+    // A zero gradient stays zero where the map is empty and the scale infinite.
+    points_.x[k] = grad.x == 0 ? 0 : grad.x * scale[0];
+    points_.y[k] = grad.y == 0 ? 0 : grad.y * scale[1];
+  }
+
+  // The softmax's own derivative: w_k (g_k - sum_j w_j g_j).
+  void store_logit_grad(std::int64_t to) {
+    double mean = 0;
+    for (std::int64_t k = 0; k < problem_.point_total; ++k)
+      mean += points_.weight[k] * weight_grad_[k];
+    for (std::int64_t k = 0; k < problem_.point_total; ++k) {
+      store_optional(problem_.weight_dtype, call_[Tensor::kGradLogit], to + k,
+                     points_.weight[k] * (weight_grad_[k] - mean));
+    }
+  }
+
+  void head_backward(std::int64_t b, std::int64_t q, std::int64_t m, double* reference_grad) {
+    std::int64_t const to_coord = problem_.grad_coord.at(b, q, m);
+    std::int64_t const to_weight = problem_.grad_weight.at(b, q, m);
+    std::int64_t const coord_row = problem_.coord.at(b, q, m);
+    auto const level_count = static_cast<std::int64_t>(problem_.levels.size());
+    std::int64_t const reference_row = (b * problem_.query_count + q) * level_count;
+    read_points(problem_, call_, b, q, m, points_);
+    read_grad_output(b, q, m);
+    void* const coord_out = call_[problem_.fused() ? Tensor::kGradOffset : Tensor::kGradCoord];
+    for (std::int64_t l = 0; l < level_count; ++l) {
+      Level const& level = problem_.levels[static_cast<std::size_t>(l)];
+      for (std::int64_t k = level.point_start; k < level.point_start + level.point_count; ++k) {
+        PointGrad const grad = point_grad(level, b, m, k);
+        weight_grad_[k] = grad.weight;
+        points_.x[k] = grad.x;
+        points_.y[k] = grad.y;
+        if (problem_.fused()) store_fused(l, k, coord_row, reference_row, grad, reference_grad);
+        store_optional(problem_.coord_dtype, coord_out, to_coord + 2 * k, points_.x[k]);
+        store_optional(problem_.coord_dtype, coord_out, to_coord + 2 * k + 1, points_.y[k]);
+        if (problem_.fused()) continue;
+        store_optional(problem_.weight_dtype, call_[Tensor::kGradWeight], to_weight + k,
+                       grad.weight);
+      }
+    }
+    if (problem_.fused()) store_logit_grad(to_weight);
+  }
 
   Problem const& problem_;
   Call const& call_;
@@ -63,159 +202,6 @@ class Worker {
   double* vector_;       // [D]: output or grad_output of one row
   double* weight_grad_;  // [K]
 };
-
-void Worker::forward(std::int64_t b, std::int64_t q, std::int64_t m) {
-  std::fill_n(vector_, problem_.head_dim, 0.0);
-  for (Level const& level : problem_.levels) {
-    for (std::int64_t k = level.point_start; k < level.point_start + level.point_count; ++k) {
-      Corners const corners = locate(problem_, level, points_.x[k], points_.y[k]);
-      if (!corners.finite) continue;
-      for (std::int64_t d = 0; d < problem_.head_dim; ++d) {
-        double sample = 0;
-        for (int i = 0; i < 4; ++i) {
-          // Outside corners are zero, not zero times what lies there.
-          if (corners.token[i] < 0) continue;
-          sample += corners.weight[i] * value_at(b, corners.token[i], m, d);
-        }
-        vector_[d] += points_.weight[k] * sample;
-      }
-    }
-  }
-  for (std::int64_t d = 0; d < problem_.head_dim; ++d) {
-    store_element(problem_.output_dtype, call_[Tensor::kOutput], output_row(b, q, m) + d,
-                  vector_[d]);
-  }
-}
-
-void Worker::store_attention(std::int64_t b, std::int64_t q, std::int64_t m) {
-  std::int64_t const K = problem_.point_total;
-  std::int64_t const row = ((b * problem_.query_count + q) * problem_.head_count + m) * K;
-  for (std::int64_t k = 0; k < K; ++k) {
-    store_element(problem_.weight_dtype, call_[Tensor::kAttention], row + k, points_.weight[k]);
-  }
-}
-
-Worker::PointGrad Worker::point_grad(Level const& level, std::int64_t b, std::int64_t m,
-                                     std::int64_t k) const {
-  Corners const corners = locate(problem_, level, points_.x[k], points_.y[k]);
-  PointGrad grad{0, 0, 0};
-  if (!corners.any_inside) return grad;
-  for (std::int64_t d = 0; d < problem_.head_dim; ++d) {
-    double v[4];
-    double sample = 0;
-    for (int i = 0; i < 4; ++i) {
-      v[i] = value_at(b, corners.token[i], m, d);
-      if (corners.token[i] >= 0) sample += corners.weight[i] * v[i];
-    }
-    double const by_fx = (1 - corners.fy) * (v[1] - v[0]) + corners.fy * (v[3] - v[2]);
-    double const by_fy = (1 - corners.fx) * (v[2] - v[0]) + corners.fx * (v[3] - v[1]);
-    grad.x += vector_[d] * by_fx;
-    grad.y += vector_[d] * by_fy;
-    grad.weight += vector_[d] * sample;
-  }
-  if (problem_.nearest()) return {0, 0, grad.weight};
-  grad.x *= points_.weight[k] * static_cast<double>(level.width);
-  grad.y *= points_.weight[k] * static_cast<double>(level.height);
-  return grad;
-}
-
-void store_optional(msda_dtype dtype, void* array, std::int64_t index, double value) {
-  if (array != nullptr) store_element(dtype, array, index, value);
-}
-
-void Worker::store_fused(std::int64_t l, std::int64_t k, std::int64_t row,
-                         std::int64_t reference_row, PointGrad const& grad,
-                         double* reference_grad) {
-  Level const& level = problem_.levels[static_cast<std::size_t>(l)];
-  std::int64_t const R = problem_.reference_dim;
-  // d coord / d offset, by axis.
-  double scale[2] = {1 / static_cast<double>(level.width), 1 / static_cast<double>(level.height)};
-  double* const sum = reference_grad + l * R;
-  if (R == 4) {
-    for (int i = 0; i < 2; ++i) {
-      double const size = load_element(problem_.reference_dtype, call_[Tensor::kReference],
-                                       (reference_row + l) * R + 2 + i);
-      double const per_point = 0.5 / static_cast<double>(level.point_count);
-      double const offset =
-          load_element(problem_.coord_dtype, call_[Tensor::kOffset], row + 2 * k + i);
-      scale[i] = size * per_point;
-      double const coord_grad = i == 0 ? grad.x : grad.y;
-      if (coord_grad != 0) sum[2 + i] += coord_grad * offset * per_point;
-    }
-  }
-  sum[0] += grad.x;
-  sum[1] += grad.y;
-  // A zero gradient stays zero where the map is empty and the scale infinite.
-  points_.x[k] = grad.x == 0 ? 0 : grad.x * scale[0];
-  points_.y[k] = grad.y == 0 ? 0 : grad.y * scale[1];
-}
-
-// The softmax's own derivative: w_k (g_k - sum_j w_j g_j).
-void Worker::store_logit_grad(std::int64_t to) {
-  double mean = 0;
-  for (std::int64_t k = 0; k < problem_.point_total; ++k)
-    mean += points_.weight[k] * weight_grad_[k];
-  for (std::int64_t k = 0; k < problem_.point_total; ++k) {
-    store_optional(problem_.weight_dtype, call_[Tensor::kGradLogit], to + k,
-                   points_.weight[k] * (weight_grad_[k] - mean));
-  }
-}
-
-void Worker::head_backward(std::int64_t b, std::int64_t q, std::int64_t m, double* reference_grad) {
-  std::int64_t const to_coord = problem_.grad_coord.at(b, q, m);
-  std::int64_t const to_weight = problem_.grad_weight.at(b, q, m);
-  std::int64_t const coord_row = problem_.coord.at(b, q, m);
-  auto const level_count = static_cast<std::int64_t>(problem_.levels.size());
-  std::int64_t const reference_row = (b * problem_.query_count + q) * level_count;
-  read_points(problem_, call_, b, q, m, points_);
-  read_grad_output(b, q, m);
-  void* const coord_out = call_[problem_.fused() ? Tensor::kGradOffset : Tensor::kGradCoord];
-  for (std::int64_t l = 0; l < level_count; ++l) {
-    Level const& level = problem_.levels[static_cast<std::size_t>(l)];
-    for (std::int64_t k = level.point_start; k < level.point_start + level.point_count; ++k) {
-      PointGrad const grad = point_grad(level, b, m, k);
-      weight_grad_[k] = grad.weight;
-      points_.x[k] = grad.x;
-      points_.y[k] = grad.y;
-      if (problem_.fused()) store_fused(l, k, coord_row, reference_row, grad, reference_grad);
-      store_optional(problem_.coord_dtype, coord_out, to_coord + 2 * k, points_.x[k]);
-      store_optional(problem_.coord_dtype, coord_out, to_coord + 2 * k + 1, points_.y[k]);
-      if (problem_.fused()) continue;
-      store_optional(problem_.weight_dtype, call_[Tensor::kGradWeight], to_weight + k, grad.weight);
-    }
-  }
-  if (problem_.fused()) store_logit_grad(to_weight);
-}
-
-void Worker::backward_points(std::int64_t b, std::int64_t q, double* reference_grad) {
-  std::int64_t const count =
-      static_cast<std::int64_t>(problem_.levels.size()) * problem_.reference_dim;
-  std::fill_n(reference_grad, count, 0.0);
-  for (std::int64_t m = 0; m < problem_.head_count; ++m) head_backward(b, q, m, reference_grad);
-  for (std::int64_t i = 0; i < count; ++i) {
-    store_optional(problem_.reference_dtype, call_[Tensor::kGradReference],
-                   (b * problem_.query_count + q) * count + i, reference_grad[i]);
-  }
-}
-
-void Worker::backward_value(std::int64_t b, std::int64_t q, std::int64_t m, double* head_grad) {
-  std::int64_t const D = problem_.head_dim;
-  double const scale = call_.scale_of(m);
-  read_points(problem_, call_, b, q, m, points_);
-  read_grad_output(b, q, m);
-  for (Level const& level : problem_.levels) {
-    for (std::int64_t k = level.point_start; k < level.point_start + level.point_count; ++k) {
-      Corners const corners = locate(problem_, level, points_.x[k], points_.y[k]);
-      for (int i = 0; i < 4; ++i) {
-        if (corners.token[i] < 0) continue;
-        double const factor = points_.weight[k] * corners.weight[i] * scale;
-        for (std::int64_t d = 0; d < D; ++d) {
-          head_grad[corners.token[i] * D + d] += factor * vector_[d];
-        }
-      }
-    }
-  }
-}
 
 template <typename Item>
 void for_items(std::int64_t count, Scratch const& scratch, ThreadPool& pool, Item item) {
@@ -252,12 +238,6 @@ void backward_value(Problem const& problem, Call const& call, Scratch const& scr
       }
     }
   });
-}
-
-bool wants_point_grads(Call const& call) {
-  return call[Tensor::kGradCoord] != nullptr || call[Tensor::kGradWeight] != nullptr ||
-         call[Tensor::kGradReference] != nullptr || call[Tensor::kGradOffset] != nullptr ||
-         call[Tensor::kGradLogit] != nullptr;
 }
 
 }  // namespace
@@ -302,7 +282,7 @@ void run_backward(Problem const& problem, Call const& call, Scratch const& scrat
   if (!problem.has_points()) return zero_gradients(problem, call);
   std::int64_t const Q = problem.query_count;
   if (call[Tensor::kGradValue] != nullptr) backward_value(problem, call, scratch, pool);
-  if (!wants_point_grads(call)) return;
+  if (!call.wants_points()) return;
   for_items(problem.batch * Q, scratch, pool, [&](std::int64_t item, double* row) {
     double* const reference_grad = row + 4 * problem.point_total + problem.head_dim;
     Worker(problem, call, row).backward_points(item / Q, item % Q, reference_grad);

@@ -173,7 +173,7 @@ class Heads {
                                scratch_.head(head));
       });
     }
-    if (wants_points(call_)) store_points();
+    if (call_.wants_points()) store_points();
   }
 
  private:
@@ -340,7 +340,7 @@ void run_backward(Launch const& launch) {
   auto const& windows = static_cast<BackwardTables const&>(*launch.prepared).windows;
   std::int64_t const heads = problem.batch * problem.head_count;
   if (!problem.has_samples()) return run_without_samples(launch);
-  if (launch.call[Tensor::kGradValue] == nullptr && !wants_points(launch.call)) return;
+  if (launch.call[Tensor::kGradValue] == nullptr && !launch.call.wants_points()) return;
   if (auto* const grad_value = static_cast<std::byte*>(launch.call[Tensor::kGradValue])) {
     std::int64_t const item = problem.token_count * problem.head_count * problem.head_dim *
                               dtype_bytes(problem.grad_value_dtype);

@@ -67,15 +67,6 @@ BinChunk choose_bin();
 BandKernels choose_band(Problem const& problem);
 PointKernels choose_point_grads(Problem const& problem);
 
-// Whether the gradients of any point are asked for.
-inline bool wants_points(Call const& call) {
-  for (Tensor const tensor : {Tensor::kGradCoord, Tensor::kGradWeight, Tensor::kGradReference,
-                              Tensor::kGradOffset, Tensor::kGradLogit}) {
-    if (call[tensor] != nullptr) return true;
-  }
-  return false;
-}
-
 struct BackwardTables final : Prepared {
   BackwardTables(Problem const& problem, std::pmr::memory_resource* memory);
 

@@ -616,7 +616,7 @@ void sum_band(HeadSource const& source, Windows const& windows, std::int64_t ban
   bool const takes_values =
       problem.value_dtype == MSDA_DTYPE_F32 && problem.head_dim == windows.padded_dim;
   std::fill_n(window.row, windows.padded_dim, 0.0f);
-  if (!wants_points(source.call)) {
+  if (!source.call.wants_points()) {
     BandSum<kVectors, true, Values::kNone>(source, windows, level, band, scratch, window).run();
   } else if (level.has_few_points && takes_values) {
     sum_band_of<kVectors, Values::kInPlace>(source, windows, level, band, scratch, window);

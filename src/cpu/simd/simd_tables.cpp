@@ -24,10 +24,7 @@ constexpr std::int64_t kNearBytes = 128 * 1024;
 }  // namespace
 
 Tables::Tables(Problem const& problem, Gather gather_rows, std::pmr::memory_resource* memory)
-    : levels(memory),
-      zeros(memory),
-      read(choose_readers(problem)),
-      gather(gather_rows) {
+    : levels(memory), zeros(memory), read(choose_readers(problem)), gather(gather_rows) {
   // Else no point is looked up, and sizes may be huge.
   bool const has_look_ups = problem.backward() ? problem.has_samples() : problem.has_points();
   if (!has_look_ups) return;
