@@ -61,16 +61,12 @@ void start_device(msda_handle& handle, msda_handle_options const& options) {
 // Ends and frees a handle through the allocator it came from.
 void destroy(msda_handle* handle) noexcept {
   CallerMemory memory = handle->memory;
-  handle->~msda_handle();
-  static_cast<std::pmr::memory_resource&>(memory).deallocate(handle, sizeof(msda_handle),
-                                                             alignof(msda_handle));
+  std::pmr::polymorphic_allocator<>(&memory).delete_object(handle);
 }
 
 msda_handle* create(msda_handle_options const& options) {
   CallerMemory memory(options.alloc_fn, options.free_fn, options.alloc_user);
-  void* const storage = static_cast<std::pmr::memory_resource&>(memory).allocate(
-      sizeof(msda_handle), alignof(msda_handle));
-  auto* const handle = new (storage) msda_handle(memory);
+  auto* const handle = std::pmr::polymorphic_allocator<>(&memory).new_object<msda_handle>(memory);
   try {
     start_device(*handle, options);
   } catch (...) {

@@ -49,16 +49,13 @@ msda_plan* restore_plan(msda_handle& handle, const void* blob, std::size_t blob_
 
 void PlanDeleter::operator()(msda_plan* plan) const noexcept {
   msda_handle* const handle = &plan->handle;
-  plan->~msda_plan();
-  static_cast<std::pmr::memory_resource&>(handle->memory)
-      .deallocate(plan, sizeof(msda_plan), alignof(msda_plan));
+  std::pmr::polymorphic_allocator<>(&handle->memory).delete_object(plan);
   release(handle);
 }
 
 PlanPtr new_plan(msda_handle& handle, Device const& device, Problem&& problem) {
-  std::pmr::memory_resource& memory = handle.memory;
-  void* const storage = memory.allocate(sizeof(msda_plan), alignof(msda_plan));
-  auto* const plan = new (storage) msda_plan(handle, device, std::move(problem));
+  std::pmr::polymorphic_allocator<> allocator(&handle.memory);
+  auto* const plan = allocator.new_object<msda_plan>(handle, device, std::move(problem));
   handle.holds.fetch_add(1, std::memory_order_relaxed);
   return PlanPtr(plan);
 }

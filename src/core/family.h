@@ -102,14 +102,9 @@ using PreparedPtr = std::unique_ptr<Prepared, PreparedDeleter>;
 
 template <typename T, typename... Arguments>
 PreparedPtr make_prepared(std::pmr::memory_resource* memory, Arguments&&... arguments) {
-  void* const storage = memory->allocate(sizeof(T), alignof(T));
-  try {
-    return PreparedPtr(new (storage) T(std::forward<Arguments>(arguments)...),
-                       PreparedDeleter{memory, sizeof(T), alignof(T)});
-  } catch (...) {
-    memory->deallocate(storage, sizeof(T), alignof(T));
-    throw;
-  }
+  std::pmr::polymorphic_allocator<> allocator(memory);
+  return PreparedPtr(allocator.new_object<T>(std::forward<Arguments>(arguments)...),
+                     PreparedDeleter{memory, sizeof(T), alignof(T)});
 }
 
 // Everything a launch may look at.
