@@ -3,7 +3,6 @@
 #include "command/check/forward_bound.h"
 
 #include <algorithm>
-#include <functional>
 #include <limits>
 #include <map>
 #include <optional>

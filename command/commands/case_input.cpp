@@ -1,7 +1,6 @@
 #include "command/commands/case_input.h"
 
 #include "command/commands/input_arrays.h"
-#include "command/files/array_files.h"
 #include "command/files/input_error.h"
 #include "command/files/stored_array.h"
 #include "command/files/text_values.h"

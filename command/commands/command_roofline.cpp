@@ -8,7 +8,6 @@
 #include "command/files/text_values.h"
 #include "command/measure/machine.h"
 #include "command/measure/plan_runner.h"
-#include "command/report/report_parts.h"
 #include "command/report/roofline_report.h"
 #include "core/status.h"
 #include "plan/selector.h"

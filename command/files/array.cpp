@@ -7,8 +7,6 @@
 #include <fmt/core.h>
 
 #include <atomic>
-#include <span>
-#include <utility>
 
 namespace msda::command {
 

@@ -15,7 +15,6 @@
 #include <cstdio>
 #include <cstring>
 #include <iterator>
-#include <span>
 #include <stdexcept>
 #include <system_error>
 

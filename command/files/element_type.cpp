@@ -1,8 +1,6 @@
 #include "command/files/element_type.h"
 
-#include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstring>
 #include <limits>
 

@@ -6,7 +6,6 @@
 #include "core/arena.h"
 #include "core/cuda.h"
 #include "core/dtype.h"
-#include "core/tensor_sizes.h"
 
 #include <algorithm>
 #include <cstring>

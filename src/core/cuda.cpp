@@ -1,13 +1,11 @@
 #include "core/cuda.h"
 
-#include "core/build_config.h"
 #include "core/status.h"
 
 #include <dlfcn.h>
 #include <link.h>
 
 #include <atomic>
-#include <string>
 #include <string_view>
 
 namespace msda::cuda {

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <type_traits>
 
 namespace msda {
 

@@ -9,7 +9,6 @@
 #include "plan/selector.h"
 #include "plan/tuner.h"
 #include "plan/tuning_records.h"
-#include "registry.h"
 
 #include <cstddef>
 #include <memory_resource>

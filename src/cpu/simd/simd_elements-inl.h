@@ -11,8 +11,6 @@
 #include <msda.h>
 
 #include <cstdint>
-#include <cstring>
-#include <limits>
 
 #if HWY_TARGET != HWY_SCALAR
 HWY_BEFORE_NAMESPACE();
