@@ -20,12 +20,7 @@
 
 namespace msda::command {
 
-struct CloseZip {
-  void operator()(zip_t* archive) const { zip_discard(archive); }
-  void operator()(zip_file_t* file) const { zip_fclose(file); }
-};
-using Archive = std::unique_ptr<zip_t, CloseZip>;
-using ArchiveFile = std::unique_ptr<zip_file_t, CloseZip>;
+void CloseZip::operator()(zip* archive) const { zip_discard(archive); }
 
 namespace {
 
@@ -201,76 +196,60 @@ class InputFile {
 
 }  // namespace
 
-struct NpzReader::State {
-  std::string path;
-  Bytes content;  // of an archive that came by a pipe
-  std::size_t archive_bytes = 0;
-  Archive archive;
-  std::vector<std::string> names;
-};
-
-NpzReader::NpzReader(fs::path const& path) : state_(std::make_unique<State>()) {
-  state_->path = path.string();
+NpzReader::NpzReader(fs::path const& path) : path_(path.string()) {
   InputFile const file(path);
   zip_error_t error;
   zip_error_init(&error);
   zip_source_t* source = nullptr;
   if (file.is_regular() && path != "-") {
-    state_->archive_bytes = file.size();
+    archive_bytes_ = file.size();
     source = zip_source_file_create(path.c_str(), 0, -1, &error);
   } else {
-    state_->content = file.read_all();
-    state_->archive_bytes = state_->content.size();
-    source = zip_source_buffer_create(state_->content.data(), state_->content.size(), 0, &error);
+    content_ = file.read_all();
+    archive_bytes_ = content_.size();
+    source = zip_source_buffer_create(content_.data(), content_.size(), 0, &error);
   }
-  if (source != nullptr) state_->archive.reset(zip_open_from_source(source, ZIP_RDONLY, &error));
-  if (!state_->archive) {
+  if (source != nullptr) archive_.reset(zip_open_from_source(source, ZIP_RDONLY, &error));
+  if (!archive_) {
     if (source != nullptr) zip_source_free(source);
     bad_input("{} cannot be read as .npz: {}", path.string(), zip_error_strerror(&error));
   }
-  zip_int64_t const count = zip_get_num_entries(state_->archive.get(), 0);
+  zip_int64_t const count = zip_get_num_entries(archive_.get(), 0);
   for (zip_int64_t i = 0; i < count; ++i) {
     const char* const entry =
-        zip_get_name(state_->archive.get(), static_cast<zip_uint64_t>(i), ZIP_FL_ENC_GUESS);
+        zip_get_name(archive_.get(), static_cast<zip_uint64_t>(i), ZIP_FL_ENC_GUESS);
     std::string_view name = entry == nullptr ? "" : entry;
     if (!name.ends_with(kNpyEnding)) continue;
     name.remove_suffix(kNpyEnding.size());
-    if (has(name)) bad_input("{} has the array '{}' twice", state_->path, name);
-    state_->names.emplace_back(name);
+    if (has(name)) bad_input("{} has the array '{}' twice", path_, name);
+    names_.emplace_back(name);
   }
 }
-
-NpzReader::~NpzReader() = default;
-NpzReader::NpzReader(NpzReader&&) noexcept = default;
-
-std::vector<std::string> const& NpzReader::names() const { return state_->names; }
-
-std::string const& NpzReader::path() const { return state_->path; }
 
 bool NpzReader::has(std::string_view name) const {
   return std::find(names().begin(), names().end(), name) != names().end();
 }
 
 StoredArray NpzReader::read(std::string const& name) const {
-  std::string const label = fmt::format("{}: {}", state_->path, name);
+  std::string const label = fmt::format("{}: {}", path_, name);
   if (!has(name)) {
-    bad_input("{}: array '{}' is missing; the file has {}", state_->path, name,
+    bad_input("{}: array '{}' is missing; the file has {}", path_, name,
               names().empty() ? "none" : join(names(), ", "));
   }
   std::string const entry = name + std::string(kNpyEnding);
   zip_stat_t stat;
   zip_stat_init(&stat);
-  zip_t* const archive = state_->archive.get();
+  zip_t* const archive = archive_.get();
   if (zip_stat(archive, entry.c_str(), 0, &stat) != 0 || (stat.valid & ZIP_STAT_SIZE) == 0) {
     bad_input("{}: {}", label, zip_strerror(archive));
   }
-  ArchiveFile const file(zip_fopen(archive, entry.c_str(), 0));
+  std::unique_ptr<zip_file_t, int (*)(zip_file_t*)> const file(zip_fopen(archive, entry.c_str(), 0),
+                                                               zip_fclose);
   if (!file) bad_input("{}: {}", label, zip_strerror(archive));
   // Stored, it is no longer than the archive: else its size in the directory may be anything.
   bool const is_stored =
       (stat.valid & ZIP_STAT_COMP_METHOD) != 0 && stat.comp_method == ZIP_CM_STORE;
-  std::size_t const likely_bytes =
-      is_stored ? std::min<std::size_t>(stat.size, state_->archive_bytes) : 0;
+  std::size_t const likely_bytes = is_stored ? std::min<std::size_t>(stat.size, archive_bytes_) : 0;
   Bytes content = read_all(likely_bytes, [&](std::span<std::byte> bytes) {
     zip_int64_t const count = zip_fread(file.get(), bytes.data(), bytes.size());
     if (count < 0) bad_input("{} is damaged: {}", label, zip_file_strerror(file.get()));

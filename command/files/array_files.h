@@ -11,23 +11,31 @@
 #include <string_view>
 #include <vector>
 
+struct zip;  // what libzip calls a zip_t
+
 namespace msda::command {
+
+struct CloseZip {
+  void operator()(zip* archive) const;
+};
+using Archive = std::unique_ptr<zip, CloseZip>;
 
 // An open .npz: a zip archive of .npy files.
 class NpzReader {
  public:
   explicit NpzReader(std::filesystem::path const& path);
-  ~NpzReader();
-  NpzReader(NpzReader&&) noexcept;
 
-  std::vector<std::string> const& names() const;
+  std::vector<std::string> const& names() const { return names_; }
   bool has(std::string_view name) const;
   StoredArray read(std::string const& name) const;
-  std::string const& path() const;
+  std::string const& path() const { return path_; }
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  std::string path_;
+  Bytes content_;  // of an archive that came by a pipe
+  std::size_t archive_bytes_ = 0;
+  Archive archive_;
+  std::vector<std::string> names_;
 };
 
 // `-` is standard input; pipes are read to their end, here and by NpzReader.
