@@ -168,14 +168,11 @@ class BandSum {
 
   // Into the second level: rows of pixels and of queries lie far apart and share a few sets of the
   // first.
-  static HWY_INLINE void prefetch(std::uintptr_t address, std::int64_t bytes) {
-    std::uintptr_t const end = address + static_cast<std::uintptr_t>(bytes);
-    for (std::uintptr_t line = address & ~std::uintptr_t{63}; line < end; line += 64) {
-      __builtin_prefetch(reinterpret_cast<const void*>(line), 0, 2);
-    }
+  HWY_INLINE void prefetch_value(std::uintptr_t address) const {
+    prefetch_lines<2>(address, D_ * value_bytes_);
   }
   HWY_INLINE void prefetch_pixel(std::int64_t row, std::int64_t column) const {
-    if (is_inside(row, column)) prefetch(value_at(row, column), D_ * value_bytes_);
+    if (is_inside(row, column)) prefetch_value(value_at(row, column));
   }
 
   // Asks for the values of the window on the right: of all pixels, or where points are few of
@@ -221,7 +218,7 @@ class BandSum {
         continue;
       }
       std::uintptr_t const from = value_at(row, column);
-      prefetch(from, D_ * value_bytes_);
+      prefetch_value(from);
       batch.missing[batch.missing_count] = corner[i];
       batch.missing_from[batch.missing_count++] = from;
     }
@@ -235,7 +232,7 @@ class BandSum {
     for (int i = 0; i < 4; ++i) {
       bool const inside = is_inside(row + i / 2, column + i % 2);
       std::uintptr_t const from = inside ? value_at(row + i / 2, column + i % 2) : zeros_;
-      prefetch(from, D_ * value_bytes_);
+      prefetch_value(from);
       batch.value[i][record] = from;
     }
   }
@@ -409,12 +406,7 @@ class BandSum {
     for (std::int64_t i = 0; i < batch.count; ++i) {
       std::int64_t const q = batch.first_row[i] + row_of_chunk[i];
       batch.grad_output[i] = grad_output_ + static_cast<std::uintptr_t>(q * grad_row_bytes_);
-      std::uintptr_t const end =
-          batch.grad_output[i] + static_cast<std::uintptr_t>(D_ * grad_bytes_);
-      for (std::uintptr_t line = batch.grad_output[i] & ~std::uintptr_t{63}; line < end;
-           line += 64) {
-        __builtin_prefetch(reinterpret_cast<const void*>(line));
-      }
+      prefetch_lines(batch.grad_output[i], D_ * grad_bytes_);
       if constexpr (kValues == Values::kCopied) require(i, batch);
       if constexpr (kInPlace) find_values(i, batch);
     }

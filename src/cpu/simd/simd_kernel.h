@@ -42,13 +42,23 @@ struct Corners {
   RowSoftmax softmax;
 };
 
+// Asks for the lines of some bytes, into the first level of cache or, of kLocality 2, the second.
+// Has to be inlined: a call of a function that only prefetches is dropped by GCC as one without
+// effect.
+template <int kLocality = 3>
+HWY_INLINE void prefetch_lines(std::uintptr_t address, std::int64_t bytes) {
+  std::uintptr_t const end = address + static_cast<std::uintptr_t>(bytes);
+  for (std::uintptr_t line = address & ~std::uintptr_t{63}; line < end; line += 64) {
+    __builtin_prefetch(reinterpret_cast<const void*>(line), 0, kLocality);
+  }
+}
+
 // One head of one batch item: where the inputs of its rows lie.
 struct HeadSource {
   HeadSource(Problem const& problem_of_all, Call const& call_of_all, Tables const& tables_of_all,
              std::int64_t b, std::int64_t m);
 
-  // Asks for the lines of query q's row: its coordinates, weights and output. Has to be inlined: a
-  // call of a function that only prefetches is dropped by GCC as one without effect.
+  // Asks for the lines of query q's row: its coordinates, weights and output.
   HWY_INLINE void prefetch(std::int64_t q) const {
     prefetch_inputs(q);
     prefetch_row(output_row, q);
@@ -83,11 +93,7 @@ struct HeadSource {
   static Rows rows_of(const void* array, std::int64_t element, Strides const& strides,
                       std::int64_t count, msda_dtype dtype);
   static HWY_INLINE void prefetch_row(Rows const& rows, std::int64_t q) {
-    std::uintptr_t const row = rows.first + static_cast<std::uintptr_t>(q * rows.step);
-    std::uintptr_t const end = row + static_cast<std::uintptr_t>(rows.size);
-    for (std::uintptr_t line = row & ~std::uintptr_t{63}; line < end; line += 64) {
-      __builtin_prefetch(reinterpret_cast<const void*>(line));
-    }
+    prefetch_lines(rows.first + static_cast<std::uintptr_t>(q * rows.step), rows.size);
   }
 
   Rows coord_row;
