@@ -133,8 +133,6 @@ ProblemShape part_sizes(ProblemShape const& spec, std::size_t bytes) {
   return sizes;
 }
 
-}  // namespace
-
 // Any element of a gradient may be off by this part of the largest: by the sums, and by the
 // coordinates. Two roundings move a pixel position by at most 2 u max(W, H), which changes a
 // derivative by at most that times the difference of the derivatives at two pixels, twice the
@@ -147,6 +145,8 @@ double gradient_tolerance(ProblemShape const& spec) {
          4.0 * side * unit_roundoff(is_f64 ? MSDA_DTYPE_F64 : MSDA_DTYPE_F32);
 }
 
+}  // namespace
+
 ExactParts::ExactParts(Case const& input, Engine const& engine, Case const& whole)
     : input_(input), engine_(engine), whole_(whole), kernel_id_(float64_kernel(engine)) {}
 
@@ -156,13 +156,7 @@ ExactParts::ExactParts(Case const& input, Engine const& engine, Case const& whol
 class ExactParts::Pass {
  public:
   Pass(ExactParts const& exact, Visit const& visit)
-      : input_(exact.input_),
-        engine_(exact.engine_),
-        kernel_id_(exact.kernel_id_),
-        visit_(visit),
-        is_cpu_(exact.engine_.device == MSDA_DEVICE_CPU),
-        sizes_(part_sizes(exact_problem(exact.input_.spec, is_cpu_),
-                          std::clamp(bytes_of(exact.input_) / 4, kLeastBytes, kMostBytes))) {
+      : input_(exact.input_), engine_(exact.engine_), kernel_id_(exact.kernel_id_), visit_(visit) {
     if (!input_.spec.backward()) bound_ = forward_bound(exact.whole_);
   }
 
@@ -314,8 +308,10 @@ class ExactParts::Pass {
   Engine const& engine_;
   std::string const& kernel_id_;
   Visit const& visit_;
-  bool is_cpu_;
-  ProblemShape sizes_;  // of a part, at most
+  bool is_cpu_ = engine_.device == MSDA_DEVICE_CPU;
+  ProblemShape sizes_ =  // of a part, at most
+      part_sizes(exact_problem(input_.spec, is_cpu_),
+                 std::clamp(bytes_of(input_) / 4, kLeastBytes, kMostBytes));
   std::optional<ForwardBound> bound_;
   Part part_;
   std::map<std::string, Sum> sums_;  // of gradients, by name

@@ -10,10 +10,6 @@
 
 namespace msda::command {
 
-// The bound of a gradient's elements, of the largest of its tensor: 1e-5 + 4 max(W, H) 2^-24 (F64:
-// 1e-13 and 2^-53).
-double gradient_tolerance(ProblemShape const& spec);
-
 // The results by the kernel that takes every problem of the engine's device: ref.cpu, or on a GPU
 // the generic one. It computes a part at a time (batch items, heads, channels, queries), so that it
 // needs about as much memory as the inputs: ref.cpu takes values as they are, what else has to be
@@ -53,8 +49,8 @@ class ExactResults {
 
   std::string const& kernel_id() const { return kernel_id_; }
 
-  // The forward result against the bound of msda.h, gradients against gradient_tolerance(). Results
-  // that were not asked for may be left out.
+  // The forward result against the bound of msda.h, gradients against 1e-5 + 4 max(W, H) 2^-24 of
+  // the largest of their tensor (F64: 1e-13 and 2^-53). Results not asked for may be left out.
   Accuracy compare(std::vector<NamedArray> const& results) const;
 
   // The part's rows of a forward result.

@@ -12,14 +12,9 @@
 #include <cstring>
 
 namespace msda::command {
+namespace {
 
-Engine make_engine(Options const& options) {
-  Engine engine(options.device, options.threads);
-  if (options.wisdom) read_wisdom(*options.wisdom, engine);
-  engine.has_wisdom = options.wisdom.has_value();
-  return engine;
-}
-
+// Adds the records of a file to the engine's. Lines that are wrong are the user's mistake.
 void read_wisdom(std::string const& path, Engine const& engine) {
   std::string const text = read_text(path);
   try {
@@ -30,6 +25,15 @@ void read_wisdom(std::string const& path, Engine const& engine) {
     }
     bad_input("{}: {}", path, error.what());
   }
+}
+
+}  // namespace
+
+Engine make_engine(Options const& options) {
+  Engine engine(options.device, options.threads);
+  if (options.wisdom) read_wisdom(*options.wisdom, engine);
+  engine.has_wisdom = options.wisdom.has_value();
+  return engine;
 }
 
 FolderLock::FolderLock(OutputFile const& file) {

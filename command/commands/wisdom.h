@@ -13,9 +13,6 @@ namespace msda::command {
 // their problem.
 Engine make_engine(Options const& options);
 
-// Adds the records of a file to the engine's. Lines that are wrong are the user's mistake.
-void read_wisdom(std::string const& path, Engine const& engine);
-
 // Keeps other programs that lock from a folder, as long as it lives. A folder that cannot be locked
 // gets a note.
 class FolderLock {

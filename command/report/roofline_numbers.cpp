@@ -36,15 +36,16 @@ double line_cycles(Counts const& counts, GpuRates const& rates) {
   return counts.gather_loads * counts.lines_of_load / rates.lines_per_cycle;
 }
 
-}  // namespace
-
-double Bounds::largest() const { return largest_of(*this).first; }
-std::string_view Bounds::binding() const { return largest_of(*this).second; }
-
+// L1 wavefronts as hardware counts them: loads that touch many lines take more than their bytes do.
 double pipe_wavefronts(Counts const& counts, GpuRates const& rates) {
   return counts.wavefronts() - counts.gather_wavefronts +
          std::max(counts.gather_wavefronts, line_cycles(counts, rates));
 }
+
+}  // namespace
+
+double Bounds::largest() const { return largest_of(*this).first; }
+std::string_view Bounds::binding() const { return largest_of(*this).second; }
 
 Bounds bounds_of(Counts const& counts, GpuRates const& rates) {
   double const sm_cycles_per_us = rates.clock_mhz * rates.sm_count;

@@ -33,9 +33,6 @@ struct Bounds {
 
 Bounds bounds_of(Counts const& counts, GpuRates const& rates);
 
-// L1 wavefronts as hardware counts them: loads that touch many lines take more than their bytes do.
-double pipe_wavefronts(Counts const& counts, GpuRates const& rates);
-
 // ---- times of kernels from a CSV of `msda bench`
 
 struct MeasuredTime {
