@@ -63,27 +63,6 @@ struct InFlight {
 };
 
 struct Scratch {
-  Scratch(Problem const& problem, Windows const& windows_of_plan, InFlight const& in_flight,
-          Arena& arena)
-      : windows(windows_of_plan),
-        heads(in_flight.heads),
-        sums(std::min(in_flight.sums, heads * windows.band_count)),
-        edge_floats(2 * windows.edge_pixels * problem.head_dim),
-        pixel_floats(2 * windows.window_pixels * windows.padded_dim),
-        row_floats(in_flight.has_copy ? problem.query_count * windows.padded_dim : 0),
-        reference_floats(problem.fused() && heads < problem.head_count
-                             ? static_cast<std::int64_t>(problem.levels.size()) *
-                                   problem.reference_dim
-                             : 0),
-        records(take<Record>(arena, heads * windows.records)),
-        ends(take<std::uint16_t>(arena, heads * ends_of(windows))),
-        edges(take<float>(arena, heads * edge_floats)),
-        grad_output(take<float>(arena, heads * row_floats)),
-        references(take<float>(arena, problem.query_count * reference_floats)),
-        rows(take<float>(arena, sums * windows.padded_dim)),
-        pixels(take<float>(arena, sums * pixel_floats)),
-        is_loaded(take<unsigned char>(arena, sums * windows.window_pixels)) {}
-
   // Scratch of the head at this place among those in flight.
   HeadScratch head(std::int64_t i) const {
     return {records + i * windows.records, ends + i * ends_of(windows), edges + i * edge_floats,
@@ -99,25 +78,33 @@ struct Scratch {
   }
 
   template <typename T>
-  static T* take(Arena& arena, std::int64_t count) {
+  T* take(std::int64_t count) const {
     return arena.take<T>(static_cast<std::size_t>(count));
   }
 
+  Problem const& problem;
   Windows const& windows;
-  std::int64_t heads;
-  std::int64_t sums;
-  std::int64_t edge_floats;
-  std::int64_t pixel_floats;
-  std::int64_t row_floats;
-  std::int64_t reference_floats;  // of a query; 0 where all heads of a batch item are in flight
-  Record* records;
-  std::uint16_t* ends;
-  float* edges;
-  float* grad_output;
-  float* references;  // [Q][L][reference_dim]: gradients by the heads so far
-  float* rows;
-  float* pixels;
-  unsigned char* is_loaded;
+  InFlight in_flight;
+  Arena& arena;
+  std::int64_t heads = in_flight.heads;
+  std::int64_t sums = std::min(in_flight.sums, heads* windows.band_count);
+  std::int64_t edge_floats = 2 * windows.edge_pixels * problem.head_dim;
+  std::int64_t pixel_floats = 2 * windows.window_pixels * windows.padded_dim;
+  std::int64_t row_floats = in_flight.has_copy ? problem.query_count * windows.padded_dim : 0;
+  // Floats of a query; 0 where all heads of a batch item are in flight.
+  std::int64_t reference_floats =
+      problem.fused() && heads < problem.head_count
+          ? static_cast<std::int64_t>(problem.levels.size()) * problem.reference_dim
+          : 0;
+  Record* records = take<Record>(heads * windows.records);
+  std::uint16_t* ends = take<std::uint16_t>(heads * ends_of(windows));
+  float* edges = take<float>(heads * edge_floats);
+  float* grad_output = take<float>(heads * row_floats);
+  // [Q][L][reference_dim]: gradients by the heads so far.
+  float* references = take<float>(problem.query_count * reference_floats);
+  float* rows = take<float>(sums * windows.padded_dim);
+  float* pixels = take<float>(sums * pixel_floats);
+  unsigned char* is_loaded = take<unsigned char>(sums * windows.window_pixels);
 };
 
 // Heads that are worked on together: with fused input either whole batch items or a part of one.
@@ -134,7 +121,7 @@ InFlight choose_in_flight(Problem const& problem, Windows const& windows, Device
   std::size_t const limit = device.workspace_limit_bytes;
   auto const bytes = [&](InFlight const& in_flight) {
     Arena arena;
-    Scratch const scratch(problem, windows, in_flight, arena);
+    [[maybe_unused]] Scratch const scratch{problem, windows, in_flight, arena};
     return arena.used_bytes();
   };
   for (bool const has_copy : {most.has_copy, false}) {
@@ -332,7 +319,8 @@ BackwardTables::BackwardTables(Problem const& problem, std::pmr::memory_resource
 void take_backward(Problem const& problem, Device const& device, Arena& arena) {
   if (!problem.has_samples()) return;
   Windows const windows(problem, choose_band(problem).lanes, std::pmr::get_default_resource());
-  Scratch const scratch(problem, windows, choose_in_flight(problem, windows, device), arena);
+  [[maybe_unused]] Scratch const scratch{problem, windows,
+                                         choose_in_flight(problem, windows, device), arena};
 }
 
 void run_backward(Launch const& launch) {
@@ -349,7 +337,7 @@ void run_backward(Launch const& launch) {
     }
   }
   Arena arena(launch.call.workspace);
-  Scratch const scratch(problem, windows, choose_in_flight(problem, windows, launch.device), arena);
+  Scratch const scratch{problem, windows, choose_in_flight(problem, windows, launch.device), arena};
   // A part of a batch item's heads ends with them.
   bool const has_parts = scratch.reference_floats > 0;
   std::int64_t count = 0;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "core/call.h"
+#include "core/dtype.h"
 #include "core/problem.h"
 #include "cpu/simd/simd_tables.h"
 #include "cpu/simd_targets.h"
@@ -53,10 +54,15 @@ HWY_INLINE void prefetch_lines(std::uintptr_t address, std::int64_t bytes) {
   }
 }
 
+// Gradients larger than this are stored past the caches: they would not stay there, and memory that
+// is written in whole lines need not be read first.
+constexpr std::int64_t kStreamBytes = 4 << 20;
+
 // One head of one batch item: where the inputs of its rows lie.
 struct HeadSource {
   HeadSource(Problem const& problem_of_all, Call const& call_of_all, Tables const& tables_of_all,
-             std::int64_t b, std::int64_t m);
+             std::int64_t batch_item, std::int64_t head)
+      : problem(problem_of_all), call(call_of_all), tables(tables_of_all), b(batch_item), m(head) {}
 
   // Asks for the lines of query q's row: its coordinates, weights and output.
   HWY_INLINE void prefetch(std::int64_t q) const {
@@ -71,17 +77,33 @@ struct HeadSource {
   Problem const& problem;
   Call const& call;
   Tables const& tables;
-  std::int64_t coord;        // element of query 0 in coord or offset
-  std::int64_t weight;       // element of query 0 in weight or logit
-  std::int64_t reference;    // element of query 0 in reference
-  std::int64_t output;       // element of query 0 in output or grad_output
-  std::int64_t value;        // bytes from the plan's row of zeros to channel 0 of token 0
-  float scale;               // of 8-bit values
-  std::int64_t grad_coord;   // element of query 0 in grad_coord or grad_offset
-  std::int64_t grad_weight;  // element of query 0 in grad_weight or grad_logit
-  std::int64_t grad_value;   // element of token 0 in grad_value
-  bool streams_value;        // grad_value is stored past the caches
-  bool streams_points;       // so are the gradients of points
+  std::int64_t b;
+  std::int64_t m;
+  // Elements of query 0: in coord or offset, weight or logit, reference, output or grad_output.
+  std::int64_t coord = problem.coord.at(b, 0, m);
+  std::int64_t weight = problem.weight.at(b, 0, m);
+  std::int64_t reference = b * problem.query_count *
+                           static_cast<std::int64_t>(problem.levels.size()) * problem.reference_dim;
+  std::int64_t output = problem.output.at(b, 0, m);
+  // Bytes from the plan's row of zeros to channel 0 of token 0. The two arrays are not one object,
+  // so their distance is that of addresses.
+  std::int64_t value = static_cast<std::int64_t>(
+      reinterpret_cast<std::uintptr_t>(call[Tensor::kValue]) +
+      static_cast<std::uintptr_t>(problem.value.at(b, 0, m) * dtype_bytes(problem.value_dtype)) -
+      reinterpret_cast<std::uintptr_t>(tables.zeros.data()));
+  float scale = call.scale_of(m);  // of 8-bit values
+  // Elements of query 0: in grad_coord or grad_offset, grad_weight or grad_logit.
+  std::int64_t grad_coord = problem.grad_coord.at(b, 0, m);
+  std::int64_t grad_weight = problem.grad_weight.at(b, 0, m);
+  // The element of token 0 in grad_value.
+  std::int64_t grad_value = (b * problem.token_count * problem.head_count + m) * problem.head_dim;
+  // Whether grad_value and the gradients of points are stored past the caches.
+  bool streams_value = problem.batch * problem.token_count * problem.head_count * problem.head_dim *
+                           dtype_bytes(problem.grad_value_dtype) >
+                       kStreamBytes;
+  bool streams_points = problem.batch * problem.query_count * problem.head_count *
+                            problem.point_total * 2 * dtype_bytes(problem.coord_dtype) >
+                        kStreamBytes;
 
  private:
   // A query's elements of one tensor, as bytes.
@@ -90,15 +112,23 @@ struct HeadSource {
     std::int64_t step;
     std::int64_t size;
   };
-  static Rows rows_of(const void* array, std::int64_t element, Strides const& strides,
-                      std::int64_t count, msda_dtype dtype);
+  Rows rows_of(Tensor tensor, std::int64_t element, Strides const& strides, std::int64_t count,
+               msda_dtype dtype) const {
+    std::int64_t const bytes = dtype_bytes(dtype);
+    return {reinterpret_cast<std::uintptr_t>(call[tensor]) +
+                static_cast<std::uintptr_t>(element * bytes),
+            strides.row * bytes, count * bytes};
+  }
   static HWY_INLINE void prefetch_row(Rows const& rows, std::int64_t q) {
     prefetch_lines(rows.first + static_cast<std::uintptr_t>(q * rows.step), rows.size);
   }
 
-  Rows coord_row;
-  Rows weight_row;
-  Rows output_row;
+  Rows coord_row = rows_of(problem.fused() ? Tensor::kOffset : Tensor::kCoord, coord, problem.coord,
+                           2 * problem.point_total, problem.coord_dtype);
+  Rows weight_row = rows_of(problem.fused() ? Tensor::kLogit : Tensor::kWeight, weight,
+                            problem.weight, problem.point_total, problem.weight_dtype);
+  Rows output_row =
+      rows_of(Tensor::kOutput, output, problem.output, problem.head_dim, problem.output_dtype);
 };
 
 PointReaders choose_readers(Problem const& problem);
