@@ -7,12 +7,7 @@
 namespace msda {
 
 KernelTrials::KernelTrials(std::span<const Ranked> kernels, TrialSetting const& setting)
-    : kernels_(kernels),
-      setting_(setting),
-      call_(setting.call),
-      owns_workspace_(setting.call.workspace == nullptr),
-      prepared_(kernels.size()),
-      timer_(setting.device, setting.call.stream) {
+    : kernels_(kernels), setting_(setting), prepared_(kernels.size()) {
   timer_.drain();  // what the caller gave the stream before is none of the budget's
   start_us_ = setting_.device.clock();
 }

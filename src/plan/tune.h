@@ -50,10 +50,10 @@ class KernelTrials final : public Trials {
 
   std::span<const Ranked> kernels_;
   TrialSetting setting_;
-  Call call_;
-  bool owns_workspace_;
+  Call call_ = setting_.call;
+  bool owns_workspace_ = call_.workspace == nullptr;
   std::vector<std::optional<PreparedPtr>> prepared_;  // of kernels that were run; may be null
-  cuda::StreamTimer timer_;
+  cuda::StreamTimer timer_{setting_.device, call_.stream};
   double start_us_;
 };
 
