@@ -9,10 +9,6 @@
 namespace msda::ref {
 namespace {
 
-std::int64_t row_offset(Strides const& strides, std::int64_t b, std::int64_t q, std::int64_t m) {
-  return b * strides.batch + q * strides.row + m * strides.head;
-}
-
 // The result of one operation on the way to the pixel of a nearest point, which is rounded so that
 // all kernels find the same pixel.
 double rounded(Problem const& problem, double x) {
@@ -119,8 +115,8 @@ Corners locate_nearest(Problem const& problem, Level const& level, double x, dou
 
 void read_points(Problem const& problem, Call const& call, std::int64_t b, std::int64_t q,
                  std::int64_t m, Points const& points) {
-  std::int64_t const coord_row = row_offset(problem.coord, b, q, m);
-  std::int64_t const weight_row = row_offset(problem.weight, b, q, m);
+  std::int64_t const coord_row = problem.coord.at(b, q, m);
+  std::int64_t const weight_row = problem.weight.at(b, q, m);
   if (problem.fused()) {
     auto const level_count = static_cast<std::int64_t>(problem.levels.size());
     std::int64_t const reference_row = (b * problem.query_count + q) * level_count;
