@@ -24,18 +24,14 @@ inline constexpr std::size_t kFirstSize<msda_problem> = offsetof(msda_problem, p
 template <>
 inline constexpr std::size_t kFirstSize<msda_tensors> = offsetof(msda_tensors, attention);
 
-template <typename T>
-void check_struct_size(std::size_t struct_size, std::string_view name) {
-  if (struct_size >= kFirstSize<T> && struct_size <= kLargestStruct) return;
-  invalid("{}.struct_size is {}: must be sizeof({}), which is {} in this version", name,
-          struct_size, name, sizeof(T));
-}
-
 // Checks the size and that fields of a newer version are zero.
 template <typename T>
 void check_struct(const T* caller, std::string_view name) {
   if (caller == nullptr) invalid("{0} is NULL: must point to a {0}", name);
-  check_struct_size<T>(caller->struct_size, name);
+  if (caller->struct_size < kFirstSize<T> || caller->struct_size > kLargestStruct) {
+    invalid("{}.struct_size is {}: must be sizeof({}), which is {} in this version", name,
+            caller->struct_size, name, sizeof(T));
+  }
   auto const* const bytes = reinterpret_cast<const unsigned char*>(caller);
   for (std::size_t i = sizeof(T); i < caller->struct_size; ++i) {
     if (bytes[i] == 0) continue;
