@@ -72,7 +72,7 @@ int run_explain(Options const& options) {
   std::string report = options.environment_line();
   Json json = report_json({{"device", options.device}, {"threads", used_threads(options)}});
   for (std::size_t i = 0; i < specs.size(); ++i) {
-    std::string const ranks = with_shares(explain(engine, specs[i]));
+    std::string const ranks = with_shares(engine.handle.explain(specs[i].copy().c));
     report += fmt::format("{}problem  {}\ntypes    {}\n{}", i == 0 ? "" : "\n",
                           sizes_text(specs[i]), types_text(specs[i]), with_rough_times(ranks));
     json["results"].push_back({{"problem", problem_json(specs[i])}, {"kernels", lines(ranks)}});

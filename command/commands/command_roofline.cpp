@@ -173,17 +173,17 @@ void add_times(Options const& options, std::vector<NamedCase> const& cases,
     return;
   }
   report.times_source = "none";
-  std::optional<MeasuredTimes> times;
+  std::optional<CsvTable> times;
   if (options.times) {
     report.times_source = *options.times;
-    times.emplace(*options.times, read_text(*options.times));
+    times = read_times(*options.times, read_text(*options.times));
   } else if (is_h200(report.rates.gpu)) {
     report.times_source = "bench/baselines/h200.csv";
-    times.emplace(report.times_source, h200_times_csv());
+    times = read_times(report.times_source, h200_times_csv());
   }
   if (!times) return;
   for (RooflineRow& row : report.rows) {
-    row.measured = times->find(row.workload, row.spec, row.kernel_id);
+    row.measured = find_time(*times, row.workload, row.spec, row.kernel_id);
   }
 }
 

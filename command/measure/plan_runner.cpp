@@ -43,10 +43,6 @@ Handle make_handle(std::int32_t device, std::int32_t thread_count) {
 Engine::Engine(std::int32_t device_number, std::int32_t thread_count)
     : device(device_number), handle(make_handle(device_number, thread_count)) {}
 
-std::string explain(Engine const& engine, ProblemShape const& spec) {
-  return engine.handle.explain(spec.copy().c);
-}
-
 Runner::Runner(Engine const& engine, ProblemShape const& spec, std::string const& kernel_id)
     : plan_(make_plan(engine, spec, kernel_id)),
       info_(plan_.info()),

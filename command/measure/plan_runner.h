@@ -23,7 +23,6 @@ struct Engine {
   Handle handle;
   bool has_wisdom = false;  // plans take the kernel of the handle's tuning records where they can
 };
-std::string explain(Engine const& engine, ProblemShape const& spec);
 
 // One problem's tensors in the memory of a GPU, and the time its kernels take there. A command that
 // was built without CUDA cannot make one; it cannot have a plan for a GPU either.

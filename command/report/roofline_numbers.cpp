@@ -71,18 +71,19 @@ Bounds bounds_of(Counts const& counts, GpuRates const& rates) {
 
 // ---- times from a CSV of `msda bench`
 
-MeasuredTimes::MeasuredTimes(std::string const& name, std::string_view csv)
-    : table_(name, csv, "workload") {
+CsvTable read_times(std::string const& name, std::string_view csv) {
+  CsvTable times(name, csv, "workload");
   for (const char* const column : {"operation", "kernel_id", "value_dtype", "coord_dtype",
                                    "math_mode", "input_mode", "median_us", "q1_us", "q3_us"}) {
-    if (!table_.has_column(column)) {
+    if (!times.has_column(column)) {
       bad_input("{}: has no column {}: must be a CSV of `msda bench`", name, column);
     }
   }
+  return times;
 }
 
-std::optional<MeasuredTime> MeasuredTimes::find(std::string_view workload, ProblemShape const& spec,
-                                                std::string_view kernel_id) const {
+std::optional<MeasuredTime> find_time(CsvTable const& times, std::string_view workload,
+                                      ProblemShape const& spec, std::string_view kernel_id) {
   std::pair<std::string_view, std::string_view> const wanted[] = {
       {"workload", workload},
       {"operation", operation_name(spec)},
@@ -98,13 +99,13 @@ std::optional<MeasuredTime> MeasuredTimes::find(std::string_view workload, Probl
     return std::nullopt;
   }
   std::string const input = input_name(spec);
-  for (std::size_t row = 0; row < table_.row_count(); ++row) {
-    bool fits = table_.cell(row, "input_mode") == input;
-    for (auto const& [column, value] : wanted) fits = fits && table_.cell(row, column) == value;
+  for (std::size_t row = 0; row < times.row_count(); ++row) {
+    bool fits = times.cell(row, "input_mode") == input;
+    for (auto const& [column, value] : wanted) fits = fits && times.cell(row, column) == value;
     if (!fits) continue;
-    if (table_.cell(row, "median_us").empty()) return std::nullopt;
-    return MeasuredTime{table_.number(row, "median_us"), table_.number(row, "q1_us"),
-                        table_.number(row, "q3_us")};
+    if (times.cell(row, "median_us").empty()) return std::nullopt;
+    return MeasuredTime{times.number(row, "median_us"), times.number(row, "q1_us"),
+                        times.number(row, "q3_us")};
   }
   return std::nullopt;
 }

@@ -41,18 +41,11 @@ struct MeasuredTime {
   double q3_us = 0;
 };
 
-class MeasuredTimes {
- public:
-  // `name` stands for the text in messages.
-  MeasuredTimes(std::string const& name, std::string_view csv);
-
-  // The time of the first row that fits; none where there is no such row, or it was not timed.
-  std::optional<MeasuredTime> find(std::string_view workload, ProblemShape const& spec,
-                                   std::string_view kernel_id) const;
-
- private:
-  CsvTable table_;
-};
+// `name` stands for the text in messages.
+CsvTable read_times(std::string const& name, std::string_view csv);
+// The time of the first row that fits; none where there is no such row, or it was not timed.
+std::optional<MeasuredTime> find_time(CsvTable const& times, std::string_view workload,
+                                      ProblemShape const& spec, std::string_view kernel_id);
 
 // ---- the counts of Nsight Compute for a kernel, beside those of the library
 
