@@ -32,10 +32,6 @@ constexpr std::int64_t kLanes = hn::MaxLanes(Floats());
 // Left of and above every map: all four corners of such a point are outside.
 constexpr float kOutside = -2.0f;
 
-HWY_INLINE PointLevels const& levels_at(HeadSource const& source, std::int64_t first) {
-  return source.tables.levels[first];
-}
-
 // Elements as float32 behind a pointer that may be read `count` times: the array itself, or a copy.
 HWY_INLINE const float* as_floats(const float* from, std::int64_t, float*) { return from; }
 template <typename T>
@@ -259,7 +255,7 @@ template <int kReference, bool kNearest, typename T>
 HWY_INLINE void read_coords(HeadSource const& source, std::int64_t q, const T* coord,
                             std::int64_t first, std::int64_t count, Points& points) {
   const Floats d;
-  PointLevels const& levels = levels_at(source, first);
+  PointLevels const& levels = source.tables.levels[first];
   References references;
   if constexpr (kReference != 0) spread_references<kReference>(source, q, first, count, references);
   HWY_ALIGN float copy[2 * kPointBlock];
@@ -393,7 +389,7 @@ HWY_INLINE void store_offsets(HeadSource const& source, std::int64_t first, std:
   using D64 = hn::RepartitionToWide<D32>;
   const D32 d32;
   const D64 d64;
-  PointLevels const& levels = levels_at(source, first);
+  PointLevels const& levels = source.tables.levels[first];
   Tables const& tables = source.tables;
   auto const widen = [&](V32 v) HWY_ATTR { return hn::PromoteTo(d64, half(v)); };
   auto const times = [&](hn::Vec<D64> a, hn::Vec<D64> b)
@@ -441,7 +437,7 @@ HWY_INLINE void find_corners(HeadSource const& source, std::int64_t first, std::
   const Floats d;
   const hn::RebindToSigned<Floats> di;
   const hn::RebindToUnsigned<Floats> du;
-  PointLevels const& levels = levels_at(source, first);
+  PointLevels const& levels = source.tables.levels[first];
   auto check = hn::Zero(d);
   for (std::int64_t i = 0; i < count; i += kLanes) {
     auto const px = hn::Load(d, points.x + i), py = hn::Load(d, points.y + i);
