@@ -43,11 +43,6 @@ constexpr auto kColumns = std::to_array<Columns>({
 #undef MSDA_TENSOR
 });
 
-template <typename Check>
-void for_each_tensor(Problem const& problem, Check check) {
-  for (TensorInfo const& info : kTensors) check(tensor_shape(problem, info.id));
-}
-
 }  // namespace
 
 Strides packed_strides(std::int64_t rows, std::int64_t heads, std::int64_t inner) {
@@ -106,7 +101,8 @@ std::int64_t tensor_span_bytes(TensorShape const& shape) {
 }
 
 void check_packed_sizes(Problem const& problem) {
-  for_each_tensor(problem, [](TensorShape const& shape) {
+  for (TensorInfo const& info : kTensors) {
+    TensorShape const shape = tensor_shape(problem, info.id);
     // 8 bytes an element whatever the dtype, so working copies in float64 can be addressed; a zero
     // counts as one, so that no product of a problem's sizes can overflow anywhere behind this
     // line.
@@ -115,11 +111,11 @@ void check_packed_sizes(Problem const& problem) {
     for (std::int64_t const count : {shape.rows, shape.heads, shape.inner, std::int64_t{8}}) {
       elements = checked_product(elements, at_least_one(count), shape);
     }
-  });
+  }
 }
 
 void check_strided_sizes(Problem const& problem) {
-  for_each_tensor(problem, [](TensorShape const& shape) { tensor_span_bytes(shape); });
+  for (TensorInfo const& info : kTensors) tensor_span_bytes(tensor_shape(problem, info.id));
 }
 
 }  // namespace msda
