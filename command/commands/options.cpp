@@ -32,15 +32,13 @@ std::span<const Command> commands() {
   return kCommands;
 }
 
-std::string as_it_is(std::string const& text) { return text; }
-
 using Setter = std::function<void(Options&, std::string const&)>;
 
 struct OptionRow {
   // The value goes to `member`, as `parse` makes it of the text.
-  template <typename Member, typename Parse = std::string (*)(std::string const&)>
+  template <typename Member, typename Parse = std::identity>
   OptionRow(const char* name_list, unsigned of_commands, const char* value_name,
-            const char* help_text, Member Options::* member, Parse parse = as_it_is)
+            const char* help_text, Member Options::* member, Parse parse = {})
       : names(parse_names(name_list)),
         commands(of_commands),
         value(value_name),
