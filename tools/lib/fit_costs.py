@@ -77,10 +77,7 @@ class Model:
         return np.frombuffer(answer)
 
     def close(self) -> None:
-        self._process.stdin.close()
-        self._process.wait()
-        self._process.stdout.close()
-        self._process.stderr.close()
+        self._process.communicate()
 
 
 class Data:
