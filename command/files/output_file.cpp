@@ -3,6 +3,7 @@
 #include "command/files/input_error.h"
 
 #include <fcntl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
@@ -10,6 +11,7 @@
 #include <cerrno>
 #include <charconv>
 #include <csignal>
+#include <cstdint>
 #include <cstring>
 #include <random>
 #include <stdexcept>
@@ -56,10 +58,15 @@ int take_slot(const char* name) {
   throw std::length_error("too many temporary files");
 }
 
-// 64 random bits: no two programs take one name, so a signal never removes another's file.
+// 64 random bits: no two programs take one name, so a signal never removes another's file. The
+// kernel gives them where there is no /dev, and std::random_device where it is older than 3.17.
 std::string temporary_name(fs::path const& target) {
-  std::random_device random;
-  return fmt::format("{}.{:08x}{:08x}", target.string(), random(), random());
+  std::uint64_t bits = 0;
+  if (syscall(SYS_getrandom, &bits, sizeof bits, 0) != sizeof bits) {
+    std::random_device random;
+    bits = std::uint64_t{random()} << 32 | random();
+  }
+  return fmt::format("{}.{:016x}", target.string(), bits);
 }
 
 // The number of the descriptor that a path stands for.
