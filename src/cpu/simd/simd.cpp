@@ -150,8 +150,9 @@ void run_forward(Launch const& launch) {
     HeadSource const source(problem, launch.call, tables, i / M / runs, i % M);
     std::int64_t const first = i / M % runs * run, last = std::min(first + run, Q);
     if (problem.head_dim > 0) tables.gather(source, first, last);
+    Softmax softmax;
     for (std::int64_t q = first; has_attention && q < last; ++q) {
-      tables.read.store_attention(source, q, ((i / M / runs * Q + q) * M + i % M) * K);
+      tables.read.store_attention(source, q, ((i / M / runs * Q + q) * M + i % M) * K, softmax);
     }
   };
   launch.device.pool->run(problem.batch * runs * M, chunk);

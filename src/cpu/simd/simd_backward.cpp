@@ -218,8 +218,9 @@ class Heads {
     std::int64_t const last = rows.first_row + rows.row_count;
     for (std::int64_t h = head; h < head + together; ++h) {
       HeadSource const head_source = source(h);
+      Softmax softmax;
       for (std::int64_t q = rows.first_row; q < last; ++q) {
-        tables_.point_grads.store(head_source, q, row_of(h, q));
+        tables_.point_grads.store(head_source, q, row_of(h, q), softmax);
       }
     }
     hwy::FlushStream();
@@ -266,8 +267,9 @@ void run_without_samples(Launch const& launch) {
   std::int64_t const M = problem.head_count;
   auto store_head = [&](std::int64_t i) {
     HeadSource const source(problem, launch.call, tables.points, i / M, i % M);
+    Softmax softmax;
     for (std::int64_t q = 0; q < problem.query_count; ++q) {
-      tables.point_grads.store(source, q, nullptr);
+      tables.point_grads.store(source, q, nullptr, softmax);
     }
     hwy::FlushStream();
   };

@@ -41,7 +41,7 @@ using SumBand = void (*)(HeadSource const&, Windows const&, std::int64_t band, H
 // Adds what two bands have for the first row of pixels of the lower one.
 using JoinEdge = void (*)(HeadSource const&, Windows const&, std::int64_t band, HeadScratch const&);
 // Stores the gradients of the points of a row; null: all sums are 0.
-using StorePoints = void (*)(HeadSource const&, std::int64_t q, const Record* row);
+using StorePoints = void (*)(HeadSource const&, std::int64_t q, const Record* row, Softmax&);
 // The heads of one query that are in flight.
 struct QueryHeads {
   const Record* row;          // of the first head

@@ -71,9 +71,9 @@ void bin_chunk(HeadSource const& source, Windows const& windows,
   Unsorted unsorted;
   std::int64_t count = 0;
   std::int64_t const last_row = chunk.first_row + chunk.row_count - 1;
+  Softmax softmax;
   for (std::int64_t q = chunk.first_row; q <= last_row; ++q) {
     source.prefetch_inputs(std::min(q + 2, last_row));
-    RowSoftmax softmax;
     for (std::int64_t k = 0; k < chunk.point_count; k += kPointBlock) {
       std::int64_t const first = chunk.first_point + k;
       std::int64_t const block = std::min(chunk.point_count - k, kPointBlock);

@@ -238,11 +238,23 @@ HWY_INLINE void stream_within_lines(const float* from, std::int64_t count, float
   for (; i < count; i += 4) hn::StoreU(hn::LoadU(part, from + i), part, to + i);
 }
 
+// Fewer than 2 kPart floats into elements from `index` on: half a vector, a quarter, and so on.
+template <std::size_t kPart>
+HWY_INLINE void store_rest(const float* from, std::int64_t count, msda_dtype dtype, void* array,
+                           std::int64_t index) {
+  const hn::CappedTag<float, kPart> part;
+  bool const has_part = count >= static_cast<std::int64_t>(kPart);
+  if (has_part) store(part, hn::LoadU(part, from), dtype, array, index);
+  if constexpr (kPart > 1) {
+    std::int64_t const done = has_part ? static_cast<std::int64_t>(kPart) : 0;
+    store_rest<kPart / 2>(from + done, count - done, dtype, array, index + done);
+  }
+}
+
 // `count` floats into elements from `index` on; their whole lines past the caches where `streams`.
 HWY_INLINE void store_row(const float* from, std::int64_t count, msda_dtype dtype, void* array,
                           std::int64_t index, bool streams = false) {
   const hn::ScalableTag<float> d;
-  const hn::CappedTag<float, 1> one;
   auto const lanes = static_cast<std::int64_t>(hn::Lanes(d));
   std::int64_t i = 0;
   float* const floats = static_cast<float*>(array) + index;
@@ -250,7 +262,8 @@ HWY_INLINE void store_row(const float* from, std::int64_t count, msda_dtype dtyp
     return stream_within_lines(from, count, floats);
   }
   for (; i + lanes <= count; i += lanes) store(d, hn::LoadU(d, from + i), dtype, array, index + i);
-  for (; i < count; ++i) store(one, hn::LoadU(one, from + i), dtype, array, index + i);
+  store_rest<hn::MaxLanes(hn::ScalableTag<float>()) / 2>(from + i, count - i, dtype, array,
+                                                         index + i);
 }
 
 }  // namespace msda::simd::HWY_NAMESPACE

@@ -202,12 +202,13 @@ class HeadGather {
   // its lines on their way.
   void run_pipelined(std::int64_t first, std::int64_t last) const {
     Corners corners[2];
-    tables_.read.locate(source_, first, 0, K_, corners[0]);
+    Softmax softmax;
+    tables_.read.locate(source_, first, 0, K_, softmax, corners[0]);
     for (std::int64_t q = first; q < last; ++q) {
       Corners const& now = corners[(q - first) & 1];
       Corners& next = corners[(q - first + 1) & 1];
       source_.prefetch(std::min(q + 2, last - 1));
-      tables_.read.locate(source_, std::min(q + 1, last - 1), 0, K_, next);
+      tables_.read.locate(source_, std::min(q + 1, last - 1), 0, K_, softmax, next);
       each_channel_block([&](auto groups, std::int64_t channel) HWY_ATTR {
         row<decltype(groups)::value>(
             q, channel, [&](auto& sums, std::uintptr_t base, std::int64_t end) HWY_ATTR {
@@ -224,13 +225,14 @@ class HeadGather {
   // Longer rows: every block of points is located where it is summed.
   void run_blocked(std::int64_t first, std::int64_t last) const {
     Corners corners;
+    Softmax softmax;
     for (std::int64_t q = first; q < last; ++q) {
       each_channel_block([&](auto groups, std::int64_t channel) HWY_ATTR {
         row<decltype(groups)::value>(
             q, channel, [&](auto& sums, std::uintptr_t base, std::int64_t end) HWY_ATTR {
               for (std::int64_t k = 0; k < K_; k += kPointBlock) {
                 std::int64_t const count = std::min(K_ - k, kPointBlock);
-                tables_.read.locate(source_, q, k, count, corners);
+                tables_.read.locate(source_, q, k, count, softmax, corners);
                 sums.template add<false>(corners, count, base, end, corners, false);
               }
             });

@@ -11,16 +11,24 @@
 
 #include <hwy/base.h>
 
+#include <algorithm>
 #include <cstdint>
 
 namespace msda::simd {
 
-// The softmax that the blocks of a row's points have in common, fused only: made with the first
-// block that is read, used by the others.
-struct RowSoftmax {
-  std::int64_t query = -1;  // whose row it is; -1: of none yet
+// Weights that are normalized together.
+inline constexpr std::int64_t kSoftmaxAhead = 256;
+
+// Rows of a head that are normalized, fused only. One of more than a block has its largest logit
+// and its sum here, made with the first block that is read. Shorter ones are made for some queries
+// at a time: they do not wait for one another's maximum and sum.
+struct Softmax {
+  std::int64_t query = -1;  // whose long row it is; -1: of none yet
   double largest_logit = 0;
   float exp_sum = 0;
+  std::int64_t begin = 0, end = 0;  // queries whose weights are here
+  std::int64_t row_floats = 0;      // of each, up to a whole vector
+  alignas(64) float weights[kSoftmaxAhead];
 };
 
 // A block of points: where they lie in pixels, and their attention weights. A point that
@@ -40,7 +48,6 @@ struct Corners {
   // be NaN. Where the block has one, `weight` is bilinear alone and the attention weights are here.
   bool has_infinite_weight;
   alignas(64) float attention[kPointBlock];
-  RowSoftmax softmax;
 };
 
 // Asks for the lines of some bytes, into the first level of cache or, of kLocality 2, the second.
@@ -71,7 +78,7 @@ struct HeadSource {
   }
   HWY_INLINE void prefetch_inputs(std::int64_t q) const {
     prefetch_row(coord_row, q);
-    prefetch_row(weight_row, q);
+    prefetch_row(weight_row, std::min(q + weights_ahead, problem.query_count - 1));
   }
 
   Problem const& problem;
@@ -104,6 +111,10 @@ struct HeadSource {
   bool streams_points = problem.batch * problem.query_count * problem.head_count *
                             problem.point_total * 2 * dtype_bytes(problem.coord_dtype) >
                         kStreamBytes;
+  // Queries whose weights are read before they are used: see Softmax.
+  std::int64_t weights_ahead = problem.fused() && problem.point_total <= kPointBlock
+                                   ? kSoftmaxAhead / std::max(problem.point_total, std::int64_t{1})
+                                   : 0;
 
  private:
   // A query's elements of one tensor, as bytes.

@@ -9,13 +9,13 @@
 #include <hwy/foreach_target.h>
 // After foreach_target:
 #include "cpu/simd/simd_elements-inl.h"
+#include "cpu/simd/simd_references-inl.h"
 
 #include "core/dtype.h"
 
 #include <hwy/highway.h>
 
 #include <algorithm>
-#include <cstring>
 
 HWY_BEFORE_NAMESPACE();
 namespace msda::simd::HWY_NAMESPACE {
@@ -45,101 +45,71 @@ HWY_INLINE void read_block(const Record* row, std::int64_t first, std::int64_t c
   }
   const Record* const from = row + first;
   for (std::int64_t i = 0; i < count; i += kLanes) {
-    HWY_ALIGN Record copy[kLanes] = {};
-    const Record* at = from + i;
+    HWY_ALIGN float copy[4 * kLanes];
+    const float* at = reinterpret_cast<const float*>(from + i);
     if (count - i < kLanes) {
-      std::memcpy(copy, at, static_cast<std::size_t>(count - i) * sizeof(Record));
+      for (std::int64_t n = 0; n < 4 * kLanes; n += kLanes) {
+        hn::Store(load_first(d, at + n, 4 * (count - i) - n), d, copy + n);
+      }
       at = copy;
     }
     hn::Vec<Floats> x, y, weight, place;
-    hn::LoadInterleaved4(d, reinterpret_cast<const float*>(at), x, y, weight, place);
+    hn::LoadInterleaved4(d, at, x, y, weight, place);
     hn::Store(x, d, to.x + i);
     hn::Store(y, d, to.y + i);
     hn::Store(weight, d, to.weight + i);
   }
 }
 
-// Reads `count` elements of a tensor from `element` on.
-HWY_INLINE void read_elements(HeadSource const& source, Tensor tensor, msda_dtype dtype,
-                              std::int64_t element, std::int64_t count, float* to) {
-  to_floats(dtype,
-            reinterpret_cast<std::uintptr_t>(source.call[tensor]) +
-                static_cast<std::uintptr_t>(element * dtype_bytes(dtype)),
-            count, to);
-}
-
-// d coord / d offset of a block of points, one axis after the other.
-void offset_factors(HeadSource const& source, std::int64_t q, std::int64_t first,
-                    std::int64_t count, float (&to)[2][kPointBlock]) {
-  Problem const& problem = source.problem;
-  auto const level_count = static_cast<std::int64_t>(problem.levels.size());
-  for (std::int64_t l = 0; l < level_count; ++l) {
-    Level const& level = problem.levels[static_cast<std::size_t>(l)];
-    std::int64_t const begin = std::max(level.point_start - first, std::int64_t{0});
-    std::int64_t const end = std::min(level.point_start + level.point_count - first, count);
-    if (begin >= end) continue;
-    float factor[2] = {1.0f / static_cast<float>(level.width),
-                       1.0f / static_cast<float>(level.height)};
-    if (problem.reference_dim == 4) {
-      float box[kLanes];
-      read_elements(source, Tensor::kReference, problem.reference_dtype,
-                    source.reference + (q * level_count + l) * 4, 4, box);
-      for (int i = 0; i < 2; ++i) {
-        factor[i] = box[2 + i] * (0.5f / static_cast<float>(level.point_count));
-      }
+// Gradients by offsets from those by pixels. A zero gradient stays zero where the map is empty or a
+// box is no number.
+template <int kReference>
+HWY_INLINE void undo_offsets(HeadSource const& source, std::int64_t q, std::int64_t first,
+                             std::int64_t count, BlockGrads& grads) {
+  const Floats d;
+  PointLevels const& levels = source.tables.levels[first];
+  const BlockReferences<kReference == 4 ? 4 : 0> boxes(source, q, first, count);
+  for (std::int64_t i = 0; i < count; i += kLanes) {
+    auto const x = hn::Load(d, grads.x + i), y = hn::Load(d, grads.y + i);
+    auto by_x = hn::Load(d, levels.per_width + i), by_y = hn::Load(d, levels.per_height + i);
+    if constexpr (kReference == 4) {
+      auto const half_step = hn::Load(d, levels.half_step + i);
+      by_x = hn::Mul(boxes.component(2, i), half_step);
+      by_y = hn::Mul(boxes.component(3, i), half_step);
     }
-    for (std::int64_t i = begin; i < end; ++i) {
-      to[0][i] = factor[0];
-      to[1][i] = factor[1];
-    }
+    auto const zero = hn::Zero(d);
+    hn::Store(hn::IfThenZeroElse(hn::Eq(x, zero), hn::Mul(x, by_x)), d, grads.x + i);
+    hn::Store(hn::IfThenZeroElse(hn::Eq(y, zero), hn::Mul(y, by_y)), d, grads.y + i);
   }
 }
 
 // Gradients by normalised coordinates, or by offsets.
-void store_coords(HeadSource const& source, std::int64_t q, std::int64_t first, std::int64_t count,
-                  std::int64_t index, BlockGrads const& grads) {
+void store_coords(HeadSource const& source, std::int64_t count, std::int64_t index,
+                  BlockGrads const& grads) {
   const Floats d;
-  Problem const& problem = source.problem;
-  HWY_ALIGN float factor[2][kPointBlock];
-  if (problem.fused()) offset_factors(source, q, first, count, factor);
   HWY_ALIGN float pairs[2 * kPointBlock];
   for (std::int64_t i = 0; i < count; i += kLanes) {
-    auto x = hn::Load(d, grads.x + i), y = hn::Load(d, grads.y + i);
-    if (problem.fused()) {
-      // A zero gradient stays zero where the map is empty or a box is no number.
-      auto const zero = hn::Zero(d);
-      x = hn::IfThenZeroElse(hn::Eq(x, zero), hn::Mul(x, hn::Load(d, factor[0] + i)));
-      y = hn::IfThenZeroElse(hn::Eq(y, zero), hn::Mul(y, hn::Load(d, factor[1] + i)));
-    }
-    hn::StoreInterleaved2(x, y, d, pairs + 2 * i);
+    hn::StoreInterleaved2(hn::Load(d, grads.x + i), hn::Load(d, grads.y + i), d, pairs + 2 * i);
   }
-  Tensor const tensor = problem.fused() ? Tensor::kGradOffset : Tensor::kGradCoord;
-  store_row(pairs, 2 * count, problem.coord_dtype, source.call[tensor], index,
+  Tensor const tensor = source.problem.fused() ? Tensor::kGradOffset : Tensor::kGradCoord;
+  store_row(pairs, 2 * count, source.problem.coord_dtype, source.call[tensor], index,
             source.streams_points);
 }
 
-// sum w_j g_j of a row, which the softmax's derivative w_k (g_k - sum w_j g_j) needs first.
-float mean_of_row(HeadSource const& source, std::int64_t q, const Record* row,
-                  RowSoftmax& softmax) {
+// A block's part of sum w_j g_j, which the softmax's derivative w_k (g_k - sum w_j g_j) needs.
+template <class V>
+HWY_INLINE V add_products(Points const& points, BlockGrads const& grads, std::int64_t count,
+                          V sum) {
   const Floats d;
-  std::int64_t const K = source.problem.point_total;
-  auto sum = hn::Zero(d);
-  for (std::int64_t k = 0; k < K; k += kPointBlock) {
-    std::int64_t const count = std::min(K - k, kPointBlock);
-    Points points;
-    BlockGrads grads;
-    source.tables.read.softmax(source, q, k, count, softmax, points);
-    read_block(row, k, count, grads);
-    for (std::int64_t i = 0; i < count; i += kLanes) {
-      auto const present = hn::FirstN(d, static_cast<std::size_t>(std::min(count - i, kLanes)));
-      auto const product = hn::Mul(hn::Load(d, points.weight + i), hn::Load(d, grads.weight + i));
-      sum = hn::Add(sum, hn::IfThenElseZero(present, product));
-    }
+  for (std::int64_t i = 0; i < count; i += kLanes) {
+    auto const present = hn::FirstN(d, static_cast<std::size_t>(std::min(count - i, kLanes)));
+    auto const product = hn::Mul(hn::Load(d, points.weight + i), hn::Load(d, grads.weight + i));
+    sum = hn::Add(sum, hn::IfThenElseZero(present, product));
   }
-  return hn::GetLane(hn::SumOfLanes(d, sum));
+  return sum;
 }
 
-void store_points(HeadSource const& source, std::int64_t q, const Record* row) {
+void store_points(HeadSource const& source, std::int64_t q, const Record* row, Softmax& softmax) {
   const Floats d;
   Problem const& problem = source.problem;
   Call const& call = source.call;
@@ -149,25 +119,38 @@ void store_points(HeadSource const& source, std::int64_t q, const Record* row) {
   bool const by_coord = call[problem.fused() ? Tensor::kGradOffset : Tensor::kGradCoord] != nullptr;
   bool const by_logit = problem.fused() && call[Tensor::kGradLogit] != nullptr;
   bool const by_weight = !problem.fused() && call[Tensor::kGradWeight] != nullptr;
-  RowSoftmax softmax;
-  float const mean = by_logit ? mean_of_row(source, q, row, softmax) : 0.0f;
-  for (std::int64_t k = 0; k < K; k += kPointBlock) {
+  Points points;
+  BlockGrads grads;
+  auto const read = [&](std::int64_t k) HWY_ATTR {
     std::int64_t const count = std::min(K - k, kPointBlock);
-    BlockGrads grads;
     read_block(row, k, count, grads);
-    if (by_coord) store_coords(source, q, k, count, to_coord + 2 * k, grads);
-    if (by_weight) {
-      store_row(grads.weight, count, problem.weight_dtype, call[Tensor::kGradWeight], to_weight + k,
-                source.streams_points);
+    if (by_logit) source.tables.read.softmax(source, q, k, count, softmax, points);
+    return count;
+  };
+  auto sum = hn::Zero(d);
+  for (std::int64_t k = 0; by_logit && k < K; k += kPointBlock) {
+    std::int64_t const count = read(k);
+    sum = add_products(points, grads, count, sum);
+  }
+  auto const mean = hn::SumOfLanes(d, sum);
+  bool const is_read = by_logit && K <= kPointBlock;
+  for (std::int64_t k = 0; k < K; k += kPointBlock) {
+    std::int64_t const count = is_read ? K : read(k);
+    if (by_coord) {
+      // Without samples, which `row` is null for, all gradients are zero and levels not known.
+      if (problem.reference_dim == 2 && row != nullptr) undo_offsets<2>(source, q, k, count, grads);
+      if (problem.reference_dim == 4 && row != nullptr) undo_offsets<4>(source, q, k, count, grads);
+      store_coords(source, count, to_coord + 2 * k, grads);
     }
     if (by_logit) {
-      Points points;
-      source.tables.read.softmax(source, q, k, count, softmax, points);
       for (std::int64_t i = 0; i < count; i += kLanes) {
-        auto const above = hn::Sub(hn::Load(d, grads.weight + i), hn::Set(d, mean));
+        auto const above = hn::Sub(hn::Load(d, grads.weight + i), mean);
         hn::Store(hn::Mul(hn::Load(d, points.weight + i), above), d, grads.weight + i);
       }
-      store_row(grads.weight, count, problem.weight_dtype, call[Tensor::kGradLogit], to_weight + k,
+    }
+    if (by_weight || by_logit) {
+      Tensor const tensor = by_logit ? Tensor::kGradLogit : Tensor::kGradWeight;
+      store_row(grads.weight, count, problem.weight_dtype, call[tensor], to_weight + k,
                 source.streams_points);
     }
   }

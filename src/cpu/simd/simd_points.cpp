@@ -9,6 +9,7 @@
 #include <hwy/foreach_target.h>
 // After foreach_target:
 #include "cpu/simd/simd_elements-inl.h"
+#include "cpu/simd/simd_references-inl.h"
 
 #include "core/dtype.h"
 
@@ -97,148 +98,206 @@ HWY_INLINE double largest_of(const double* row, std::int64_t K) {
   return largest;
 }
 
-// exp(logit - largest) of a block, behind it zeros up to a whole vector; the sum is added to `sum`.
-// Differences are formed in the type of the logits: float64 ones may agree in all of float32's
-// digits.
-template <typename T, class V>
-HWY_INLINE V exponentials(const T* logit, std::int64_t count, double largest, float* to, V sum) {
+// Highway's Exp is for numbers: a NaN must stay one, and minus infinity gives zero.
+template <class V>
+HWY_INLINE V exponential(V x) {
   const Floats d;
-  HWY_ALIGN float difference[kPointBlock];
+  auto const power = hn::Exp(d, hn::Max(x, hn::Set(d, -128.0f)));
+  return hn::IfThenElse(hn::Eq(x, x), power, x);
+}
+
+// Differences of a block from the largest logit, behind them minus infinity up to a whole vector.
+// They are formed in the type of the logits: float64 ones may agree in all of float32's digits.
+template <typename T>
+HWY_INLINE void subtract(const T* logit, std::int64_t count, double largest, float* to) {
+  const Floats d;
+  auto const none = hn::Set(d, -std::numeric_limits<float>::infinity());
+  HWY_ALIGN float copy[kPointBlock];
+  const float* floats = copy;
+  auto shift = hn::Zero(d);
   if constexpr (std::is_same_v<T, double>) {
-    for (std::int64_t i = 0; i < count; ++i) difference[i] = static_cast<float>(logit[i] - largest);
+    for (std::int64_t i = 0; i < count; ++i) copy[i] = static_cast<float>(logit[i] - largest);
   } else {
-    const float* const floats = as_floats(logit, count, difference);
-    auto const shift = hn::Set(d, static_cast<float>(largest));
-    for (std::int64_t i = 0; i < count; i += kLanes) {
-      hn::Store(hn::Sub(load_first(d, floats + i, count - i), shift), d, difference + i);
-    }
+    floats = as_floats(logit, count, copy);
+    shift = hn::Set(d, static_cast<float>(largest));
   }
-  std::int64_t const end = (count + kLanes - 1) / kLanes * kLanes;
-  for (std::int64_t i = count; i < end; ++i) {
-    difference[i] = -std::numeric_limits<float>::infinity();
+  for (std::int64_t i = 0; i < count; i += kLanes) {
+    auto const present = hn::FirstN(d, static_cast<std::size_t>(std::min(count - i, kLanes)));
+    auto const difference = hn::Sub(load_first(d, floats + i, count - i), shift);
+    hn::Store(hn::IfThenElse(present, difference, none), d, to + i);
   }
-  for (std::int64_t i = 0; i < end; i += kLanes) {
-    auto const x = hn::Load(d, difference + i);
-    // Highway's Exp is for numbers: a NaN must stay one, and minus infinity gives zero.
-    auto const power = hn::Exp(d, hn::Max(x, hn::Set(d, -128.0f)));
-    auto const e = hn::IfThenElse(hn::Eq(x, x), power, x);
-    hn::Store(e, d, to + i);
-    sum = hn::Add(sum, e);
+}
+
+// Exponentials take the place of differences.
+HWY_INLINE void exponentiate(std::int64_t count, float* block) {
+  const Floats d;
+  for (std::int64_t i = 0; i < count; i += kLanes) {
+    hn::Store(exponential(hn::Load(d, block + i)), d, block + i);
   }
+}
+
+template <class V>
+HWY_INLINE V add_block(const float* block, std::int64_t count, V sum) {
+  const Floats d;
+  for (std::int64_t i = 0; i < count; i += kLanes) sum = hn::Add(sum, hn::Load(d, block + i));
   return sum;
 }
 
-// Weights of points [first, first + count) of a row of K logits. The first block that is read of a
-// row finds the largest logit and the sum; the others take them from `known`.
-template <typename T>
-HWY_INLINE void softmax(const T* row, std::int64_t q, std::int64_t K, std::int64_t first,
-                        std::int64_t count, RowSoftmax& known, float* to) {
+template <class V>
+HWY_INLINE void divide(std::int64_t count, V sum, float* block) {
   const Floats d;
-  if (known.query != q || K <= kPointBlock) {
+  for (std::int64_t i = 0; i < count; i += kLanes) {
+    hn::Store(hn::Div(hn::Load(d, block + i), sum), d, block + i);
+  }
+}
+
+// Weights of rows of at most a vector of logits, each in `to` a vector behind the one before.
+template <typename T>
+HWY_INLINE void vector_rows(const T* logit, std::int64_t stride, std::int64_t rows, std::int64_t K,
+                            float* to) {
+  const Floats d;
+  auto const none = hn::Set(d, -std::numeric_limits<float>::infinity());
+  auto const present = hn::FirstN(d, static_cast<std::size_t>(K));
+  for (std::int64_t r = 0; r < rows; ++r) {
+    HWY_ALIGN float copy[kLanes];
+    const float* const floats = as_floats(logit + r * stride, K, copy);
+    auto const x = hn::IfThenElse(present, load_first(d, floats, K), none);
+    // NaN comes to stand behind the last logit only where the whole row becomes NaN.
+    hn::Store(hn::Sub(x, hn::MaxOfLanes(d, x)), d, to + r * kLanes);
+  }
+  exponentiate(rows * kLanes, to);
+  for (float* row = to; row < to + rows * kLanes; row += kLanes) {
+    auto const e = hn::Load(d, row);
+    hn::Store(hn::Div(e, hn::SumOfLanes(d, e)), d, row);
+  }
+}
+
+// Weights of rows of at most a block of logits, the same with vectors to the row.
+template <typename T>
+HWY_INLINE void block_rows(const T* logit, std::int64_t stride, std::int64_t rows, std::int64_t K,
+                           std::int64_t padded, float* to) {
+  const Floats d;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const T* const row = logit + r * stride;
+    subtract(row, K, largest_of(row, K), to + r * padded);
+  }
+  exponentiate(rows * padded, to);
+  for (float* row = to; row < to + rows * padded; row += padded) {
+    divide(K, hn::SumOfLanes(d, add_block(row, K, hn::Zero(d))), row);
+  }
+}
+
+// The weights of as many queries from q on as `known` holds, of at most a block each.
+template <typename T>
+void short_rows(HeadSource const& source, std::int64_t q, Softmax& known) {
+  std::int64_t const K = source.problem.point_total;
+  std::int64_t const stride = source.problem.weight.row;
+  const T* const logit =
+      static_cast<const T*>(source.call[Tensor::kLogit]) + source.weight + q * stride;
+  known.row_floats = (K + kLanes - 1) / kLanes * kLanes;
+  known.begin = q;
+  known.end = std::min(q + kSoftmaxAhead / known.row_floats, source.problem.query_count);
+  std::int64_t const rows = known.end - q;
+  if constexpr (!std::is_same_v<T, double>) {
+    if (K <= kLanes) return vector_rows(logit, stride, rows, K, known.weights);
+  }
+  block_rows(logit, stride, rows, K, known.row_floats, known.weights);
+}
+
+// Weights of points [first, first + count) of a longer row. The first block that is read of a row
+// finds the largest logit and the sum; the others take them from `known`.
+template <typename T>
+void long_row(HeadSource const& source, std::int64_t q, std::int64_t first, std::int64_t count,
+              Softmax& known, float* to) {
+  const Floats d;
+  std::int64_t const K = source.problem.point_total;
+  const T* const row = static_cast<const T*>(source.call[Tensor::kLogit]) + source.weight +
+                       q * source.problem.weight.row;
+  if (known.query != q) {
     double const largest = largest_of(row, K);
     auto sum = hn::Zero(d);
     for (std::int64_t k = 0; k < K; k += kPointBlock) {
-      sum = exponentials(row + k, std::min(K - k, kPointBlock), largest, to, sum);
+      std::int64_t const block = std::min(K - k, kPointBlock);
+      subtract(row + k, block, largest, to);
+      exponentiate(block, to);
+      sum = add_block(to, block, sum);
     }
-    known = {q, largest, hn::GetLane(hn::SumOfLanes(d, sum))};
+    known.query = q;
+    known.largest_logit = largest;
+    known.exp_sum = hn::GetLane(hn::SumOfLanes(d, sum));
   }
-  if (K > kPointBlock) exponentials(row + first, count, known.largest_logit, to, hn::Zero(d));
-  auto const sum = hn::Set(d, known.exp_sum);
-  for (std::int64_t i = 0; i < count; i += kLanes) {
-    hn::Store(hn::Div(hn::Load(d, to + i), sum), d, to + i);
+  subtract(row + first, count, known.largest_logit, to);
+  exponentiate(count, to);
+  divide(count, hn::Set(d, known.exp_sum), to);
+}
+
+HWY_NOINLINE void read_short_rows(HeadSource const& source, std::int64_t q, Softmax& known) {
+  switch (source.problem.weight_dtype) {
+    case MSDA_DTYPE_F32:
+      return short_rows<float>(source, q, known);
+    case MSDA_DTYPE_F16:
+      return short_rows<F16>(source, q, known);
+    case MSDA_DTYPE_BF16:
+      return short_rows<Bf16>(source, q, known);
+    default:
+      return short_rows<double>(source, q, known);
+  }
+}
+
+HWY_NOINLINE void read_long_row(HeadSource const& source, std::int64_t q, std::int64_t first,
+                                std::int64_t count, Softmax& known, float* to) {
+  switch (source.problem.weight_dtype) {
+    case MSDA_DTYPE_F32:
+      return long_row<float>(source, q, first, count, known, to);
+    case MSDA_DTYPE_F16:
+      return long_row<F16>(source, q, first, count, known, to);
+    case MSDA_DTYPE_BF16:
+      return long_row<Bf16>(source, q, first, count, known, to);
+    default:
+      return long_row<double>(source, q, first, count, known, to);
   }
 }
 
 HWY_INLINE void read_softmax(HeadSource const& source, std::int64_t q, std::int64_t first,
-                             std::int64_t count, RowSoftmax& known, float* to) {
-  const void* const array = source.call[Tensor::kLogit];
-  std::int64_t const K = source.problem.point_total;
-  std::int64_t const row = source.weight + q * source.problem.weight.row;
-  switch (source.problem.weight_dtype) {
-    case MSDA_DTYPE_F32:
-      return softmax(static_cast<const float*>(array) + row, q, K, first, count, known, to);
-    case MSDA_DTYPE_F16:
-      return softmax(static_cast<const F16*>(array) + row, q, K, first, count, known, to);
-    case MSDA_DTYPE_BF16:
-      return softmax(static_cast<const Bf16*>(array) + row, q, K, first, count, known, to);
-    default:
-      return softmax(static_cast<const double*>(array) + row, q, K, first, count, known, to);
+                             std::int64_t count, Softmax& known, float* to) {
+  const Floats d;
+  if (HWY_UNLIKELY(source.problem.point_total > kPointBlock)) {
+    return read_long_row(source, q, first, count, known, to);
   }
+  if (q < known.begin || q >= known.end) read_short_rows(source, q, known);
+  const float* const row = known.weights + (q - known.begin) * known.row_floats;
+  for (std::int64_t i = 0; i < count; i += kLanes) hn::Store(hn::Load(d, row + i), d, to + i);
 }
 
 // ---- coordinates
 
-// A level's reference gives each of its points these: centre, and half the extent of the box.
-struct References {
-  HWY_ALIGN float centre[2][kPointBlock + kLanes];
-  HWY_ALIGN float extent[2][kPointBlock + kLanes];
-};
-
-template <int kReference, typename T>
-HWY_INLINE void spread_elements(HeadSource const& source, std::int64_t q, std::int64_t first,
-                                std::int64_t count, References& to) {
-  const Floats d;
-  auto const& levels = source.problem.levels;
-  const T* reference = static_cast<const T*>(source.call[Tensor::kReference]) + source.reference +
-                       q * static_cast<std::int64_t>(levels.size()) * kReference;
-  for (std::size_t l = 0; l < levels.size(); ++l, reference += kReference) {
-    std::int64_t const begin = std::max(levels[l].point_start - first, std::int64_t{0});
-    std::int64_t const end = std::min(levels[l].point_start + levels[l].point_count - first, count);
-    if (begin >= end) continue;
-    HWY_ALIGN float copy[kReference];
-    const float* const floats = as_floats(reference, kReference, copy);
-    hn::Vec<Floats> value[kReference];
-    for (int i = 0; i < kReference; ++i) value[i] = hn::Set(d, floats[i]);
-    // Whole vectors: what runs over is written again by the next level.
-    for (std::int64_t i = begin; i < end; i += kLanes) {
-      for (int axis = 0; axis < 2; ++axis) {
-        hn::StoreU(value[axis], d, to.centre[axis] + i);
-        if constexpr (kReference == 4) hn::StoreU(value[2 + axis], d, to.extent[axis] + i);
-      }
-    }
-  }
-}
-
-template <int kReference>
-HWY_NOINLINE void spread_references(HeadSource const& source, std::int64_t q, std::int64_t first,
-                                    std::int64_t count, References& to) {
-  switch (source.problem.reference_dtype) {
-    case MSDA_DTYPE_F32:
-      return spread_elements<kReference, float>(source, q, first, count, to);
-    case MSDA_DTYPE_F16:
-      return spread_elements<kReference, F16>(source, q, first, count, to);
-    default:
-      return spread_elements<kReference, Bf16>(source, q, first, count, to);
-  }
-}
-
 // Pixel positions of one axis, before anything is said about numbers that are none.
 template <int kReference, class V>
-HWY_INLINE V to_pixels(V coord, V size, V half_step, const float* centre, const float* extent) {
+HWY_INLINE V to_pixels(V coord, V size, [[maybe_unused]] V half_step, [[maybe_unused]] V centre,
+                       [[maybe_unused]] V extent) {
   const Floats d;
   auto const half = hn::Set(d, 0.5f);
   if constexpr (kReference == 0) {
     return hn::MulSub(coord, size, half);
   } else if constexpr (kReference == 2) {
     // (centre + offset / size) size - 1/2
-    return hn::MulAdd(hn::Load(d, centre), size, hn::Sub(coord, half));
+    return hn::MulAdd(centre, size, hn::Sub(coord, half));
   } else {
     // (centre + offset / P extent / 2) size - 1/2; extent and 1 / P first, which cannot overflow
-    auto const step = hn::Mul(hn::Load(d, extent), half_step);
-    auto const from_centre = hn::Mul(coord, step);
-    return hn::MulAdd(from_centre, size, hn::MulSub(hn::Load(d, centre), size, half));
+    auto const from_centre = hn::Mul(coord, hn::Mul(extent, half_step));
+    return hn::MulAdd(from_centre, size, hn::MulSub(centre, size, half));
   }
 }
 
 // The pixel of nearest sampling, rounded as include/msda.h says: no fused multiply-add, and a
 // quotient where it has one.
 template <int kReference, class V>
-HWY_INLINE V to_nearest(V coord, V size, V half_step, const float* centre, const float* extent) {
+HWY_INLINE V to_nearest(V coord, V size, [[maybe_unused]] V half_step, [[maybe_unused]] V centre,
+                        [[maybe_unused]] V extent) {
   const Floats d;
-  if constexpr (kReference == 2) coord = hn::Add(hn::Load(d, centre), hn::Div(coord, size));
+  if constexpr (kReference == 2) coord = hn::Add(centre, hn::Div(coord, size));
   if constexpr (kReference == 4) {
-    auto const step = hn::Mul(hn::Load(d, extent), half_step);
-    coord = hn::Add(hn::Load(d, centre), hn::Mul(coord, step));
+    coord = hn::Add(centre, hn::Mul(coord, hn::Mul(extent, half_step)));
   }
   auto const pixel = hn::Floor(hn::Add(hn::Mul(coord, size), hn::Set(d, 0.5f)));
   return hn::Min(hn::Max(pixel, hn::Zero(d)), hn::Sub(size, hn::Set(d, 1.0f)));
@@ -256,8 +315,7 @@ HWY_INLINE void read_coords(HeadSource const& source, std::int64_t q, const T* c
                             std::int64_t first, std::int64_t count, Points& points) {
   const Floats d;
   PointLevels const& levels = source.tables.levels[first];
-  References references;
-  if constexpr (kReference != 0) spread_references<kReference>(source, q, first, count, references);
+  const BlockReferences<kReference> references(source, q, first, count);
   HWY_ALIGN float copy[2 * kPointBlock];
   const float* const pairs = as_floats(coord, 2 * count, copy);
   for (std::int64_t i = 0; i < count; i += kLanes) {
@@ -267,9 +325,17 @@ HWY_INLINE void read_coords(HeadSource const& source, std::int64_t q, const T* c
     auto const width = hn::Load(d, levels.width + i);
     auto const height = hn::Load(d, levels.height + i);
     auto const half_step = hn::Load(d, levels.half_step + i);
+    auto check = hn::Add(zero_if_number(x), zero_if_number(y));
     auto const to_axis = [&](auto coord, auto size, int axis) HWY_ATTR {
-      const float *const centre = references.centre[axis] + i, *const extent =
-                                                                   references.extent[axis] + i;
+      auto centre = hn::Zero(d), extent = hn::Zero(d);
+      if constexpr (kReference != 0) {
+        centre = references.component(axis, i);
+        check = hn::Add(check, zero_if_number(centre));
+      }
+      if constexpr (kReference == 4) {
+        extent = references.component(2 + axis, i);
+        check = hn::Add(check, zero_if_number(extent));
+      }
       if constexpr (kNearest) {
         return to_nearest<kReference>(coord, size, half_step, centre, extent);
       } else {
@@ -277,15 +343,6 @@ HWY_INLINE void read_coords(HeadSource const& source, std::int64_t q, const T* c
       }
     };
     auto const px = to_axis(x, width, 0), py = to_axis(y, height, 1);
-    auto check = hn::Add(zero_if_number(x), zero_if_number(y));
-    if constexpr (kReference != 0) {
-      check = hn::Add(check, zero_if_number(hn::Load(d, references.centre[0] + i)));
-      check = hn::Add(check, zero_if_number(hn::Load(d, references.centre[1] + i)));
-    }
-    if constexpr (kReference == 4) {
-      check = hn::Add(check, zero_if_number(hn::Load(d, references.extent[0] + i)));
-      check = hn::Add(check, zero_if_number(hn::Load(d, references.extent[1] + i)));
-    }
     if constexpr (kReference == 2) {
       // offset / 0 is no number: the table has NaN there.
       check = hn::Add(check, hn::Add(zero_if_number(width), zero_if_number(height)));
@@ -477,7 +534,7 @@ HWY_INLINE void find_corners(HeadSource const& source, std::int64_t first, std::
 
 template <int kReference, bool kNearest, typename T>
 void read_points(HeadSource const& source, std::int64_t q, std::int64_t first, std::int64_t count,
-                 RowSoftmax& known, Points& points) {
+                 Softmax& known, Points& points) {
   Problem const& problem = source.problem;
   if constexpr (kReference == 0) {
     read_weights(source, source.weight + q * problem.weight.row + first, count, points.weight);
@@ -519,20 +576,19 @@ ReadPoints reader_by_input(Problem const& problem) {
 
 template <bool kNearest>
 void locate(HeadSource const& source, std::int64_t q, std::int64_t first, std::int64_t count,
-            Corners& corners) {
+            Softmax& softmax, Corners& corners) {
   Points points;
-  source.tables.read.points(source, q, first, count, corners.softmax, points);
+  source.tables.read.points(source, q, first, count, softmax, points);
   find_corners<kNearest>(source, first, count, points, corners);
 }
 
 void softmax_weights(HeadSource const& source, std::int64_t q, std::int64_t first,
-                     std::int64_t count, RowSoftmax& known, Points& points) {
+                     std::int64_t count, Softmax& known, Points& points) {
   read_softmax(source, q, first, count, known, points.weight);
 }
 
-void store_attention(HeadSource const& source, std::int64_t q, std::int64_t to) {
+void store_attention(HeadSource const& source, std::int64_t q, std::int64_t to, Softmax& softmax) {
   std::int64_t const K = source.problem.point_total;
-  RowSoftmax softmax;
   for (std::int64_t k = 0; k < K; k += kPointBlock) {
     std::int64_t const count = std::min(K - k, kPointBlock);
     Points points;

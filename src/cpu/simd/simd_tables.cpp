@@ -42,6 +42,10 @@ Tables::Tables(Problem const& problem, Gather gather_rows, std::pmr::memory_reso
     block.width[i] = size_of(level.width, problem);
     block.height[i] = size_of(level.height, problem);
     block.half_step[i] = 0.5f / static_cast<float>(level.point_count);
+    block.per_width[i] = 1.0f / static_cast<float>(level.width);
+    block.per_height[i] = 1.0f / static_cast<float>(level.height);
+    block.reference[i] =
+        static_cast<std::int32_t>((&level - problem.levels.data()) * problem.reference_dim);
     if (!level.has_pixels()) return;  // there are no places, and the products could overflow
     block.columns[i] = static_cast<std::int32_t>(level.width);
     block.rows[i] = static_cast<std::int32_t>(level.height);

@@ -19,12 +19,12 @@ inline constexpr std::int64_t kPointBlock = 64;
 struct Corners;
 struct HeadSource;
 struct Points;
-struct RowSoftmax;
+struct Softmax;
 using ReadPoints = void (*)(HeadSource const&, std::int64_t q, std::int64_t first,
-                            std::int64_t count, RowSoftmax&, Points&);
+                            std::int64_t count, Softmax&, Points&);
 using Locate = void (*)(HeadSource const&, std::int64_t q, std::int64_t first, std::int64_t count,
-                        Corners&);
-using StoreAttention = void (*)(HeadSource const&, std::int64_t q, std::int64_t element);
+                        Softmax&, Corners&);
+using StoreAttention = void (*)(HeadSource const&, std::int64_t q, std::int64_t element, Softmax&);
 using Gather = void (*)(HeadSource const&, std::int64_t first, std::int64_t last);
 
 // The functions that read points [first, first + count) of query q; `first` is a multiple of
@@ -83,8 +83,11 @@ class PointBlocks {
 struct alignas(64) PointLevels {
   float width[kPointBlock] = {};  // pixels; rounded up where float32 does not have the number
   float height[kPointBlock] = {};
-  float half_step[kPointBlock] = {};       // 0.5 / P_l: what boxes divide an offset by
-  std::int32_t columns[kPointBlock] = {};  // pixels
+  float half_step[kPointBlock] = {};  // 0.5 / P_l: what boxes divide an offset by
+  float per_width[kPointBlock] = {};  // 1 / width
+  float per_height[kPointBlock] = {};
+  std::int32_t reference[kPointBlock] = {};  // place of the level's among a query's elements
+  std::int32_t columns[kPointBlock] = {};    // pixels
   std::int32_t rows[kPointBlock] = {};
   std::int64_t row_bytes[kPointBlock] = {};  // from a pixel to the one below
   std::int64_t origin[kPointBlock] = {};     // bytes from the head's first to pixel (0, 0)
