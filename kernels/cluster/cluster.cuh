@@ -21,11 +21,6 @@
 
 namespace msda::cluster {
 
-using rows::Inputs;
-using rows::Job;
-using rows::PointGroup;
-using rows::Tile;
-
 // ---- the rows that a warp works on. A cluster has tiles, its blocks have jobs of a tile in turn,
 // and a block's warps fetch them.
 

@@ -12,10 +12,7 @@
 
 namespace msda::cluster {
 
-using rows::Channels;
-using rows::Points;
-using rows::ScheduleParams;
-using rows::Spread;
+using namespace rows;  // the engine, of whose kernels the family is one
 
 // Shared memory of a block, all in all: beyond it an SM has 28 KB of L1 left instead of 60.
 inline constexpr std::int64_t kMaxBlockBytes = 195 << 10;

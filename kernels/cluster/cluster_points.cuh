@@ -8,13 +8,6 @@
 
 namespace msda::cluster {
 
-using rows::Between;
-using rows::LocatedPointOf;
-using rows::Place;
-using rows::Row;
-using rows::RowSums;
-using rows::Storage;
-
 // An instantiation: rows as the engine has them, and whether the kernel takes for granted that
 // clusters are pairs and levels a pyramid (KernelOptions).
 struct ClusterKind {

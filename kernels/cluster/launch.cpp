@@ -8,9 +8,6 @@
 #include <algorithm>
 
 namespace msda::cluster {
-
-using namespace rows;
-
 namespace {
 
 // Loads the kernels of each id.

@@ -13,9 +13,6 @@
 #include <span>
 
 namespace msda::cluster {
-
-using namespace rows;
-
 namespace {
 
 #define MSDA_COSTS "kernels/cluster/variants.inc"

@@ -2,20 +2,11 @@
 // not part of the result. Any level, any alignment. A slot's lanes all locate every point.
 #pragma once
 
+#include "kernels/persistent/persistent.h"
 #include "kernels/persistent/row_softmax.cuh"
 #include "kernels/rows/row_points.cuh"
 
 namespace msda::persistent {
-
-using rows::Between;
-using rows::between;
-using rows::Fp16Weights;
-using rows::Frame;
-using rows::in_fp16_units;
-using rows::kPixel;
-using rows::Lane;
-using rows::Row;
-using rows::RowSums;
 
 template <class Config>
 struct WarpState;

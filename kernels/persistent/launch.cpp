@@ -7,8 +7,6 @@
 #include "kernels/persistent/plan.h"
 
 namespace msda::persistent {
-
-using namespace rows;
 namespace {
 
 // Loads the kernels of each row of variants.inc.

@@ -12,24 +12,7 @@
 
 namespace msda::persistent {
 
-using rows::Channels;
-using rows::Heads;
-using rows::InputTypes;
-using rows::kLineBytes;
-using rows::kMaxGroup;
-using rows::kMaxPoints;
-using rows::kMaxRounds;
-using rows::kVecBytes;
-using rows::Points;
-using rows::ScheduleParams;
-using rows::Spread;
-
-// The names of variants.inc, one by one: GCC 10, which makes packages, has no `using enum`.
-using rows::d8, rows::d16, rows::d32, rows::d64, rows::d128, rows::d256;
-using rows::heads_any, rows::heads_1, rows::heads_8;
-using rows::inputs_any, rows::inputs_f32;
-using rows::pfew, rows::pany, rows::p4, rows::p8;
-using rows::s1, rows::s4, rows::h1, rows::h4, rows::s1c, rows::h1c, rows::s1cf, rows::h1cf;
+using namespace rows;  // the engine, of whose kernels the family is one
 
 // Shared memory that levels may be cached in. What is left are records and, of 228 KB, L1.
 inline constexpr std::int64_t kMaxCachedBytes = 172 << 10;

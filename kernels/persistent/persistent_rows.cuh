@@ -28,17 +28,6 @@
 
 namespace msda::persistent {
 
-using rows::cache_begin;
-using rows::ChunkInputs;
-using rows::Job;
-using rows::LocatedPointOf;
-using rows::Place;
-using rows::PointGroup;
-using rows::RowsConfig;
-using rows::RowsKind;
-using rows::Storage;
-using rows::Tile;
-
 // ---- configuration and shared memory
 
 // Whether a block may have more than 48 KB of shared memory without asking for it at run time: code

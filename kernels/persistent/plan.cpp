@@ -11,8 +11,6 @@
 
 namespace msda::persistent {
 
-using namespace rows;
-
 namespace {
 
 #define MSDA_COSTS "kernels/persistent/variants.inc"

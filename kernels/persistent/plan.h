@@ -11,9 +11,6 @@
 
 namespace msda::persistent {
 
-using rows::Entry;
-using rows::QueryOrder;
-
 inline constexpr VariantTable kTable({
 #define MSDA_VARIANT(type, channels, points, spread, ...)                                      \
   VariantRow<Entry>{                                                                           \

@@ -32,13 +32,6 @@
 
 namespace msda::small {
 
-using points::kAllLanes;
-using points::lane_of;
-using points::Loads;
-using points::LocatedPoint;
-using points::PointsInMemory;
-using points::warp_of;
-
 // Products of a slot's row of grad_output with corners, each summed over the slot at once: four
 // numbers stay. They are the same for rows of any type and address.
 template <class Config>

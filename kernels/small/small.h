@@ -15,8 +15,7 @@
 
 namespace msda::small {
 
-using points::kChannelsOfLane;
-using points::kWarp;
+using namespace points;  // the engine that computes gradients of points
 
 inline constexpr std::int32_t kThreads = 448;  // leaves a thread 72 registers
 inline constexpr std::int32_t kBlocks = 2;     // an SM

@@ -18,10 +18,6 @@
 
 namespace msda::sorted {
 
-using points::Input;
-using points::RowPowers;
-using points::sum_before;
-
 // ---- a chunk, and the counters that order it
 
 // A block's chunk, and the range of tiles that it looks for.

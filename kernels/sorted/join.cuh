@@ -9,9 +9,6 @@
 
 namespace msda::sorted {
 
-using points::add;
-using points::store_four;
-
 __device__ __forceinline__ float4 load_four(const float* at) {
   return *reinterpret_cast<const float4*>(at);
 }

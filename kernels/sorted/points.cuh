@@ -16,20 +16,6 @@
 
 namespace msda::sorted {
 
-using points::GradientRow;
-using points::Input;
-using points::lane_of;
-using points::load_grad;
-using points::LoadedPoint;
-using points::LocatedPoint;
-using points::point_gradient;
-using points::PointGradient;
-using points::PointLoads;
-using points::RowIndex;
-using points::RowSoftmax;
-using points::ValueRows;
-using points::warp_of;
-
 // ---- any rows
 
 // A row. kPlain: the loads of its first points and of its grad_output are under way, of sampled

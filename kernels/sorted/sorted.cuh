@@ -17,7 +17,6 @@ template <ValueType kType>
 void load_sums(KernelOptions const& options, Kernels& kernels) {
   kernels.list_segments = load_kernel(list_segments);
   kernels.join = load_kernel(join_edges);
-  using points::Input;
   kernels.bin[kAnyPoints] = load_kernel(bin_points<Input::any, false>, kMaxBinSharedBytes);
   with_plain_input(options, [&](auto input) {
     kernels.bin[kPlainPoints] =
@@ -50,8 +49,6 @@ void load_point_kernel(PointRows rows, Kernels& kernels) {
 // product has the same bits wherever in the matrices it lies.
 template <ValueType kType, int kLanes, int kWarpRows, bool kSides>
 void load_any_points(KernelOptions const& options, Kernels& kernels) {
-  using points::Input;
-  using points::Loads;
   using Config = points::PointConfig<kType, Loads::vectors, kLanes, kWarpRows, Input::any, kSides>;
   using OfElements =
       points::PointConfig<kType, Loads::elements, kLanes, kWarpRows, Input::any, kSides>;
@@ -66,7 +63,6 @@ void load_any_points(KernelOptions const& options, Kernels& kernels) {
 
 template <ValueType kType>
 void load_points(KernelOptions const& options, Kernels& kernels) {
-  using points::Loads;
   points::with_lanes<kWarp>(options.head_dim, [&](auto lanes) {
     if constexpr (points::PointConfig<kType, Loads::vectors, lanes, 4>::kPaired) {
       with_warp_rows(options, [&](auto rows, auto sides) {

@@ -16,10 +16,7 @@
 
 namespace msda::sorted {
 
-using points::kChannelsOfLane;
-using points::kWarp;
-using points::PointLevel;
-using points::PointParams;
+using namespace points;  // the engine that computes gradients of points
 
 // ---- bin: a block ranks a chunk by tile
 

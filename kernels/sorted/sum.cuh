@@ -20,11 +20,6 @@
 
 namespace msda::sorted {
 
-using points::add;
-using points::Channels;
-using points::Loads;
-using points::store_four;
-
 template <ValueType kRowType, bool kIsVectors, int kSlotLanes>
 struct SumConfig {
   static constexpr ValueType kType = kRowType;

@@ -6,11 +6,6 @@
 
 namespace msda::sorted {
 
-using points::kAllLanes;
-using points::lane_of;
-using points::running_sum;
-using points::warp_of;
-
 // n / d of any 32 bits, where `by` is (2^32 - 1) / d: the upper half of their product is the
 // quotient or one less.
 __device__ __forceinline__ std::uint32_t quotient(std::uint32_t n, std::uint32_t d,
