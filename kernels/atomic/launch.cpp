@@ -76,22 +76,20 @@ void add_points(AtomicPlan const& plan, Params const& p, AddParams const& add,
   std::int64_t const rows = add.points.queries * p.head_count;
   LogitParams const logits = {const_cast<float*>(add.weights), add.gradients, rows};
   LaunchOptions const by_row = {.blocks = divide_up(rows, kRowThreads / kRowLanes),
-                                .threads = kRowThreads,
-                                .overlaps_previous = true};
-  if (add.weights != nullptr) launch_kernel(kernels.softmax, by_row, stream, p, logits);
+                                .threads = kRowThreads};
+  if (add.weights != nullptr) launch_overlapping(kernels.softmax, by_row, stream, p, logits);
   bool const vectors = plan.has_vectors && is_aligned(p.value, 16) && is_aligned(p.grad_output, 16);
   if (p.token_count > 0) {
-    launch_kernel(kernels.add[vectors],
-                  {.blocks = divide_up(rows * add.parts, kernels.slots),
-                   .threads = points::kPointThreads,
-                   .overlaps_previous = true},
-                  stream, p, add);
+    launch_overlapping(
+        kernels.add[vectors],
+        {.blocks = divide_up(rows * add.parts, kernels.slots), .threads = points::kPointThreads},
+        stream, p, add);
   } else {  // no values to load; softmax alone says what the gradients of logits are
     points::clear_point_gradients(kernels.clear_points, p, stream);
     points::clear(add.gradients, rows * p.point_total, MSDA_DTYPE_F32, stream);
   }
   if (add.gradients == nullptr) return;
-  if (p.grad_weight != nullptr) launch_kernel(kernels.logits, by_row, stream, p, logits);
+  if (p.grad_weight != nullptr) launch_overlapping(kernels.logits, by_row, stream, p, logits);
   if (p.token_count > 0) points::sum_references(kernels.references, p, add.points, stream);
 }
 
@@ -129,11 +127,10 @@ void launch(Variant const&, Launch const& launch) {
   if (p.grad_value == nullptr || space.sums == nullptr) return;
   std::int64_t const quads = elements / kQuadChannels;
   bool const aligned = is_aligned(p.grad_value, kQuadChannels * dtype_bytes(p.grad_value_dtype));
-  launch_kernel(plan.kernels.convert,
-                {.blocks = divide_up(quads, kConvertThreads * kConvertQuads),
-                 .threads = kConvertThreads,
-                 .overlaps_previous = true},
-                stream, p, ConvertParams{space.sums, quads, aligned});
+  launch_overlapping(
+      plan.kernels.convert,
+      {.blocks = divide_up(quads, kConvertThreads * kConvertQuads), .threads = kConvertThreads},
+      stream, p, ConvertParams{space.sums, quads, aligned});
 }
 
 }  // namespace

@@ -23,9 +23,7 @@ inline Writer prepare(Problem const& problem, Device const& device, Prepared& of
 // Nothing is done where the call does not ask for the attention weights.
 inline void launch(Writer const& writer, Params const& params, cudaStream_t stream) {
   if (params.attention == nullptr) return;
-  launch_kernel(writer.kernel,
-                {.blocks = writer.blocks, .threads = kThreads, .overlaps_previous = true}, stream,
-                params);
+  launch_overlapping(writer.kernel, {.blocks = writer.blocks, .threads = kThreads}, stream, params);
 }
 
 }  // namespace msda::attention

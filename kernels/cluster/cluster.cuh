@@ -559,10 +559,9 @@ Kernels load_kernels(KernelOptions options) {
       with_config<kType, kMax, kPoints, kSpread>(options, aligned, [&](auto config) {
         auto* const kernel = cluster_rows<decltype(config)>;
         kernels.rows[aligned][f32_inputs] = load_kernel(kernel, max_shared_bytes);
-        kernels.max_clusters = max_active_clusters(
-            kernel, {.threads = kThreads,
-                     .shared_bytes = static_cast<std::size_t>(options.shared_bytes),
-                     .cluster_blocks = options.size});
+        kernels.max_clusters = max_active_clusters(kernel, {.threads = kThreads,
+                                                            .shared_bytes = options.shared_bytes,
+                                                            .cluster_blocks = options.size});
       });
     }
   }

@@ -92,13 +92,12 @@ void launch(Variant const&, Launch const& launch) {
   schedule.wide_inputs = plan.has_whole_groups && is_aligned(params.coord, kVecBytes) &&
                          is_aligned(params.weight, kVecBytes);
   schedule.aligned_output = is_aligned(params.output, kVecBytes);
-  launch_kernel(plan.kernels.rows[aligned][plan.has_f32_inputs && schedule.wide_inputs],
-                {.blocks = std::int64_t{schedule.blocks} * plan.size,
-                 .threads = kThreads,
-                 .shared_bytes = static_cast<std::size_t>(plan.shared_bytes),
-                 .cluster_blocks = plan.size,
-                 .overlaps_previous = true},
-                static_cast<cudaStream_t>(launch.call.stream), params, schedule, plan.cached);
+  launch_overlapping(plan.kernels.rows[aligned][plan.has_f32_inputs && schedule.wide_inputs],
+                     {.blocks = std::int64_t{schedule.blocks} * plan.size,
+                      .threads = kThreads,
+                      .shared_bytes = plan.shared_bytes,
+                      .cluster_blocks = plan.size},
+                     static_cast<cudaStream_t>(launch.call.stream), params, schedule, plan.cached);
 }
 
 }  // namespace

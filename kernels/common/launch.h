@@ -53,7 +53,7 @@ inline constexpr std::int32_t kFirstSmToOverlap = 90;
 struct LaunchOptions {
   std::int64_t blocks = 0;
   std::int32_t threads = 0;         // of a block
-  std::size_t shared_bytes = 0;     // of a block, beyond what the kernel declares
+  std::int64_t shared_bytes = 0;    // of a block, beyond what the kernel declares
   std::int32_t cluster_blocks = 1;  // neighbours that form a cluster; Device::max_cluster_blocks
   bool overlaps_previous = false;   // begins while the stream's previous kernel still runs, whose
                                     // results it awaits with griddepcontrol.wait, if it can
@@ -67,7 +67,7 @@ void launch_kernel(Kernel<Parameters...> kernel, LaunchOptions const& options, c
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(static_cast<unsigned>(options.blocks));
   config.blockDim = dim3(static_cast<unsigned>(options.threads));
-  config.dynamicSmemBytes = options.shared_bytes;
+  config.dynamicSmemBytes = static_cast<std::size_t>(options.shared_bytes);
   config.stream = stream;
   config.attrs = attributes;
   if (options.cluster_blocks > 1) {
@@ -82,6 +82,20 @@ void launch_kernel(Kernel<Parameters...> kernel, LaunchOptions const& options, c
   }
   void* pointers[] = {const_cast<Parameters*>(&parameters)...};
   cuda::check(cudaLaunchKernelExC(&config, kernel.handle, pointers), "launching the kernel");
+}
+
+// Launches a kernel that waits for the previous grid itself, as all kernels of families do.
+template <typename... Parameters>
+void launch_overlapping(Kernel<Parameters...> kernel, LaunchOptions options, cudaStream_t stream,
+                        std::type_identity_t<Parameters> const&... parameters) {
+  options.overlaps_previous = true;
+  launch_kernel(kernel, options, stream, parameters...);
+}
+
+// Does nothing where there is no array.
+inline void clear(void* array, std::int64_t bytes, const char* what, cudaStream_t stream) {
+  if (array == nullptr || bytes == 0) return;
+  cuda::check(cudaMemsetAsync(array, 0, static_cast<std::size_t>(bytes), stream), what);
 }
 
 // The clusters with the threads, shared memory and cluster_blocks of `options` that the current
@@ -101,7 +115,7 @@ std::int32_t max_active_clusters(void (*kernel)(Parameters...), LaunchOptions co
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(static_cast<unsigned>(options.cluster_blocks));
   config.blockDim = dim3(static_cast<unsigned>(options.threads));
-  config.dynamicSmemBytes = options.shared_bytes;
+  config.dynamicSmemBytes = static_cast<std::size_t>(options.shared_bytes);
   config.attrs = &cluster;
   config.numAttrs = 1;
   int count = 0;

@@ -1,7 +1,6 @@
 // The direct family on a device: what a plan prepares, and the launches of its calls.
 
 #include "kernels/common/launch.h"
-#include "core/cuda.h"
 #include "core/device_array.h"
 #include "core/dtype.h"
 #include "kernels/attention/launch.h"
@@ -89,29 +88,22 @@ std::int64_t blocks_of(DirectPlan const& plan, std::int64_t items, std::int64_t 
 // Adds what the points of a run of heads give to the values.
 void add_heads(DirectPlan const& plan, Params const& p, BinParams bins, cudaStream_t stream) {
   Kernels const& kernels = plan.kernels;
-  cuda::check(
-      cudaMemsetAsync(
-          bins.places, 0,
-          static_cast<std::size_t>(bins.heads * bins.place_count) * sizeof(std::int64_t), stream),
-      "clearing counts");
+  clear(bins.places, bins.heads * bins.place_count * std::int64_t{sizeof(std::int64_t)},
+        "clearing counts", stream);
   LaunchOptions const by_chunk{.blocks = blocks_of(plan, bins.heads * bins.chunks, kWarpsPerBlock),
-                               .threads = kThreads,
-                               .overlaps_previous = true};
-  launch_kernel(kernels.count_tiles, by_chunk, stream, p, bins);
-  launch_kernel(
-      kernels.sum_counts,
-      {.blocks = blocks_of(plan, bins.heads, 1), .threads = kThreads, .overlaps_previous = true},
-      stream, bins);
-  launch_kernel(kernels.list_points, by_chunk, stream, p, bins);
+                               .threads = kThreads};
+  launch_overlapping(kernels.count_tiles, by_chunk, stream, p, bins);
+  launch_overlapping(kernels.sum_counts,
+                     {.blocks = blocks_of(plan, bins.heads, 1), .threads = kThreads}, stream, bins);
+  launch_overlapping(kernels.list_points, by_chunk, stream, p, bins);
   for (TileRange const& round : plan.order.tiles.rounds) {
     bins.added_first = round.begin;
     bins.added_tiles = round.end - round.begin;
     for (int turn = 0; turn < kTurns; ++turn) {
-      launch_kernel(kernels.add_tiles,
-                    {.blocks = blocks_of(plan, bins.heads * bins.added_tiles, kWarpsPerBlock),
-                     .threads = kThreads,
-                     .overlaps_previous = true},
-                    stream, p, bins, turn);
+      launch_overlapping(kernels.add_tiles,
+                         {.blocks = blocks_of(plan, bins.heads * bins.added_tiles, kWarpsPerBlock),
+                          .threads = kThreads},
+                         stream, p, bins, turn);
     }
   }
 }
@@ -121,8 +113,7 @@ void launch_value_gradient(DirectPlan const& plan, Problem const& problem, Param
   std::int64_t const elements = value_count(problem);
   if (p.grad_value == nullptr || elements == 0) return;
   void* const sums = p.sums != nullptr ? p.sums : p.grad_value;
-  cuda::check(cudaMemsetAsync(sums, 0, static_cast<std::size_t>(sum_bytes(problem)), stream),
-              "clearing grad_value");
+  clear(sums, sum_bytes(problem), "clearing grad_value", stream);
   std::int64_t const heads = p.batch * p.head_count;
   for (std::int64_t first = 0; first < heads && bins.place_count > 0;
        first += plan.order.run_heads) {
@@ -131,21 +122,16 @@ void launch_value_gradient(DirectPlan const& plan, Problem const& problem, Param
     add_heads(plan, p, bins, stream);
   }
   if (p.sums == nullptr) return;
-  launch_kernel(plan.kernels.store_sums,
-                {.blocks = blocks_of(plan, elements, kThreads),
-                 .threads = kThreads,
-                 .overlaps_previous = true},
-                stream, p);
+  launch_overlapping(plan.kernels.store_sums,
+                     {.blocks = blocks_of(plan, elements, kThreads), .threads = kThreads}, stream,
+                     p);
 }
 
 // Without heads it is the only gradient of points that has elements.
 void clear_references(Params const& p, cudaStream_t stream) {
   std::int64_t const elements = p.batch * p.query_count * p.level_count * p.reference_dim;
-  if (p.grad_reference == nullptr || elements == 0) return;
-  cuda::check(
-      cudaMemsetAsync(p.grad_reference, 0,
-                      static_cast<std::size_t>(elements * dtype_bytes(p.reference_dtype)), stream),
-      "clearing grad_reference");
+  clear(p.grad_reference, elements * dtype_bytes(p.reference_dtype), "clearing grad_reference",
+        stream);
 }
 
 void launch(Variant const&, Launch const& launch) {
@@ -156,9 +142,8 @@ void launch(Variant const&, Launch const& launch) {
   if (!launch.problem.backward()) {
     attention::launch(plan.attention, params, stream);
     bool const aligned = plan.has_aligned_strides && buffers_are_aligned(params);
-    launch_kernel(plan.kernels.forward[aligned],
-                  {.blocks = plan.forward_blocks, .threads = kThreads, .overlaps_previous = true},
-                  stream, params);
+    launch_overlapping(plan.kernels.forward[aligned],
+                       {.blocks = plan.forward_blocks, .threads = kThreads}, stream, params);
     return;
   }
   Arena arena(launch.call.workspace);
@@ -172,11 +157,9 @@ void launch(Variant const&, Launch const& launch) {
   }
   std::int64_t const rows = params.batch * params.query_count * params.head_count;
   if (rows == 0) return clear_references(params, stream);
-  launch_kernel(plan.kernels.of_points,
-                {.blocks = blocks_of(plan, rows, kWarpsPerBlock),
-                 .threads = kThreads,
-                 .overlaps_previous = true},
-                stream, params);
+  launch_overlapping(plan.kernels.of_points,
+                     {.blocks = blocks_of(plan, rows, kWarpsPerBlock), .threads = kThreads}, stream,
+                     params);
 }
 
 }  // namespace

@@ -68,12 +68,11 @@ void launch(Variant const&, Launch const& launch) {
   schedule.aligned_output = is_aligned(params.output, kVecBytes);
   bool const f32_inputs = plan.has_f32_inputs && schedule.wide_inputs;
   RowsKernel const& rows = plan.kernels[aligned][f32_inputs ? inputs_f32 : inputs_any];
-  launch_kernel(rows.kernel,
-                {.blocks = schedule.blocks,
-                 .threads = rows.threads,
-                 .shared_bytes = rows.caches_levels ? schedule.shared_bytes : 0,
-                 .overlaps_previous = true},
-                stream, params, schedule);
+  launch_overlapping(rows.kernel,
+                     {.blocks = schedule.blocks,
+                      .threads = rows.threads,
+                      .shared_bytes = rows.caches_levels ? schedule.shared_bytes : 0},
+                     stream, params, schedule);
 }
 
 }  // namespace

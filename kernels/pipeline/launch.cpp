@@ -45,12 +45,10 @@ void launch(Variant const&, Launch const& launch) {
       .inputs = is_aligned(params.coord, kVecBytes) && is_aligned(params.weight, kVecBytes),
       .output = is_aligned(params.output, kVecBytes),
   };
-  launch_kernel(plan.loaded.rows,
-                {.blocks = plan.blocks,
-                 .threads = kThreads,
-                 .shared_bytes = static_cast<std::size_t>(plan.loaded.shared_bytes),
-                 .overlaps_previous = true},
-                stream, params, alignment);
+  launch_overlapping(
+      plan.loaded.rows,
+      {.blocks = plan.blocks, .threads = kThreads, .shared_bytes = plan.loaded.shared_bytes},
+      stream, params, alignment);
 }
 
 }  // namespace

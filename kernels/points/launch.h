@@ -9,11 +9,8 @@
 
 namespace msda::points {
 
-// Nothing is done where `array` is null.
 inline void clear(void* array, std::int64_t elements, msda_dtype dtype, cudaStream_t stream) {
-  if (array == nullptr || elements == 0) return;
-  auto const bytes = static_cast<std::size_t>(elements * dtype_bytes(dtype));
-  cuda::check(cudaMemsetAsync(array, 0, bytes, stream), "clearing a gradient");
+  msda::clear(array, elements * dtype_bytes(dtype), "clearing a gradient", stream);
 }
 
 // kernel: clear_points().
@@ -21,11 +18,8 @@ inline void clear_point_gradients(Kernel<Params> kernel, Params const& p, cudaSt
   std::int64_t const queries = p.batch * p.query_count;
   std::int64_t const points = queries * p.head_count * p.point_total;
   if (points > 0 && (p.grad_coord != nullptr || p.grad_weight != nullptr)) {
-    launch_kernel(kernel,
-                  {.blocks = divide_up(points, kPointThreads),
-                   .threads = kPointThreads,
-                   .overlaps_previous = true},
-                  stream, p);
+    launch_overlapping(
+        kernel, {.blocks = divide_up(points, kPointThreads), .threads = kPointThreads}, stream, p);
   }
   clear(p.grad_reference, queries * p.level_count * p.reference_dim, p.reference_dtype, stream);
 }
@@ -34,11 +28,10 @@ inline void clear_point_gradients(Kernel<Params> kernel, Params const& p, cudaSt
 inline void sum_references(Kernel<Params, PointParams> kernel, Params const& p,
                            PointParams const& points, cudaStream_t stream) {
   if (p.grad_reference == nullptr) return;
-  launch_kernel(kernel,
-                {.blocks = divide_up(points.queries, kReferenceThreads / kReferenceLanes),
-                 .threads = kReferenceThreads,
-                 .overlaps_previous = true},
-                stream, p, points);
+  launch_overlapping(kernel,
+                     {.blocks = divide_up(points.queries, kReferenceThreads / kReferenceLanes),
+                      .threads = kReferenceThreads},
+                     stream, p, points);
 }
 
 }  // namespace msda::points

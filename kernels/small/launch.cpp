@@ -112,12 +112,11 @@ void launch(Variant const&, Launch const& launch) {
   s.aligned_result = is_aligned(p.grad_value, 16);
   s.tile_blocks = p.grad_value != nullptr ? plan.tiles : 0;
   bool const vectors = plan.has_vectors && is_aligned(p.value, 16) && is_aligned(p.grad_output, 16);
-  launch_kernel(plan.kernels.gradients[vectors],
-                {.blocks = s.tile_blocks + (wants_points ? plan.point_blocks : 0),
-                 .threads = kThreads,
-                 .shared_bytes = static_cast<std::size_t>(plan.shared_bytes),
-                 .overlaps_previous = true},
-                stream, p, s);
+  launch_overlapping(plan.kernels.gradients[vectors],
+                     {.blocks = s.tile_blocks + (wants_points ? plan.point_blocks : 0),
+                      .threads = kThreads,
+                      .shared_bytes = plan.shared_bytes},
+                     stream, p, s);
   points::sum_references(plan.kernels.references, p, s.points, stream);
 }
 

@@ -206,33 +206,27 @@ void sum_pass(CallOfPlan const& call, ValueParams const& value) {
   Kernels const& kernels = call.plan.kernels;
   Bins const& bins = call.plan.planned.bins;
   std::int64_t const bin_blocks = value.heads * bins.tile_ranges * bins.chunks;
-  auto const shared_bytes = static_cast<std::size_t>(bins.shared_bytes);
-  launch_kernel(kernels.bin[call.point_inputs()],
-                {.blocks = bin_blocks,
-                 .threads = kBinThreads,
-                 .shared_bytes = shared_bytes,
-                 .overlaps_previous = true},
-                call.stream, call.params, value);
-  launch_kernel(kernels.list_segments,
-                {.blocks = value.heads * divide_up(value.tiles, kWarp),
-                 .threads = kListWarps * kWarp,
-                 .overlaps_previous = true},
-                call.stream, value);
+  launch_overlapping(
+      kernels.bin[call.point_inputs()],
+      {.blocks = bin_blocks, .threads = kBinThreads, .shared_bytes = bins.shared_bytes},
+      call.stream, call.params, value);
+  launch_overlapping(
+      kernels.list_segments,
+      {.blocks = value.heads * divide_up(value.tiles, kWarp), .threads = kListWarps * kWarp},
+      call.stream, value);
   bool const vectors = call.plan.has_output_vectors && is_aligned(call.params.grad_output, 16);
   bool const has_sparse = value.sum_blocks < value.tiles;
-  launch_kernel(
+  launch_overlapping(
       has_sparse ? kernels.sum_sparse[vectors] : kernels.sum[vectors],
       {.blocks = value.heads * (std::int64_t{value.sum_blocks} + value.max_parts) * value.slices,
        .threads = kSumThreads,
-       .shared_bytes = static_cast<std::size_t>(has_sparse ? kernels.sparse_shared_bytes
-                                                           : kernels.sum_shared_bytes),
-       .overlaps_previous = true},
+       .shared_bytes = has_sparse ? kernels.sparse_shared_bytes : kernels.sum_shared_bytes},
       call.stream, call.params, value);
-  launch_kernel(kernels.join,
-                {.blocks = divide_up(std::int64_t{value.heads} * value.tiles, kJoinThreads / kWarp),
-                 .threads = kJoinThreads,
-                 .overlaps_previous = true},
-                call.stream, call.params, value);
+  launch_overlapping(
+      kernels.join,
+      {.blocks = divide_up(std::int64_t{value.heads} * value.tiles, kJoinThreads / kWarp),
+       .threads = kJoinThreads},
+      call.stream, call.params, value);
 }
 
 void launch_value_gradient(CallOfPlan const& call) {
@@ -264,10 +258,9 @@ void launch_paired_points(CallOfPlan const& call, PointParams const& points) {
   launch.params.point_levels = points.point_levels;
   launch.params.by_pixel = points.by_pixel;
   launch.params.grad_coord_pairs = points.grad_coord_pairs;
-  launch_kernel(
-      kernels.paired[call.has_narrow_coords()],
-      {.blocks = launch.blocks, .threads = points::kPointThreads, .overlaps_previous = true},
-      call.stream, call.params, launch.params);
+  launch_overlapping(kernels.paired[call.has_narrow_coords()],
+                     {.blocks = launch.blocks, .threads = points::kPointThreads}, call.stream,
+                     call.params, launch.params);
 }
 
 void launch_points(CallOfPlan const& call, PointParams points) {
@@ -280,13 +273,11 @@ void launch_points(CallOfPlan const& call, PointParams points) {
       iterations_of_block(divide_up(rows, block_rows), kMaxIterations, call.plan.sm_count));
   points.heads_together = static_cast<std::uint32_t>(heads_together(call.params.head_count));
   points.query_stride = static_cast<std::uint32_t>(block_rows) / points.heads_together;
-  launch_kernel(kernels.points[loads],
-                {.blocks = divide_up(rows, points.rows_of_block),
-                 .threads = points::kPointThreads,
-                 .shared_bytes =
-                     static_cast<std::size_t>(call.staged_groups() * 2 * points::kPointThreads * 4),
-                 .overlaps_previous = true},
-                call.stream, call.params, points);
+  launch_overlapping(kernels.points[loads],
+                     {.blocks = divide_up(rows, points.rows_of_block),
+                      .threads = points::kPointThreads,
+                      .shared_bytes = call.staged_groups() * 2 * points::kPointThreads * 4},
+                     call.stream, call.params, points);
 }
 
 // Passes over queries: points, and the sums over heads where grad_reference is wanted.

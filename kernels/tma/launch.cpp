@@ -297,20 +297,17 @@ void launch(Variant const& variant, Launch const& launch) {
   if (!is_aligned(params.value, kMapAlignment)) {
     RowParams rows = plan.rows;
     rows.aligned_output = aligned_output;
-    launch_kernel(
-        plan.kernels.rows,
-        {.blocks = plan.row_blocks, .threads = kBoxWarps * kWarp, .overlaps_previous = true},
-        stream, params, rows);
+    launch_overlapping(plan.kernels.rows, {.blocks = plan.row_blocks, .threads = kBoxWarps * kWarp},
+                       stream, params, rows);
     return;
   }
-  LaunchOptions options{.blocks = plan.blocks,
-                        .threads = kBoxWarps * kWarp,
-                        .shared_bytes = static_cast<std::size_t>(plan.shared_bytes),
-                        .overlaps_previous = true};
+  LaunchOptions options{
+      .blocks = plan.blocks, .threads = kBoxWarps * kWarp, .shared_bytes = plan.shared_bytes};
   if (kTable[variant].shape == box) {
     BoxParams boxes = plan.boxes;
     boxes.aligned_output = aligned_output;
-    launch_kernel(plan.kernels.boxes, options, stream, plan.maps.at(params.value), params, boxes);
+    launch_overlapping(plan.kernels.boxes, options, stream, plan.maps.at(params.value), params,
+                       boxes);
   } else {
     WindowParams windows = plan.windows;
     windows.aligned_output = aligned_output;
@@ -319,8 +316,8 @@ void launch(Variant const& variant, Launch const& launch) {
                        is_aligned(params.weight, weight_alignment(plan.points_of_level));
     options.threads = kWindowWarps * kWarp;
     auto const& kernels = plan.kernels.windows[plan.points_of_level == 8 ? 1 : 0];
-    launch_kernel(kernels[windows.is_plain ? 1 : 0], options, stream, plan.maps.at(params.value),
-                  params, windows);
+    launch_overlapping(kernels[windows.is_plain ? 1 : 0], options, stream,
+                       plan.maps.at(params.value), params, windows);
   }
 }
 

@@ -50,7 +50,7 @@ inline std::vector<std::uint32_t> counted(std::size_t size) {
 template <typename... Parameters>
 void run(void (*kernel)(Parameters...), LaunchOptions const& options,
          std::type_identity_t<Parameters> const&... parameters) {
-  auto const loaded = load_kernel(kernel, static_cast<std::int64_t>(options.shared_bytes));
+  auto const loaded = load_kernel(kernel, options.shared_bytes);
   launch_kernel(loaded, options, nullptr, parameters...);
   end_program_unless_done(nullptr, "a kernel of the tests");
 }
