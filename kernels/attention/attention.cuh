@@ -8,16 +8,6 @@
 
 namespace msda::attention {
 
-// Joins the numbers of a warp in a tree: all lanes end with the same one.
-template <typename Real, class Join>
-__device__ __forceinline__ Real join_lanes(Real x, Join join) {
-#pragma unroll
-  for (int distance = kWarp / 2; distance > 0; distance /= 2) {
-    x = join(x, __shfl_xor_sync(0xffffffffu, x, distance));
-  }
-  return x;
-}
-
 // A warp a row. NaN is no largest logit, and makes the sum and so all weights of its row NaN.
 template <typename Real>
 __global__ void __launch_bounds__(kThreads) write_attention(const __grid_constant__ Params p) {
@@ -37,10 +27,10 @@ __global__ void __launch_bounds__(kThreads) write_attention(const __grid_constan
     Real largest = -INFINITY;
     for (std::int64_t k = lane; k < K; k += kWarp)
       largest = logit(k) > largest ? logit(k) : largest;
-    largest = join_lanes(largest, [](Real a, Real b) { return a > b ? a : b; });
+    largest = join_lanes<kWarp>(largest, [](Real a, Real b) { return a > b ? a : b; });
     Real sum = 0;
     for (std::int64_t k = lane; k < K; k += kWarp) sum += exp(logit(k) - largest);
-    sum = join_lanes(sum, [](Real a, Real b) { return a + b; });
+    sum = join_lanes<kWarp>(sum, [](Real a, Real b) { return a + b; });
     for (std::int64_t k = lane; k < K; k += kWarp) {
       store_element(p.weight_dtype, p.attention, row * K + k, exp(logit(k) - largest) / sum);
     }

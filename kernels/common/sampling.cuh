@@ -195,6 +195,37 @@ __device__ Softmax<Real> softmax_of(Params const& p, PointRow const& row) {
   return result;
 }
 
+// Joins the numbers of kLanes neighbouring lanes, a power of two of them, in a tree: all end with
+// the same one.
+template <int kLanes, typename T, class Join>
+__device__ __forceinline__ T join_lanes(T x, Join join) {
+#pragma unroll
+  for (int distance = kLanes / 2; distance > 0; distance /= 2) {
+    x = join(x, __shfl_xor_sync(0xffffffffu, x, distance));
+  }
+  return x;
+}
+
+// The same by kLanes neighbouring lanes, to which K logits from element `first` on are dealt. K
+// stays a reference: a copy costs instructions where it is one of the parameters of a kernel.
+template <typename Real, int kLanes, typename Index>
+__device__ Softmax<Real> softmax_of_lanes(Params const& p, std::int64_t first, Index lane,
+                                          Index const& K) {
+  Softmax<Real> result{-INFINITY, 0};
+  for (Index k = lane; k < K; k += kLanes) {
+    auto const logit = load_element<Real>(p.weight_dtype, p.weight, first + k);
+    result.largest = logit > result.largest ? logit : result.largest;
+  }
+  result.largest = join_lanes<kLanes>(
+      result.largest, [](Real own, Real other) { return other > own ? other : own; });
+  for (Index k = lane; k < K; k += kLanes) {
+    auto const logit = load_element<Real>(p.weight_dtype, p.weight, first + k);
+    result.sum += exp(logit - result.largest);
+  }
+  result.sum = join_lanes<kLanes>(result.sum, [](Real own, Real other) { return own + other; });
+  return result;
+}
+
 // The level of entry i of a block's table of places, which has a level each where all levels have
 // kPoints points, else a point each.
 template <class Config>

@@ -64,7 +64,8 @@ class RowGather {
 
   __device__ void run() {
     if constexpr (Config::kFused) {
-      softmax_ = rows::slot_softmax<Config>(p_, slot_.row * K_, lane_);
+      softmax_ = softmax_of_lanes<float, Config::kLanes>(p_, slot_.row * K_, lane_,
+                                                         static_cast<int>(p_.point_total));
     }
     const char* const values =
         static_cast<const char*>(p_.value) +

@@ -24,11 +24,7 @@ __device__ inline std::int64_t lane_index() { return threadIdx.x % kWarp; }
 // Sums over the lanes of a warp, in an order that is always the same.
 template <typename Sum>
 __device__ Sum warp_sum(Sum x) {
-#pragma unroll
-  for (int distance = kWarp / 2; distance > 0; distance /= 2) {
-    x += __shfl_xor_sync(0xffffffffu, x, distance);
-  }
-  return x;
+  return join_lanes<kWarp>(x, [](Sum own, Sum other) { return own + other; });
 }
 
 // ---- forward
@@ -129,27 +125,6 @@ __device__ __forceinline__ Sum sum_of_each(Sum (&numbers)[kCount]) {
     }
     return sum_of_each<kHalf, kDistance / 2>(sums);
   }
-}
-
-// The softmax of a row by a warp: what softmax_of() does by a thread.
-template <typename Real>
-__device__ Softmax<Real> warp_softmax(Params const& p, PointRow const& row) {
-  Softmax<Real> result{-INFINITY, 0};
-  for (std::int64_t k = lane_index(); k < p.point_total; k += kWarp) {
-    auto const logit = load_element<Real>(p.weight_dtype, p.weight, row.weight + k);
-    result.largest = logit > result.largest ? logit : result.largest;
-  }
-#pragma unroll
-  for (int distance = kWarp / 2; distance > 0; distance /= 2) {
-    Real const other = __shfl_xor_sync(kAllLanes, result.largest, distance);
-    result.largest = other > result.largest ? other : result.largest;
-  }
-  for (std::int64_t k = lane_index(); k < p.point_total; k += kWarp) {
-    auto const logit = load_element<Real>(p.weight_dtype, p.weight, row.weight + k);
-    result.sum += exp(logit - result.largest);
-  }
-  result.sum = warp_sum(result.sum);
-  return result;
 }
 
 }  // namespace msda::direct

@@ -236,7 +236,9 @@ __device__ void fused_point_grads(Params const& p, std::int64_t b, std::int64_t 
     Sum by_reference[4] = {};
     for (std::int64_t m = first_head; m < first_head + heads; ++m) {
       PointRow const of_points(p, b, q, m);
-      Row<Real> const row(b, q, m, of_points, warp_softmax<Real>(p, of_points));
+      Row<Real> const row(
+          b, q, m, of_points,
+          softmax_of_lanes<Real, kWarp>(p, of_points.weight, lane_index(), p.point_total));
       PointGrad<Sum> grad = point_grad<kType, kNearest>(p, row, at, points);
       if (!at.is_there) continue;
       to_coord_grad(at.level, static_cast<Sum>(row.weight(p, at.k)), grad);
@@ -275,7 +277,9 @@ __global__ void __launch_bounds__(kThreads, sizeof(Real) == 4 && !kFused ? 2 : 1
       if (p.grad_weight == nullptr) continue;
       for (std::int64_t m = first_head; m < first_head + heads; ++m) {
         PointRow const of_points(p, b, q, m);
-        Row<Real> const row(b, q, m, of_points, warp_softmax<Real>(p, of_points));
+        Row<Real> const row(
+            b, q, m, of_points,
+            softmax_of_lanes<Real, kWarp>(p, of_points.weight, lane_index(), p.point_total));
         logit_grads<kType, kNearest>(p, row, points);
       }
     }

@@ -83,7 +83,8 @@ class CopiedRow {
 
   __device__ void run() {
     if (p_.reference_dim != 0) {
-      softmax_ = rows::slot_softmax<Config>(p_, slot_.row * K_, lane_);
+      softmax_ = softmax_of_lanes<float, Config::kLanes>(p_, slot_.row * K_, lane_,
+                                                         static_cast<int>(p_.point_total));
     }
     RawPoint next = read(lane_);
     constexpr int kAhead = Config::kStages - 1;

@@ -88,28 +88,4 @@ __device__ __forceinline__ float2 load_pair(msda_dtype dtype, const void* array,
   }
 }
 
-// The softmax of a row, its logits dealt to the lanes of a slot.
-template <class Config>
-__device__ Softmax<float> slot_softmax(Params const& p, std::int64_t first, int lane) {
-  auto const K = static_cast<int>(p.point_total);
-  Softmax<float> result{-INFINITY, 0.0f};
-  for (int k = lane; k < K; k += Config::kLanes) {
-    float const logit = load_element<float>(p.weight_dtype, p.weight, first + k);
-    result.largest = logit > result.largest ? logit : result.largest;
-  }
-#pragma unroll
-  for (int distance = Config::kLanes / 2; distance > 0; distance /= 2) {
-    float const other = __shfl_xor_sync(0xffffffffu, result.largest, distance);
-    result.largest = other > result.largest ? other : result.largest;
-  }
-  for (int k = lane; k < K; k += Config::kLanes) {
-    result.sum += expf(load_element<float>(p.weight_dtype, p.weight, first + k) - result.largest);
-  }
-#pragma unroll
-  for (int distance = Config::kLanes / 2; distance > 0; distance /= 2) {
-    result.sum += __shfl_xor_sync(0xffffffffu, result.sum, distance);
-  }
-  return result;
-}
-
 }  // namespace msda::rows

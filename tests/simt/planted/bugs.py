@@ -278,7 +278,7 @@ BUGS = (
         "    }\n    __syncwarp();\n  }\n", "    }\n  }\n", "sorted backward: a row that is no number*", ORDER,
         r"simulated device: .*not a multiple of 16"),
     Bug("lane_of_softmax", "each lane divides by the sum of its own points' powers", "attention", WEIGHTS,
-        "    sum = join_lanes(sum, [](Real a, Real b) { return a + b; });\n", "",
+        "    sum = join_lanes<kWarp>(sum, [](Real a, Real b) { return a + b; });\n", "",
         "attention weights of odd logits on the GPU", ORDER, r"CHECK\( compare\(softmax_of"),
     Bug("largest_of_softmax", "the largest logit of a row is 0 at least", "attention", WEIGHTS,
         "Real largest = -INFINITY;", "Real largest = 0;",
