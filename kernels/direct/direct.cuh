@@ -107,34 +107,16 @@ class RowGather {
     return {xy.x, xy.y, load_element<float>(p_.weight_dtype, p_.weight, at)};
   }
 
-  __device__ Point<float> to_pixels(SlotLevel const& place, RawPoint const& raw, int k) const {
-    float check = zero_if_number(raw.x) + zero_if_number(raw.y);
-    if constexpr (!Config::kFused) {
-      return {raw.x * place.width - 0.5f, raw.y * place.height - 0.5f, check == check};
-    } else {
-      int const R = p_.reference_dim;
-      int const l = level_of_[place_of(k)];
-      std::int64_t const at = ((slot_.b * p_.query_count + slot_.q) * p_.level_count + l) * R;
-      Reference<float> const reference(p_, at);
-      check += reference.check;
-      if (R == 2) {
-        bool const is_number = check == check && place.width > 0.0f && place.height > 0.0f;
-        return {reference.x * place.width - 0.5f + raw.x, reference.y * place.height - 0.5f + raw.y,
-                is_number};
-      }
-      float const scale = 0.5f / static_cast<float>(p_.near_levels[l].point_count);
-      return {(reference.x + raw.x * (reference.width * scale)) * place.width - 0.5f,
-              (reference.y + raw.y * (reference.height * scale)) * place.height - 0.5f,
-              check == check};
-    }
-  }
-
   // Every lane locates one of the points k0 ... k0 + kLanes - 1.
   __device__ void put(int buffer, int k0, RawPoint const& raw) {
     int const k = min(k0 + lane_, K_ - 1);
     SlotLevel const place = places_[place_of(k)];
     float const weight = Config::kFused ? softmax_.weight(raw.weight) : raw.weight;
-    records_[buffer + threadIdx.x % 32] = rows::locate(place, to_pixels(place, raw, k), weight);
+    records_[buffer + threadIdx.x % 32] =
+        rows::locate(place,
+                     rows::to_pixels(p_, slot_, place, raw,
+                                     Config::kFused ? level_of_[place_of(k)] : 0, Config::kFused),
+                     weight);
   }
 
   __device__ void gather_chunk(int buffer, int k0) {
@@ -261,9 +243,7 @@ __device__ void fill_places(Params const& p, SlotLevel* places, std::uint8_t* le
   for (int i = static_cast<int>(threadIdx.x); i < count; i += Config::kThreads) {
     int const l = level_of_place<Config>(p, i);
     LevelParams const& level = p.near_levels[l];
-    places[i] = {static_cast<float>(level.width), static_cast<float>(level.height),
-                 static_cast<std::int32_t>(level.origin),
-                 static_cast<std::int32_t>(level.row_tokens)};
+    places[i] = rows::slot_level(level);
     level_of[i] = static_cast<std::uint8_t>(l);
   }
 }

@@ -117,26 +117,6 @@ class CopiedRow {
     return {xy.x, xy.y, load_narrow(p_.weight_dtype, p_.weight, at)};
   }
 
-  __device__ Point<float> to_pixels(SlotLevel const& place, RawPoint const& raw, int l) const {
-    float check = zero_if_number(raw.x) + zero_if_number(raw.y);
-    int const R = p_.reference_dim;
-    if (R == 0) {
-      return {fmaf(raw.x, place.width, -0.5f), fmaf(raw.y, place.height, -0.5f), check == check};
-    }
-    Reference<float> const reference(
-        p_, ((slot_.b * p_.query_count + slot_.q) * p_.level_count + l) * R);
-    check += reference.check;
-    if (R == 2) {
-      bool const is_number = check == check && place.width > 0.0f && place.height > 0.0f;
-      return {fmaf(reference.x, place.width, -0.5f) + raw.x,
-              fmaf(reference.y, place.height, -0.5f) + raw.y, is_number};
-    }
-    float const scale = 0.5f / static_cast<float>(p_.near_levels[l].point_count);
-    float const x = fmaf(raw.x, reference.width * scale, reference.x);
-    float const y = fmaf(raw.y, reference.height * scale, reference.y);
-    return {fmaf(x, place.width, -0.5f), fmaf(y, place.height, -0.5f), check == check};
-  }
-
   __device__ InsidePoint& record(int k) const {
     return shared_
         .records[threadIdx.x / kWarp][k % Config::kRing][threadIdx.x % kWarp / Config::kLanes];
@@ -147,7 +127,8 @@ class CopiedRow {
     int const l = shared_.level_of[min(k0 + lane_, K_ - 1)];
     SlotLevel const place = shared_.places[l];
     float const weight = p_.reference_dim != 0 ? softmax_.weight(raw.weight) : raw.weight;
-    InsidePoint const located = rows::locate(place, to_pixels(place, raw, l), weight);
+    InsidePoint const located = rows::locate(
+        place, rows::to_pixels(p_, slot_, place, raw, l, p_.reference_dim != 0), weight);
     __syncwarp();  // the records before have been read
     record(k0 + lane_) = located;
     __syncwarp();
@@ -249,10 +230,7 @@ class CopiedRow {
 template <class Config>
 __device__ void fill_tables(Params const& p, Storage<Config>& shared) {
   for (int l = static_cast<int>(threadIdx.x); l < p.level_count; l += Config::kThreads) {
-    LevelParams const& level = p.near_levels[l];
-    shared.places[l] = {static_cast<float>(level.width), static_cast<float>(level.height),
-                        static_cast<std::int32_t>(level.origin),
-                        static_cast<std::int32_t>(level.row_tokens)};
+    shared.places[l] = rows::slot_level(p.near_levels[l]);
   }
   for (int k = static_cast<int>(threadIdx.x); k < p.point_total; k += Config::kThreads) {
     shared.level_of[k] = static_cast<std::uint8_t>(level_of_place<Config>(p, k));

@@ -17,6 +17,11 @@ struct alignas(16) SlotLevel {
   std::int32_t row_tokens;
 };
 
+__device__ __forceinline__ SlotLevel slot_level(LevelParams const& level) {
+  return {static_cast<float>(level.width), static_cast<float>(level.height),
+          static_cast<std::int32_t>(level.origin), static_cast<std::int32_t>(level.row_tokens)};
+}
+
 // A located point, all of whose four pixels are inside the map: an outside corner is replaced by
 // its inside neighbour, which then counts half twice. So what is not part of the result, NaN or
 // infinite as it may be, is never multiplied. A point that is no number has no pixels (kNothing).
@@ -86,6 +91,29 @@ __device__ __forceinline__ float2 load_pair(msda_dtype dtype, const void* array,
     return {load_element<float>(dtype, array, 2 * pair),
             load_element<float>(dtype, array, 2 * pair + 1)};
   }
+}
+
+// Where a point of the slot's row lies on level l, in pixels.
+template <class Config>
+__device__ __forceinline__ Point<float> to_pixels(Params const& p, Slot<Config> const& slot,
+                                                  SlotLevel const& place, RawPoint const& raw,
+                                                  int l, bool is_fused) {
+  float check = zero_if_number(raw.x) + zero_if_number(raw.y);
+  if (!is_fused) {
+    return {fmaf(raw.x, place.width, -0.5f), fmaf(raw.y, place.height, -0.5f), check == check};
+  }
+  int const R = p.reference_dim;
+  Reference<float> const reference(p, ((slot.b * p.query_count + slot.q) * p.level_count + l) * R);
+  check += reference.check;
+  if (R == 2) {
+    bool const is_number = check == check && place.width > 0.0f && place.height > 0.0f;
+    return {fmaf(reference.x, place.width, -0.5f) + raw.x,
+            fmaf(reference.y, place.height, -0.5f) + raw.y, is_number};
+  }
+  float const scale = 0.5f / static_cast<float>(p.near_levels[l].point_count);
+  float const x = fmaf(raw.x, reference.width * scale, reference.x);
+  float const y = fmaf(raw.y, reference.height * scale, reference.y);
+  return {fmaf(x, place.width, -0.5f), fmaf(y, place.height, -0.5f), check == check};
 }
 
 }  // namespace msda::rows
