@@ -154,22 +154,19 @@ __device__ void start_chunk(WarpState<Config>& state, Row const& row, int k0) {
   }
 }
 
-// The shift of the powers of the slot's row.
-template <class Config>
-__device__ __forceinline__ float shift_of(WarpState<Config> const& state) {
-  float shifts[Config::kRowsOfLane];
+// What `number_of` says of the softmax of the slot's row.
+template <class Config, class Fn>
+__device__ __forceinline__ float of_softmax(WarpState<Config> const& state, Fn number_of) {
+  float numbers[Config::kRowsOfLane];
 #pragma unroll
-  for (int i = 0; i < Config::kRowsOfLane; ++i) shifts[i] = state.softmax[i].shift();
-  return state.lane.of_slot(shifts);
+  for (int i = 0; i < Config::kRowsOfLane; ++i) numbers[i] = number_of(state.softmax[i]);
+  return state.lane.of_slot(numbers);
 }
 
 // The factor of the slot's sums behind the last chunk.
 template <class Config>
 __device__ __forceinline__ float inverse_of_powers(WarpState<Config> const& state) {
-  float inverses[Config::kRowsOfLane];
-#pragma unroll
-  for (int i = 0; i < Config::kRowsOfLane; ++i) inverses[i] = state.softmax[i].inverse_of_powers();
-  return state.lane.of_slot(inverses);
+  return of_softmax(state, [](auto const& softmax) { return softmax.inverse_of_powers(); });
 }
 
 // Makes weights from logits, whatever they are.
@@ -196,7 +193,7 @@ __device__ void sum_exact(WarpState<Config>& state, Row const& row) {
         state, row,
         [&](int k0) {
           start_chunk(state, row, k0);
-          shift = shift_of(state);
+          shift = of_softmax(state, [](auto const& softmax) { return softmax.shift(); });
         },
         [&](float logit) { return RowSoftmax<Config>::power_of(logit, shift); });
     state.sums.multiply(inverse_of_powers(state));
