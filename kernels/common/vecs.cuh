@@ -68,6 +68,14 @@ __device__ __forceinline__ Fp16Pairs unpack_f8(std::uint32_t word) {
   return {{half2_of(lower), half2_of(upper)}};
 }
 
+// Two numbers of F16 or BF16, the first in the lower bits.
+__device__ __forceinline__ float2 pair_of(msda_dtype dtype, std::uint32_t bits) {
+  if (dtype == MSDA_DTYPE_BF16) {
+    return {__uint_as_float(bits << 16), __uint_as_float(bits & 0xffff0000u)};
+  }
+  return __half22float2(half2_of(bits));
+}
+
 // sum[c] += weight * channel c
 template <class Config>
 __device__ __forceinline__ void multiply_add(float (&sum)[Config::kChannels], float weight,
@@ -86,12 +94,7 @@ __device__ __forceinline__ void multiply_add(float (&sum)[Config::kChannels], fl
         sum[4 * w + 2 * i + 1] = fmaf(weight, v.y, sum[4 * w + 2 * i + 1]);
       }
     } else {
-      float2 v;
-      if constexpr (Config::kType == ValueType::bf16) {
-        v = {__uint_as_float(word << 16), __uint_as_float(word & 0xffff0000u)};
-      } else {
-        v = __half22float2(half2_of(word));
-      }
+      float2 const v = pair_of(static_cast<msda_dtype>(Config::kType), word);
       sum[2 * w] = fmaf(weight, v.x, sum[2 * w]);
       sum[2 * w + 1] = fmaf(weight, v.y, sum[2 * w + 1]);
     }

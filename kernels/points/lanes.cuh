@@ -139,13 +139,7 @@ struct Channels {
   }
 };
 
-// Two numbers of F16 or BF16, the first in the lower bits; and two NaN of either type.
-__device__ __forceinline__ float2 pair_of(msda_dtype dtype, std::uint32_t bits) {
-  if (dtype == MSDA_DTYPE_BF16) {
-    return {__uint_as_float(bits << 16), __uint_as_float(bits & 0xffff0000u)};
-  }
-  return __half22float2(half2_of(bits));
-}
+// Two NaN of F16 or BF16.
 inline constexpr std::uint32_t kNanPair = 0x7fff7fff;
 
 // Loads two neighbours of an array of F32, F16 or BF16. `aligned`: they lie at a multiple of their

@@ -129,13 +129,6 @@ __device__ __forceinline__ Inputs<kGroup> read_inputs(Params const& p,
   return inputs;
 }
 
-__device__ __forceinline__ float2 pair_of(msda_dtype dtype, std::uint32_t word) {
-  if (dtype == MSDA_DTYPE_BF16) {
-    return {__uint_as_float(word << 16), __uint_as_float(word & 0xffff0000u)};
-  }
-  return __half22float2(half2_of(word));
-}
-
 template <int kGroup>
 __device__ __forceinline__ void weights_of(std::uint32_t const (&words)[kGroup], msda_dtype dtype,
                                            float (&weight)[kGroup]) {

@@ -287,7 +287,7 @@ class PointCoords {
       at += s.query_stride * p.coord_strides.row;
     }
 #pragma unroll
-    for (int j = 0; j < kPointsOfThread; ++j) at_[j] = points::pair_of(p.coord_dtype, pairs[j]);
+    for (int j = 0; j < kPointsOfThread; ++j) at_[j] = pair_of(p.coord_dtype, pairs[j]);
   }
   // Plain offsets become positions.
   __device__ __forceinline__ void move_offsets(Params const& p, ValueParams const& s,

@@ -372,7 +372,7 @@ class PairedRows {
   __device__ __forceinline__ LocatedPoint locate(LoadedPoint const& point, int group) const {
     if constexpr (kNarrow) {
       LoadedPoint of_numbers = point;
-      of_numbers.at = points::pair_of(p_.coord_dtype, __float_as_uint(point.at.x));
+      of_numbers.at = pair_of(p_.coord_dtype, __float_as_uint(point.at.x));
       return points::locate_point(of_numbers, level(group), kFused, kBoxes);
     }
     return points::locate_point(point, level(group), kFused, kBoxes);
