@@ -53,7 +53,7 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
   auto& plan = static_cast<AtomicPlan&>(*prepared);
   bool const same_types = problem.output_dtype == problem.value_dtype;
   plan.kernels = kLoad[kTable.index_of(variant)](
-      {.head_dim = static_cast<std::int32_t>(problem.head_dim), .same_types = same_types});
+      {.head_dim = i32(problem.head_dim), .same_types = same_types});
   plan.has_vectors = same_types && value_strides_are_multiples(problem, 16) &&
                      row_stride_fits(problem.value, problem.value_dtype) &&
                      strides_are_multiples(problem.output, problem.output_dtype, 16);
@@ -61,7 +61,7 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
   plan.has_grad_coord_pairs = points::are_pairs(problem.grad_coord);
   plan.add.points.point_levels = plan.point_levels.data();
   plan.add.points.queries = problem.batch * problem.query_count;
-  plan.add.points.heads_together = static_cast<std::uint32_t>(problem.head_count);
+  plan.add.points.heads_together = u32(problem.head_count);
   divide_points(plan, problem, device);
   plan.launch_count =
       1 + (problem.grad_value_dtype != MSDA_DTYPE_F32 ? 1 : 0) + (problem.fused() ? 3 : 0);

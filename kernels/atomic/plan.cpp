@@ -54,7 +54,7 @@ double predicted_us(Costs const& costs, Variant const&, Problem const& problem,
 
 Workspace::Workspace(Problem const& problem, Arena& arena) {
   if (problem.grad_value_dtype != MSDA_DTYPE_F32) {
-    sums = arena.take<float>(static_cast<std::size_t>(value_count(problem)));
+    sums = arena.take<float>(count_of(value_count(problem)));
   }
   if (!problem.fused()) return;
   auto const points = static_cast<std::size_t>(row_count(problem) * problem.point_total);

@@ -205,12 +205,6 @@ std::int64_t least_cached_bytes(Problem const& problem, std::int64_t pixel_bytes
 
 // ---- schedule
 
-namespace {
-
-std::uint32_t u32(std::int64_t n) { return static_cast<std::uint32_t>(n); }
-
-}  // namespace
-
 CacheParams cache_params(Entry const& entry, Problem const& problem, CachedLevels const& levels) {
   CacheParams cached{};
   std::int64_t const pixel_bytes = head_group_bytes(entry.rows, problem);

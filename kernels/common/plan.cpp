@@ -114,7 +114,7 @@ Counts counts_of_tensors(Problem const& problem) {
       points_of(problem) *
           number(2 * dtype_bytes(problem.coord_dtype) + dtype_bytes(problem.weight_dtype)) +
       number(problem.batch) * number(problem.query_count) * number(problem.reference_dim) *
-          static_cast<double>(problem.levels.size()) * number(dtype_bytes(problem.reference_dtype));
+          number(problem.levels.size()) * number(dtype_bytes(problem.reference_dtype));
   counts.output_bytes =
       rows_of(problem) * number(problem.head_dim * dtype_bytes(problem.output_dtype));
   double pixels = 0;  // of a batch item and head
@@ -132,12 +132,8 @@ Counts counts_of_tensors(Problem const& problem) {
 namespace {
 
 LevelParams level_params(Level const& level) {
-  return {static_cast<std::int32_t>(level.height),
-          static_cast<std::int32_t>(level.width),
-          level.origin,
-          level.row_tokens,
-          level.point_start,
-          level.point_count};
+  return {i32(level.height), i32(level.width),  level.origin,
+          level.row_tokens,  level.point_start, level.point_count};
 }
 
 StrideParams stride_params(Strides const& strides) {
@@ -177,7 +173,7 @@ Params make_params(Problem const& problem, const LevelParams* far_levels) {
   params.output_dtype = problem.output_dtype;
   params.grad_value_dtype = problem.grad_value_dtype;
   params.reference_dim = problem.reference_dim;
-  params.level_count = static_cast<std::int32_t>(problem.levels.size());
+  params.level_count = i32(problem.levels.size());
   params.far_levels = far_levels;
   if (are_near(problem)) {
     std::transform(problem.levels.begin(), problem.levels.end(), params.near_levels, level_params);

@@ -59,13 +59,17 @@ constexpr std::int64_t divide_up(std::int64_t items, std::int64_t of_one) {
   return (items + of_one - 1) / of_one;
 }
 
+// Numbers as kernels, predictions and arenas take them.
+constexpr std::int32_t i32(std::int64_t n) { return static_cast<std::int32_t>(n); }
+constexpr std::uint32_t u32(std::int64_t n) { return static_cast<std::uint32_t>(n); }
+constexpr std::size_t count_of(std::int64_t n) { return static_cast<std::size_t>(n); }
+constexpr double number(std::int64_t n) { return static_cast<double>(n); }
+
 inline std::int32_t element_bytes(Problem const& problem) {
-  return static_cast<std::int32_t>(dtype_bytes(problem.value_dtype));
+  return i32(dtype_bytes(problem.value_dtype));
 }
 
 // ---- the work of a problem
-
-inline double number(std::int64_t n) { return static_cast<double>(n); }
 
 // A row is one (batch, query, head), a value one channel of a token and head.
 inline std::int64_t row_count(Problem const& problem) {

@@ -65,8 +65,7 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
     auto const rounds = static_cast<std::int64_t>(plan.order.tiles.rounds.size());
     std::int64_t const of_values = (3 + kTurns * rounds) * plan.order.runs(problem);
     plan.launch_count =
-        static_cast<std::int32_t>(std::min<std::int64_t>(of_values, INT32_MAX - 2)) +
-        (needs_sums(problem) ? 2 : 1);
+        i32(std::min<std::int64_t>(of_values, INT32_MAX - 2)) + (needs_sums(problem) ? 2 : 1);
     return prepared;
   }
   std::int64_t const rows = row_count(problem);

@@ -57,7 +57,7 @@ constexpr std::int64_t kPointsOfPlace = 2;
 
 std::size_t bytes_of(BinParams bins, std::int64_t heads, std::int64_t other_bytes) {
   Arena arena;
-  arena.take<std::byte>(static_cast<std::size_t>(other_bytes));
+  arena.take<std::byte>(count_of(other_bytes));
   take_arrays(bins, heads, arena);
   return arena.used_bytes();
 }
@@ -125,8 +125,8 @@ BinParams bin_params(Problem const& problem, Tiles const& tiles) {
 }
 
 void take_arrays(BinParams& bins, std::int64_t heads, Arena& arena) {
-  bins.places = arena.take<std::int64_t>(static_cast<std::size_t>(heads * bins.place_count));
-  bins.list = arena.take<std::int64_t>(static_cast<std::size_t>(heads * bins.points));
+  bins.places = arena.take<std::int64_t>(count_of(heads * bins.place_count));
+  bins.list = arena.take<std::int64_t>(count_of(heads * bins.points));
 }
 
 std::int64_t heads_within(Problem const& problem, BinParams const& bins, std::int64_t other_bytes,
@@ -154,7 +154,7 @@ std::int64_t sum_bytes(Problem const& problem) {
 
 std::byte* take_sums(Problem const& problem, Arena& arena) {
   if (!needs_sums(problem)) return nullptr;
-  return arena.take<std::byte>(static_cast<std::size_t>(sum_bytes(problem)));
+  return arena.take<std::byte>(count_of(sum_bytes(problem)));
 }
 
 Order::Order(Problem const& problem, Device const& device)
@@ -191,7 +191,7 @@ struct RowWork {
 };
 
 RowWork work_of_row(Entry const& entry, Problem const& problem) {
-  auto const bytes = static_cast<std::int32_t>(dtype_bytes(problem.value_dtype));
+  auto const bytes = i32(dtype_bytes(problem.value_dtype));
   RowWork row;
   row.all_vecs = entry.channels / channels_of_vec(bytes);
   std::int64_t const group = std::min<std::int64_t>(row.all_vecs, kWarp);

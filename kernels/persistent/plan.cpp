@@ -114,7 +114,6 @@ namespace {
 void cache_levels_in(ScheduleParams& schedule, Entry const& entry, Problem const& problem) {
   std::int64_t const pixel_bytes = head_group_bytes(entry, problem);
   CachedLevels const cached = choose_cached_levels(problem, pixel_bytes);
-  auto const u32 = [](std::int64_t n) { return static_cast<std::uint32_t>(n); };
   schedule.cached_levels = cached.levels;
   schedule.shared_bytes = u32(cached.shared_bytes());
   for (std::size_t l = 0; l < problem.levels.size(); ++l) {
@@ -240,10 +239,9 @@ CachedCost cached_cost(Costs const& costs, Entry const& entry, Problem const& pr
   CachedLevels const cached = choose_cached_levels(problem, head_group_bytes(entry, problem));
   double const before = std::hypot(work_us, misses_us(costs, entry, problem, device, {}));
   double const after = std::hypot(work_us, misses_us(costs, entry, problem, device, cached));
-  double const groups = static_cast<double>(problem.batch) *
-                        static_cast<double>(problem.head_count) / layout_for(entry, problem).heads;
-  double const copies =
-      static_cast<double>(cached_rounds(value_bytes(problem))) + groups / device.sm_count;
+  double const groups =
+      number(problem.batch) * number(problem.head_count) / layout_for(entry, problem).heads;
+  double const copies = number(cached_rounds(value_bytes(problem))) + groups / device.sm_count;
   return {before > 0 ? work_us * after / before : 0, copies * costs.copy_us};
 }
 

@@ -44,13 +44,13 @@ inline bool gradients_are_near(Problem const& problem) {
 inline PointLevel point_level(Problem const& problem, std::size_t index) {
   Level const& level = problem.levels[index];
   PointLevel of_point{};
-  of_point.index = static_cast<std::int32_t>(index);
+  of_point.index = i32(index);
   of_point.box_scale = 0.5f / static_cast<float>(level.point_count);
   if (!level.has_pixels()) return of_point;
-  of_point.width = static_cast<std::int32_t>(level.width);
-  of_point.height = static_cast<std::int32_t>(level.height);
-  of_point.origin = static_cast<std::int32_t>(level.origin);
-  of_point.row_tokens = level.height == 1 ? 0 : static_cast<std::int32_t>(level.row_tokens);
+  of_point.width = i32(level.width);
+  of_point.height = i32(level.height);
+  of_point.origin = i32(level.origin);
+  of_point.row_tokens = level.height == 1 ? 0 : i32(level.row_tokens);
   return of_point;
 }
 

@@ -73,11 +73,11 @@ void add_tiles(std::span<Part const> picture, Grid const& finest, std::int64_t h
       std::int64_t const row = tile_of(y, part.grid.height, finest.height, height) * across;
       for (std::int64_t x = 0; x < part.grid.width; ++x) {
         std::int64_t const column = tile_of(x, part.grid.width, finest.width, kTileWidth);
-        tiles.of_query[query++] = tiles.count + static_cast<std::uint32_t>(row + column);
+        tiles.of_query[query++] = tiles.count + u32(row + column);
       }
     }
   }
-  tiles.count += static_cast<std::uint32_t>(across * down);
+  tiles.count += u32(across * down);
 }
 
 std::vector<std::int32_t> query_counts(Tiles const& tiles) {
@@ -91,8 +91,7 @@ std::vector<std::int32_t> tile_by_tile(Tiles const& tiles, std::vector<std::int3
   std::exclusive_scan(counts.begin(), counts.end(), counts.begin(), 0);
   std::vector<std::int32_t> order(tiles.of_query.size());
   for (std::size_t query = 0; query < order.size(); ++query) {
-    order[static_cast<std::size_t>(counts[tiles.of_query[query]]++)] =
-        static_cast<std::int32_t>(query);
+    order[static_cast<std::size_t>(counts[tiles.of_query[query]]++)] = i32(query);
   }
   return order;
 }
@@ -103,7 +102,7 @@ std::vector<std::int32_t> split(std::span<std::int32_t const> counts, std::int64
   std::vector<std::int32_t> begin = {0};
   for (std::int64_t left : counts) {
     for (; left > 0; left -= std::min(left, most)) {
-      begin.push_back(begin.back() + static_cast<std::int32_t>(std::min(left, most)));
+      begin.push_back(begin.back() + i32(std::min(left, most)));
     }
   }
   return begin;
@@ -171,7 +170,7 @@ QueryTiles make_query_tiles(Problem const& problem, std::int64_t max_queries) {
   QueryTiles result;
   std::vector<Part> parts = parts_of(problem);
   if (parts.empty()) {
-    auto const all = static_cast<std::int32_t>(problem.query_count);
+    auto const all = i32(problem.query_count);
     result.begin = split({&all, 1}, max_queries);
     return result;
   }
@@ -180,8 +179,8 @@ QueryTiles make_query_tiles(Problem const& problem, std::int64_t max_queries) {
   for_pictures(parts, [&](std::span<Part const> picture, Grid const& finest) {
     std::int64_t const height = add_tiles_of(picture, finest, max_queries, tiles);
     if (result.width > 0) return;
-    result.width = static_cast<double>(kTileWidth) / static_cast<double>(finest.width);
-    result.height = static_cast<double>(height) / static_cast<double>(finest.height);
+    result.width = number(kTileWidth) / number(finest.width);
+    result.height = number(height) / number(finest.height);
   });
   std::vector<std::int32_t> counts = query_counts(tiles);
   result.begin = split(counts, max_queries);
@@ -221,9 +220,9 @@ bool levels_are_wide(Problem const& problem) {
 // ---- the schedule
 
 Divider divider(std::uint32_t divisor) {
-  auto const shift = static_cast<std::uint32_t>(std::bit_width(divisor - 1));
+  auto const shift = u32(std::bit_width(divisor - 1));
   std::uint64_t const power = std::uint64_t{1} << (31 + shift);
-  return {divisor, static_cast<std::uint32_t>((power + divisor - 1) / divisor), shift};
+  return {divisor, u32((power + divisor - 1) / divisor), shift};
 }
 
 namespace {
@@ -257,7 +256,6 @@ ScheduleParams make_schedule(Entry const& entry, Problem const& problem, QueryOr
   std::int64_t const blocks = std::min<std::int64_t>(device.sm_count, jobs);
   std::int64_t const rounds = rounds_of(problem, order, jobs, blocks);
   std::int64_t const dealt = std::max<std::int64_t>(blocks * rounds, 1);
-  auto const u32 = [](std::int64_t n) { return static_cast<std::uint32_t>(n); };
   // Beside an empty dimension a number may be too large for a call that is never made.
   auto const at_least_one = [&](std::int64_t n) {
     return u32(std::clamp<std::int64_t>(n, 1, std::numeric_limits<std::uint32_t>::max()));
@@ -316,7 +314,7 @@ GridRanges grid_ranges_of(std::int64_t jobs, std::int64_t groups, std::int64_t b
   std::int64_t const of_group = std::min(ranges / std::max<std::int64_t>(groups, 1), jobs);
   std::int64_t const indices = jobs + std::min(kCopyingIndices, jobs / 8);
   // Blocks that copy twice are late, so a few had better have nothing.
-  if (static_cast<double>(of_group * groups) >= kMinBusy * static_cast<double>(ranges)) {
+  if (number(of_group * groups) >= kMinBusy * number(ranges)) {
     std::int64_t const grid_range = divide_up(jobs, of_group);
     return {jobs, grid_range * of_group, grid_range};
   }
@@ -328,9 +326,9 @@ void deal_grid_ranges(ScheduleParams& schedule, Problem const& problem) {
       std::max<std::int64_t>(schedule.head_groups.divisor * problem.batch, 1);  // B may be 0
   GridRanges const ranges = grid_ranges_of(schedule.head_group_jobs.divisor, groups,
                                            schedule.blocks, value_bytes(problem));
-  schedule.head_group_indices = divider(static_cast<std::uint32_t>(ranges.head_group_indices));
-  schedule.index_count = static_cast<std::uint32_t>(ranges.head_group_indices * groups);
-  schedule.grid_range = static_cast<std::uint32_t>(ranges.grid_range);
+  schedule.head_group_indices = divider(u32(ranges.head_group_indices));
+  schedule.index_count = u32(ranges.head_group_indices * groups);
+  schedule.grid_range = u32(ranges.grid_range);
 }
 
 std::int64_t GridRanges::tile_count(std::int64_t groups) const {

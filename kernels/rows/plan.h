@@ -56,7 +56,7 @@ inline std::int64_t item_bytes(Problem const& problem) {
 }
 
 inline double value_bytes(Problem const& problem) {
-  return static_cast<double>(item_bytes(problem)) * static_cast<double>(problem.batch);
+  return number(item_bytes(problem)) * number(problem.batch);
 }
 
 inline bool is_grouped(Entry const& entry, Problem const& problem) {

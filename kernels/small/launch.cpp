@@ -41,14 +41,13 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
                     std::pmr::memory_resource* memory) {
   PreparedPtr prepared = make_prepared<SmallPlan>(memory, problem, device);
   auto& plan = static_cast<SmallPlan&>(*prepared);
-  plan.kernels =
-      kLoad[kTable.index_of(variant)]({.head_dim = static_cast<std::int32_t>(problem.head_dim)});
+  plan.kernels = kLoad[kTable.index_of(variant)]({.head_dim = i32(problem.head_dim)});
   SmallParams& small = plan.small;
   Tiling const tiling = make_tiling(problem, device.sm_count);
   std::ranges::copy(tiling.levels, small.levels);
-  small.heads = static_cast<std::int32_t>(problem.batch * problem.head_count);
+  small.heads = i32(problem.batch * problem.head_count);
   std::int64_t const round = std::clamp<std::int64_t>(largest_points(problem), 1, kRoundPoints);
-  small.round_points = static_cast<std::int32_t>(divide_up(round, kWarp) * kWarp);
+  small.round_points = i32(divide_up(round, kWarp) * kWarp);
   small.staged_in_shared = stages_in_shared(problem);
   small.points.point_levels = plan.point_levels.data();
   small.points.queries = problem.batch * problem.query_count;

@@ -144,7 +144,7 @@ Tiling cut_levels(Problem const& problem, double wanted) {
   for (std::size_t l = 0; l < problem.levels.size(); ++l) {
     Level const& level = problem.levels[l];
     TileLevel& tiles = tiling.levels[l];
-    tiles.first_tile = static_cast<std::int32_t>(tiling.tiles);
+    tiles.first_tile = i32(tiling.tiles);
     if (!level.has_pixels()) continue;
     std::int64_t const across = divide_up(level.width, kMaxTileWidth);
     std::int64_t const width = divide_up(level.width, across);
@@ -153,9 +153,9 @@ Tiling cut_levels(Problem const& problem, double wanted) {
     std::int64_t const rows =
         divide_up(level.height, std::clamp<std::int64_t>(parts, 1, level.height));
     std::int64_t const height = std::min<std::int64_t>(rows, kMaxCells / (width + 1) - 1);
-    tiles.tiles_across = static_cast<std::int32_t>(divide_up(level.width, width));
-    tiles.tile_width = static_cast<std::int32_t>(width);
-    tiles.tile_height = static_cast<std::int32_t>(height);
+    tiles.tiles_across = i32(divide_up(level.width, width));
+    tiles.tile_width = i32(width);
+    tiles.tile_height = i32(height);
     std::int64_t const count = tiles.tiles_across * divide_up(level.height, height);
     tiling.tiles += count;
   }
@@ -182,7 +182,7 @@ Tiling make_tiling(Problem const& problem, std::int32_t sm_count) {
 std::int32_t rows_of_block(Problem const& problem, std::int32_t sm_count) {
   std::int32_t const slots = kWarp / row_lanes(problem.head_dim);
   std::int64_t const warps = divide_up(divide_up(row_count(problem), slots), std::max(sm_count, 1));
-  return static_cast<std::int32_t>(std::clamp<std::int64_t>(warps, 1, kWarps)) * slots;
+  return i32(std::clamp<std::int64_t>(warps, 1, kWarps)) * slots;
 }
 
 std::int64_t point_blocks(Problem const& problem, std::int32_t sm_count) {
@@ -200,7 +200,7 @@ std::int64_t largest_points(Problem const& problem) {
 Workspace::Workspace(Problem const& problem, Arena& arena) {
   auto const points = static_cast<std::size_t>(row_count(problem) * problem.point_total);
   if (largest_points(problem) > kRoundPoints && problem.grad_value_dtype != MSDA_DTYPE_F32) {
-    sums = arena.take<float>(static_cast<std::size_t>(value_count(problem)));
+    sums = arena.take<float>(count_of(value_count(problem)));
   }
   if (!problem.fused()) return;
   by_pixel = arena.take<float>(2 * points);

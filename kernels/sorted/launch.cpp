@@ -84,7 +84,7 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
   PreparedPtr prepared = make_prepared<SortedPlan>(memory, problem, device);
   auto& plan = static_cast<SortedPlan&>(*prepared);
   plan.kernels =
-      kLoad[kTable.index_of(variant)]({.head_dim = static_cast<std::int32_t>(problem.head_dim),
+      kLoad[kTable.index_of(variant)]({.head_dim = i32(problem.head_dim),
                                        .points = problem.point_total,
                                        .even_heads = heads_together(problem.head_count) == 2,
                                        .same_types = problem.output_dtype == problem.value_dtype,
@@ -111,8 +111,7 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
       divide_up(problem.batch * problem.head_count, std::max<std::int64_t>(passes.heads, 1));
   std::int64_t const point_passes =
       divide_up(problem.batch * problem.query_count, std::max<std::int64_t>(passes.queries, 1));
-  plan.launch_count =
-      static_cast<std::int32_t>(value_passes * 4 + point_passes * (problem.fused() ? 2 : 1));
+  plan.launch_count = i32(value_passes * 4 + point_passes * (problem.fused() ? 2 : 1));
   return prepared;
 }
 
@@ -242,7 +241,7 @@ void launch_value_gradient(CallOfPlan const& call) {
   for (std::int64_t first = 0; first < heads; first += planned.passes.heads) {
     ValueParams value = call.plan.value;
     value.first_head = first;
-    value.heads = static_cast<std::int32_t>(std::min(planned.passes.heads, heads - first));
+    value.heads = i32(std::min(planned.passes.heads, heads - first));
     value.coord_pairs = call.has_coord_pairs();
     value.aligned_result = is_aligned(p.grad_value, 4 * dtype_bytes(p.grad_value_dtype));
     Arena arena(call.workspace);
@@ -268,11 +267,10 @@ void launch_points(CallOfPlan const& call, PointParams points) {
   std::int64_t const rows = points.queries * call.params.head_count;
   PointRows const loads = call.point_rows();
   std::int64_t const block_rows = kernels.point_rows[loads];
-  points.rows_of_block = static_cast<std::int32_t>(
-      block_rows *
-      iterations_of_block(divide_up(rows, block_rows), kMaxIterations, call.plan.sm_count));
-  points.heads_together = static_cast<std::uint32_t>(heads_together(call.params.head_count));
-  points.query_stride = static_cast<std::uint32_t>(block_rows) / points.heads_together;
+  points.rows_of_block = i32(block_rows * iterations_of_block(divide_up(rows, block_rows),
+                                                              kMaxIterations, call.plan.sm_count));
+  points.heads_together = u32(heads_together(call.params.head_count));
+  points.query_stride = u32(block_rows) / points.heads_together;
   launch_overlapping(kernels.points[loads],
                      {.blocks = divide_up(rows, points.rows_of_block),
                       .threads = points::kPointThreads,

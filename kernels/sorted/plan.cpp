@@ -26,9 +26,9 @@ bool sizes_fit(Problem const& problem) {
   }
   double cells = 0;
   for (Level const& level : problem.levels) {
-    cells += static_cast<double>(level.width + 1) * static_cast<double>(level.height + 1);
+    cells += number(level.width + 1) * number(level.height + 1);
   }
-  return cells < static_cast<double>(kMaxTiles) && problem.batch * problem.head_count < kMaxIndex &&
+  return cells < number(kMaxTiles) && problem.batch * problem.head_count < kMaxIndex &&
          problem.batch * problem.query_count < kMaxIndex;
 }
 
@@ -65,7 +65,7 @@ double instructions_of(Costs const& costs, Problem const& problem) {
 
 // ceil(2^32 / divisor), of 2 or more: the upper half of a small number's product is its quotient.
 std::uint32_t multiplier(std::int64_t divisor) {
-  return static_cast<std::uint32_t>(divide_up(std::int64_t{1} << 32, divisor));
+  return u32(divide_up(std::int64_t{1} << 32, divisor));
 }
 
 struct TileSize {
@@ -88,15 +88,15 @@ double wanted_records(Problem const& problem) {
   constexpr double kMaxRounds = 3;
   constexpr double kRoundsOfProblem = 2000;  // of each of a tile's
   constexpr double kFilled = 0.85;
-  double const records = static_cast<double>(problem.batch * problem.head_count) *
-                         static_cast<double>(problem.query_count * problem.point_total);
+  double const records = number(problem.batch * problem.head_count) *
+                         number(problem.query_count * problem.point_total);
   double const rounds = records / (kRoundsOfProblem * kRound);
   return std::clamp(rounds, kMinRounds, kMaxRounds) * kFilled * kRound;
 }
 
 TileSize tile_size(Level const& level, std::int64_t query_count, double wanted) {
-  double const cells = static_cast<double>(level.width + 1) * static_cast<double>(level.height + 1);
-  double const points = static_cast<double>(level.point_count) * static_cast<double>(query_count);
+  double const cells = number(level.width + 1) * number(level.height + 1);
+  double const points = number(level.point_count) * number(query_count);
   for (TileSize const size : kTileSizes) {
     if (size.width * size.height * points <= wanted * cells) return size;
   }
@@ -104,13 +104,12 @@ TileSize tile_size(Level const& level, std::int64_t query_count, double wanted) 
 }
 
 double records_of_tile(Level const& level, SumLevel const& tiles) {
-  return static_cast<double>(level.point_count) / static_cast<double>(std::max(tiles.tiles, 1));
+  return number(level.point_count) / number(std::max(tiles.tiles, 1));
 }
 
 SumLevel sum_level(std::int32_t first_tile, std::int64_t tiles, std::int64_t points) {
   bool const is_sparse = points <= kSparseRecords * tiles;
-  return {first_tile, static_cast<std::int32_t>(tiles),
-          static_cast<std::int32_t>(divide_up(tiles, is_sparse ? kSumWarps : 1)), is_sparse};
+  return {first_tile, i32(tiles), i32(divide_up(tiles, is_sparse ? kSumWarps : 1)), is_sparse};
 }
 
 // The parts of a level's tiles, at most.
@@ -123,12 +122,10 @@ std::int64_t max_parts(std::int64_t points, SumLevel const& level, std::int64_t 
 
 // ---- passes
 
-std::size_t count_of(std::int64_t count) { return static_cast<std::size_t>(count); }
-
 std::size_t value_bytes(Problem const& problem, Tiling const& tiling, Bins const& bins,
                         std::int64_t heads) {
   ValueParams params = value_params(problem, tiling, bins);
-  params.heads = static_cast<std::int32_t>(heads);
+  params.heads = i32(heads);
   Arena arena;
   take_arrays(params, problem, bins, arena);
   return arena.used_bytes();
@@ -146,7 +143,7 @@ constexpr std::int64_t kMaxBlocks = std::int64_t{1} << 30;  // of a launch
 
 // The multiplier that quotient() in tiles.cuh takes.
 std::uint32_t quotient_multiplier(std::int64_t divisor) {
-  return static_cast<std::uint32_t>(UINT32_MAX / std::max<std::int64_t>(divisor, 1));
+  return u32(UINT32_MAX / std::max<std::int64_t>(divisor, 1));
 }
 
 // A thread's begins are whole words, and there is one behind those of all tiles.
@@ -160,7 +157,7 @@ std::int32_t level_tile_bits(Tiling const& tiling) {
   std::int64_t end = tiling.tiles;
   for (std::size_t l = tiling.levels.size(); l-- > 0;) {
     std::int64_t const first = tiling.levels[l].first_tile;
-    most = std::max(most, static_cast<std::uint32_t>(std::max<std::int64_t>(end - first, 1) - 1));
+    most = std::max(most, u32(std::max<std::int64_t>(end - first, 1) - 1));
     end = first;
   }
   return std::min<std::int32_t>(std::bit_width(most), kTileBits);
@@ -196,14 +193,14 @@ Tiling make_tiling(Problem const& problem) {
   for (Level const& level : problem.levels) {
     TileSize const size = tile_size(level, problem.query_count, wanted);
     TileLevel tile_level{};
-    tile_level.width = static_cast<std::int32_t>(level.width);
-    tile_level.height = static_cast<std::int32_t>(level.height);
+    tile_level.width = i32(level.width);
+    tile_level.height = i32(level.height);
     tile_level.tile_width = size.width;
     tile_level.tile_height = size.height;
     tile_level.by_width = multiplier(size.width);
     tile_level.by_height = multiplier(size.height);
     tile_level.by_pixels = multiplier(size.width + 1);
-    tile_level.first_tile = static_cast<std::int32_t>(tiling.tiles);
+    tile_level.first_tile = i32(tiling.tiles);
     tile_level.border_pixels = 2 * (size.width + size.height);
     tile_level.first_border = tiling.border_pixels;
     tile_level.origin = level.origin;
@@ -211,7 +208,7 @@ Tiling make_tiling(Problem const& problem) {
     if (level.width > 0 && level.height > 0) {
       std::int64_t const across = divide_up(level.width + 1, size.width);
       std::int64_t const tiles = across * divide_up(level.height + 1, size.height);
-      tile_level.tiles_across = static_cast<std::int32_t>(across);
+      tile_level.tiles_across = i32(across);
       tiling.tiles += tiles;
       tiling.border_pixels += tiles * tile_level.border_pixels;
     }
@@ -257,28 +254,28 @@ Bins make_bins(Problem const& problem, Tiling const& tiling, Device const& devic
 ValueParams value_params(Problem const& problem, Tiling const& tiling, Bins const& bins) {
   ValueParams params{};
   params.border_pixels = tiling.border_pixels;
-  params.points = static_cast<std::int32_t>(bins.points);
-  params.level_count = static_cast<std::int32_t>(tiling.levels.size());
-  params.tiles = static_cast<std::int32_t>(tiling.tiles);
-  params.sum_blocks = static_cast<std::int32_t>(tiling.sum_blocks);
-  params.chunks = static_cast<std::int32_t>(bins.chunks);
-  params.points_of_thread = static_cast<std::int32_t>(bins.chunk_points / kBinThreads);
-  params.tile_ranges = static_cast<std::int32_t>(bins.tile_ranges);
-  params.range_tiles = static_cast<std::int32_t>(bins.range_tiles);
+  params.points = i32(bins.points);
+  params.level_count = i32(tiling.levels.size());
+  params.tiles = i32(tiling.tiles);
+  params.sum_blocks = i32(tiling.sum_blocks);
+  params.chunks = i32(bins.chunks);
+  params.points_of_thread = i32(bins.chunk_points / kBinThreads);
+  params.tile_ranges = i32(bins.tile_ranges);
+  params.range_tiles = i32(bins.range_tiles);
   params.level_tile_bits = level_tile_bits(tiling);
-  params.range_counters = static_cast<std::int32_t>(bins.range_counters);
-  params.begin_stride = static_cast<std::int32_t>(begin_stride(tiling.tiles));
+  params.range_counters = i32(bins.range_counters);
+  params.begin_stride = i32(begin_stride(tiling.tiles));
   params.stages_records = bins.stages_records;
   std::int64_t const row_points = std::max<std::int64_t>(problem.point_total, 1);
-  params.query_stride = static_cast<std::uint32_t>(kWarp / row_points);
-  params.point_stride = static_cast<std::uint32_t>(kWarp % row_points);
-  params.slices = static_cast<std::int32_t>(divide_up(problem.head_dim, kMaxSlice));
+  params.query_stride = u32(kWarp / row_points);
+  params.point_stride = u32(kWarp % row_points);
+  params.slices = i32(divide_up(problem.head_dim, kMaxSlice));
   params.by_quads = multiplier(problem.head_dim / 4);
   params.by_chunks = quotient_multiplier(bins.chunks);
   params.by_tile_ranges = quotient_multiplier(bins.tile_ranges);
   params.by_heads = quotient_multiplier(problem.head_count);
-  params.part_records = static_cast<std::int32_t>(bins.part_records);
-  params.max_parts = static_cast<std::int32_t>(bins.max_parts);
+  params.part_records = i32(bins.part_records);
+  params.max_parts = i32(bins.max_parts);
   params.last_tiles_first = tiling.last_tiles_first;
   return params;
 }
@@ -356,18 +353,18 @@ PairedLaunch paired_launch(Params const& p, std::int64_t rows, std::int64_t poin
   std::int64_t const wave = points::kPointBlocks * std::int64_t{sm_count};
   if (of_block > 1) ranges = std::max<std::int64_t>(of_range * ranges / wave * wave / of_range, 1);
   PairedParams params{};
-  params.groups = static_cast<std::uint32_t>(groups);
-  params.query_ranges = static_cast<std::uint32_t>(ranges);
-  params.iterations = static_cast<std::uint32_t>(iterations / ranges);
-  params.longer_ranges = static_cast<std::uint32_t>(iterations % ranges);
+  params.groups = u32(groups);
+  params.query_ranges = u32(ranges);
+  params.iterations = u32(iterations / ranges);
+  params.longer_ranges = u32(iterations % ranges);
   params.coord_stride = queries * p.coord_strides.row * dtype_bytes(p.coord_dtype);
   params.weight_stride = queries * p.weight_strides.row * dtype_bytes(p.weight_dtype);
   params.reference_stride =
       queries * p.level_count * p.reference_dim * dtype_bytes(p.reference_dtype);
   params.grad_stride = queries * p.output_strides.row * dtype_bytes(p.output_dtype);
-  params.grad_coord_stride = static_cast<std::uint32_t>(queries * p.grad_coord_strides.row);
-  params.grad_weight_stride = static_cast<std::uint32_t>(queries * p.grad_weight_strides.row);
-  params.index_stride = static_cast<std::uint32_t>(queries * p.head_count * p.point_total);
+  params.grad_coord_stride = u32(queries * p.grad_coord_strides.row);
+  params.grad_weight_stride = u32(queries * p.grad_weight_strides.row);
+  params.index_stride = u32(queries * p.head_count * p.point_total);
   return {params, of_range * ranges};
 }
 

@@ -201,8 +201,7 @@ void plan_boxes(TmaPlan& plan, Entry const& entry, Problem const& problem, Devic
 bool to_bytes(RowBytes& bytes, Strides const& strides, msda_dtype dtype) {
   std::int64_t const element = dtype_bytes(dtype);
   constexpr std::int64_t kMax = std::numeric_limits<std::uint32_t>::max();
-  bytes = {strides.batch * element, static_cast<std::uint32_t>(strides.row * element),
-           static_cast<std::uint32_t>(strides.head * element)};
+  bytes = {strides.batch * element, u32(strides.row * element), u32(strides.head * element)};
   return strides.row * element <= kMax && strides.head * element <= kMax;
 }
 
@@ -227,19 +226,19 @@ void plan_windows(TmaPlan& plan, Problem const& problem, WindowMemory const& mem
   WindowParams& windows = plan.windows;
   windows.queries = plan.queries.data();
   windows.samples = plan.samples.data();
-  windows.units = static_cast<std::int32_t>(problem.batch * problem.head_count * tiles);
+  windows.units = i32(problem.batch * problem.head_count * tiles);
   windows.pixels = memory.pixels;
   windows.is_plain = is_plain(windows, problem);
-  windows.by_tiles = rows::divider(static_cast<std::uint32_t>(tiles));
-  windows.by_heads = rows::divider(static_cast<std::uint32_t>(problem.head_count));
+  windows.by_tiles = rows::divider(u32(tiles));
+  windows.by_heads = rows::divider(u32(problem.head_count));
   std::int32_t first_pixel = 0;
-  for (std::int32_t l = 0; l < static_cast<std::int32_t>(problem.levels.size()); ++l) {
+  for (std::int32_t l = 0; l < i32(problem.levels.size()); ++l) {
     Box const& window = memory.windows[l];
     if (window.columns == 0) continue;
     std::int32_t const i = windows.level_count++;
     windows.levels[i] = {l, window.columns, window.rows, first_pixel};
-    windows.first_byte[i] = static_cast<std::uint32_t>(first_pixel * kPixelBytes);
-    windows.row_bytes[i] = static_cast<std::uint32_t>(window.columns * kPixelBytes);
+    windows.first_byte[i] = u32(first_pixel * kPixelBytes);
+    windows.row_bytes[i] = u32(window.columns * kPixelBytes);
     first_pixel += window.columns * window.rows;
   }
   plan.shared_bytes = memory.shared_bytes;

@@ -28,7 +28,7 @@ constexpr std::int64_t kMaxQueries = 1 << 24;
 }  // namespace
 
 std::int32_t pixel_bytes(Problem const& problem) {
-  return static_cast<std::int32_t>(problem.head_dim) * element_bytes(problem);
+  return i32(problem.head_dim) * element_bytes(problem);
 }
 
 std::int32_t lanes_for(Entry const& entry, Problem const& problem) {
@@ -185,12 +185,11 @@ std::int64_t max_pixels(Problem const& problem, bool fp16_sums, Device const& de
 // The window of a level for a tile with so many pixels beside it on each side.
 Box window_of(Level const& level, rows::QueryTiles const& tiles, std::int32_t margin) {
   auto const side = [margin](double of_tile, std::int64_t of_level) {
-    double const across = std::min(of_tile, 1.0) * static_cast<double>(of_level);
+    double const across = std::min(of_tile, 1.0) * number(of_level);
     std::int64_t const wanted = static_cast<std::int64_t>(std::ceil(across)) + 2 * margin;
     return std::max<std::int64_t>(std::min<std::int64_t>({wanted, of_level + 3, kMaxBoxSide}), 2);
   };
-  return {static_cast<std::int32_t>((side(tiles.width, level.width) + 1) / 2 * 2),
-          static_cast<std::int32_t>(side(tiles.height, level.height))};
+  return {i32((side(tiles.width, level.width) + 1) / 2 * 2), i32(side(tiles.height, level.height))};
 }
 
 }  // namespace
@@ -219,7 +218,7 @@ WindowMemory window_memory(Problem const& problem, rows::QueryTiles const& tiles
       of_level = std::max(of_level, window);
     }
     if (pixels > most || of_level > kMaxWindowPixels) break;
-    wider.pixels = static_cast<std::int32_t>(pixels);
+    wider.pixels = i32(pixels);
     memory = wider;
   }
   memory.shared_bytes = fixed_bytes(problem, fp16_sums) + memory.pixels * kPixelBytes;
