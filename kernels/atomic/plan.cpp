@@ -50,6 +50,10 @@ double predicted_us(Costs const& costs, Variant const&, Problem const& problem,
          std::max({work_us, addition_us, forward_bytes(problem) / costs.bytes_per_us});
 }
 
+void workspace(Variant const&, Problem const& problem, Device const&, Arena& arena) {
+  static_cast<void>(Workspace(problem, arena));
+}
+
 }  // namespace
 
 Workspace::Workspace(Problem const& problem, Arena& arena) {
@@ -62,14 +66,6 @@ Workspace::Workspace(Problem const& problem, Arena& arena) {
   gradients = arena.take<float>(points);
   by_pixel = arena.take<float>(2 * points);
 }
-
-namespace {
-
-void workspace(Variant const&, Problem const& problem, Device const&, Arena& arena) {
-  static_cast<void>(Workspace(problem, arena));
-}
-
-}  // namespace
 
 const FamilyModel kModel = {
     .name = "atomic",

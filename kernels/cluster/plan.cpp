@@ -30,15 +30,6 @@ bool values_fit(Entry const& entry, Problem const& problem) {
          (layout_for(entry.rows, problem).heads == 1 || problem.value.head == problem.head_dim);
 }
 
-}  // namespace
-
-CachedLevels cached_levels_of(Entry const& entry, Problem const& problem) {
-  return choose_cached_levels(problem, head_group_bytes(entry.rows, problem), entry.size,
-                              kMaxCachedBytes);
-}
-
-namespace {
-
 Reason reject(Variant const& variant, Problem const& problem, Device const& device) {
   Entry const& entry = kTable[variant];
   bool const has_clusters = device.max_cluster_blocks != 0 && device.has_bulk_copy;
@@ -159,6 +150,13 @@ bool fits(Part const& part, std::int64_t bytes) {
 
 }  // namespace
 
+// ---- what plan.h declares
+
+CachedLevels cached_levels_of(Entry const& entry, Problem const& problem) {
+  return choose_cached_levels(problem, head_group_bytes(entry.rows, problem), entry.size,
+                              kMaxCachedBytes);
+}
+
 CachedLevels choose_cached_levels(Problem const& problem, std::int64_t pixel_bytes,
                                   std::int64_t size, std::int64_t max_bytes) {
   std::array<std::size_t, kInlineLevels> numbers;
@@ -202,8 +200,6 @@ std::int64_t least_cached_bytes(Problem const& problem, std::int64_t pixel_bytes
   }
   return least;
 }
-
-// ---- schedule
 
 CacheParams cache_params(Entry const& entry, Problem const& problem, CachedLevels const& levels) {
   CacheParams cached{};

@@ -11,6 +11,19 @@ bool is_packed(Strides const& strides, std::int64_t rows, std::int64_t heads, st
          strides.batch == rows * heads * size;
 }
 
+LevelParams level_params(Level const& level) {
+  return {i32(level.height), i32(level.width),  level.origin,
+          level.row_tokens,  level.point_start, level.point_count};
+}
+
+StrideParams stride_params(Strides const& strides) {
+  return {strides.batch, strides.row, strides.head};
+}
+
+bool are_near(Problem const& problem) {
+  return problem.levels.size() <= static_cast<std::size_t>(kInlineLevels);
+}
+
 }  // namespace
 
 Reason reject_basics(Variant const& variant, Problem const& problem, Device const& device,
@@ -48,9 +61,7 @@ bool rows_are_packed(Problem const& problem) {
          is_packed(problem.output, Q, M, problem.head_dim);
 }
 
-bool levels_are_near(Problem const& problem) {
-  return problem.levels.size() <= static_cast<std::size_t>(kInlineLevels) && sides_fit(problem);
-}
+bool levels_are_near(Problem const& problem) { return are_near(problem) && sides_fit(problem); }
 
 bool every_level_has(Problem const& problem, std::int64_t points) {
   return std::all_of(problem.levels.begin(), problem.levels.end(),
@@ -128,23 +139,6 @@ Counts counts_of_tensors(Problem const& problem) {
 }
 
 // ---- what kernels are handed
-
-namespace {
-
-LevelParams level_params(Level const& level) {
-  return {i32(level.height), i32(level.width),  level.origin,
-          level.row_tokens,  level.point_start, level.point_count};
-}
-
-StrideParams stride_params(Strides const& strides) {
-  return {strides.batch, strides.row, strides.head};
-}
-
-bool are_near(Problem const& problem) {
-  return problem.levels.size() <= static_cast<std::size_t>(kInlineLevels);
-}
-
-}  // namespace
 
 std::vector<LevelParams> far_levels_of(Problem const& problem) {
   std::vector<LevelParams> levels;

@@ -34,11 +34,7 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
   return tokens_fit(problem, kMaxTokens, kMaxBytes) ? Reason::kNone : Reason::kTooLarge;
 }
 
-}  // namespace
-
 // ---- the generic backward
-
-namespace {
 
 // Records that a tile should have at most where points are spread evenly. A warp adds them one
 // after the other; small problems have smaller tiles, so that there are about as many as warps fit
@@ -92,78 +88,9 @@ std::vector<TileRange> levels_in_turn(Tiles const& tiles) {
   return rounds;
 }
 
-}  // namespace
-
-Tiles make_tiles(Problem const& problem) {
-  Tiles tiles;
-  for (Level const& level : problem.levels) {
-    LevelTiles of_level{};
-    bool const has_points =
-        level.width > 0 && level.height > 0 && level.point_count > 0 && problem.query_count > 0;
-    if (has_points) of_level = tiles_of(level, problem.query_count, tile_records(problem));
-    of_level.first = tiles.count;
-    if (has_points) {
-      tiles.count +=
-          of_level.across * divide_up(level.height + 1, std::int64_t{1} << of_level.height_bits);
-    }
-    tiles.levels.push_back(of_level);
-  }
-  tiles.rounds = {{0, tiles.count}};
-  if (problem.levels_overlap) tiles.rounds = levels_in_turn(tiles);
-  return tiles;
-}
-
-BinParams bin_params(Problem const& problem, Tiles const& tiles) {
-  BinParams bins{};
-  if (tensor_is_empty(problem, Tensor::kGradValue)) return bins;  // nothing is added
-  bins.points = problem.query_count * problem.point_total;
-  bins.tiles = tiles.count;
-  bins.chunk_points = std::max(kMinChunkPoints, kPointsOfPlace * tiles.count);
-  bins.chunks = divide_up(bins.points, bins.chunk_points);
-  bins.place_count = bins.tiles * bins.chunks;
-  return bins;
-}
-
-void take_arrays(BinParams& bins, std::int64_t heads, Arena& arena) {
-  bins.places = arena.take<std::int64_t>(count_of(heads * bins.place_count));
-  bins.list = arena.take<std::int64_t>(count_of(heads * bins.points));
-}
-
-std::int64_t heads_within(Problem const& problem, BinParams const& bins, std::int64_t other_bytes,
-                          std::size_t limit) {
-  std::int64_t const all = std::max<std::int64_t>(problem.batch * problem.head_count, 1);
-  return most_that_fit(all, limit,
-                       [&](std::int64_t heads) { return bytes_of(bins, heads, other_bytes); });
-}
-
-namespace {
-
 msda_dtype sum_dtype(Problem const& problem) {
   return problem.value_dtype == MSDA_DTYPE_F64 ? MSDA_DTYPE_F64 : MSDA_DTYPE_F32;
 }
-
-}  // namespace
-
-bool needs_sums(Problem const& problem) {
-  return problem.backward() && problem.grad_value_dtype != sum_dtype(problem);
-}
-
-std::int64_t sum_bytes(Problem const& problem) {
-  return value_count(problem) * dtype_bytes(sum_dtype(problem));
-}
-
-std::byte* take_sums(Problem const& problem, Arena& arena) {
-  if (!needs_sums(problem)) return nullptr;
-  return arena.take<std::byte>(count_of(sum_bytes(problem)));
-}
-
-Order::Order(Problem const& problem, Device const& device)
-    : tiles(make_tiles(problem)),
-      bins(bin_params(problem, tiles)),
-      run_heads(heads_within(problem, bins, needs_sums(problem) ? sum_bytes(problem) : 0,
-                             device.workspace_limit_bytes)) {}
-
-namespace {
 
 void workspace(Variant const&, Problem const& problem, Device const& device, Arena& arena) {
   if (!problem.backward()) return;
@@ -172,11 +99,7 @@ void workspace(Variant const&, Problem const& problem, Device const& device, Are
   take_arrays(order.bins, order.run_heads, arena);
 }
 
-}  // namespace
-
 // ---- cost
-
-namespace {
 
 // The work of a slot's lanes for a row of the row kernel, as RowConfig in direct.cuh deals
 // them.
@@ -336,6 +259,69 @@ std::optional<Counts> counts(Variant const& variant, Problem const& problem, Dev
 }
 
 }  // namespace
+
+// ---- what plan.h declares
+
+Tiles make_tiles(Problem const& problem) {
+  Tiles tiles;
+  for (Level const& level : problem.levels) {
+    LevelTiles of_level{};
+    bool const has_points =
+        level.width > 0 && level.height > 0 && level.point_count > 0 && problem.query_count > 0;
+    if (has_points) of_level = tiles_of(level, problem.query_count, tile_records(problem));
+    of_level.first = tiles.count;
+    if (has_points) {
+      tiles.count +=
+          of_level.across * divide_up(level.height + 1, std::int64_t{1} << of_level.height_bits);
+    }
+    tiles.levels.push_back(of_level);
+  }
+  tiles.rounds = {{0, tiles.count}};
+  if (problem.levels_overlap) tiles.rounds = levels_in_turn(tiles);
+  return tiles;
+}
+
+BinParams bin_params(Problem const& problem, Tiles const& tiles) {
+  BinParams bins{};
+  if (tensor_is_empty(problem, Tensor::kGradValue)) return bins;  // nothing is added
+  bins.points = problem.query_count * problem.point_total;
+  bins.tiles = tiles.count;
+  bins.chunk_points = std::max(kMinChunkPoints, kPointsOfPlace * tiles.count);
+  bins.chunks = divide_up(bins.points, bins.chunk_points);
+  bins.place_count = bins.tiles * bins.chunks;
+  return bins;
+}
+
+void take_arrays(BinParams& bins, std::int64_t heads, Arena& arena) {
+  bins.places = arena.take<std::int64_t>(count_of(heads * bins.place_count));
+  bins.list = arena.take<std::int64_t>(count_of(heads * bins.points));
+}
+
+std::int64_t heads_within(Problem const& problem, BinParams const& bins, std::int64_t other_bytes,
+                          std::size_t limit) {
+  std::int64_t const all = std::max<std::int64_t>(problem.batch * problem.head_count, 1);
+  return most_that_fit(all, limit,
+                       [&](std::int64_t heads) { return bytes_of(bins, heads, other_bytes); });
+}
+
+bool needs_sums(Problem const& problem) {
+  return problem.backward() && problem.grad_value_dtype != sum_dtype(problem);
+}
+
+std::int64_t sum_bytes(Problem const& problem) {
+  return value_count(problem) * dtype_bytes(sum_dtype(problem));
+}
+
+std::byte* take_sums(Problem const& problem, Arena& arena) {
+  if (!needs_sums(problem)) return nullptr;
+  return arena.take<std::byte>(count_of(sum_bytes(problem)));
+}
+
+Order::Order(Problem const& problem, Device const& device)
+    : tiles(make_tiles(problem)),
+      bins(bin_params(problem, tiles)),
+      run_heads(heads_within(problem, bins, needs_sums(problem) ? sum_bytes(problem) : 0,
+                             device.workspace_limit_bytes)) {}
 
 const FamilyModel kModel = {
     .name = "direct",

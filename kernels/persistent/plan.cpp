@@ -27,20 +27,6 @@ bool groups_have_one_level(Problem const& problem) {
                              [](Level const& level) { return level.point_count % kMaxGroup == 0; });
 }
 
-}  // namespace
-
-Heads known_heads(Entry const& entry, Problem const& problem) {
-  bool const is_packed = problem.head_dim == entry.channels &&
-                         problem.value.row == problem.head_count * problem.head_dim &&
-                         problem.value.head == problem.head_dim;
-  if (!is_packed || !levels_are_wide(problem)) return heads_any;
-  return problem.head_count == heads_1   ? heads_1
-         : problem.head_count == heads_8 ? heads_8
-                                         : heads_any;
-}
-
-namespace {
-
 // Reasons that only kernels with cached levels have.
 Reason reject_caching(Entry const& entry, Problem const& problem, Device const& device) {
   if (device.shared_bytes_per_block < kMaxCachedBytes) return Reason::kSharedMemory;
@@ -82,33 +68,7 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
   return sizes_fit(entry, problem) ? Reason::kNone : Reason::kTooLarge;
 }
 
-}  // namespace
-
 // ---- cached levels
-
-CachedLevels choose_cached_levels(Problem const& problem, std::int64_t pixel_bytes) {
-  std::array<std::size_t, kInlineLevels> numbers;
-  auto const order = std::span(numbers).first(problem.levels.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  // From the first pixel to the last one; borders lie between them.
-  auto const bytes_of = [&](std::size_t l) {
-    Level const& level = problem.levels[l];
-    return ((level.height - 1) * level.row_tokens + level.width) * pixel_bytes;
-  };
-  std::ranges::stable_sort(order, {}, bytes_of);
-  CachedLevels cached;
-  for (std::size_t const l : order) {
-    std::int64_t const lines = divide_up(bytes_of(l), kLineBytes);
-    if (cached.shared_bytes() + lines * kLineBytes > kMaxCachedBytes) break;
-    cached.levels |= std::uint32_t{1} << l;
-    cached.begin[l] = cached.end;
-    cached.bytes[l] = bytes_of(l);
-    cached.end += lines * kLineBytes;
-  }
-  return cached;
-}
-
-namespace {
 
 // Changes a schedule of make_schedule() to one with cached levels.
 void cache_levels_in(ScheduleParams& schedule, Entry const& entry, Problem const& problem) {
@@ -125,19 +85,7 @@ void cache_levels_in(ScheduleParams& schedule, Entry const& entry, Problem const
   deal_grid_ranges(schedule, problem);
 }
 
-}  // namespace
-
-ScheduleParams schedule_of(Variant const& variant, Problem const& problem, QueryOrder const& order,
-                           Device const& device) {
-  Entry const& entry = kTable[variant];
-  ScheduleParams schedule = make_schedule(entry, problem, order, device);
-  if (caches_levels(entry.spread)) cache_levels_in(schedule, entry, problem);
-  return schedule;
-}
-
 // ---- cost
-
-namespace {
 
 // A warp's work for a job, padding included.
 struct JobWork {
@@ -392,6 +340,48 @@ std::optional<Counts> counts(Variant const& variant, Problem const& problem, Dev
 }
 
 }  // namespace
+
+// ---- what plan.h declares
+
+Heads known_heads(Entry const& entry, Problem const& problem) {
+  bool const is_packed = problem.head_dim == entry.channels &&
+                         problem.value.row == problem.head_count * problem.head_dim &&
+                         problem.value.head == problem.head_dim;
+  if (!is_packed || !levels_are_wide(problem)) return heads_any;
+  return problem.head_count == heads_1   ? heads_1
+         : problem.head_count == heads_8 ? heads_8
+                                         : heads_any;
+}
+
+CachedLevels choose_cached_levels(Problem const& problem, std::int64_t pixel_bytes) {
+  std::array<std::size_t, kInlineLevels> numbers;
+  auto const order = std::span(numbers).first(problem.levels.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  // From the first pixel to the last one; borders lie between them.
+  auto const bytes_of = [&](std::size_t l) {
+    Level const& level = problem.levels[l];
+    return ((level.height - 1) * level.row_tokens + level.width) * pixel_bytes;
+  };
+  std::ranges::stable_sort(order, {}, bytes_of);
+  CachedLevels cached;
+  for (std::size_t const l : order) {
+    std::int64_t const lines = divide_up(bytes_of(l), kLineBytes);
+    if (cached.shared_bytes() + lines * kLineBytes > kMaxCachedBytes) break;
+    cached.levels |= std::uint32_t{1} << l;
+    cached.begin[l] = cached.end;
+    cached.bytes[l] = bytes_of(l);
+    cached.end += lines * kLineBytes;
+  }
+  return cached;
+}
+
+ScheduleParams schedule_of(Variant const& variant, Problem const& problem, QueryOrder const& order,
+                           Device const& device) {
+  Entry const& entry = kTable[variant];
+  ScheduleParams schedule = make_schedule(entry, problem, order, device);
+  if (caches_levels(entry.spread)) cache_levels_in(schedule, entry, problem);
+  return schedule;
+}
 
 const FamilyModel kModel = {
     .name = "persistent",

@@ -183,6 +183,12 @@ double predicted_us(Costs const& costs, Variant const&, Problem const& problem,
   return costs.launch_us * kLaunches + std::max(work_us, bytes_of(problem) / costs.bytes_per_us);
 }
 
+void workspace(Variant const&, Problem const& problem, Device const& device, Arena& arena) {
+  Tiling const tiling = make_tiling(problem);
+  Bins const bins = make_bins(problem, tiling, device);
+  take_workspace(problem, tiling, bins, make_passes(problem, tiling, bins, device), arena);
+}
+
 }  // namespace
 
 // ---- tiles and bins
@@ -322,16 +328,6 @@ std::byte* take_workspace(Problem const& problem, Tiling const& tiling, Bins con
   return arena.take<std::byte>(std::max(value_bytes(problem, tiling, bins, passes.heads),
                                         point_bytes(problem, passes.queries)));
 }
-
-namespace {
-
-void workspace(Variant const&, Problem const& problem, Device const& device, Arena& arena) {
-  Tiling const tiling = make_tiling(problem);
-  Bins const bins = make_bins(problem, tiling, device);
-  take_workspace(problem, tiling, bins, make_passes(problem, tiling, bins, device), arena);
-}
-
-}  // namespace
 
 // ---- blocks of points
 

@@ -25,44 +25,7 @@ constexpr std::int64_t kMaxSharedBytes = 194 * 1024;
 // Queries of a plan with windows, which has a table of them.
 constexpr std::int64_t kMaxQueries = 1 << 24;
 
-}  // namespace
-
-std::int32_t pixel_bytes(Problem const& problem) {
-  return i32(problem.head_dim) * element_bytes(problem);
-}
-
-std::int32_t lanes_for(Entry const& entry, Problem const& problem) {
-  return lanes_of(entry.channels, element_bytes(problem));
-}
-
-std::int64_t box_shared_bytes(Entry const& entry, Problem const& problem) {
-  return std::int64_t{entry.producers} * entry.stages * box_stage_bytes(pixel_bytes(problem)) +
-         kAlignmentSlack;
-}
-
 // ---- reject
-
-Reason reject_maps(Problem const& problem) {
-  std::int64_t const element = dtype_bytes(problem.value_dtype);
-  for (Level const& level : problem.levels) {
-    if (level.height > kMaxSide || level.width > kMaxSide) return Reason::kMapLevels;
-    if (level.point_count > 0 && (level.height < 1 || level.width < 1)) return Reason::kMapLevels;
-  }
-  auto const is_fit = [&](std::int64_t count, std::int64_t stride) {
-    std::int64_t const bytes = stride * element;
-    return count <= 1 ||
-           (bytes % kMapAlignment == 0 && bytes >= kMapAlignment && bytes < kMaxMapStride);
-  };
-  bool fits = problem.value.row >= problem.head_dim && is_fit(2, problem.value.row) &&
-              is_fit(problem.head_count, problem.value.head) &&
-              is_fit(problem.batch, problem.value.batch);
-  for (Level const& level : problem.levels) {
-    fits = fits && is_fit(level.height, level.row_tokens * problem.value.row);
-  }
-  return fits ? Reason::kNone : Reason::kMapStrides;
-}
-
-namespace {
 
 bool has_shared_memory(Entry const& entry, Problem const& problem, Device const& device) {
   if (entry.shape == box) {
@@ -130,9 +93,66 @@ double predicted_us(Costs const& costs, Variant const& variant, Problem const& p
          1e-6 * points_of(problem) * of_point / std::max(device.sm_count, 1);
 }
 
+// ---- windows
+
+std::int64_t fixed_bytes(Problem const& problem, bool fp16_sums) {
+  return kAlignmentSlack +
+         std::int64_t{kWindowConsumers} * warp_record_bytes(points_of_level(problem), fp16_sums);
+}
+
+// Pixels of all windows that there is room for.
+std::int64_t max_pixels(Problem const& problem, bool fp16_sums, Device const& device) {
+  return (std::min(device.shared_bytes_per_block, kMaxSharedBytes) - kWindowStaticBytes -
+          fixed_bytes(problem, fp16_sums)) /
+         kPixelBytes;
+}
+
+// The window of a level for a tile with so many pixels beside it on each side.
+Box window_of(Level const& level, rows::QueryTiles const& tiles, std::int32_t margin) {
+  auto const side = [margin](double of_tile, std::int64_t of_level) {
+    double const across = std::min(of_tile, 1.0) * number(of_level);
+    std::int64_t const wanted = static_cast<std::int64_t>(std::ceil(across)) + 2 * margin;
+    return std::max<std::int64_t>(std::min<std::int64_t>({wanted, of_level + 3, kMaxBoxSide}), 2);
+  };
+  return {i32((side(tiles.width, level.width) + 1) / 2 * 2), i32(side(tiles.height, level.height))};
+}
+
 }  // namespace
 
-// ---- windows
+// ---- what plan.h declares
+
+std::int32_t pixel_bytes(Problem const& problem) {
+  return i32(problem.head_dim) * element_bytes(problem);
+}
+
+std::int32_t lanes_for(Entry const& entry, Problem const& problem) {
+  return lanes_of(entry.channels, element_bytes(problem));
+}
+
+std::int64_t box_shared_bytes(Entry const& entry, Problem const& problem) {
+  return std::int64_t{entry.producers} * entry.stages * box_stage_bytes(pixel_bytes(problem)) +
+         kAlignmentSlack;
+}
+
+Reason reject_maps(Problem const& problem) {
+  std::int64_t const element = dtype_bytes(problem.value_dtype);
+  for (Level const& level : problem.levels) {
+    if (level.height > kMaxSide || level.width > kMaxSide) return Reason::kMapLevels;
+    if (level.point_count > 0 && (level.height < 1 || level.width < 1)) return Reason::kMapLevels;
+  }
+  auto const is_fit = [&](std::int64_t count, std::int64_t stride) {
+    std::int64_t const bytes = stride * element;
+    return count <= 1 ||
+           (bytes % kMapAlignment == 0 && bytes >= kMapAlignment && bytes < kMaxMapStride);
+  };
+  bool fits = problem.value.row >= problem.head_dim && is_fit(2, problem.value.row) &&
+              is_fit(problem.head_count, problem.value.head) &&
+              is_fit(problem.batch, problem.value.batch);
+  for (Level const& level : problem.levels) {
+    fits = fits && is_fit(level.height, level.row_tokens * problem.value.row);
+  }
+  return fits ? Reason::kNone : Reason::kMapStrides;
+}
 
 std::int64_t points_of_level(Problem const& problem) {
   std::int64_t points = 0;
@@ -167,32 +187,6 @@ TileTables tables_of(rows::QueryTiles const& tiles, std::int64_t rows) {
   }
   return tables;
 }
-
-namespace {
-
-std::int64_t fixed_bytes(Problem const& problem, bool fp16_sums) {
-  return kAlignmentSlack +
-         std::int64_t{kWindowConsumers} * warp_record_bytes(points_of_level(problem), fp16_sums);
-}
-
-// Pixels of all windows that there is room for.
-std::int64_t max_pixels(Problem const& problem, bool fp16_sums, Device const& device) {
-  return (std::min(device.shared_bytes_per_block, kMaxSharedBytes) - kWindowStaticBytes -
-          fixed_bytes(problem, fp16_sums)) /
-         kPixelBytes;
-}
-
-// The window of a level for a tile with so many pixels beside it on each side.
-Box window_of(Level const& level, rows::QueryTiles const& tiles, std::int32_t margin) {
-  auto const side = [margin](double of_tile, std::int64_t of_level) {
-    double const across = std::min(of_tile, 1.0) * number(of_level);
-    std::int64_t const wanted = static_cast<std::int64_t>(std::ceil(across)) + 2 * margin;
-    return std::max<std::int64_t>(std::min<std::int64_t>({wanted, of_level + 3, kMaxBoxSide}), 2);
-  };
-  return {i32((side(tiles.width, level.width) + 1) / 2 * 2), i32(side(tiles.height, level.height))};
-}
-
-}  // namespace
 
 bool windows_fit(Problem const& problem, bool fp16_sums, Device const& device) {
   return max_pixels(problem, fp16_sums, device) >= kMaxWindows * kMinSide * kMinSide;
