@@ -36,7 +36,7 @@ class TileWalk {
   __device__ bool fetch(Tile& tile) {
     while (begin_ < schedule_.index_count) {
       while (index_ < end_) {
-        tile = rows::fetch_tile(schedule_, index_, end_);
+        tile = fetch_tile(schedule_, index_, end_);
         index_ = tile.next;
         if (tile.has_jobs()) return true;
       }
@@ -97,7 +97,7 @@ __device__ void copy_levels(Lane<Config> const& lane, Tile const& tile, std::uin
                              item * lane.schedule.item_bytes +
                              std::uint64_t{group} * Config::kHeads * lane.schedule.head_bytes;
   auto const barrier = shared_address(&lane.shared.full[buffer]);
-  std::uint32_t const to = rows::cache_begin() + buffer * cache.buffer_bytes;
+  std::uint32_t const to = cache_begin() + buffer * cache.buffer_bytes;
   // A level's rows in this block: y is first, first + stride, ...
   auto const rows_of = [&](int l, std::uint32_t& first, std::uint32_t& stride) -> std::uint32_t {
     bool const is_split = lane.is_split(l);
@@ -115,7 +115,7 @@ __device__ void copy_levels(Lane<Config> const& lane, Tile const& tile, std::uin
   }
   if (lane.index == 0) ptx::arrive_and_expect(barrier, bytes);
   __syncwarp();
-  std::uint64_t const token_bytes = std::uint64_t{lane.schedule.pixel_stride} * rows::kVecBytes;
+  std::uint64_t const token_bytes = std::uint64_t{lane.schedule.pixel_stride} * kVecBytes;
 #pragma unroll 1
   for (std::uint32_t left = cache.cached_levels; left != 0; left &= left - 1) {
     int const l = __ffs(static_cast<int>(left)) - 1;
@@ -178,14 +178,14 @@ class CornerLoads {
   using Corner = typename RowSums<Config>::Corner;
 
   // Begins a row: where its values are in memory and in the cache.
-  __device__ __forceinline__ void start(Lane<Config> const& lane, rows::Row const& row,
+  __device__ __forceinline__ void start(Lane<Config> const& lane, Row const& row,
                                         std::uint32_t buffer) {
     std::uint32_t const last = lane.schedule.head_dim / Config::kChannels - 1;
     std::uint32_t const vec = (Config::kIsKnown ? lane.j : min(lane.j, last)) * Config::kVecBytes;
     values_ = row.values + vec;
     ptx::pin(values_);
     std::uint32_t const head_bytes = lane.cached_pixel_bytes() / Config::kHeads;
-    own_ = rows::cache_begin() + buffer * lane.cache.buffer_bytes +
+    own_ = cache_begin() + buffer * lane.cache.buffer_bytes +
            lane.slot() % Config::kHeads * head_bytes + vec;
     if constexpr (Config::kPair) to_other_ = ptx::map_shared(own_, lane.rank ^ 1) - own_;
   }
@@ -320,7 +320,7 @@ class Warp {
 #pragma unroll 1
     for (std::uint32_t tile_number = 0; is_there; ++tile_number) {
       queue_.begin_tile(lane_, tile, tile_number);
-      rows::Job const job = queue_.fetch_job(lane_);
+      Job const job = queue_.fetch_job(lane_);
       Row const row = row_of(lane_, job);
       // They travel while levels are copied.
       RowInputs const inputs = read(row, 0);
@@ -360,7 +360,7 @@ class Warp {
   // Sums a warp's rows, beginning with one whose first inputs have been read.
   __device__ void sum_rows(Row row, RowInputs inputs) {
     while (true) {
-      rows::Job const next = queue_.fetch_job(lane_);
+      Job const next = queue_.fetch_job(lane_);
       Row const next_row = next.is_there ? row_of(lane_, next) : row;
       gather_.start(lane_, row, buffer_);
       sums_.clear();
@@ -379,7 +379,7 @@ class Warp {
     std::uint32_t first = lane_.first_of(row);
     // Pinned, or the addresses of all ways to read would be held while other points are gathered.
     ptx::pin(first);
-    return rows::read_inputs<Config::kGroup, Config::kInputs>(
+    return read_inputs<Config::kGroup, Config::kInputs>(
         lane_.p, lane_.schedule, first, lane_.first_point(chunk, own_lane()), lane_.index);
   }
 
@@ -392,8 +392,8 @@ class Warp {
     for (int chunk = 0; chunk < lane_.chunks(); ++chunk) {
       PointGroup<Config::kGroup> points =
           to_points(inputs, lane_.coord_dtype(), lane_.weight_dtype(),
-                    rows::vecs_are_swapped<Config::kGroup>(lane_.inputs_are_wide(),
-                                                           lane_.coord_dtype(), lane_.index));
+                    vecs_are_swapped<Config::kGroup>(lane_.inputs_are_wide(), lane_.coord_dtype(),
+                                                     lane_.index));
       int const first = lane_.first_point(chunk, own_lane());
       // Lanes behind the row's last point prepare it again: it weighs nothing then.
 #pragma unroll
@@ -428,13 +428,12 @@ class Warp {
   // Stores the record of the lane's point i.
   __device__ __forceinline__ void put_located(PointGroup<Config::kGroup> const& points, int i,
                                               int level, Place const& place) const {
-    float2 const at = rows::to_pixels(static_cast<rows::Lane<Config> const&>(lane_), {},
-                                      place.width, place.height, points.x[i], points.y[i]);
-    std::uint32_t const pixel_vecs = lane_.is_cached(level)
-                                         ? lane_.cached_pixel_bytes() / rows::kVecBytes
-                                         : lane_.pixel_stride();
-    rows::put_point(Table::at(records_, i * Config::kLanes + own_lane(), own_lane()),
-                    locate(lane_, place, lane_.is_split(level), pixel_vecs, at, points.weight[i]));
+    float2 const at = to_pixels(static_cast<rows::Lane<Config> const&>(lane_), {}, place.width,
+                                place.height, points.x[i], points.y[i]);
+    std::uint32_t const pixel_vecs =
+        lane_.is_cached(level) ? lane_.cached_pixel_bytes() / kVecBytes : lane_.pixel_stride();
+    put_point(Table::at(records_, i * Config::kLanes + own_lane(), own_lane()),
+              locate(lane_, place, lane_.is_split(level), pixel_vecs, at, points.weight[i]));
   }
 
   // Adds what the lanes have prepared of a chunk, from point t0 of each lane on: the loads of
@@ -450,7 +449,7 @@ class Warp {
         typename RowSums<Config>::Corner value[Config::kInFlight][4];
 #pragma unroll
         for (int u = Config::kInFlight - 1; u >= 0; --u) {
-          rows::get_point(Table::at(at, j0 + u, j0 + u), record[u]);
+          get_point(Table::at(at, j0 + u, j0 + u), record[u]);
         }
 #pragma unroll
         for (int u = Config::kInFlight - 1; u >= 0; --u) {
@@ -522,11 +521,10 @@ __global__ void __launch_bounds__(Config::kThreads, 1)
 // Calls fn with the ClusterConfig for what is known at run time.
 template <ValueType kType, Channels kMax, Points kPoints, Spread kSpread, class Fn>
 void with_config(KernelOptions const& options, bool is_aligned, Fn fn) {
-  using rows::RowsKind;
   // One head of float16 and clusters of two: what pays. All else is told at run time.
-  if constexpr (kMax == rows::d32 && kType == ValueType::f16) {
-    constexpr RowsKind kOne = {kType, kMax, kPoints,       kSpread,         false,
-                               false, true, rows::heads_1, rows::inputs_f32};
+  if constexpr (kMax == d32 && kType == ValueType::f16) {
+    constexpr RowsKind kOne = {kType, kMax, kPoints, kSpread,   false,
+                               false, true, heads_1, inputs_f32};
     if (options.is_pyramid && options.f32_inputs && is_aligned) {
       return fn(ClusterConfig<ClusterKind{kOne, true, true}>());
     }
@@ -536,14 +534,12 @@ void with_config(KernelOptions const& options, bool is_aligned, Fn fn) {
       }
     }
   }
-  constexpr bool kCanGroup =
-      rows::heads_of_line(kMax, sizeof(typename ValueTraits<kType>::Element)) > 1;
+  constexpr bool kCanGroup = heads_of_line(kMax, sizeof(typename ValueTraits<kType>::Element)) > 1;
   with_bool(is_aligned, [&](auto aligned) {
     with_bool(options.grouped, [&](auto grouped) {
-      fn(ClusterConfig<ClusterKind{
-             RowsKind{kType, kMax, kPoints, kSpread, false, grouped && kCanGroup, aligned,
-                      rows::heads_any, rows::inputs_any},
-             false}>());
+      fn(ClusterConfig<ClusterKind{RowsKind{kType, kMax, kPoints, kSpread, false,
+                                            grouped && kCanGroup, aligned, heads_any, inputs_any},
+                                   false}>());
     });
   });
 }
@@ -552,7 +548,7 @@ template <ValueType kType, Channels kMax, Points kPoints, Spread kSpread>
 Kernels load_kernels(KernelOptions options) {
   Kernels kernels;
   // The most that any plan asks for: what a kernel may ask for is a property of the process.
-  std::int64_t const max_shared_bytes = kMaxCachedBytes + rows::kLineBytes;
+  std::int64_t const max_shared_bytes = kMaxCachedBytes + kLineBytes;
   for (bool const aligned : {false, true}) {
     for (bool const f32_inputs : {false, true}) {
       options.f32_inputs = f32_inputs;

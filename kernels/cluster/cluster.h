@@ -23,9 +23,9 @@ inline constexpr std::int32_t kWarps = kThreads / 32;
 // one.
 inline constexpr std::int32_t kRecordBytes = 512;
 // Records, places of levels, barriers. The kernel asserts that they fit.
-inline constexpr std::int64_t kDeclaredBytes = kWarps * kRecordBytes + 3 * rows::kLineBytes;
+inline constexpr std::int64_t kDeclaredBytes = kWarps * kRecordBytes + 3 * kLineBytes;
 // Bytes that cached levels may have; they begin at a whole line.
-inline constexpr std::int64_t kMaxCachedBytes = kMaxBlockBytes - kDeclaredBytes - rows::kLineBytes;
+inline constexpr std::int64_t kMaxCachedBytes = kMaxBlockBytes - kDeclaredBytes - kLineBytes;
 // The most pixels of a level in one block: a record counts them in 12 bits.
 inline constexpr std::int64_t kMaxCachedPixels = 1 << 12;
 
@@ -35,10 +35,10 @@ inline constexpr std::int32_t kFetchedCounts = 3;
 
 // Each of a row's four lanes prepares a stretch of its points (Lane::first_point()), of more than
 // four every lane some of each chunk.
-constexpr bool has_stretches(rows::Layout const& layout) { return layout.lanes == 4; }
+constexpr bool has_stretches(Layout const& layout) { return layout.lanes == 4; }
 // Points that a lane prepares at a time.
-constexpr std::int32_t group_of(rows::Layout const& layout) {
-  return has_stretches(layout) ? rows::kMaxGroup : rows::group_of(layout, rows::pany);
+constexpr std::int32_t group_of(Layout const& layout) {
+  return has_stretches(layout) ? kMaxGroup : rows::group_of(layout, pany);
 }
 
 // The places of levels. A cached level is copied to every block, or its rows alternate between the
@@ -57,7 +57,7 @@ struct CacheParams {
   std::uint32_t row_pixels[kInlineLevels];  // from a row to the next one, in a buffer
   // The level of each point, where levels have any number of points. It is not in shared memory: of
   // 195 KB a pair's part of bird's-eye views leaves 7.5.
-  std::uint8_t level_of[rows::kMaxPoints];
+  std::uint8_t level_of[kMaxPoints];
 };
 
 // The options choose among the kernels of an instantiation.

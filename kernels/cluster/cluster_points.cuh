@@ -11,14 +11,14 @@ namespace msda::cluster {
 // An instantiation: rows as the engine has them, and whether the kernel takes for granted that
 // clusters are pairs and levels a pyramid (KernelOptions).
 struct ClusterKind {
-  rows::RowsKind rows;
+  RowsKind rows;
   bool pair;
   bool pyramid = false;
 };
 
 template <ClusterKind kKind>
-struct ClusterConfig : rows::RowsConfig<kKind.rows> {
-  using Base = rows::RowsConfig<kKind.rows>;
+struct ClusterConfig : RowsConfig<kKind.rows> {
+  using Base = RowsConfig<kKind.rows>;
   static constexpr bool kIsPyramid = kKind.pyramid;
   static constexpr bool kPair = kKind.pair;
   static constexpr int kThreads = cluster::kThreads;
@@ -172,8 +172,8 @@ __device__ __forceinline__ LocatedPointOf<Config> locate(Lane<Config> const& lan
                                                          Place const& place, bool is_split,
                                                          std::uint32_t pixel_vecs, float2 const& at,
                                                          float weight) {
-  Between const bx = rows::between<Config::kIsKnown>(at.x, place.width);
-  Between const by = rows::between<Config::kIsKnown>(at.y, place.height);
+  Between const bx = between<Config::kIsKnown>(at.x, place.width);
+  Between const by = between<Config::kIsKnown>(at.y, place.height);
   SplitRows const rows =
       split_rows(static_cast<std::uint32_t>(by.base), is_split ? lane.size_mask() : 0,
                  is_split ? lane.size_shift() : 0);
@@ -184,8 +184,8 @@ __device__ __forceinline__ LocatedPointOf<Config> locate(Lane<Config> const& lan
   if constexpr (Config::kByParity) {
     // As rows::locate() does it: rows of cached levels have an even number of pixels.
     turned = (pixel & 1) != (lane.slot() & 1);
-    pixel += turned && (Config::kIsKnown || place.width > rows::kPixel) ? 1 : 0;
-    fraction = rows::in_fp16_units(fraction);
+    pixel += turned && (Config::kIsKnown || place.width > kPixel) ? 1 : 0;
+    fraction = in_fp16_units(fraction);
     fraction = turned ? 1.0f - fraction : fraction;
   }
   float const total = weight * bx.inside * by.inside;
@@ -193,8 +193,8 @@ __device__ __forceinline__ LocatedPointOf<Config> locate(Lane<Config> const& lan
   float const first_row = swaps_rows ? lower : upper, second_row = swaps_rows ? upper : lower;
   std::uint32_t const bits = SplitBits<Config>::of(rows);
   if constexpr (Config::kFp16Sums) {
-    return rows::Fp16LocatedPoint::of<Config::kByParity>(pixel | bits, turned, fraction, first_row,
-                                                         second_row);
+    return Fp16LocatedPoint::of<Config::kByParity>(pixel | bits, turned, fraction, first_row,
+                                                   second_row);
   } else {
     return {(pixel * pixel_vecs + place.origin) | bits, fraction, first_row, second_row};
   }
@@ -208,7 +208,7 @@ struct PointTable {
   static constexpr int kRecordBytes = sizeof(LocatedPointOf<Config>);
   static constexpr int kSlots = 32 / Config::kLanes;
   static constexpr int kRowBytes = kSlots * kRecordBytes;
-  static constexpr int kRowsOfLine = std::max(rows::kLineBytes / kRowBytes, 1);
+  static constexpr int kRowsOfLine = std::max(kLineBytes / kRowBytes, 1);
   static constexpr int kRenumbering = kSlots * kRowsOfLine / Config::kLanes;
   static constexpr int kSlotStride = std::max(kRenumbering, 1);
   static_assert(Config::kRecords * kRowBytes <= cluster::kRecordBytes,
@@ -273,12 +273,11 @@ class ExactRow {
     float const y = load_narrow(p.coord_dtype, p.coord, 2 * at + 1);
     float const weight = load_narrow(p.weight_dtype, p.weight, at);
     int const l = lane_.level_of(k);
-    float const width = static_cast<float>(p.near_levels[l].width) * rows::kPixel;
-    float const height = static_cast<float>(p.near_levels[l].height) * rows::kPixel;
+    float const width = static_cast<float>(p.near_levels[l].width) * kPixel;
+    float const height = static_cast<float>(p.near_levels[l].height) * kPixel;
     float2 const pixel =
-        rows::to_pixels(static_cast<rows::Lane<Config> const&>(lane_), {}, width, height, x, y);
+        to_pixels(static_cast<rows::Lane<Config> const&>(lane_), {}, width, height, x, y);
     // False where a coordinate is no number.
-    constexpr float kPixel = rows::kPixel;
     bool const inside =
         pixel.x >= -kPixel && pixel.x < width && pixel.y >= -kPixel && pixel.y < height;
     if (inside) {
@@ -300,8 +299,8 @@ class ExactRow {
   __device__ void add_inside(Sums& sums, int l, float2 const& at, float weight,
                              typename Sums::Fp16Sums& pairs) const {
     LevelParams const& level = lane_.p.near_levels[l];
-    Between const bx = rows::between(at.x, static_cast<float>(level.width) * rows::kPixel);
-    Between const by = rows::between(at.y, static_cast<float>(level.height) * rows::kPixel);
+    Between const bx = between(at.x, static_cast<float>(level.width) * kPixel);
+    Between const by = between(at.y, static_cast<float>(level.height) * kPixel);
     std::int32_t const x = bx.base, y = by.base;
     bool const has_x[2] = {bx.from_base < 1.0f, bx.from_base >= 0.0f && x + 1 < level.width};
     bool const has_y[2] = {by.from_base < 1.0f, by.from_base >= 0.0f && y + 1 < level.height};
@@ -311,13 +310,13 @@ class ExactRow {
     int const first_x = Config::kByParity && is_odd ? 1 : 0;
     int const first_y = lane_.is_split(l) && (y & 1) != 0 ? 1 : 0;
     bool const in_units = Config::kByParity && kFp16Sums;
-    float const from_left = in_units ? rows::in_fp16_units(bx.fraction) : bx.fraction;
+    float const from_left = in_units ? in_fp16_units(bx.fraction) : bx.fraction;
     float const fraction = first_x != 0 ? 1.0f - from_left : from_left;
     float const total = weight * bx.inside * by.inside;
     float const lower = __fmul_rn(total, by.fraction);
     float const upper = __fsub_rn(total, lower);
     float const rows[2] = {first_y != 0 ? lower : upper, first_y != 0 ? upper : lower};
-    rows::Fp16Weights const weights =
+    Fp16Weights const weights =
         Sums::fp16_weights(__floats2half2_rn(rows[0], rows[1]), __float2half2_rn(fraction));
 #pragma unroll
     for (int i = 0; i < 4; ++i) {

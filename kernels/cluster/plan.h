@@ -30,7 +30,7 @@ struct Entry {
   VariantRow<Entry>{                                                                     \
       MSDA_VARIANT_OF("cluster", type, "." #channels "." #points "." #spread ".c" #size, \
                       __VA_ARGS__),                                                      \
-      {{ValueType::type, rows::channels, rows::points, rows::spread}, size}},
+      {{ValueType::type, channels, points, spread}, size}},
 inline constexpr VariantTable kTable({
 #include "rows/cluster.inc"
 });
@@ -69,8 +69,8 @@ CachedLevels cached_levels_of(Entry const& entry, Problem const& problem);
 
 CacheParams cache_params(Entry const& entry, Problem const& problem, CachedLevels const& levels);
 // The schedule of blocks that cache levels, with clusters for blocks.
-ScheduleParams cluster_schedule(Entry const& entry, Problem const& problem,
-                                rows::QueryOrder const& order, Device const& device,
-                                CachedLevels const& cached, std::int64_t clusters);
+ScheduleParams cluster_schedule(Entry const& entry, Problem const& problem, QueryOrder const& order,
+                                Device const& device, CachedLevels const& cached,
+                                std::int64_t clusters);
 
 }  // namespace msda::cluster

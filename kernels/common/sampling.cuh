@@ -206,8 +206,8 @@ __device__ __forceinline__ T join_lanes(T x, Join join) {
   return x;
 }
 
-// The same by kLanes neighbouring lanes, to which K logits from element `first` on are dealt. K
-// stays a reference: a copy costs instructions where it is one of the parameters of a kernel.
+// Kernels whose lanes share a row deal its K logits, from element `first` on, to kLanes of them. K
+// is a reference: a copy costs instructions where it is among the parameters of a kernel.
 template <typename Real, int kLanes, typename Index>
 __device__ Softmax<Real> softmax_of_lanes(Params const& p, std::int64_t first, Index lane,
                                           Index const& K) {

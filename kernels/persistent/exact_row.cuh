@@ -154,7 +154,7 @@ __device__ void start_chunk(WarpState<Config>& state, Row const& row, int k0) {
   }
 }
 
-// What `number_of` says of the softmax of the slot's row.
+// Returns what `number_of` says of the softmax of the slot's row.
 template <class Config, class Fn>
 __device__ __forceinline__ float of_softmax(WarpState<Config> const& state, Fn number_of) {
   float numbers[Config::kRowsOfLane];

@@ -65,10 +65,9 @@ struct PersistentConfig : RowsConfig<kKind> {
   static constexpr int kInFlight = Base::kAligned && !Base::kLaneByLane
                                        ? in_flight_of(Base::kLayout, kKind.spread, Base::kVecs)
                                        : 1;
-  static constexpr int kTurnsInFlight = !Base::kAligned ? 1
-                                        : Base::kLaneByLane
-                                            ? Base::kGroup
-                                            : rows::turns_in_flight_of(Base::kGroup);
+  static constexpr int kTurnsInFlight = !Base::kAligned     ? 1
+                                        : Base::kLaneByLane ? Base::kGroup
+                                                            : turns_in_flight_of(Base::kGroup);
   // The points of a lane's group that it prepares before they are gathered, and tables of their
   // records: two in turn where it prepares one point at a time.
   static constexpr bool kAllTogether =
@@ -334,8 +333,8 @@ class Gather {
     Corner value[kAll][4];
 #pragma unroll
     for (int u = 0; u < kAll; ++u) {
-      rows::get_point(table + u / kCount * Table::kBytes + (j0 + u % kCount) * Table::kRowBytes,
-                      record[u]);
+      get_point(table + u / kCount * Table::kBytes + (j0 + u % kCount) * Table::kRowBytes,
+                record[u]);
     }
 #pragma unroll
     for (int u = 0; u < kAll; ++u) {
@@ -545,10 +544,9 @@ class Warp {
     if constexpr (Config::kFused) start_softmax(inputs);
 #pragma unroll 1
     for (int k0 = 0; k0 < lane.K; k0 += Config::kChunk) {
-      PointGroup<Config::kGroup> points =
-          to_points(inputs.points[0], lane.coord_dtype(), lane.weight_dtype(),
-                    rows::vecs_are_swapped<Config::kGroup>(lane.inputs_are_wide(),
-                                                           lane.coord_dtype(), lane.index));
+      PointGroup<Config::kGroup> points = to_points(
+          inputs.points[0], lane.coord_dtype(), lane.weight_dtype(),
+          vecs_are_swapped<Config::kGroup>(lane.inputs_are_wide(), lane.coord_dtype(), lane.index));
       int const first = lane.first_point(k0);
       int const groups = min(Config::kLanes, (lane.K - k0 + Config::kGroup - 1) /
                                                  Config::kGroup);  // of the first slot
@@ -611,7 +609,7 @@ class Warp {
 #pragma unroll
     for (int i = 0; i < Config::kRowsOfLane; ++i) {
       float logits[Config::kGroup];
-      rows::weights_of(inputs.points[i].weight, state_.lane.weight_dtype(), logits);
+      weights_of(inputs.points[i].weight, state_.lane.weight_dtype(), logits);
       state_.softmax[i].start(logits);
     }
   }

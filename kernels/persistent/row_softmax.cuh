@@ -58,7 +58,7 @@ class RowSoftmax {
   // largest one, or 0, infinite, or no number: then so is the result.
   __device__ __forceinline__ float inverse_of_powers() const {
     float sum = sum_;
-    rows::for_lanes_of_row<Config>(
+    for_lanes_of_row<Config>(
         [&](int distance) { sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, distance)); });
     float const guess = ptx::reciprocal_approximate(sum);
     return fmaf(guess, fmaf(-sum, guess, 1.0f), guess);
@@ -70,7 +70,7 @@ class RowSoftmax {
     float largest = logits[0];
 #pragma unroll
     for (int t = 1; t < Config::kGroup; ++t) largest = fmaxf(largest, logits[t]);
-    rows::for_lanes_of_row<Config>([&](int distance) {
+    for_lanes_of_row<Config>([&](int distance) {
       largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, distance));
     });
     return largest;

@@ -93,7 +93,7 @@ __device__ __forceinline__ float2 load_pair(msda_dtype dtype, const void* array,
   }
 }
 
-// Where a point of the slot's row lies on level l, in pixels.
+// Returns the position of a point of the slot's row on level l, in pixels.
 template <class Config>
 __device__ __forceinline__ Point<float> to_pixels(Params const& p, Slot<Config> const& slot,
                                                   SlotLevel const& place, RawPoint const& raw,

@@ -23,7 +23,7 @@ constexpr Kernels (*kLoad[])(KernelOptions) = {
 struct SmallPlan final : Prepared {
   SmallPlan(Problem const& problem, Device const& device)
       : point_levels(points::point_levels(problem), device), params(make_params(problem)) {}
-  DeviceArray<points::PointLevel> point_levels;
+  DeviceArray<PointLevel> point_levels;
   Params params;        // all but the buffers
   SmallParams small{};  // all but the arrays
   Kernels kernels{};
@@ -57,16 +57,16 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
   plan.tiles = tiling.tiles * small.heads;
   plan.shared_bytes = tile_bytes(small.round_points, row_lanes(problem.head_dim));
   if (problem.fused() && small.staged_in_shared) {
-    plan.shared_bytes = std::max(
-        plan.shared_bytes, staged_bytes(divide_up(problem.point_total, points::kPointsAtOnce)));
+    plan.shared_bytes =
+        std::max(plan.shared_bytes, staged_bytes(divide_up(problem.point_total, kPointsAtOnce)));
   }
   plan.has_vectors =
       problem.output_dtype == problem.value_dtype && value_strides_are_multiples(problem, 16) &&
       row_stride_fits(problem.value, problem.value_dtype) &&
       strides_are_multiples(problem.output, problem.output_dtype, 16) &&
-      row_stride_fits(problem.output, problem.output_dtype) && points::gradients_are_near(problem);
-  plan.has_coord_pairs = points::are_pairs(problem.coord);
-  plan.has_grad_coord_pairs = points::are_pairs(problem.grad_coord);
+      row_stride_fits(problem.output, problem.output_dtype) && gradients_are_near(problem);
+  plan.has_coord_pairs = are_pairs(problem.coord);
+  plan.has_grad_coord_pairs = are_pairs(problem.grad_coord);
   plan.has_logit_fours =
       problem.point_total % 4 == 0 && strides_are_multiples(problem.weight, problem.weight_dtype,
                                                             4 * dtype_bytes(problem.weight_dtype));
@@ -93,7 +93,7 @@ void launch(Variant const&, Launch const& launch) {
     points::clear(p.grad_value, value_count(problem), p.grad_value_dtype, stream);
   }
   if (!has_points) {
-    return points::clear_point_gradients(plan.kernels.clear_points, p, stream);
+    return clear_point_gradients(plan.kernels.clear_points, p, stream);
   }
   SmallParams s = plan.small;
   Arena arena(launch.call.workspace);
@@ -116,7 +116,7 @@ void launch(Variant const&, Launch const& launch) {
                       .threads = kThreads,
                       .shared_bytes = plan.shared_bytes},
                      stream, p, s);
-  points::sum_references(plan.kernels.references, p, s.points, stream);
+  sum_references(plan.kernels.references, p, s.points, stream);
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ std::int64_t largest_points(Problem const& problem);
 
 // Fused: the lanes of a row stage its points in shared memory, not in the workspace.
 inline bool stages_in_shared(Problem const& problem) {
-  return divide_up(problem.point_total, points::kPointsAtOnce) <= points::kStagedPoints;
+  return divide_up(problem.point_total, kPointsAtOnce) <= kStagedPoints;
 }
 
 // The arrays that launch() takes from the workspace: float32 sums between rounds, where grad_value

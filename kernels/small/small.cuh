@@ -43,7 +43,7 @@ class SlotProducts {
     float sum = 0.0f;
 #pragma unroll
     for (int c = 0; c < kChannelsOfLane; ++c) sum = fmaf(row[c], grad_[c], sum);
-    sum = points::sum_of_lanes(sum, Config::kLanes);
+    sum = sum_of_lanes(sum, Config::kLanes);
     if (lane_of() % Config::kPoints == j) sums_[corner] = sum;
   }
   __device__ __forceinline__ void sum(float (&sums)[4]) const {
@@ -59,8 +59,8 @@ class SlotProducts {
 // A row is kRowLanes lanes, which locate as many of its points as others do and have the corners of
 // one in flight: a thread has 64 registers.
 template <ValueType kValueType, Loads kLoads, int kRowLanes>
-struct SmallConfig : points::PointConfig<kValueType, kLoads, kRowLanes> {
-  using Base = points::PointConfig<kValueType, kLoads, kRowLanes>;
+struct SmallConfig : PointConfig<kValueType, kLoads, kRowLanes> {
+  using Base = PointConfig<kValueType, kLoads, kRowLanes>;
   static constexpr int kSlots = kThreads / kRowLanes;  // of a block
   static constexpr int kWarpSlots = kWarp / kRowLanes;
   // The most records of a pixel that one warp adds up: a crowded pixel has more.
@@ -70,7 +70,7 @@ struct SmallConfig : points::PointConfig<kValueType, kLoads, kRowLanes> {
   static constexpr int kMovedInFlight = kRowLanes == kWarp ? 1 : kPointsInFlight;  // fused points
   static constexpr int kRecordsInFlight =
       Base::kVectors ? 2 : 1;  // rows of grad_output, of a slot that adds
-  static_assert(Base::kPoints == points::kPointsAtOnce, "what stages_in_shared() reckons with");
+  static_assert(Base::kPoints == kPointsAtOnce, "what stages_in_shared() reckons with");
   static constexpr int kChannels = kChannelsOfLane;  // that store_vec() stores
   using Products = SlotProducts<Base>;
 };
@@ -155,10 +155,10 @@ __device__ __forceinline__ void load_logits(msda_dtype dtype, const void* array,
     } else {
       uint2 const four =
           __ldg(reinterpret_cast<const uint2*>(static_cast<const std::uint16_t*>(array) + at));
-      logits[0] = points::weight_of(dtype, four.x & 0xffffu);
-      logits[1] = points::weight_of(dtype, four.x >> 16);
-      logits[2] = points::weight_of(dtype, four.y & 0xffffu);
-      logits[3] = points::weight_of(dtype, four.y >> 16);
+      logits[0] = weight_of(dtype, four.x & 0xffffu);
+      logits[1] = weight_of(dtype, four.x >> 16);
+      logits[2] = weight_of(dtype, four.y & 0xffffu);
+      logits[3] = weight_of(dtype, four.y >> 16);
     }
     return;
   }
@@ -196,7 +196,7 @@ class RoundPoints {
     std::uint32_t const first_row = query_of(0);
     std::uint32_t const rows = query_of(count - 1) - first_row + 1;
     if (K > 4 * kWarp) return weigh_long_rows(first_row, rows, count);
-    int const lanes = points::lanes_of_logits((K + 3) / 4);
+    int const lanes = lanes_of_logits((K + 3) / 4);
     std::uint32_t const stride = static_cast<std::uint32_t>(kThreads / lanes);
     std::int32_t const k = static_cast<std::int32_t>(threadIdx.x) % lanes * 4;
     std::int64_t const logits = p_.weight_strides.at(tile_.b, first_row, tile_.m) + k;
@@ -216,7 +216,7 @@ class RoundPoints {
       for (int j = 0; j < kRows; ++j) {
         joined[j] = fmaxf(fmaxf(powers[j][0], powers[j][1]), fmaxf(powers[j][2], powers[j][3]));
       }
-      points::find_largest_of_lanes(joined, lanes);
+      find_largest_of_lanes(joined, lanes);
 #pragma unroll
       for (int j = 0; j < kRows; ++j) {
 #pragma unroll
@@ -225,7 +225,7 @@ class RoundPoints {
         }
         joined[j] = powers[j][0] + powers[j][1] + powers[j][2] + powers[j][3];
       }
-      points::sum_over_lanes(joined, lanes);
+      sum_over_lanes(joined, lanes);
 #pragma unroll
       for (int j = 0; j < kRows; ++j) {
         std::uint32_t const row = base + j * stride;
@@ -244,12 +244,12 @@ class RoundPoints {
       for (std::int32_t k = lane_of(); k < K; k += kWarp) {
         largest = fmaxf(largest, load_narrow(p_.weight_dtype, p_.weight, logits + k));
       }
-      largest = points::largest_of_lanes(largest, kWarp);
+      largest = largest_of_lanes(largest, kWarp);
       float sum = 0.0f;
       for (std::int32_t k = lane_of(); k < K; k += kWarp) {
         sum += expf(load_narrow(p_.weight_dtype, p_.weight, logits + k) - largest);
       }
-      float const factor = points::reciprocal(points::sum_of_lanes(sum, kWarp));
+      float const factor = reciprocal(sum_of_lanes(sum, kWarp));
       std::uint32_t const first = (first_row + row) * level_points_ - first_;
       for (std::uint32_t k = lane_of(); k < level_points_; k += kWarp) {
         if (first + k >= count) continue;
@@ -304,7 +304,7 @@ class RoundPoints {
     }
     for (std::uint32_t i = threadIdx.x; i < count; i += kThreads) {
       std::uint32_t const q = query_of(i);
-      float4 const reference = points::load_reference(p_, reference_index(q));
+      float4 const reference = load_reference(p_, reference_index(q));
       keep(i, q, move(coord(q, point_of(i, q)), reference, p_.reference_dim == 4),
            shared_.records[i].weight);
     }
@@ -339,16 +339,16 @@ class RoundPoints {
   __device__ __forceinline__ float2 move(float2 const& offset, float4 const& reference,
                                          bool is_box) const {
     LevelParams const level = p_.near_levels[tile_.level];
-    return points::fused_to_pixels(offset, reference, static_cast<float>(level.width),
-                                   static_cast<float>(level.height),
-                                   0.5f / static_cast<float>(level_points_), is_box);
+    return fused_to_pixels(offset, reference, static_cast<float>(level.width),
+                           static_cast<float>(level.height),
+                           0.5f / static_cast<float>(level_points_), is_box);
   }
   // Stores those of four weights of query `q`, from number `of_level` of the level's points on,
   // that are points of the level and of the round.
   __device__ __forceinline__ void store_weights(std::uint32_t q, std::uint32_t of_level,
                                                 std::uint32_t count, float const (&powers)[4],
                                                 float sum) const {
-    float const factor = points::reciprocal(sum);
+    float const factor = reciprocal(sum);
     std::uint32_t const at = q * level_points_ - first_ + of_level;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
@@ -377,7 +377,7 @@ class RoundPoints {
         reinterpret_cast<const float2*>(static_cast<const float*>(p_.coord) + coord_index(q, k)));
   }
   __device__ __forceinline__ float2 coord(std::uint32_t q, std::uint32_t k) const {
-    return points::load_pair(p_.coord_dtype, p_.coord, coord_index(q, k), s_.points.coord_pairs);
+    return load_pair(p_.coord_dtype, p_.coord, coord_index(q, k), s_.points.coord_pairs);
   }
   // Or the logit.
   __device__ __forceinline__ float weight(std::uint32_t q, std::uint32_t k) const {
@@ -431,7 +431,7 @@ __device__ __forceinline__ void find_bounds(Storage const& shared) {
     counts[i] = mine[i];
     all += counts[i];
   }
-  std::uint32_t begin = points::sum_before(all, shared.sums);
+  std::uint32_t begin = sum_before(all, shared.sums);
 #pragma unroll
   for (int i = 0; i < kCellsOfThread; ++i) {
     mine[i] = begin;
@@ -453,7 +453,7 @@ __device__ __forceinline__ void order_by_bits(Storage const& shared, int words, 
   for (int base = 0; base < words; base += kWarp) {
     int const word = base + lane_of();
     std::uint32_t left = word < words ? bits[word] : 0;
-    std::uint32_t const until = points::running_sum(static_cast<std::uint32_t>(__popc(left)));
+    std::uint32_t const until = running_sum(static_cast<std::uint32_t>(__popc(left)));
     std::uint32_t at = begin + until - static_cast<std::uint32_t>(__popc(left));
     for (; left != 0; left &= left - 1) {
       shared.order[at++] =
@@ -762,21 +762,21 @@ __device__ __forceinline__ void row_gradients(Params const& p, SmallParams const
                                               std::int64_t block) {
   int const slot = static_cast<int>(threadIdx.x) / Config::kLanes;
   if (slot >= s.points.rows_of_block) return;  // whole warps
-  points::RowIndex const row(p, s.points, block * s.points.rows_of_block + slot);
-  points::PointLoads<points::Input::any> const loads(p, s.points, row);
+  RowIndex const row(p, s.points, block * s.points.rows_of_block + slot);
+  PointLoads<Input::any> const loads(p, s.points, row);
   bool const is_fused = loads.is_fused();
   int const d = lane_of() % Config::kLanes * kChannelsOfLane;
-  points::ValueRows<Config> const values(
-      p, row.b * p.value_strides.batch + row.m * p.value_strides.head + d,
-      d < p.head_dim && p.token_count > 0);
-  typename Config::Products products(points::load_grad<Config>(p, row, d));
+  ValueRows<Config> const values(p,
+                                 row.b * p.value_strides.batch + row.m * p.value_strides.head + d,
+                                 d < p.head_dim && p.token_count > 0);
+  typename Config::Products products(load_grad<Config>(p, row, d));
   int const own = Config::own_point();
   std::int64_t const first = row.index(p) * p.point_total + own;
   using Element = std::conditional_t<Config::kVectors, std::uint32_t, std::int64_t>;
-  points::GradientRow<Element> const to(p, row.b, row.q, row.m, own);
+  GradientRow<Element> const to(p, row.b, row.q, row.m, own);
   auto const points = static_cast<std::int32_t>(p.point_total);
   bool const stores = row.is_there && lane_of() % Config::kLanes < Config::kPoints;
-  points::RowSoftmax<Config, PointsInMemory> softmax(
+  RowSoftmax<Config, PointsInMemory> softmax(
       is_fused ? staged_points<Config>(p, s, shared, first, stores) : PointsInMemory{});
   if (is_fused) {
     softmax.start([&](int group) {
@@ -786,24 +786,23 @@ __device__ __forceinline__ void row_gradients(Params const& p, SmallParams const
   }
 #pragma unroll 1
   for (std::int32_t k = own; k - own < points; k += Config::kPoints) {
-    points::LoadedPoint const loaded = loads[k];
-    LocatedPoint const mine =
-        points::locate_point(loaded, loads.level(k), is_fused, p.reference_dim == 4);
+    LoadedPoint const loaded = loads[k];
+    LocatedPoint const mine = locate_point(loaded, loads.level(k), is_fused, p.reference_dim == 4);
     typename Config::Corners corners;
     corners.hand_out(mine);
 #pragma unroll 1
     for (int j = 0; j < Config::kPoints; ++j) {
-      points::multiply_corners<Config>(values, corners, j, products);
+      multiply_corners<Config>(values, corners, j, products);
     }
     float sums[4];
     products.sum(sums);
     if (!stores || k >= points) continue;
     float const weight =
         is_fused ? softmax.weight(k / Config::kPoints) : loads.weight(loaded.weight);
-    points::PointGradient const gradient = points::point_gradient(mine, weight, sums);
+    PointGradient const gradient = point_gradient(mine, weight, sums);
     std::int32_t const further = k - own;
-    points::store_coord(p, p.coord_dtype, s.points.by_pixel, first + further,
-                        to.coord + 2 * further, mine, gradient, s.points.grad_coord_pairs);
+    store_coord(p, p.coord_dtype, s.points.by_pixel, first + further, to.coord + 2 * further, mine,
+                gradient, s.points.grad_coord_pairs);
     if (is_fused) {
       softmax.add(k / Config::kPoints, gradient.weight);
     } else if (p.grad_weight != nullptr) {
@@ -853,8 +852,8 @@ void load_lanes(Kernels& kernels) {
 template <ValueType kType>
 Kernels load_kernels(KernelOptions options) {
   Kernels kernels;
-  kernels.references = load_kernel(points::sum_references);
-  kernels.clear_points = load_kernel(points::clear_points);
+  kernels.references = load_kernel(sum_references);
+  kernels.clear_points = load_kernel(clear_points);
   switch (row_lanes(options.head_dim)) {
     case 4:
       load_lanes<kType, 4>(kernels);

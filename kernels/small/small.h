@@ -53,7 +53,7 @@ struct alignas(16) TileRecord {
 };
 
 struct SmallParams {
-  points::PointParams points;
+  PointParams points;
   float* sums;                // [B][S][M][D] between the rounds of a level; null: no level has two
   std::int64_t tile_blocks;   // they come first, then those of points
   std::int32_t heads;         // B M
@@ -88,14 +88,14 @@ inline constexpr std::int64_t kMaxSharedBytes = tile_bytes(kRoundPoints, kWarp);
 static_assert(kMaxSharedBytes <= 97 << 10, "every GPU from 8.0 on has as much");
 // A lane stages two numbers of each of its points of a row.
 constexpr std::int64_t staged_bytes(std::int64_t groups) { return groups * kThreads * 8; }
-static_assert(staged_bytes(points::kStagedPoints) <= kMaxSharedBytes, "staged points fit, too");
+static_assert(staged_bytes(kStagedPoints) <= kMaxSharedBytes, "staged points fit, too");
 
 struct KernelOptions {
   std::int32_t head_dim = 0;
 };
 
 struct Kernels {
-  Kernel<Params, points::PointParams> references;
+  Kernel<Params, PointParams> references;
   Kernel<Params> clear_points;
   Kernel<Params, SmallParams> gradients[2];  // by whether every row can be loaded in vectors
 };

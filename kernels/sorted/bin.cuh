@@ -281,7 +281,7 @@ class PointCoords {
     std::uint32_t pairs[kPointsOfThread];
 #pragma unroll
     for (int j = 0; j < kPointsOfThread; ++j) {
-      pairs[j] = points::kNanPair;
+      pairs[j] = kNanPair;
       if (walk.is_there()) pairs[j] = *reinterpret_cast<const std::uint32_t*>(at);
       walk.advance(p, s);
       at += s.query_stride * p.coord_strides.row;
@@ -301,14 +301,14 @@ class PointCoords {
 #pragma unroll
     for (int j = 0; j < kPointsOfThread; ++j) {
       references[j] = {};
-      if (walk.is_there()) references[j] = points::stream_reference(at, is_box);
+      if (walk.is_there()) references[j] = stream_reference(at, is_box);
       walk.advance(p, s);
       at += s.query_stride * row * 4;
     }
 #pragma unroll
     for (int j = 0; j < kPointsOfThread; ++j) {
-      at_[j] = points::fused_to_pixels(at_[j], references[j], static_cast<float>(level.width),
-                                       static_cast<float>(level.height), level.box_scale, is_box);
+      at_[j] = fused_to_pixels(at_[j], references[j], static_cast<float>(level.width),
+                               static_cast<float>(level.height), level.box_scale, is_box);
     }
   }
   __device__ __forceinline__ void load_pixels(Params const& p, ValueParams const& s,
@@ -321,17 +321,17 @@ class PointCoords {
         PointLevel const level = s.point_levels[walk.k];
         auto const width = static_cast<float>(level.width);
         auto const height = static_cast<float>(level.height);
-        float2 const at = points::load_pair(
-            p.coord_dtype, p.coord, first + walk.q * p.coord_strides.row + 2 * std::int64_t{walk.k},
-            s.coord_pairs);
+        float2 const at = load_pair(p.coord_dtype, p.coord,
+                                    first + walk.q * p.coord_strides.row + 2 * std::int64_t{walk.k},
+                                    s.coord_pairs);
         if (p.reference_dim == 0) {
           at_[j] = {to_pixel(at.x, width), to_pixel(at.y, height)};
         } else {
           std::int64_t const query = chunk.b * p.query_count + walk.q;
           float4 const reference =
-              points::load_reference(p, (query * p.level_count + level.index) * p.reference_dim);
-          at_[j] = points::fused_to_pixels(at, reference, width, height, level.box_scale,
-                                           p.reference_dim == 4);
+              load_reference(p, (query * p.level_count + level.index) * p.reference_dim);
+          at_[j] =
+              fused_to_pixels(at, reference, width, height, level.box_scale, p.reference_dim == 4);
         }
       }
       walk.advance(p, s);
@@ -443,9 +443,7 @@ class PointWeights {
     weigh(p, s, chunk, walk, rows);
     dtype_ = MSDA_DTYPE_F32;
   }
-  __device__ __forceinline__ float operator[](int j) const {
-    return points::weight_of(dtype_, bits_[j]);
-  }
+  __device__ __forceinline__ float operator[](int j) const { return weight_of(dtype_, bits_[j]); }
   // Plain logits become weights. All lanes of the warp.
   __device__ __forceinline__ void finish() {
     if constexpr (kInput == Input::fused) {
@@ -480,15 +478,15 @@ class PointWeights {
     float powers[kTogether], joined[kTogether];  // of a row: the largest logit, the sum of powers
 #pragma unroll
     for (int j = 0; j < kTogether; ++j) {
-      joined[j] = powers[j] = points::weight_of(dtype_, bits_[first + j]);
+      joined[j] = powers[j] = weight_of(dtype_, bits_[first + j]);
     }
-    points::find_largest_of_lanes(joined, row_lanes_);
+    find_largest_of_lanes(joined, row_lanes_);
 #pragma unroll
     for (int j = 0; j < kTogether; ++j) joined[j] = powers[j] = expf(powers[j] - joined[j]);
-    points::sum_over_lanes(joined, row_lanes_);
+    sum_over_lanes(joined, row_lanes_);
 #pragma unroll
     for (int j = 0; j < kTogether; ++j) {
-      bits_[first + j] = __float_as_uint(powers[j] * points::reciprocal(joined[j]));
+      bits_[first + j] = __float_as_uint(powers[j] * reciprocal(joined[j]));
     }
   }
   // Logits of any input become weights.
@@ -500,7 +498,7 @@ class PointWeights {
 #pragma unroll
     for (int j = 0; j < kPointsOfThread; ++j) {
       if (walk.is_there()) {
-        float const logit = points::weight_of(p.weight_dtype, bits_[j]);
+        float const logit = weight_of(p.weight_dtype, bits_[j]);
         bits_[j] = __float_as_uint(rows[walk.q - first].weight(logit));
       }
       walk.advance(p, s);

@@ -99,9 +99,9 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
   plan.has_short_heads = plan.has_value_vectors && (problem.token_count - 1) * problem.value.row *
                                                            dtype_bytes(problem.value_dtype) <=
                                                        std::int64_t{UINT32_MAX};
-  plan.has_coord_pairs = points::are_pairs(problem.coord);
-  plan.has_grad_coord_pairs = points::are_pairs(problem.grad_coord);
-  plan.has_near_gradients = points::gradients_are_near(problem);
+  plan.has_coord_pairs = are_pairs(problem.coord);
+  plan.has_grad_coord_pairs = are_pairs(problem.grad_coord);
+  plan.has_near_gradients = gradients_are_near(problem);
   plan.has_plain_sides = std::ranges::all_of(problem.levels, [](Level const& level) {
     return level.height <= kLargestPlainSide && level.width <= kLargestPlainSide;
   });
@@ -142,7 +142,7 @@ struct CallOfPlan {
     return plan.has_coord_pairs && is_aligned(params.coord, pair_bytes());
   }
   bool has_narrow_coords() const { return params.coord_dtype != MSDA_DTYPE_F32; }
-  // As points::Input has it, but offsets may have 16 bits.
+  // As Input has it, but offsets may have 16 bits.
   bool has_plain_input() const {
     if (!problem.fused()) return !has_narrow_coords() && has_coord_pairs();
     return has_coord_pairs() && params.reference_dtype == MSDA_DTYPE_F32 &&
@@ -160,7 +160,7 @@ struct CallOfPlan {
            is_aligned(params.grad_output, 16);
   }
   bool has_plain_rows() const {
-    return has_vectors() && plan.has_short_heads && points::fills_lanes(params.head_dim) &&
+    return has_vectors() && plan.has_short_heads && fills_lanes(params.head_dim) &&
            has_plain_input();
   }
   // A block's queries are of one batch item, and all rows are of one launch.
@@ -196,7 +196,7 @@ struct CallOfPlan {
   std::int64_t staged_groups() const {
     std::int64_t const groups =
         divide_up(params.point_total, plan.kernels.group_points[point_rows()]);
-    return problem.fused() && groups <= points::kStagedPoints ? groups : 0;
+    return problem.fused() && groups <= kStagedPoints ? groups : 0;
   }
 };
 
@@ -258,8 +258,8 @@ void launch_paired_points(CallOfPlan const& call, PointParams const& points) {
   launch.params.by_pixel = points.by_pixel;
   launch.params.grad_coord_pairs = points.grad_coord_pairs;
   launch_overlapping(kernels.paired[call.has_narrow_coords()],
-                     {.blocks = launch.blocks, .threads = points::kPointThreads}, call.stream,
-                     call.params, launch.params);
+                     {.blocks = launch.blocks, .threads = kPointThreads}, call.stream, call.params,
+                     launch.params);
 }
 
 void launch_points(CallOfPlan const& call, PointParams points) {
@@ -273,8 +273,8 @@ void launch_points(CallOfPlan const& call, PointParams points) {
   points.query_stride = u32(block_rows) / points.heads_together;
   launch_overlapping(kernels.points[loads],
                      {.blocks = divide_up(rows, points.rows_of_block),
-                      .threads = points::kPointThreads,
-                      .shared_bytes = call.staged_groups() * 2 * points::kPointThreads * 4},
+                      .threads = kPointThreads,
+                      .shared_bytes = call.staged_groups() * 2 * kPointThreads * 4},
                      call.stream, call.params, points);
 }
 
@@ -285,7 +285,7 @@ void launch_point_gradients(CallOfPlan const& call) {
   std::int64_t const queries = p.batch * p.query_count;
   bool const has_points = queries * p.head_count * p.point_total > 0;
   if (!has_points || (p.token_count == 0 && !call.problem.fused())) {
-    points::clear_point_gradients(call.plan.kernels.clear_points, p, call.stream);
+    clear_point_gradients(call.plan.kernels.clear_points, p, call.stream);
     return;
   }
   for (std::int64_t first = 0; first < queries;) {
@@ -296,7 +296,7 @@ void launch_point_gradients(CallOfPlan const& call) {
     } else {
       launch_points(call, points);
     }
-    points::sum_references(call.plan.kernels.references, p, points, call.stream);
+    sum_references(call.plan.kernels.references, p, points, call.stream);
     first += points.queries;
   }
 }

@@ -63,13 +63,13 @@ __device__ __forceinline__ std::int32_t groups_of(std::int64_t points) {
 // A lane stages its points of a fused row, the first of which is `point` of the pass, in shared
 // memory or in the workspace.
 template <class Config>
-__device__ __forceinline__ points::PointsInMemory staged_points(Params const& p,
-                                                                PointParams const& s, char* shared,
-                                                                std::int64_t point, bool is_there) {
+__device__ __forceinline__ PointsInMemory staged_points(Params const& p, PointParams const& s,
+                                                        char* shared, std::int64_t point,
+                                                        bool is_there) {
   std::int32_t const groups = groups_of<Config>(p.point_total);
   if (s.staged == nullptr) {
     float* const at = reinterpret_cast<float*>(shared) + threadIdx.x;
-    return {at, at + groups * points::kPointThreads, points::kPointThreads, groups};
+    return {at, at + groups * kPointThreads, kPointThreads, groups};
   }
   std::int64_t const all = s.queries * p.head_count * p.point_total;
   float* const at = s.staged + point;
@@ -81,7 +81,7 @@ __device__ __forceinline__ points::PointsInMemory staged_points(Params const& p,
 // other and meet in L1, where a line has the values of both. Plain points are loaded while those
 // before them are worked on, of sampled input those of the next row, too.
 template <class Config>
-static __global__ void __launch_bounds__(points::kPointThreads, Config::kBlocks)
+static __global__ void __launch_bounds__(kPointThreads, Config::kBlocks)
     point_gradients(const __grid_constant__ Params p, const __grid_constant__ PointParams s) {
   // Other input has no registers for a row and the next one.
   constexpr bool kGoesOnEarly = Config::kInput == Input::sampled;
@@ -112,8 +112,8 @@ static __global__ void __launch_bounds__(points::kPointThreads, Config::kBlocks)
     GradientRow<Element> const to(p, row.b, row.q, row.m, own);
     bool const stores = row.is_there && locates;
     bool const has_next = left > Config::kSlots;
-    RowSoftmax<Config, points::PointsInMemory> softmax(
-        is_fused ? staged_points<Config>(p, s, shared, index, stores) : points::PointsInMemory{});
+    RowSoftmax<Config, PointsInMemory> softmax(
+        is_fused ? staged_points<Config>(p, s, shared, index, stores) : PointsInMemory{});
     if (is_fused) {
       softmax.start([&](int group) {
         std::int32_t const k = group * Config::kGroupPoints + own;
@@ -125,7 +125,7 @@ static __global__ void __launch_bounds__(points::kPointThreads, Config::kBlocks)
       std::int32_t const k = group + own;
       if constexpr (!Config::kPlain) next.load_points(k);
       LocatedPoint const mine =
-          points::locate_point(next.points, next.level(k), is_fused, p.reference_dim == 4);
+          locate_point(next.points, next.level(k), is_fused, p.reference_dim == 4);
       bool const has_point = stores && k < points;
       float weight = next.loads.weight(next.points.weight);
       if (is_fused) weight = has_point ? softmax.weight(group / Config::kGroupPoints) : 0.0f;
@@ -139,7 +139,7 @@ static __global__ void __launch_bounds__(points::kPointThreads, Config::kBlocks)
       corners.hand_out(mine);
 #pragma unroll Config::kUnrolled
       for (int j = 0; j < Config::kPoints; j += Config::kInFlight) {
-        points::multiply_corners<Config>(values, corners, j, products);
+        multiply_corners<Config>(values, corners, j, products);
       }
       float sums[4];
       products.sum(sums);
@@ -217,14 +217,14 @@ void with_paired_input(KernelOptions const& options, std::int64_t group_points, 
   }
 }
 
-inline constexpr int kWarps = points::kPointThreads / kWarp;
+inline constexpr int kWarps = kPointThreads / kWarp;
 
 // The bytes from the first token to corners, handed out through shared memory: a group of lanes
 // reads four words side by side for a load. kSides: they are the top and bottom corner of its side
 // of one group's point, and of the other one's.
 template <class Config>
 class StoredCorners {
-  using Lane = points::PairLane<Config::kWarpRows, Config::kSides>;
+  using Lane = PairLane<Config::kWarpRows, Config::kSides>;
   // Two more than a load has, so that the stores of eight lanes meet no bank twice.
   static constexpr int kVecs = kWarp / 4 + 2;
   static constexpr int kLoadBytes = kVecs * kVecBytes;
@@ -283,7 +283,7 @@ class StoredCorners {
 template <class Config, int kGroups, bool kBoxes, bool kNarrow>
 class PairedRows {
   using Row = typename Config::Row;
-  using Lane = points::PairLane<Config::kWarpRows, Config::kSides>;
+  using Lane = PairLane<Config::kWarpRows, Config::kSides>;
   static constexpr bool kFused = Config::kInput == Input::fused;
   static constexpr int kHeads = Config::kSides ? 1 : 2;
   static constexpr int kQueriesOfWarp = Config::kWarpRows / kHeads;
@@ -342,7 +342,7 @@ class PairedRows {
   // The lane's point of a group, nowhere where there is none. `at.x` of a narrow one has the bits
   // of both its numbers.
   __device__ __forceinline__ LoadedPoint load_point(int group) const {
-    float const nowhere = __uint_as_float(kNarrow ? points::kNanPair : 0x7fc00000u);
+    float const nowhere = __uint_as_float(kNarrow ? kNanPair : 0x7fc00000u);
     LoadedPoint point{{nowhere, nowhere}, 0, {}};
     if (!has_point(group)) return point;
     const char* const at = coord_ + group * Config::kGroupPoints * 2 * kCoordBytes;
@@ -351,11 +351,11 @@ class PairedRows {
       ptx::stream_global<4>(at, &bits);
       point.at.x = __uint_as_float(bits);
     } else {
-      point.at = points::stream_pair(at);
+      point.at = stream_pair(at);
     }
     if constexpr (kFused) {
       point.reference =
-          points::stream_reference(reference_ + level(group).index * (kBoxes ? 16 : 8), kBoxes);
+          stream_reference(reference_ + level(group).index * (kBoxes ? 16 : 8), kBoxes);
     }
     return point;
   }
@@ -365,17 +365,17 @@ class PairedRows {
     for (int group = 0; group < kGroups; ++group) {
       bits[group] = 0;
       if (!has_point(group)) continue;
-      points::stream_weight(bits[group], weight_ + group * Config::kGroupPoints * weight_bytes_,
-                            p_.weight_dtype);
+      stream_weight(bits[group], weight_ + group * Config::kGroupPoints * weight_bytes_,
+                    p_.weight_dtype);
     }
   }
   __device__ __forceinline__ LocatedPoint locate(LoadedPoint const& point, int group) const {
     if constexpr (kNarrow) {
       LoadedPoint of_numbers = point;
       of_numbers.at = pair_of(p_.coord_dtype, __float_as_uint(point.at.x));
-      return points::locate_point(of_numbers, level(group), kFused, kBoxes);
+      return locate_point(of_numbers, level(group), kFused, kBoxes);
     }
-    return points::locate_point(point, level(group), kFused, kBoxes);
+    return locate_point(point, level(group), kFused, kBoxes);
   }
   __device__ __forceinline__ bool is_there() const { return query_ < end_; }
   __device__ __forceinline__ bool has_point(int group) const {
@@ -461,7 +461,7 @@ __device__ __forceinline__ void multiply_stored_corners(const char* values,
 // The points of the next group, or of the next row's first one, are on their way while the corners
 // of a group are loaded.
 template <class Config, int kGroups, bool kBoxes, bool kNarrow>
-static __global__ void __launch_bounds__(points::kPointThreads, Config::kBlocks)
+static __global__ void __launch_bounds__(kPointThreads, Config::kBlocks)
     paired_point_gradients(const __grid_constant__ Params p,
                            const __grid_constant__ PairedParams s) {
   constexpr bool kFused = Config::kInput == Input::fused;
@@ -477,11 +477,11 @@ static __global__ void __launch_bounds__(points::kPointThreads, Config::kBlocks)
   typename Config::Row grad = rows.load_grad();
   for (std::uint32_t left = rows.iterations; left > 0; --left) {
     typename Config::Products products(grad);
-    RowSoftmax<Config, points::PointsInRegisters<kGroups>> softmax({});
-    float weight = points::weight_of(p.weight_dtype, bits[0]);
+    RowSoftmax<Config, PointsInRegisters<kGroups>> softmax({});
+    float weight = weight_of(p.weight_dtype, bits[0]);
     if constexpr (kFused) {
       softmax.start([&](int group) {
-        return rows.has_point(group) ? points::weight_of(p.weight_dtype, bits[group]) : -INFINITY;
+        return rows.has_point(group) ? weight_of(p.weight_dtype, bits[group]) : -INFINITY;
       });
     }
     bool const stores = rows.is_there();

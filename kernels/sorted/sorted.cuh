@@ -26,7 +26,7 @@ void load_sums(KernelOptions const& options, Kernels& kernels) {
     }
   });
   with_bools([&](auto vectors) {
-    points::with_lanes<kMaxSliceLanes>(options.head_dim, [&](auto lanes) {
+    with_lanes<kMaxSliceLanes>(options.head_dim, [&](auto lanes) {
       using Config = SumConfig<kType, vectors, lanes>;
       kernels.sum_shared_bytes = sizeof(SumStorage<Config>);
       kernels.sparse_shared_bytes = sizeof(SparseStorage<Config>);
@@ -49,10 +49,9 @@ void load_point_kernel(PointRows rows, Kernels& kernels) {
 // product has the same bits wherever in the matrices it lies.
 template <ValueType kType, int kLanes, int kWarpRows, bool kSides>
 void load_any_points(KernelOptions const& options, Kernels& kernels) {
-  using Config = points::PointConfig<kType, Loads::vectors, kLanes, kWarpRows, Input::any, kSides>;
-  using OfElements =
-      points::PointConfig<kType, Loads::elements, kLanes, kWarpRows, Input::any, kSides>;
-  using OfAny = points::PointConfig<kType, Loads::any, kLanes>;
+  using Config = PointConfig<kType, Loads::vectors, kLanes, kWarpRows, Input::any, kSides>;
+  using OfElements = PointConfig<kType, Loads::elements, kLanes, kWarpRows, Input::any, kSides>;
+  using OfAny = PointConfig<kType, Loads::any, kLanes>;
   load_point_kernel<Config>(kVectorRows, kernels);
   if (options.same_types) {
     load_point_kernel<OfElements>(kElementRows, kernels);
@@ -63,13 +62,13 @@ void load_any_points(KernelOptions const& options, Kernels& kernels) {
 
 template <ValueType kType>
 void load_points(KernelOptions const& options, Kernels& kernels) {
-  points::with_lanes<kWarp>(options.head_dim, [&](auto lanes) {
-    if constexpr (points::PointConfig<kType, Loads::vectors, lanes, 4>::kPaired) {
+  with_lanes<kWarp>(options.head_dim, [&](auto lanes) {
+    if constexpr (PointConfig<kType, Loads::vectors, lanes, 4>::kPaired) {
       with_warp_rows(options, [&](auto rows, auto sides) {
         load_any_points<kType, lanes, rows, sides>(options, kernels);
         with_paired_input(options, kWarp / rows, [&](auto input, auto groups, auto boxes) {
-          using Paired = points::PointConfig<kType, Loads::vectors, lanes, rows,
-                                             decltype(input)::value, sides>;
+          using Paired =
+              PointConfig<kType, Loads::vectors, lanes, rows, decltype(input)::value, sides>;
           kernels.paired[0] = load_kernel(paired_point_gradients<Paired, groups, boxes, false>);
           // Rows of two heads, as models have them, are worth the time of compiling one more
           // kernel.
@@ -82,9 +81,9 @@ void load_points(KernelOptions const& options, Kernels& kernels) {
       });
     } else {
       load_any_points<kType, lanes, 0, false>(options, kernels);
-      if (!points::fills_lanes(options.head_dim)) return;
+      if (!fills_lanes(options.head_dim)) return;
       with_plain_input(options, [&](auto input) {
-        using Plain = points::PointConfig<kType, Loads::vectors, lanes, 0, decltype(input)::value>;
+        using Plain = PointConfig<kType, Loads::vectors, lanes, 0, decltype(input)::value>;
         load_point_kernel<Plain>(kPlainRows, kernels);
       });
     }
@@ -94,8 +93,8 @@ void load_points(KernelOptions const& options, Kernels& kernels) {
 template <ValueType kType>
 Kernels load_kernels(KernelOptions options) {
   Kernels kernels;
-  kernels.references = load_kernel(points::sum_references);
-  kernels.clear_points = load_kernel(points::clear_points);
+  kernels.references = load_kernel(sum_references);
+  kernels.clear_points = load_kernel(clear_points);
   load_sums<kType>(options, kernels);
   load_points<kType>(options, kernels);
   return kernels;

@@ -331,7 +331,7 @@ class RowSums {
     add_weighted(__uint_as_float(record.second), __uint_as_float(record.upper),
                  __uint_as_float(record.lower), value, turned, [](int) { return true; });
   }
-  // The same without the pixels that `has` leaves out: they are no part of the result.
+  // Adds it without the pixels that `has` leaves out: they are no part of the result.
   template <class Has>
   __device__ __forceinline__ void add_weighted(float second, float upper, float lower,
                                                Vec const (&value)[4], bool turned, Has has) {
