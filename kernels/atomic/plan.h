@@ -2,8 +2,6 @@
 // a call.
 #pragma once
 
-#include "core/arena.h"
-#include "core/family.h"
 #include "kernels/atomic/atomic.h"
 #include "kernels/common/plan.h"
 

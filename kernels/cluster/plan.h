@@ -2,9 +2,7 @@
 // problems they take and what they cost. It needs no device code.
 #pragma once
 
-#include "core/family.h"
 #include "kernels/cluster/cluster.h"
-#include "kernels/common/plan.h"
 #include "kernels/rows/plan.h"
 
 #include <array>

@@ -1,12 +1,9 @@
 // Host code that all families share: limits of the problems that kernels take, the amount of work
-// in a problem, and what kernels are handed. It needs no device code.
+// in a problem, and what kernels are handed. It needs no device code, and brings what families need of core/.
 #pragma once
 
-#include "core/call.h"
-#include "core/counts.h"
 #include "core/dtype.h"
 #include "core/family.h"
-#include "core/problem.h"
 #include "kernels/common/elements.h"
 #include "kernels/common/params.h"
 

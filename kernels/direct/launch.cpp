@@ -1,9 +1,7 @@
 // The direct family on a device: what a plan prepares, and the launches of its calls.
 
-#include "kernels/common/launch.h"
-#include "core/device_array.h"
-#include "core/dtype.h"
 #include "kernels/attention/launch.h"
+#include "core/device_array.h"
 #include "kernels/direct/plan.h"
 
 #include <algorithm>

@@ -4,7 +4,6 @@
 
 #include "kernels/direct/plan.h"
 
-#include "core/dtype.h"
 #include "core/tensor_sizes.h"
 
 #include <algorithm>

@@ -1,9 +1,8 @@
 // The persistent family on a device: as many blocks as it has SMs, each with tiles of neighbouring
 // rows.
 
-#include "kernels/common/launch.h"
-#include "core/device_array.h"
 #include "kernels/attention/launch.h"
+#include "core/device_array.h"
 #include "kernels/persistent/plan.h"
 
 namespace msda::persistent {

@@ -1,6 +1,5 @@
 // The pipeline family on a device: what a plan prepares, and its launch.
 
-#include "kernels/common/launch.h"
 #include "kernels/attention/launch.h"
 #include "kernels/pipeline/plan.h"
 

@@ -2,7 +2,6 @@
 // needs no device code.
 #pragma once
 
-#include "core/family.h"
 #include "kernels/common/plan.h"
 #include "kernels/pipeline/pipeline.h"
 

@@ -2,7 +2,6 @@
 // fused input's references.
 #pragma once
 
-#include "core/dtype.h"
 #include "kernels/common/launch.h"
 #include "kernels/common/plan.h"
 #include "kernels/points/points.h"

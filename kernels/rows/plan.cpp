@@ -1,7 +1,5 @@
 #include "kernels/rows/plan.h"
 
-#include "kernels/common/plan.h"
-
 #include <algorithm>
 #include <bit>
 #include <cmath>

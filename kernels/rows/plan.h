@@ -2,9 +2,6 @@
 // limits of the engine, and the schedule. It needs no device code.
 #pragma once
 
-#include "core/device.h"
-#include "core/dtype.h"
-#include "core/problem.h"
 #include "kernels/common/plan.h"
 #include "kernels/rows/layout.h"
 

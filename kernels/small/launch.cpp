@@ -2,7 +2,6 @@
 
 #include "kernels/points/launch.h"
 #include "core/device_array.h"
-#include "core/dtype.h"
 #include "kernels/points/plan.h"
 #include "kernels/small/plan.h"
 

@@ -1,6 +1,5 @@
 #include "kernels/small/plan.h"
 
-#include "core/dtype.h"
 #include "kernels/points/plan.h"
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 // head are cut into tiles.
 #pragma once
 
-#include "core/arena.h"
-#include "core/family.h"
 #include "kernels/common/plan.h"
 #include "kernels/small/small.h"
 

@@ -1,6 +1,5 @@
 #include "kernels/sorted/plan.h"
 
-#include "core/dtype.h"
 #include "kernels/points/plan.h"
 
 #include <algorithm>

@@ -2,8 +2,6 @@
 // are cut into tiles, how chunks are binned, and what a call holds in its workspace.
 #pragma once
 
-#include "core/arena.h"
-#include "core/family.h"
 #include "kernels/common/plan.h"
 #include "kernels/sorted/sorted.h"
 

@@ -1,12 +1,9 @@
 // The tma family on a device: values that tensor maps bring to shared memory, a box a point or a
 // window a tile of queries.
 
-#include "kernels/common/launch.h"
-#include "core/cuda.h"
-#include "core/device_array.h"
-#include "core/dtype.h"
-#include "core/status.h"
 #include "kernels/attention/launch.h"
+#include "core/device_array.h"
+#include "core/status.h"
 #include "kernels/tma/plan.h"
 #include "kernels/tma/tensor_maps.h"
 

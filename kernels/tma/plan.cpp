@@ -2,8 +2,6 @@
 
 #include "kernels/tma/plan.h"
 
-#include "core/dtype.h"
-
 #include <algorithm>
 #include <cmath>
 
