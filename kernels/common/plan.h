@@ -1,5 +1,6 @@
 // Host code that all families share: limits of the problems that kernels take, the amount of work
-// in a problem, and what kernels are handed. It needs no device code, and brings what families need of core/.
+// in a problem, and what kernels are handed. It needs no device code, and brings
+// what families need of core/.
 #pragma once
 
 #include "core/dtype.h"

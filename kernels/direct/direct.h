@@ -10,15 +10,7 @@
 namespace msda::direct {
 
 // Names of variants.inc: most channels of a head, and points of every level.
-enum Channels : std::int32_t {
-  dany = 0,
-  d8 = 8,
-  d16 = 16,
-  d32 = 32,
-  d64 = 64,
-  d128 = 128,
-  d256 = 256
-};
+enum Channels : std::int32_t { dany, d8 = 8, d16 = 16, d32 = 32, d64 = 64, d128 = 128, d256 = 256 };
 enum Points : std::int32_t { pany = 0, p4 = 4, p8 = 8 };
 
 inline constexpr std::int32_t kThreads = 256;  // of a block

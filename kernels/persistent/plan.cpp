@@ -45,9 +45,8 @@ Reason reject_caching(Entry const& entry, Problem const& problem, Device const& 
 
 Reason reject(Variant const& variant, Problem const& problem, Device const& device) {
   Entry const& entry = kTable[variant];
-  if (Reason const reason = reject_forward(variant, problem, device); reason != Reason::kNone) {
-    return reason;
-  }
+  Reason const reason = reject_forward(variant, problem, device);
+  if (reason != Reason::kNone) return reason;
   std::int64_t const of_vec = channels_of_vec(element_bytes(problem));
   if (!head_dim_fits(problem.head_dim, entry.channels, std::max<std::int64_t>(of_vec, 8))) {
     return Reason::kHeadDim;

@@ -22,9 +22,8 @@ bool sizes_fit(Entry const& entry, Problem const& problem) {
 
 Reason reject(Variant const& variant, Problem const& problem, Device const& device) {
   Entry const& entry = kTable[variant];
-  if (Reason const reason = reject_forward(variant, problem, device); reason != Reason::kNone) {
-    return reason;
-  }
+  Reason const reason = reject_forward(variant, problem, device);
+  if (reason != Reason::kNone) return reason;
   if (device.sm_count_limit != 0) return Reason::kSmLimit;
   if (!head_dim_fits(problem.head_dim, entry.channels, 8)) return Reason::kHeadDim;
   if (!levels_are_near(problem)) return Reason::kLevels;

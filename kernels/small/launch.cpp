@@ -11,7 +11,7 @@ namespace msda::small {
 namespace {
 
 // Loads the kernels of each row of variants.inc.
-constexpr Kernels (*kLoad[])(KernelOptions) = {
+constexpr Kernels (*kLoad[])(std::int64_t) = {
 #define MSDA_VARIANT(type, ...) load_kernels<ValueType::type>,
 #include "rows/small.inc"
 #undef MSDA_VARIANT
@@ -40,7 +40,7 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
                     std::pmr::memory_resource* memory) {
   PreparedPtr prepared = make_prepared<SmallPlan>(memory, problem, device);
   auto& plan = static_cast<SmallPlan&>(*prepared);
-  plan.kernels = kLoad[kTable.index_of(variant)]({.head_dim = i32(problem.head_dim)});
+  plan.kernels = kLoad[kTable.index_of(variant)](problem.head_dim);
   SmallParams& small = plan.small;
   Tiling const tiling = make_tiling(problem, device.sm_count);
   std::ranges::copy(tiling.levels, small.levels);

@@ -850,11 +850,11 @@ void load_lanes(Kernels& kernels) {
 }
 
 template <ValueType kType>
-Kernels load_kernels(KernelOptions options) {
+Kernels load_kernels(std::int64_t head_dim) {
   Kernels kernels;
   kernels.references = load_kernel(sum_references);
   kernels.clear_points = load_kernel(clear_points);
-  switch (row_lanes(options.head_dim)) {
+  switch (row_lanes(head_dim)) {
     case 4:
       load_lanes<kType, 4>(kernels);
       break;
@@ -869,6 +869,5 @@ Kernels load_kernels(KernelOptions options) {
 
 }  // namespace msda::small
 
-#define MSDA_INSTANTIATE(type, revision, sm)                                      \
-  template msda::small::Kernels msda::small::load_kernels<msda::ValueType::type>( \
-      msda::small::KernelOptions);
+#define MSDA_INSTANTIATE(type, revision, sm) \
+  template msda::small::Kernels msda::small::load_kernels<msda::ValueType::type>(std::int64_t);

@@ -90,10 +90,6 @@ static_assert(kMaxSharedBytes <= 97 << 10, "every GPU from 8.0 on has as much");
 constexpr std::int64_t staged_bytes(std::int64_t groups) { return groups * kThreads * 8; }
 static_assert(staged_bytes(kStagedPoints) <= kMaxSharedBytes, "staged points fit, too");
 
-struct KernelOptions {
-  std::int32_t head_dim = 0;
-};
-
 struct Kernels {
   Kernel<Params, PointParams> references;
   Kernel<Params> clear_points;
@@ -102,6 +98,6 @@ struct Kernels {
 
 // Loads them onto the current device. Instantiated in CUDA files.
 template <ValueType kType>
-Kernels load_kernels(KernelOptions options);
+Kernels load_kernels(std::int64_t head_dim);
 
 }  // namespace msda::small

@@ -81,10 +81,49 @@ class PlannedMaps {
  public:
   // boxes: of each level; none of one without points. Throws StatusError where the driver has no
   // tensor maps or refuses one.
-  PlannedMaps(Problem const& problem, const Box (&boxes)[kInlineLevels]);
+  PlannedMaps(Problem const& problem, const Box (&boxes)[kInlineLevels])
+      : replace_(driver_function<decltype(replace_)>("cuTensorMapReplaceAddress")) {
+    auto const encode =
+        driver_function<decltype(&cuTensorMapEncodeTiled)>("cuTensorMapEncodeTiled");
+    for (std::size_t l = 0; l < problem.levels.size(); ++l) {
+      if (boxes[l].columns == 0) continue;
+      Shape5 const shape(problem, problem.levels[l]);
+      cuuint32_t const box[kRank] = {static_cast<cuuint32_t>(problem.head_dim),
+                                     static_cast<cuuint32_t>(boxes[l].columns),
+                                     static_cast<cuuint32_t>(boxes[l].rows), 1, 1};
+      cuuint32_t const element_strides[kRank] = {1, 1, 1, 1, 1};
+      CUresult const error = with_context([&] {
+        return encode(&maps_.level[l], map_type(problem.value_dtype), kRank,
+                      reinterpret_cast<void*>(kAnyAddress), shape.sizes, shape.strides, box,
+                      element_strides, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
+                      CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+      });
+      if (error != CUDA_SUCCESS) {
+        fail(MSDA_ERROR_CUDA,
+             "the CUDA driver refuses a tensor map of level {}: boxes of {} x {} pixels with {} "
+             "channels, {} bytes from pixel to pixel: error {}",
+             l, boxes[l].columns, boxes[l].rows, problem.head_dim, shape.strides[0],
+             static_cast<int>(error));
+      }
+      offset_[l] = problem.levels[l].origin * problem.value.row * dtype_bytes(problem.value_dtype);
+      is_used_[l] = true;
+    }
+  }
 
   // Allocates nothing and keeps nothing. `value`: a multiple of 16 bytes.
-  Maps at(const void* value) const;
+  Maps at(const void* value) const {
+    Maps maps = maps_;
+    auto const begin = reinterpret_cast<std::uintptr_t>(value);
+    for (std::int32_t l = 0; l < kInlineLevels; ++l) {
+      if (!is_used_[l]) continue;
+      auto* const address =
+          reinterpret_cast<void*>(begin + static_cast<std::uintptr_t>(offset_[l]));
+      if (with_context([&] { return replace_(&maps.level[l], address); }) != CUDA_SUCCESS) {
+        fail(MSDA_ERROR_CUDA, "the CUDA driver refuses address {} in a tensor map", address);
+      }
+    }
+    return maps;
+  }
 
  private:
   Maps maps_{};
@@ -92,47 +131,6 @@ class PlannedMaps {
   bool is_used_[kInlineLevels] = {};
   decltype(&cuTensorMapReplaceAddress) replace_ = nullptr;
 };
-
-PlannedMaps::PlannedMaps(Problem const& problem, const Box (&boxes)[kInlineLevels])
-    : replace_(driver_function<decltype(replace_)>("cuTensorMapReplaceAddress")) {
-  auto const encode = driver_function<decltype(&cuTensorMapEncodeTiled)>("cuTensorMapEncodeTiled");
-  for (std::size_t l = 0; l < problem.levels.size(); ++l) {
-    if (boxes[l].columns == 0) continue;
-    Shape5 const shape(problem, problem.levels[l]);
-    cuuint32_t const box[kRank] = {static_cast<cuuint32_t>(problem.head_dim),
-                                   static_cast<cuuint32_t>(boxes[l].columns),
-                                   static_cast<cuuint32_t>(boxes[l].rows), 1, 1};
-    cuuint32_t const element_strides[kRank] = {1, 1, 1, 1, 1};
-    CUresult const error = with_context([&] {
-      return encode(&maps_.level[l], map_type(problem.value_dtype), kRank,
-                    reinterpret_cast<void*>(kAnyAddress), shape.sizes, shape.strides, box,
-                    element_strides, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
-                    CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-    });
-    if (error != CUDA_SUCCESS) {
-      fail(MSDA_ERROR_CUDA,
-           "the CUDA driver refuses a tensor map of level {}: boxes of {} x {} pixels with {} "
-           "channels, {} bytes from pixel to pixel: error {}",
-           l, boxes[l].columns, boxes[l].rows, problem.head_dim, shape.strides[0],
-           static_cast<int>(error));
-    }
-    offset_[l] = problem.levels[l].origin * problem.value.row * dtype_bytes(problem.value_dtype);
-    is_used_[l] = true;
-  }
-}
-
-Maps PlannedMaps::at(const void* value) const {
-  Maps maps = maps_;
-  auto const begin = reinterpret_cast<std::uintptr_t>(value);
-  for (std::int32_t l = 0; l < kInlineLevels; ++l) {
-    if (!is_used_[l]) continue;
-    auto* const address = reinterpret_cast<void*>(begin + static_cast<std::uintptr_t>(offset_[l]));
-    if (with_context([&] { return replace_(&maps.level[l], address); }) != CUDA_SUCCESS) {
-      fail(MSDA_ERROR_CUDA, "the CUDA driver refuses address {} in a tensor map", address);
-    }
-  }
-  return maps;
-}
 
 // Loads the kernels of each row of variants.inc.
 constexpr Kernels (*kLoad[])(std::int64_t) = {
