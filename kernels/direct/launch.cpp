@@ -78,8 +78,8 @@ bool buffers_are_aligned(Params const& p) {
          is_aligned(p.reference, 16) && is_aligned(p.output, 16);
 }
 
-std::int64_t blocks_of(DirectPlan const& plan, std::int64_t items, std::int64_t of_block) {
-  return std::min(divide_up(items, of_block), plan.max_blocks);
+LaunchOptions grid_of(DirectPlan const& plan, std::int64_t items, std::int64_t of_block) {
+  return {.blocks = std::min(divide_up(items, of_block), plan.max_blocks), .threads = kThreads};
 }
 
 // Adds what the points of a run of heads give to the values.
@@ -87,20 +87,17 @@ void add_heads(DirectPlan const& plan, Params const& p, BinParams bins, cudaStre
   Kernels const& kernels = plan.kernels;
   clear(bins.places, bins.heads * bins.place_count * std::int64_t{sizeof(std::int64_t)},
         "clearing counts", stream);
-  LaunchOptions const by_chunk{.blocks = blocks_of(plan, bins.heads * bins.chunks, kWarpsPerBlock),
-                               .threads = kThreads};
+  LaunchOptions const by_chunk = grid_of(plan, bins.heads * bins.chunks, kWarpsPerBlock);
   launch_overlapping(kernels.count_tiles, by_chunk, stream, p, bins);
-  launch_overlapping(kernels.sum_counts,
-                     {.blocks = blocks_of(plan, bins.heads, 1), .threads = kThreads}, stream, bins);
+  launch_overlapping(kernels.sum_counts, grid_of(plan, bins.heads, 1), stream, bins);
   launch_overlapping(kernels.list_points, by_chunk, stream, p, bins);
   for (TileRange const& round : plan.order.tiles.rounds) {
     bins.added_first = round.begin;
     bins.added_tiles = round.end - round.begin;
     for (int turn = 0; turn < kTurns; ++turn) {
       launch_overlapping(kernels.add_tiles,
-                         {.blocks = blocks_of(plan, bins.heads * bins.added_tiles, kWarpsPerBlock),
-                          .threads = kThreads},
-                         stream, p, bins, turn);
+                         grid_of(plan, bins.heads * bins.added_tiles, kWarpsPerBlock), stream, p,
+                         bins, turn);
     }
   }
 }
@@ -119,9 +116,7 @@ void launch_value_gradient(DirectPlan const& plan, Problem const& problem, Param
     add_heads(plan, p, bins, stream);
   }
   if (p.sums == nullptr) return;
-  launch_overlapping(plan.kernels.store_sums,
-                     {.blocks = blocks_of(plan, elements, kThreads), .threads = kThreads}, stream,
-                     p);
+  launch_overlapping(plan.kernels.store_sums, grid_of(plan, elements, kThreads), stream, p);
 }
 
 // Without heads it is the only gradient of points that has elements.
@@ -154,9 +149,7 @@ void launch(Variant const&, Launch const& launch) {
   }
   std::int64_t const rows = params.batch * params.query_count * params.head_count;
   if (rows == 0) return clear_references(params, stream);
-  launch_overlapping(plan.kernels.of_points,
-                     {.blocks = blocks_of(plan, rows, kWarpsPerBlock), .threads = kThreads}, stream,
-                     params);
+  launch_overlapping(plan.kernels.of_points, grid_of(plan, rows, kWarpsPerBlock), stream, params);
 }
 
 }  // namespace

@@ -22,8 +22,8 @@ struct PersistentPlan final : Prepared {
   DeviceArray<std::int32_t> order;  // [Q] queries, or none
   Params params;                    // all but the buffers
   ScheduleParams schedule{};        // the same
-  ScheduleParams
-      exact_schedule{};  // of calls with values at odd addresses: no levels are cached then
+  // Of calls with values at odd addresses: no levels are cached then.
+  ScheduleParams exact_schedule{};
   Kernels kernels{};
   attention::Writer attention;
   bool has_aligned_strides = false;
