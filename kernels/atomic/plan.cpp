@@ -66,7 +66,7 @@ Workspace::Workspace(Problem const& problem, Arena& arena) {
   by_pixel = arena.take<float>(2 * points);
 }
 
-const FamilyModel kModel = {
+extern const FamilyModel kModel = {
     .name = "atomic",
     .variants = kTable.variants(),
     .reject = reject,

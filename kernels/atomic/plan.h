@@ -18,8 +18,6 @@ inline constexpr VariantTable kTable({
 #undef MSDA_VARIANT
 });
 
-extern const FamilyModel kModel;
-
 struct Workspace {
   float* sums = nullptr;       // [B][S][M][D], where grad_value is not of float32
   float* weights = nullptr;    // fused: [B][Q][M][K]

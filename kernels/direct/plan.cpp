@@ -321,7 +321,7 @@ Order::Order(Problem const& problem, Device const& device)
       run_heads(heads_within(problem, bins, needs_sums(problem) ? sum_bytes(problem) : 0,
                              device.workspace_limit_bytes)) {}
 
-const FamilyModel kModel = {
+extern const FamilyModel kModel = {
     .name = "direct",
     .variants = kTable.variants(),
     .reject = reject,

@@ -24,8 +24,6 @@ inline constexpr VariantTable kTable({
 #undef MSDA_VARIANT
 });
 
-extern const FamilyModel kModel;
-
 // ---- how the generic backward orders a head's points. A head is a (batch item, head) pair.
 
 // Tiles that may be added at a time.

@@ -382,7 +382,7 @@ ScheduleParams schedule_of(Variant const& variant, Problem const& problem, Query
   return schedule;
 }
 
-const FamilyModel kModel = {
+extern const FamilyModel kModel = {
     .name = "persistent",
     .variants = kTable.variants(),
     .reject = reject,

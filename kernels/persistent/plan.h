@@ -18,8 +18,6 @@ inline constexpr VariantTable kTable({
 #undef MSDA_VARIANT
 });
 
-extern const FamilyModel kModel;
-
 // The heads of the problem, where a kernel may know them: see Heads.
 Heads known_heads(Entry const& entry, Problem const& problem);
 

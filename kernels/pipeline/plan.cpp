@@ -56,7 +56,7 @@ double predicted_us(Costs const& costs, Variant const& variant, Problem const& p
 
 }  // namespace
 
-const FamilyModel kModel = {
+extern const FamilyModel kModel = {
     .name = "pipeline",
     .variants = kTable.variants(),
     .reject = reject,

@@ -20,6 +20,4 @@ inline constexpr VariantTable kTable({
 #undef MSDA_VARIANT
 });
 
-extern const FamilyModel kModel;
-
 }  // namespace msda::pipeline

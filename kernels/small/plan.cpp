@@ -206,7 +206,7 @@ Workspace::Workspace(Problem const& problem, Arena& arena) {
   if (!stages_in_shared(problem)) staged = arena.take<float>(2 * points);
 }
 
-const FamilyModel kModel = {
+extern const FamilyModel kModel = {
     .name = "small",
     .variants = kTable.variants(),
     .reject = reject,

@@ -19,8 +19,6 @@ inline constexpr VariantTable kTable({
 #undef MSDA_VARIANT
 });
 
-extern const FamilyModel kModel;
-
 struct Tiling {
   std::array<TileLevel, kInlineLevels> levels{};
   std::int64_t tiles = 0;  // of a head

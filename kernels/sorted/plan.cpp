@@ -12,7 +12,7 @@ namespace {
 #define MSDA_COSTS "kernels/sorted/variants.inc"
 #include "core/costs.inc"
 
-// ---- reject
+// ---- limits
 
 constexpr std::int64_t kMaxIndex = INT32_MAX;
 constexpr std::int64_t kMaxTiles = std::int64_t{1} << 26;  // of a head
@@ -363,7 +363,7 @@ PairedLaunch paired_launch(Params const& p, std::int64_t rows, std::int64_t poin
   return {params, of_range * ranges};
 }
 
-const FamilyModel kModel = {
+extern const FamilyModel kModel = {
     .name = "sorted",
     .variants = kTable.variants(),
     .reject = reject,

@@ -20,8 +20,6 @@ inline constexpr VariantTable kTable({
 #undef MSDA_VARIANT
 });
 
-extern const FamilyModel kModel;
-
 // ---- tiles and bins
 
 struct Tiling {

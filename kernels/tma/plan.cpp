@@ -217,7 +217,7 @@ WindowMemory window_memory(Problem const& problem, rows::QueryTiles const& tiles
   return memory;
 }
 
-const FamilyModel kModel = {
+extern const FamilyModel kModel = {
     .name = "tma",
     .variants = kTable.variants(),
     .reject = reject,

@@ -28,8 +28,6 @@ inline constexpr VariantTable kTable({
 #undef MSDA_VARIANT
 });
 
-extern const FamilyModel kModel;
-
 // kNone, or the rule of tensor maps that the values break.
 Reason reject_maps(Problem const& problem);
 
