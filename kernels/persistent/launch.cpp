@@ -22,7 +22,7 @@ struct PersistentPlan final : Prepared {
   DeviceArray<std::int32_t> order;  // [Q] queries, or none
   Params params;                    // all but the buffers
   ScheduleParams schedule{};        // the same
-  // Of calls with values at odd addresses: no levels are cached then.
+  // Calls with values at odd addresses have this: no levels are cached then.
   ScheduleParams exact_schedule{};
   Kernels kernels{};
   attention::Writer attention;

@@ -101,7 +101,7 @@ TEST_CASE("where no level fits, the reason has the bytes") {
   for (Variant const& variant : kTable.variants()) {
     if (std::string_view(variant.id).find("f16.d32.p4.h1") == std::string_view::npos) continue;
     CAPTURE(variant.id);
-    Entry const& entry = kTable[variant];
+    auto const& entry = kTable[variant];
     Reason const reason = kModel.reject(variant, problem, h200());
     std::int64_t const of_level = (200 + entry.size - 1) / entry.size * 200 * 64;
     CHECK((reason == Reason::kNone) == (of_level <= kRoom));
