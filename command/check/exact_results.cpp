@@ -229,9 +229,8 @@ class ExactParts::Pass {
   // A kernel of a GPU gets values in float64, which have no scale.
   void make_exact(Case& values) const {
     if (is_cpu_) return;
-    std::int64_t overflow_count = 0;  // there is none
     Array& value = values.arrays.find("value")->second;
-    value = convert(std::move(value), MSDA_DTYPE_F64, overflow_count);
+    value = convert(std::move(value), MSDA_DTYPE_F64);
     apply_scale(values, value);
     values.arrays.erase("value_scale");
   }
@@ -242,10 +241,8 @@ class ExactParts::Pass {
     for (TensorRow const& row : tensor_rows()) {
       bool const has_queries = row.axes.starts_with("BQ") && row.is_input();
       if (!has_queries || !row.belongs_to(values.spec)) continue;
-      std::int64_t overflow_count = 0;  // there is none
-      values.arrays[std::string(row.name)] =
-          convert(take_part(*input_.find(row.name), row.axes, part_), tensor_type(values.spec, row),
-                  overflow_count);
+      values.arrays[std::string(row.name)] = convert(
+          take_part(*input_.find(row.name), row.axes, part_), tensor_type(values.spec, row));
     }
   }
 
@@ -264,8 +261,7 @@ class ExactParts::Pass {
 
   void add(std::string const& name, Array array) {
     TensorRow const& row = *std::ranges::find(tensor_rows(), name, &TensorRow::name);
-    std::int64_t overflow_count = 0;  // there is none
-    array = convert(std::move(array), MSDA_DTYPE_F64, overflow_count);
+    array = convert(std::move(array), MSDA_DTYPE_F64);
     if (name == "grad_value" && !is_cpu_) apply_scale(take_values(), array);
     Part place = place_of(row);
     Sum& sum = sums_[name];

@@ -30,7 +30,7 @@ msda_dtype widest(Case const& input, msda_dtype ProblemShape::* dtype) {
 
 // Converts value to the type wanted. value_scale belongs to scaled types alone: conversion from or
 // to another type multiplies or divides by the scale of each element's head, value is [B][S][M][D].
-Array convert_value(Case& input, Array value, msda_dtype wanted, std::int64_t& overflow_count) {
+Array convert_value(Case& input, Array value, msda_dtype wanted, std::int64_t* overflow_count) {
   auto const scale = input.arrays.find("value_scale");
   if (scale == input.arrays.end()) return convert(std::move(value), wanted, overflow_count);
   bool const divide = is_scaled(wanted);
@@ -204,8 +204,8 @@ void settle_types(Case& input) {
     std::int64_t overflow_count = 0;
     Array array = std::move(found->second);
     found->second = row.id == TensorId::kValue
-                        ? convert_value(input, std::move(array), type, overflow_count)
-                        : convert(std::move(array), type, overflow_count);
+                        ? convert_value(input, std::move(array), type, &overflow_count)
+                        : convert(std::move(array), type, &overflow_count);
     if (overflow_count > 0) {
       input.remarks.push_back(fmt::format("warning: {}: {} of {} numbers are too large for {}",
                                           row.name, overflow_count, found->second.element_count(),

@@ -47,7 +47,7 @@ std::span<const double> float64_elements(Array const& array) {
   return {reinterpret_cast<const double*>(array.bytes.data()), array.bytes.size() / sizeof(double)};
 }
 
-Array convert(Array array, msda_dtype type, std::int64_t& overflow_count,
+Array convert(Array array, msda_dtype type, std::int64_t* overflow_count,
               ChangeNumbers const& change) {
   if (array.type == type && !change) return array;
   Array converted(type, array.shape);
@@ -65,7 +65,7 @@ Array convert(Array array, msda_dtype type, std::int64_t& overflow_count,
         overflows += encode_elements(
             type, values, std::span(converted.bytes).subspan(start * to_bytes, length * to_bytes));
       });
-  overflow_count += overflows;
+  if (overflow_count != nullptr) *overflow_count += overflows;
   return converted;
 }
 

@@ -65,7 +65,7 @@ using ChangeNumbers = std::function<void(std::size_t first, std::span<double> nu
 
 // The array in another type, with its numbers changed, rounded once; adds to `overflow_count` how
 // many did not fit. A call that changes nothing leaves an array of that type as it is.
-Array convert(Array array, msda_dtype type, std::int64_t& overflow_count,
+Array convert(Array array, msda_dtype type, std::int64_t* overflow_count = nullptr,
               ChangeNumbers const& change = nullptr);
 
 }  // namespace msda::command

@@ -252,9 +252,8 @@ Case random_case(Workload const& workload, ProblemShape const& spec, std::uint64
   for (TensorRow const& row : tensor_rows()) {
     if (row.is_result() || row.is_optional() || !row.belongs_to(spec)) continue;
     Array array = random_tensor(workload, spec, row, seed);
-    std::int64_t overflow_count = 0;  // these numbers fit every type
-    result.arrays.emplace(row.name,
-                          convert(std::move(array), tensor_type(spec, row), overflow_count));
+    // These numbers fit every type.
+    result.arrays.emplace(row.name, convert(std::move(array), tensor_type(spec, row)));
   }
   if (spec.backward()) leave_pixel_lines(result);
   return result;
