@@ -224,19 +224,12 @@ class NpzCase {
     std::int64_t const levels = case_.spec.level_count();
     std::vector<std::int32_t> counts(case_.spec.levels.size());
     if (!usual_ && npz_.has("points")) {
-      auto stored = to_sizes(to_integers(npz_.read("points"), label("points")), label("points"));
-      if (stored.size() == 1) stored.resize(counts.size(), std::int32_t{stored[0]});
-      if (stored.size() != counts.size()) {
-        bad_input("{} has {} entries: level_hw has {} levels", label("points"), stored.size(),
-                  levels);
-      }
-      counts = stored;
+      auto const stored = to_integers(npz_.read("points"), label("points"));
+      counts = points_of_levels(to_sizes(stored, label("points")), counts.size(), label("points"),
+                                "entries: level_hw has");
     } else if (options_.points && options_.points->size() > 1) {
-      if (options_.points->size() != counts.size()) {
-        bad_input("{} has {} numbers: the input has {} levels", options_.label("points"),
-                  options_.points->size(), levels);
-      }
-      counts = *options_.points;
+      counts = points_of_levels(*options_.points, counts.size(), options_.label("points"),
+                                "numbers: the input has");
     } else {
       if (levels > 0 && total % levels != 0) {
         bad_input(
@@ -328,13 +321,9 @@ class FolderCase {
     refuse_int32(shapes);
     auto const level_hw = to_sizes(shapes, path("spatial_shapes").string());
     std::size_t const levels = level_hw.size() / 2;
-    auto points = options_.points.value_or(std::vector<std::int32_t>{kPoints});
-    if (points.size() == 1) points.resize(levels, points[0]);
-    if (points.size() != levels) {
-      bad_input("{} has {} numbers: spatial_shapes.bin has {} levels", options_.label("points"),
-                points.size(), levels);
-    }
-    spec.levels = make_levels(level_hw, points);
+    auto const points = options_.points.value_or(std::vector<std::int32_t>{kPoints});
+    spec.levels = make_levels(level_hw, points_of_levels(points, levels, options_.label("points"),
+                                                         "numbers: spatial_shapes.bin has"));
     LevelEvidence evidence{std::nullopt, std::nullopt, path("value").string()};
     std::error_code error;
     if (fs::exists(path("level_start_index"), error)) {

@@ -1,6 +1,7 @@
 #include "command/commands/choices.h"
 
 #include "command/commands/case_input.h"
+#include "command/commands/input_arrays.h"
 #include "command/files/input_error.h"
 #include "command/files/parallel.h"
 #include "command/files/text_values.h"
@@ -31,14 +32,10 @@ std::string override_sizes(Workload& workload, Options const& options) {
   std::size_t const levels = level_hw.size() / 2;
   std::vector<std::int32_t> points = options.points.value_or(old_points);
   // One number is for every level; so is the workload's, where its levels do not differ.
-  bool const is_uniform =
-      std::adjacent_find(points.begin(), points.end(), std::not_equal_to<>()) == points.end();
+  bool const is_uniform = std::ranges::adjacent_find(points, std::not_equal_to<>()) == points.end();
   bool const is_one = points.size() == 1 || (!options.points && is_uniform && !points.empty());
-  if (is_one) points.assign(levels, std::int32_t{points[0]});
-  if (points.size() != levels) {
-    bad_input("{} has {} numbers: there are {} levels", options.label("points"), points.size(),
-              levels);
-  }
+  if (is_one) points.resize(1);
+  points = points_of_levels(points, levels, options.label("points"), "numbers: there are");
   shape.levels = make_levels(level_hw, points);
   if (other_levels && queries_are_pixels) shape.query_count = workload.pixel_count();
   replace("batch", options.batch, shape.batch);
@@ -128,13 +125,12 @@ ProblemShape workload_spec(Workload const& workload, Options const& options) {
 }
 
 TimingOptions timing_options(Options const& options, std::size_t default_flush_bytes) {
-  TimingOptions timing;
-  timing.warmup = options.warmup;
-  timing.iterations = options.iterations;
-  timing.seconds_limit = options.seconds;
-  timing.flush_bytes = options.flush_mib ? static_cast<std::size_t>(*options.flush_mib) * kMebibyte
-                                         : default_flush_bytes;
-  return timing;
+  return {.warmup = options.warmup,
+          .iterations = options.iterations,
+          .seconds_limit = options.seconds,
+          .flush_bytes = options.flush_mib
+                             ? static_cast<std::size_t>(*options.flush_mib) * kMebibyte
+                             : default_flush_bytes};
 }
 
 std::size_t bench_flush_bytes(Options const& options) {

@@ -115,6 +115,16 @@ TypeWish type_wish(Options const& options, TensorRow const& row) {
   return {MSDA_DTYPE_NONE, "", false};
 }
 
+std::vector<std::int32_t> points_of_levels(std::vector<std::int32_t> points,
+                                           std::size_t level_count, std::string_view label,
+                                           std::string_view rule) {
+  if (points.size() == 1) points.resize(level_count, std::int32_t{points[0]});
+  if (points.size() != level_count) {
+    bad_input("{} has {} {} {} levels", label, points.size(), rule, level_count);
+  }
+  return points;
+}
+
 std::int64_t token_count_with(ProblemShape spec, std::int32_t border) {
   spec.value_border = border;
   return spec.token_count();
