@@ -63,10 +63,8 @@ Measurement measure(Case const& input, Engine const& engine, Options const& opti
                     std::vector<NamedArray>& results) {
   Runner runner(engine, input.spec, options.kernel);
   runner.bind(input, results);
-  TimingOptions timing_options;
-  timing_options.warmup = options.warmup;
-  timing_options.iterations = options.iterations;
-  return {runner.info(), time_runs(runner, timing_options)};
+  return {runner.info(),
+          time_runs(runner, {.warmup = options.warmup, .iterations = options.iterations})};
 }
 
 std::string measurement_text(ProblemShape const& spec, Measurement const& measurement,

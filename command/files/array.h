@@ -45,6 +45,8 @@ std::size_t byte_count(Shape const& shape, std::size_t element_bytes, std::strin
 struct Array {
   Array() = default;
   Array(msda_dtype type, Shape shape);  // zeros
+  Array(msda_dtype element_type, Shape dimensions, Bytes content)
+      : type(element_type), shape(std::move(dimensions)), bytes(std::move(content)) {}
 
   std::int64_t element_count() const;
   std::vector<double> decode() const { return decode_elements(type, bytes); }

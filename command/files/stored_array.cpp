@@ -246,11 +246,7 @@ Array to_floats(StoredArray array, TypeWish const& wish, std::string const& labe
               wish.takes_scaled ? "float64, float32, float16, bfloat16 or float8_e4m3"
                                 : "float64, float32, float16 or bfloat16");
   }
-  Array typed;
-  typed.type = type;
-  typed.shape = std::move(array.shape);
-  typed.bytes = std::move(array.bytes);
-  return typed;
+  return {type, std::move(array.shape), std::move(array.bytes)};
 }
 
 std::vector<std::int32_t> to_sizes(std::vector<std::int64_t> const& values,

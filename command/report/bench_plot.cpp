@@ -50,12 +50,8 @@ struct Axis {
 };
 
 Axis make_axis(std::vector<PlotBar> const& bars) {
-  double least = bars.front().low;
-  double most = bars.front().high;
-  for (PlotBar const& bar : bars) {
-    least = std::min(least, bar.low);
-    most = std::max(most, bar.high);
-  }
+  double const least = std::ranges::min_element(bars, {}, &PlotBar::low)->low;
+  double const most = std::ranges::max_element(bars, {}, &PlotBar::high)->high;
   Axis axis;
   for (PlotBar const& bar : bars) {
     axis.left = std::max(axis.left, 24 + kGroupLetter * static_cast<double>(bar.group.size()));
@@ -83,8 +79,7 @@ Axis make_axis(std::vector<PlotBar> const& bars) {
 std::vector<std::string> series_of(std::vector<PlotBar> const& bars) {
   std::vector<std::string> series;
   for (PlotBar const& bar : bars) {
-    if (std::find(series.begin(), series.end(), bar.series) == series.end())
-      series.push_back(bar.series);
+    if (std::ranges::find(series, bar.series) == series.end()) series.push_back(bar.series);
   }
   return series;
 }
@@ -114,8 +109,8 @@ double add_bars(Drawing& drawing, std::vector<PlotBar> const& bars,
       y += kGroupGap;
       drawing.text({axis.left - 8, y + kBarHeight - 4}, Anchor::kEnd, bar.group);
     }
-    auto const colour = static_cast<std::size_t>(
-        std::find(series.begin(), series.end(), bar.series) - series.begin());
+    auto const colour =
+        static_cast<std::size_t>(std::ranges::find(series, bar.series) - series.begin());
     double const middle = y + kBarHeight / 2;
     double const low = axis.position(bar.low);
     double const high = axis.position(bar.high);

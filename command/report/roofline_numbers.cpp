@@ -5,6 +5,7 @@
 #include "command/files/element_type.h"
 #include "command/files/input_error.h"
 #include "command/report/report_parts.h"
+#include "core/join.h"
 
 #include <algorithm>
 #include <array>
@@ -50,23 +51,21 @@ std::string_view Bounds::binding() const { return largest_of(*this).second; }
 Bounds bounds_of(Counts const& counts, GpuRates const& rates) {
   double const sm_cycles_per_us = rates.clock_mhz * rates.sm_count;
   // The fastest that was measured of any piece: a bound must not be above what the GPU can do.
-  auto const fastest = [](PieceRates const& r) { return *std::max_element(r.begin(), r.end()); };
+  auto const fastest = [](PieceRates const& r) { return *std::ranges::max_element(r); };
   auto const of_row = [&](PieceRates const& r) { return GpuRates::of_piece(r, counts.row_bytes); };
   double const gather_cycles = std::max(
       counts.gather_wavefronts * rates.load_cycles / kWavefrontsOfLoad, line_cycles(counts, rates));
   double const other_wavefronts = counts.wavefronts() - counts.gather_wavefronts;
   // Pixels of cached levels are gathered from the copies.
   double const values = std::min(counts.value_bytes, counts.gathered_bytes) + counts.copied_bytes;
-  Bounds bounds;
-  bounds.hbm = counts.compulsory_bytes() / (fastest(rates.hbm_tb_per_s) * kBytesPerUs);
-  bounds.hbm_most = counts.most_bytes() / (of_row(rates.hbm_tb_per_s) * kBytesPerUs);
-  bounds.l2 = (counts.input_bytes + counts.output_bytes + values) /
-              (fastest(rates.l2_tb_per_s) * kBytesPerUs);
-  bounds.l2_most = counts.most_bytes() / (of_row(rates.l2_tb_per_s) * kBytesPerUs);
-  bounds.l1 = (gather_cycles + other_wavefronts) / sm_cycles_per_us;
-  bounds.issue = counts.instructions / (rates.issue_per_cycle * sm_cycles_per_us);
-  bounds.launch = rates.launch_us;
-  return bounds;
+  double const l2_bytes = counts.input_bytes + counts.output_bytes + values;
+  return {.hbm = counts.compulsory_bytes() / (fastest(rates.hbm_tb_per_s) * kBytesPerUs),
+          .hbm_most = counts.most_bytes() / (of_row(rates.hbm_tb_per_s) * kBytesPerUs),
+          .l2 = l2_bytes / (fastest(rates.l2_tb_per_s) * kBytesPerUs),
+          .l2_most = counts.most_bytes() / (of_row(rates.l2_tb_per_s) * kBytesPerUs),
+          .l1 = (gather_cycles + other_wavefronts) / sm_cycles_per_us,
+          .issue = counts.instructions / (rates.issue_per_cycle * sm_cycles_per_us),
+          .launch = rates.launch_us};
 }
 
 // ---- times from a CSV of `msda bench`
@@ -190,10 +189,9 @@ std::vector<ComparedCounter> compare_with_ncu(std::string const& name, std::stri
     }
   }
   if (compared.empty()) {
-    std::string names;
-    for (Counter const& counter : kCounters)
-      names += (names.empty() ? "" : ", ") + std::string(counter.name);
-    bad_input("{}: has no launch with one of the counters {}", name, names);
+    std::vector<std::string_view> names;
+    for (Counter const& counter : kCounters) names.push_back(counter.name);
+    bad_input("{}: has no launch with one of the counters {}", name, join(names, ", "));
   }
   return compared;
 }
