@@ -10,8 +10,6 @@
 #include "core/cpu_model.h"
 #include "core/join.h"
 
-#include <nlohmann/json.hpp>
-
 #include <algorithm>
 #include <optional>
 
@@ -62,14 +60,13 @@ std::string needs_text() {
 }
 
 std::string json_text(std::vector<msda_kernel_info> const& kernels, GpuSearch const& found) {
-  nlohmann::ordered_json json;
+  Json json;
   json["version"] = version_text();
   json["abi_version"] = msda_abi_version();
   json["build"] = msda_build_info();
   for (NeededLibrary const& library : library_needs()) {
     json["needs"][library.name] = library.versions;
   }
-  json["devices"] = nlohmann::ordered_json::array();
   json["devices"].push_back(
       {{"device", "cpu"}, {"name", cpu_model()}, {"threads", hardware_threads()}});
   if (found.gpu) {
@@ -78,8 +75,8 @@ std::string json_text(std::vector<msda_kernel_info> const& kernels, GpuSearch co
                                {"sm", found.gpu->sm},
                                {"sm_count", found.gpu->sm_count}});
   }
-  json["gpu_unavailable"] = found.gpu ? nullptr : nlohmann::ordered_json(found.why_none);
-  json["kernels"] = nlohmann::ordered_json::array();
+  json["gpu_unavailable"] = found.gpu ? nullptr : Json(found.why_none);
+  json["kernels"] = Json::array();
   for (msda_kernel_info const& kernel : kernels) {
     json["kernels"].push_back({{"id", kernel.kernel_id},
                                {"family", kernel.family},

@@ -6,7 +6,6 @@
 #include "core/join.h"
 
 #include <CLI/CLI.hpp>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
@@ -17,6 +16,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <ranges>
 #include <span>
 #include <tuple>
 #include <utility>
@@ -351,20 +351,18 @@ std::vector<OptionRow> const& options_table() {
   return kTable;
 }
 
-std::vector<OptionRow const*> rows_of(Command const& command) {
-  std::vector<OptionRow const*> rows;
-  for (OptionRow const& row : options_table()) {
-    if ((row.commands & command.bit) != 0) rows.push_back(&row);
-  }
-  return rows;
+auto rows_of(Command const& command) {
+  return std::views::filter(options_table(), [bit = command.bit](OptionRow const& row) {
+    return (row.commands & bit) != 0;
+  });
 }
 
 // The row of a command that goes by this name, '_' as good as '-', or by this letter; null: none.
 OptionRow const* find_row(Command const& command, std::string name, char letter = 0) {
   std::replace(name.begin(), name.end(), '_', '-');
-  for (OptionRow const* const row : rows_of(command)) {
-    bool const has_name = std::ranges::find(row->names, name) != row->names.end();
-    if (has_name || (letter != 0 && row->letter == letter)) return row;
+  for (OptionRow const& row : rows_of(command)) {
+    bool const has_name = std::ranges::find(row.names, name) != row.names.end();
+    if (has_name || (letter != 0 && row.letter == letter)) return &row;
   }
   return nullptr;
 }
@@ -372,8 +370,8 @@ OptionRow const* find_row(Command const& command, std::string name, char letter 
 std::string suggest_name(Command const& command, std::string name, const char* prefix) {
   std::replace(name.begin(), name.end(), '_', '-');
   std::vector<std::string> candidates;
-  for (OptionRow const* const row : rows_of(command)) {
-    candidates.insert(candidates.end(), row->names.begin(), row->names.end());
+  for (OptionRow const& row : rows_of(command)) {
+    candidates.insert(candidates.end(), row.names.begin(), row.names.end());
   }
   std::string const best = nearest(name, candidates);
   if (best.empty()) return fmt::format("; `msda {} --help` lists what there is", command.name);
@@ -512,12 +510,12 @@ void print_help(Command const& command, bool has_environment) {
   if (!command.input_help.empty()) {
     app.add_option("INPUT", word, std::string(command.input_help))->type_name("");
   }
-  for (OptionRow const* const row : rows_of(command)) {
-    std::string flags = row->letter == 0 ? "" : fmt::format("-{}", row->letter);
-    for (std::string const& name : row->names) flags += (flags.empty() ? "--" : ",--") + name;
-    CLI::Option* const option = app.add_option(flags, word, row->help);
-    option->group(row->group)->type_name(row->value == nullptr ? "" : row->value);
-    const char* const environment = environment_of(row->names.front());
+  for (OptionRow const& row : rows_of(command)) {
+    std::string flags = row.letter == 0 ? "" : fmt::format("-{}", row.letter);
+    for (std::string const& name : row.names) flags += (flags.empty() ? "--" : ",--") + name;
+    CLI::Option* const option = app.add_option(flags, word, row.help);
+    option->group(row.group)->type_name(row.value == nullptr ? "" : row.value);
+    const char* const environment = environment_of(row.names.front());
     if (has_environment && environment != nullptr) option->envname(environment);
   }
   app.set_help_flag("-h,--help", "show this help")->group(kOutputGroup);
@@ -533,9 +531,7 @@ int run_command(Command const& command, std::vector<std::string> const& words) {
   }
   Options options;
   options.input = sorted.input;
-  for (OptionRow const* const row : rows_of(command)) {
-    set_option(*row, sorted, has_environment, options);
-  }
+  for (OptionRow const& row : rows_of(command)) set_option(row, sorted, has_environment, options);
   return command.run(options);
 }
 
@@ -568,20 +564,19 @@ std::string general_help() {
 
 // The help of the program and of the options of every command, for tools/generate.
 std::string help_json() {
-  nlohmann::ordered_json json = {{"version", version_text()},
-                                 {"summary", kSummary},
-                                 {"notes", kNotes},
-                                 {"examples", kExamples},
-                                 {"commands", nlohmann::ordered_json::array()}};
+  Json json = {{"version", version_text()},
+               {"summary", kSummary},
+               {"notes", kNotes},
+               {"examples", kExamples},
+               {"commands", Json::array()}};
   for (Command const& command : commands()) {
-    auto options = nlohmann::ordered_json::array();
-    for (OptionRow const* const row : rows_of(command)) {
-      nlohmann::ordered_json option = {{"names", row->names}, {"group", row->group}};
-      option["letter"] =
-          row->letter == 0 ? nullptr : nlohmann::ordered_json(std::string(1, row->letter));
-      option["value"] = row->value == nullptr ? nullptr : nlohmann::ordered_json(row->value);
-      option["help"] = row->help;
-      options.push_back(option);
+    Json options = Json::array();
+    for (OptionRow const& row : rows_of(command)) {
+      options.push_back({{"names", row.names},
+                         {"group", row.group},
+                         {"letter", row.letter == 0 ? Json() : Json(std::string(1, row.letter))},
+                         {"value", row.value == nullptr ? Json() : Json(row.value)},
+                         {"help", row.help}});
     }
     json["commands"].push_back({{"name", command.name},
                                 {"summary", command.summary},
