@@ -182,27 +182,21 @@ void read_grids(msda_problem const& in, Problem& out) {
 Strides read_strides(std::string_view field, const std::int64_t (&given)[3],
                      TensorShape const& shape) {
   constexpr std::int64_t kLarge = std::int64_t{1} << 40;
-  for (int i = 0; i < 3; ++i) check_not_negative(fmt::format("{}[{}]", field, i), given[i]);
   Strides const packed = packed_strides(shape.rows, shape.heads, shape.inner);
-  auto const is_packed = [&](int i, std::int64_t count, std::int64_t stride) {
-    return count == 1 || given[i] == stride;
-  };
-  if ((given[0] == 0 && given[1] == 0 && given[2] == 0) ||
-      (is_packed(0, shape.batch, packed.batch) && is_packed(1, shape.rows, packed.row) &&
-       is_packed(2, shape.heads, packed.head))) {
-    return packed;
+  std::int64_t const packed_stride[] = {packed.batch, packed.row, packed.head};
+  std::int64_t const count[] = {shape.batch, shape.rows, shape.heads};
+  bool is_zero = true, is_packed = true, overflows = false;
+  std::int64_t stride[3];
+  for (int i = 0; i < 3; ++i) {
+    check_not_negative(fmt::format("{}[{}]", field, i), given[i]);
+    is_zero &= given[i] == 0;
+    is_packed &= count[i] == 1 || given[i] == packed_stride[i];
+    overflows |= given[i] > kLargestByteCount / 8 / std::max(count[i], std::int64_t{1});
+    bool const has_second = count[i] != 1 && !shape.is_empty();
+    stride[i] = has_second ? given[i] : std::min(given[i], kLarge);
   }
-  auto const overflows = [&](int i, std::int64_t count) {
-    return given[i] > kLargestByteCount / 8 / std::max(count, std::int64_t{1});
-  };
-  if (shape.is_empty() &&
-      (overflows(0, shape.batch) || overflows(1, shape.rows) || overflows(2, shape.heads))) {
-    return packed;
-  }
-  auto const stride = [&](int i, std::int64_t count) {
-    return (shape.is_empty() || count == 1) && given[i] > kLarge ? kLarge : given[i];
-  };
-  return {stride(0, shape.batch), stride(1, shape.rows), stride(2, shape.heads)};
+  if (is_zero || is_packed || (shape.is_empty() && overflows)) return packed;
+  return {stride[0], stride[1], stride[2]};
 }
 
 // Two rows of a result must not share an element: sorted by stride, each dimension must step over
