@@ -2,6 +2,7 @@
 
 #include "command/files/element_type.h"
 #include "command/files/input_error.h"
+#include "core/join.h"
 #include "core/numbers.h"
 
 #include <algorithm>
@@ -20,16 +21,6 @@ std::optional<T> parse_whole(std::string_view text) {
   auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return value;
-}
-
-std::vector<std::string_view> split(std::string_view text, char separator) {
-  std::vector<std::string_view> pieces;
-  while (true) {
-    std::size_t const at = text.find(separator);
-    pieces.push_back(text.substr(0, at));
-    if (at == std::string_view::npos) return pieces;
-    text.remove_prefix(at + 1);
-  }
 }
 
 // Numbers of 0 or more with commas between.

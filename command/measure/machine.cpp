@@ -1,6 +1,7 @@
 #include "command/measure/machine.h"
 
 #include "core/build_config.h"
+#include "core/join.h"
 
 #include <unistd.h>
 
@@ -67,11 +68,8 @@ bool has_code_for(std::string_view architectures, std::int32_t sm_min, std::int3
                   std::int32_t sm) {
   if (sm < sm_min || (sm_max != 0 && sm > sm_max)) return false;
   bool has_any = false;
-  while (!architectures.empty()) {
-    std::size_t const length = architectures.find(';');
-    Architecture const architecture = architecture_of(architectures.substr(0, length));
-    architectures.remove_prefix(length == std::string_view::npos ? architectures.size()
-                                                                 : length + 1);
+  for (std::string_view const text : split(architectures, ';')) {
+    Architecture const architecture = architecture_of(text);
     if (architecture.sm < sm_min) continue;  // the kernel is not compiled for it
     if (runs_on(architecture, sm)) return true;
     has_any = true;

@@ -5,6 +5,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace msda {
 
@@ -20,6 +21,17 @@ std::string join(Range const& range, std::string_view separator) {
     text += fmt::format("{}", element);
   }
   return text;
+}
+
+// The parts of a text between separators, one more than there are of these.
+inline std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> pieces;
+  while (true) {
+    std::size_t const at = text.find(separator);
+    pieces.push_back(text.substr(0, at));
+    if (at == std::string_view::npos) return pieces;
+    text.remove_prefix(at + 1);
+  }
 }
 
 }  // namespace msda

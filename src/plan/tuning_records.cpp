@@ -122,15 +122,13 @@ class LineReader {
   }
   template <typename T>
   std::vector<T> list(std::string_view name) {
-    std::string_view text = word(name);
+    std::string_view const text = word(name);
     std::vector<T> values;
     if (text == kEmptyList) return values;
-    for (;;) {
-      std::size_t const comma = text.find(',');
-      values.push_back(parse(name, text.substr(0, comma), std::numeric_limits<T>::min()));
-      if (comma == std::string_view::npos) return values;
-      text.remove_prefix(comma + 1);
+    for (std::string_view const number : split(text, ',')) {
+      values.push_back(parse(name, number, std::numeric_limits<T>::min()));
     }
+    return values;
   }
 
   void expect_end() const {
