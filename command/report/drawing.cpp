@@ -11,14 +11,10 @@ namespace {
 std::string escaped(std::string_view text) {
   std::string out;
   for (char const letter : text) {
-    if (letter == '&')
-      out += "&amp;";
-    else if (letter == '<')
-      out += "&lt;";
-    else if (letter == '>')
-      out += "&gt;";
-    else
-      out += letter;
+    out += letter == '&'   ? "&amp;"
+           : letter == '<' ? "&lt;"
+           : letter == '>' ? "&gt;"
+                           : std::string(1, letter);
   }
   return out;
 }
