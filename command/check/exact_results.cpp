@@ -3,6 +3,7 @@
 #include "command/check/forward_bound.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <map>
 #include <optional>
@@ -145,19 +146,21 @@ double gradient_tolerance(ProblemShape const& spec) {
          4.0 * side * unit_roundoff(is_f64 ? MSDA_DTYPE_F64 : MSDA_DTYPE_F32);
 }
 
-}  // namespace
+// Every element of every result comes once. Bounds of gradients, which the largest element decides,
+// are 1.
+using Visit = std::function<void(TensorRow const& row, Part const& part, Expected const& expected)>;
 
-ExactParts::ExactParts(Case const& input, Engine const& engine, Case const& whole)
-    : input_(input), engine_(engine), whole_(whole), kernel_id_(float64_kernel(engine)) {}
-
-// One way through all parts. Results of parts that differ in what a result sums over (queries for
-// grad_value; channels for gradients of points, and heads for that of references) are added up
-// until all have come.
-class ExactParts::Pass {
+// The results by the kernel that takes every problem of the engine's device: ref.cpu, or on a GPU
+// the generic one. It computes a part at a time (batch items, heads, channels, queries), so that it
+// needs about as much memory as the inputs: ref.cpu takes values as they are, what else has to be
+// float64 is converted, to which every type converts exactly. Results of parts that differ in what
+// a result sums over (queries for grad_value; channels for gradients of points, and heads for that
+// of references) are added up until all have come.
+class ExactParts {
  public:
-  Pass(ExactParts const& exact, Visit const& visit)
-      : input_(exact.input_), engine_(exact.engine_), kernel_id_(exact.kernel_id_), visit_(visit) {
-    if (!input_.spec.backward()) bound_ = forward_bound(exact.whole_);
+  ExactParts(Case const& input, Engine const& engine, Case const& whole, Visit const& visit)
+      : input_(input), engine_(engine), visit_(visit) {
+    if (!input_.spec.backward()) bound_ = forward_bound(whole);
   }
 
   void run() {
@@ -302,8 +305,8 @@ class ExactParts::Pass {
 
   Case const& input_;
   Engine const& engine_;
-  std::string const& kernel_id_;
   Visit const& visit_;
+  std::string kernel_id_ = float64_kernel(engine_);
   bool is_cpu_ = engine_.device == MSDA_DEVICE_CPU;
   ProblemShape sizes_ =  // of a part, at most
       part_sizes(exact_problem(input_.spec, is_cpu_),
@@ -313,15 +316,16 @@ class ExactParts::Pass {
   std::map<std::string, Sum> sums_;  // of gradients, by name
 };
 
-void ExactParts::visit(Visit const& visit) const { Pass(*this, visit).run(); }
+}  // namespace
 
-Accuracy compare_parts(ExactParts const& exact, std::vector<NamedArray> const& results,
-                       ProblemShape const& spec) {
+Accuracy compare_parts(Case const& input, Engine const& engine,
+                       std::vector<NamedArray> const& results) {
+  ProblemShape const& spec = input.spec;
   std::map<std::string, double> bounds;        // of gradients, once they are known
   std::map<std::string, double> largest;       // of their exact elements
   std::map<std::string, Accuracy> accuracies;  // of forward results, or by bounds of 1
   auto const compare_all = [&](std::map<std::string, Accuracy>& out) {
-    exact.visit([&](TensorRow const& row, Part const& part, Expected const& expected) {
+    Visit const visit = [&](TensorRow const& row, Part const& part, Expected const& expected) {
       auto const result = std::ranges::find(results, row.name, &NamedArray::first);
       if (result == results.end()) return;
       double& most = largest[expected.name];
@@ -329,7 +333,8 @@ Accuracy compare_parts(ExactParts const& exact, std::vector<NamedArray> const& r
       double const factor = bounds.empty() ? 1 : bounds.at(expected.name);
       out[expected.name].merge(
           compare(take_part(result->second, row.axes, part), expected, factor));
-    });
+    };
+    ExactParts(input, engine, input, visit).run();
   };
   compare_all(accuracies);
   Accuracy all;
@@ -354,9 +359,8 @@ Accuracy compare_parts(ExactParts const& exact, std::vector<NamedArray> const& r
   return all;
 }
 
-ExactResults::ExactResults(Case const& input, Engine const& engine, Case const& whole) {
-  ExactParts const parts(input, engine, whole);
-  kernel_id_ = parts.kernel_id();
+ExactResults::ExactResults(Case const& input, Engine const& engine, Case const& whole)
+    : kernel_id_(float64_kernel(engine)) {
   bool const backward = input.spec.backward();
   for (TensorRow const& row : tensor_rows()) {
     if (!row.is_result() || !row.belongs_to(input.spec)) continue;
@@ -365,11 +369,13 @@ ExactResults::ExactResults(Case const& input, Engine const& engine, Case const& 
                          Array(MSDA_DTYPE_F64, shape),
                          backward ? Array() : Array(MSDA_DTYPE_F64, shape)});
   }
-  parts.visit([this, backward](TensorRow const& row, Part const& part, Expected const& expected) {
+  Visit const put = [this, backward](TensorRow const& row, Part const& part,
+                                     Expected const& expected) {
     Expected& all = *std::ranges::find(expected_, expected.name, &Expected::name);
     put_part(all.exact, row.axes, part, expected.exact);
     if (!backward) put_part(all.bound, row.axes, part, expected.bound);
-  });
+  };
+  ExactParts(input, engine, whole, put).run();
   for (Expected& expected : expected_) {
     if (!backward) continue;
     expected.bound = one_bound(gradient_tolerance(input.spec) *

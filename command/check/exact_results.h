@@ -4,47 +4,21 @@
 #include "command/check/accuracy.h"
 #include "command/measure/plan_runner.h"
 
-#include <functional>
 #include <string>
 #include <vector>
 
 namespace msda::command {
 
-// The results by the kernel that takes every problem of the engine's device: ref.cpu, or on a GPU
-// the generic one. It computes a part at a time (batch items, heads, channels, queries), so that it
-// needs about as much memory as the inputs: ref.cpu takes values as they are, what else has to be
-// float64 is converted, to which every type converts exactly.
-class ExactParts {
- public:
-  // `whole` is the case that `input` is a part of, or `input` itself: the bound has a term of the
-  // largest of all values.
-  ExactParts(Case const& input, Engine const& engine, Case const& whole);
-
-  std::string const& kernel_id() const { return kernel_id_; }
-
-  // Every element of every result comes once. Bounds of gradients, which the largest element
-  // decides, are 1.
-  using Visit =
-      std::function<void(TensorRow const& row, Part const& part, Expected const& expected)>;
-  void visit(Visit const& visit) const;
-
- private:
-  class Pass;
-
-  Case const& input_;
-  Engine const& engine_;
-  Case const& whole_;
-  std::string kernel_id_;
-};
-
-// Compares results, all or some, with the exact ones, part by part. `spec` is
-// their problem.
-Accuracy compare_parts(ExactParts const& exact, std::vector<NamedArray> const& results,
-                       ProblemShape const& spec);
+// Compares results of a case, all or some, with the exact ones, part by part: that needs about as
+// much memory as the inputs.
+Accuracy compare_parts(Case const& input, Engine const& engine,
+                       std::vector<NamedArray> const& results);
 
 // All exact results of a case at once, for any number of kernels.
 class ExactResults {
  public:
+  // `whole` is the case that `input` is a part of, or `input` itself: the bound has a term of the
+  // largest of all values.
   ExactResults(Case const& input, Engine const& engine, Case const& whole);
 
   std::string const& kernel_id() const { return kernel_id_; }
