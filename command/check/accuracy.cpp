@@ -33,7 +33,7 @@ double unsigned_nan(double x) { return std::isnan(x) ? std::fabs(x) : x; }
 // The error as a share of the bound; more than 1 is wrong.
 double bound_share(double result, double exact, msda_dtype type, double bound) {
   double const error = std::fabs(result - exact);
-  double const excess = error - half_ulp(type, exact);
+  double const excess = error - HalfUlp(type)(exact);
   if (excess <= bound) return excess <= 0 ? 0 : excess / bound;
   bool const is_same =
       result == round_to_type(type, exact) || (std::isnan(result) && std::isnan(exact));
@@ -63,12 +63,11 @@ Accuracy compare_elements(Array const& result, Expected const& expected, double 
     if (share <= 1) continue;
     if (!std::isfinite(error)) accuracy.max_error = kInfinity;
     if (accuracy.wrong_count++ > 0) continue;
-    accuracy.first_wrong =
-        fmt::format("{} is {}, exact {}: off by {:.3g}, allowed {:.3g}",
-                    element_text(expected.name, expected.exact.shape, static_cast<std::int64_t>(i),
-                                 expected.origin),
-                    unsigned_nan(results[j]), unsigned_nan(exact[i]), unsigned_nan(error),
-                    bound + half_ulp(expected.type, exact[i]));
+    accuracy.first_wrong = fmt::format("{} is {}, exact {}: off by {:.3g}, allowed {:.3g}",
+                                       element_text(expected.name, expected.exact.shape,
+                                                    static_cast<std::int64_t>(i), expected.origin),
+                                       unsigned_nan(results[j]), unsigned_nan(exact[i]),
+                                       unsigned_nan(error), bound + half_ulp_at(exact[i]));
   }
   accuracy.value_count = static_cast<std::int64_t>(length);
   return accuracy;

@@ -131,8 +131,6 @@ double unit_roundoff(msda_dtype type) {
   return std::ldexp(1.0, -format_of(type).mantissa_bits - 1);
 }
 
-double half_ulp(msda_dtype type, double value) { return HalfUlp(type)(value); }
-
 HalfUlp::HalfUlp(msda_dtype type)
     : min_normal_(std::ldexp(1.0, format_of(type).min_exponent)),
       unit_roundoff_(unit_roundoff(type)) {}

@@ -32,9 +32,7 @@ msda_dtype type_of_width(std::size_t bytes, bool is_numpys);
 
 // The distance of 1 and the next larger number, halved: the relative error of one rounding.
 double unit_roundoff(msda_dtype type);
-// Half the distance of the numbers of the type around `value`; 0 if that is not finite.
-double half_ulp(msda_dtype type, double value);
-// half_ulp() of many values of one type.
+// Half the distance of the numbers of a type around a value; 0 if that is not finite.
 class HalfUlp {
  public:
   explicit HalfUlp(msda_dtype type);

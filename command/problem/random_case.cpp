@@ -236,7 +236,7 @@ void leave_pixel_lines(Case& input) {
       double const position = start + scale * number;
       double const beyond = position - std::nearbyint(position);
       if (std::fabs(beyond) >= kLineDistance || scale <= 0) continue;
-      double const step = std::max(2 * kLineDistance / scale, 4 * half_ulp(stored.type, number));
+      double const step = std::max(2 * kLineDistance / scale, 4 * HalfUlp(stored.type)(number));
       number += std::copysign(step, beyond);
     }
   };
