@@ -25,7 +25,7 @@ namespace {
 constexpr std::int64_t kCheckQueries = 64;
 
 int list_workloads() {
-  std::vector<std::vector<std::string>> rows = {
+  Cells rows = {
       {"workload", "group", "levels", "points", "pattern", "B", "M", "D", "Q", "what it is"}};
   for (Workload const& workload : all_workloads()) {
     ProblemShape const& shape = workload.shape;

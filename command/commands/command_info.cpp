@@ -88,7 +88,7 @@ std::string json_text(std::vector<msda_kernel_info> const& kernels, GpuSearch co
 }
 
 std::string kernels_text(std::vector<msda_kernel_info> const& kernels, GpuSearch const& found) {
-  std::vector<std::vector<std::string>> rows = {{"kernel", "family", "runs on", "runs here"}};
+  Cells rows = {{"kernel", "family", "runs on", "runs here"}};
   for (msda_kernel_info const& kernel : kernels) {
     rows.push_back({kernel.kernel_id, kernel.family, device_range(kernel.sm_min, kernel.sm_max),
                     runs_here(kernel, found) ? "yes" : "no"});
@@ -116,7 +116,7 @@ std::string families_text(std::vector<msda_kernel_info> const& kernels, GpuSearc
     ++count->all;
     count->here += runs_here(kernel, found) ? 1 : 0;
   }
-  std::vector<std::vector<std::string>> rows = {{"family", "runs on", "kernels", "run here"}};
+  Cells rows = {{"family", "runs on", "kernels", "run here"}};
   for (Count const& count : counts) {
     rows.push_back({std::string(count.family), device_range(count.sm_min, count.sm_max),
                     std::to_string(count.all), std::to_string(count.here)});

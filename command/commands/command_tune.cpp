@@ -90,8 +90,8 @@ std::vector<TuneRow> tune_all(std::vector<Workload> const& workloads, Options co
 }
 
 std::string tune_table(std::vector<TuneRow> const& rows, Options const& options) {
-  std::vector<std::vector<std::string>> cells = {{"workload", "value", "coord", "predicted fastest",
-                                                  "tuned", "before", "after", "speedup", "record"}};
+  Cells cells = {{"workload", "value", "coord", "predicted fastest", "tuned", "before", "after",
+                  "speedup", "record"}};
   for (TuneRow const& row : rows) {
     cells.push_back({row.workload, std::string(type_name(row.spec.value_dtype)),
                      std::string(type_name(row.spec.coord_dtype)), row.heuristic_id, row.tuned_id,

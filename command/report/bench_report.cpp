@@ -93,7 +93,7 @@ std::string bench_table(std::vector<BenchRow> const& rows, BenchSettings const& 
   if (is_comparison) head.emplace_back("times as fast");
   head.insert(head.end(), {"median", "min", "max", "runs", "points/s", "gathered/s", "max error",
                            "of bound", "compared", "check"});
-  std::vector<std::vector<std::string>> cells = {head};
+  Cells cells = {head};
   for (BenchRow const& row : rows) {
     std::vector<std::string> line = {row.workload, row.kernel_id,
                                      std::string(type_name(row.spec.value_dtype)),

@@ -108,8 +108,7 @@ Work work_of(ProblemShape const& spec) {
   return work;
 }
 
-std::string table_text(std::vector<std::vector<std::string>> const& rows,
-                       std::size_t left_columns) {
+std::string table_text(Cells const& rows, std::size_t left_columns) {
   std::vector<std::size_t> widths;
   for (auto const& row : rows) {
     widths.resize(std::max(widths.size(), row.size()));

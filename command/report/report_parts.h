@@ -35,8 +35,9 @@ struct Work {
 };
 Work work_of(ProblemShape const& spec);
 
+using Cells = std::vector<std::vector<std::string>>;  // of a table, row by row
 // Columns as wide as their widest cell; the first `left_columns` are aligned to the left.
-std::string table_text(std::vector<std::vector<std::string>> const& rows, std::size_t left_columns);
+std::string table_text(Cells const& rows, std::size_t left_columns);
 
 using Json = nlohmann::ordered_json;
 

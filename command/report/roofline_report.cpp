@@ -12,8 +12,6 @@ namespace {
 constexpr double kSectorBytes = 32;
 constexpr double kWarpPoints = 32;
 
-using Cells = std::vector<std::vector<std::string>>;
-
 std::vector<std::string> name_cells(RooflineRow const& row) {
   return {row.workload, row.kernel_id, std::string(type_name(row.spec.value_dtype)),
           std::string(math_name(row.spec))};
