@@ -336,7 +336,7 @@ def test_short_ways_give_the_same_bits(dims, levels, dtype, device, products, mo
             output = ours(query, reference, LEVELS, position=position, padding_mask=mask)
     finally:
         torch.use_deterministic_algorithms(False)
-    assert asked == ([True] if products == 2 and _wide._HAS_OUT_DTYPE else [])
+    assert asked == [True] * (products == 2)
     for others in (found, watched, [output]):
         assert all(torch.equal(one, other) for one, other in zip(others, wanted))
 
@@ -356,7 +356,8 @@ def test_number_of_operators(dtype, position_wanted, products):
     backward = calls_of(lambda: torch.autograd.grad(outputs[0], wanted, gradient))
     print(f"\n{len(forward)} {forward}\n{len(backward)} {backward}")
     assert "msda::attend" in forward and ("msda::attend_backward_", "msda::attend_backward")[products - 1] in backward
-    assert len(forward) <= 14 and len(backward) <= 22  # with views
+    most = 22 if _wide._HAS_OUT_DTYPE else 23  # torch before 2.8 casts gradients behind the products
+    assert len(forward) <= 14 and len(backward) <= most  # with views
 
 
 @pytest.mark.parametrize("dtype", [None, torch.bfloat16])
