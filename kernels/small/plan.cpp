@@ -82,8 +82,8 @@ double blocks_ns(Problem const& problem, Tiling const& tiling, std::int32_t sm_c
   return std::hypot(slowest, (heads * all / at_once + points_ns) / std::max(sm_count, 1));
 }
 
-// The time by which tiles are sized. It stays when predictions are fitted anew: the order of sums,
-// and so their bits, depends on tiles.
+// The time by which tiles are sized. Its costs are its own, so that tiles stay as they were
+// measured (docs/experiments/small.csv) when predictions are fitted anew.
 double sizing_ns(Problem const& problem, Tiling const& tiling, std::int32_t sm_count) {
   constexpr double kScanNs = 3.45, kLogitNs = 0.8, kPixelNs = 3.0, kRecordNs = 1.4, kPointNs = 12.2;
   double const factor = number(row_lanes(problem.head_dim)) / 4 *
