@@ -143,8 +143,7 @@ __device__ __forceinline__ void add_boxes(BoxParams const& schedule, BoxStages c
                          value[u][corner].word);
       }
     }
-#pragma unroll
-    for (int u = 0; u < 2; ++u) sums.add_one(record[u], value[u], turned);
+    sums.add_pair(record, value, turned, [](int, int) { return true; });
   }
 }
 

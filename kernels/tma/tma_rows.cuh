@@ -323,15 +323,24 @@ class RowSums {
     for (int c = 0; c < Config::kChannels; ++c) sum_[0][c] = sum_[1][c] = 0.0f;
   }
 
-  // Adds a point in float32: upper pixel of the column that is read first, of the other one, then
-  // the lower ones. turned: the second column is read first.
+  // Two points. Of each: upper pixel of the column that is read first, of the other one, then the
+  // lower ones. turned: the second column is read first. Pixels that `has` leaves out are no part
+  // of the result.
+  template <class Has>
+  __device__ __forceinline__ void add_pair(LocatedPoint const (&record)[2],
+                                           Vec const (&value)[2][4], bool turned, Has has) {
+    add_one(record[0], value[0], turned, [&](int i) { return has(0, i); });
+    add_one(record[1], value[1], turned, [&](int i) { return has(1, i); });
+  }
+
+  // Adds a point in float32.
+  template <class Has>
   __device__ __forceinline__ void add_one(LocatedPoint const& record, Vec const (&value)[4],
-                                          bool turned) {
+                                          bool turned, Has has) {
     static_assert(!Config::kFp16Sums, "records of fp16 sums have no float32");
     add_weighted(__uint_as_float(record.second), __uint_as_float(record.upper),
-                 __uint_as_float(record.lower), value, turned, [](int) { return true; });
+                 __uint_as_float(record.lower), value, turned, has);
   }
-  // Adds it without the pixels that `has` leaves out: they are no part of the result.
   template <class Has>
   __device__ __forceinline__ void add_weighted(float second, float upper, float lower,
                                                Vec const (&value)[4], bool turned, Has has) {

@@ -682,7 +682,8 @@ class Consumer {
   }
   __device__ __forceinline__ static void add_one(WindowRecord const& record, Vec const (&value)[4],
                                                  RowSums<Config>& sums) {
-    sums.add_one({0, record.second, record.upper, record.lower}, value, false);
+    sums.add_one({0, record.second, record.upper, record.lower}, value, false,
+                 [](int) { return true; });
   }
 
   // ---- results
