@@ -94,7 +94,12 @@ __device__ __forceinline__ void multiply_add(float (&sum)[Config::kChannels], fl
         sum[4 * w + 2 * i + 1] = fmaf(weight, v.y, sum[4 * w + 2 * i + 1]);
       }
     } else {
-      float2 const v = pair_of(static_cast<msda_dtype>(Config::kType), word);
+      float2 v;
+      if constexpr (Config::kType == ValueType::bf16) {
+        v = {__uint_as_float(word << 16), __uint_as_float(word & 0xffff0000u)};
+      } else {
+        v = __half22float2(half2_of(word));
+      }
       sum[2 * w] = fmaf(weight, v.x, sum[2 * w]);
       sum[2 * w + 1] = fmaf(weight, v.y, sum[2 * w + 1]);
     }
