@@ -57,6 +57,9 @@ double element_factor(Problem const& problem, double factor) {
   return problem.output_dtype != problem.value_dtype ? factor : 1.0;
 }
 
+// How many times the lanes of a row of up to 32 channels a row has.
+double lane_factor(Problem const& problem) { return number(row_lanes(problem.head_dim)) / 4; }
+
 // The logits of the rows of a tile whose softmax its block finds.
 double logits_of(Problem const& problem) {
   return problem.fused() ? number(problem.query_count) * padded_logits(problem.point_total) : 0;
@@ -86,8 +89,7 @@ double blocks_ns(Problem const& problem, Tiling const& tiling, std::int32_t sm_c
 // measured (docs/experiments/small.csv) when predictions are fitted anew.
 double sizing_ns(Problem const& problem, Tiling const& tiling, std::int32_t sm_count) {
   constexpr double kScanNs = 3.45, kLogitNs = 0.8, kPixelNs = 3.0, kRecordNs = 1.4, kPointNs = 12.2;
-  double const factor = number(row_lanes(problem.head_dim)) / 4 *
-                        (dtype_bytes(problem.value_dtype) == 4 ? 1.44 : 1.0);
+  double const factor = lane_factor(problem) * (problem.value_dtype == MSDA_DTYPE_F32 ? 1.44 : 1.0);
   double const points_ns = factor * points_of(problem) * kPointNs;
   return blocks_ns(
       problem, tiling, sm_count, kBlocks, points_ns, [&](Level const& level, double pixels) {
@@ -122,10 +124,9 @@ double tile_ns(Costs const& costs, Problem const& problem, Level const& level, d
 
 double predicted_us(Costs const& costs, Variant const&, Problem const& problem,
                     Device const& device) {
-  bool const is_wide = dtype_bytes(problem.value_dtype) == 4;
-  double const points_ns =
-      is_wide ? number(row_lanes(problem.head_dim)) / 4 * points_of(problem) * costs.f32_point_ns
-              : 0;
+  double const points_ns = problem.value_dtype == MSDA_DTYPE_F32
+                               ? lane_factor(problem) * points_of(problem) * costs.f32_point_ns
+                               : 0;
   double const ns = blocks_ns(
       problem, make_tiling(problem, device.sm_count), device.sm_count, 1, points_ns,
       [&](Level const& level, double pixels) { return tile_ns(costs, problem, level, pixels); });
