@@ -1,4 +1,4 @@
-// Lists in messages and reports.
+// Lists as one text, in messages and reports, and texts cut at separators.
 #pragma once
 
 #include <fmt/core.h>

@@ -87,7 +87,7 @@ struct Scratch {
   InFlight in_flight;
   Arena& arena;
   std::int64_t heads = in_flight.heads;
-  std::int64_t sums = std::min(in_flight.sums, heads* windows.band_count);
+  std::int64_t sums = std::min(heads * windows.band_count, in_flight.sums);
   std::int64_t edge_floats = 2 * windows.edge_pixels * problem.head_dim;
   std::int64_t pixel_floats = 2 * windows.window_pixels * windows.padded_dim;
   std::int64_t row_floats = in_flight.has_copy ? problem.query_count * windows.padded_dim : 0;
