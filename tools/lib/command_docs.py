@@ -109,12 +109,8 @@ complete -o filenames -F _msda msda
 """
 
 
-def quoted(text):
-    return text.replace("'", "'\\''")
-
-
 def zsh_completion(help):
-    escape = lambda text: quoted(re.sub(r"([\[\]:\\])", r"\\\1", one_line(text)))
+    escape = lambda text: re.sub(r"([\[\]:\\])", r"\\\1", one_line(text)).replace("'", r"'\''")
     names = "\n".join(f"    '{command['name']}:{escape(command['summary'])}'" for command in help["commands"])
     cases = []
     for command in help["commands"]:
@@ -152,9 +148,10 @@ _msda "$@"
 
 
 def fish_completion(help):
-    lines = ["# fish completion of msda; made by tools/generate", "complete -c msda -f"]
-    lines.append("complete -c msda -l help -d 'show help'")
-    lines.append("complete -c msda -n __fish_use_subcommand -l version -d 'show the version of the library'")
+    lines = [
+        "# fish completion of msda; made by tools/generate", "complete -c msda -f", "complete -c msda -l help -d 'show help'",
+        "complete -c msda -n __fish_use_subcommand -l version -d 'show the version of the library'",
+    ]
     for command in help["commands"]:
         lines.append(f"complete -c msda -n __fish_use_subcommand -a {command['name']} -d '{quoted_fish(command['summary'])}'")
         condition = f"complete -c msda -n '__fish_seen_subcommand_from {command['name']}'"

@@ -19,19 +19,10 @@ HEADER = ROOT / "include" / "msda.h"
 TENSORS = ROOT / "src" / "core" / "tensors.inc"
 TARGET = "x86_64-unknown-linux-gnu"
 
+_INTEGERS = ("INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64")
 _SYSTEM_HEADERS = {
-    "stddef.h": """typedef unsigned long size_t;
-#define NULL ((void*)0)
-""",
-    "stdint.h": """typedef signed char int8_t;
-typedef short int16_t;
-typedef int int32_t;
-typedef long int64_t;
-typedef unsigned char uint8_t;
-typedef unsigned short uint16_t;
-typedef unsigned int uint32_t;
-typedef unsigned long uint64_t;
-""",
+    "stddef.h": "typedef __SIZE_TYPE__ size_t;\n#define NULL ((void*)0)\n",
+    "stdint.h": "".join(f"typedef __{name}_TYPE__ {name.lower()}_t;\n" for name in _INTEGERS),
 }
 
 
@@ -112,10 +103,6 @@ def _tensor(name, id, axes, dtype, strides, modes, role) -> Tensor:
                   "Optional" in role, role.endswith("Result"), "Extra" in role)
 
 
-def _children(cursor, kind) -> list:
-    return [child for child in cursor.get_children() if child.kind == kind]
-
-
 def _convert(cursors, text: str) -> Header:
     header = Header(text, [], [], [], [], [])
     kind = cindex.CursorKind
@@ -145,7 +132,7 @@ def _macro_value(cursor) -> int | None:
 def _struct(cursor) -> Declared:
     kind = cursor.type
     fields = [Declared(f, type=f.type.spelling, offset=kind.get_offset(f.spelling) // 8, size=f.type.get_size())
-              for f in _children(cursor, cindex.CursorKind.FIELD_DECL)]
+              for f in kind.get_fields()]
     return Declared(cursor, size=kind.get_size(), alignment=kind.get_align(), fields=fields)
 
 
@@ -163,7 +150,8 @@ def _add_typedef(header: Header, cursor) -> None:
 def _function(cursor, kind, is_callback: bool) -> Declared:
     """A function of the library, or a type of callback."""
     result = kind.get_result().spelling
-    parameters = [Declared(p, type=p.type.spelling) for p in _children(cursor, cindex.CursorKind.PARM_DECL)]
+    parameters = [Declared(child, type=child.type.spelling) for child in cursor.get_children()
+                  if child.kind == cindex.CursorKind.PARM_DECL]
     listed = ", ".join(declare(p.type, p.name) for p in parameters) or "void"
     declaration = f"{declare(result, f'(*{cursor.spelling})' if is_callback else cursor.spelling)}({listed})"
     return Declared(cursor, declaration=declaration, result=result, parameters=parameters, is_callback=is_callback)

@@ -14,24 +14,13 @@ class SourceFunction(NamedTuple):
     """From the first line of the signature to the one of the closing brace."""
 
     first_line: int
-    last_line: int
-
-    @property
-    def line_count(self) -> int:
-        return self.last_line - self.first_line + 1
+    line_count: int
 
 
 def quiet_lines(text: str) -> list[str]:
     """Lines without comments and preprocessor; a string is \"\"."""
     blank = lambda found: ('""' if found[0][0] in "\"'R" else "") + "\n" * found[0].count("\n")
     return [line.rstrip() for line in QUIET.sub(blank, text).split("\n")]
-
-
-def signature_start(lines: list[str], first: int) -> int:
-    """The line where the declaration begins that goes on in a line."""
-    while first > 0 and lines[first - 1] and lines[first - 1][-1] not in ";{}:":
-        first -= 1
-    return first
 
 
 def functions_of(text: str) -> list[SourceFunction]:
@@ -43,9 +32,11 @@ def functions_of(text: str) -> list[SourceFunction]:
         aligned = [i for i in range(last) if indent[i] == indent[last]] if line.lstrip().startswith("}") else []
         if not aligned:
             continue
-        first = signature_start(lines, aligned[-1])
+        first = aligned[-1]
+        while first > 0 and lines[first - 1] and lines[first - 1][-1] not in ";{}:":  # the signature begins earlier
+            first -= 1
         body = next((i for i in range(first, last) if lines[i].endswith("{")), last)
         signature = re.sub(r"alignas\([^)]*\) ?", "", " ".join(map(str.strip, lines[first:body + 1])).rstrip("{ "))
         if body < last and ";" not in signature and not SCOPE.match(signature) and BODY.search(signature):
-            found = [f for f in found if f.first_line <= first] + [SourceFunction(first + 1, last + 1)]
+            found = [f for f in found if f.first_line <= first] + [SourceFunction(first + 1, last - first + 1)]
     return found

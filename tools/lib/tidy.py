@@ -70,13 +70,8 @@ WORDS = {
 PREFIXES = {"kMost": "kMax", "kLeast": "kMin"}
 
 
-def slots(comment: str) -> list[tuple[str, str]]:
-    """[("param", "handle  a handle"), ...] of a comment block."""
-    return re.findall(r"@(\w+)\s+(\S.*)", comment)
-
-
 def function_faults(function: Declared, statuses: set[str]) -> list[str]:
-    found = slots(function.comment)
+    found = re.findall(r"@(\w+)\s+(\S.*)", function.comment)  # such as ("param", "handle  a handle")
     names = [text.split()[0] for slot, text in found if slot == "param"]
     wanted = [p.name for p in function.parameters]
     faults = [f"parameter {name} has no @param" for name in wanted if name not in names]
@@ -109,9 +104,8 @@ def header_faults(header: Header) -> list[str]:
 
 def comment_faults(header: Header) -> list[str]:
     without = re.sub(r"/\*.*?\*/", lambda m: "\n" * m.group().count("\n"), header.text, flags=re.S)
-    lines = [i for i, line in enumerate(header.text.split("\n")) if line.strip()]
-    bare = without.split("\n")
-    share = sum(not bare[i].strip() for i in lines) / len(lines)
+    written, bare = (sum(bool(line.strip()) for line in text.split("\n")) for text in (header.text, without))
+    share = 1 - bare / written
     if COMMENT_SHARE[0] <= share <= COMMENT_SHARE[1]:
         return []
     return [(f"{HEADER.relative_to(ROOT)}: {share:.0%} of the lines are comments; "
