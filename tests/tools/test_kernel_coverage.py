@@ -25,8 +25,8 @@ def cover(tmp_path):
     build.mkdir()
 
     def run(lines, counted=True):
-        report = {"files": [{"file": "kernels/direct/direct.cuh", "lines": lines},
-                            {"file": "host.h", "lines": [line(1, 0)]}]}
+        report = {"files": [{"file": "../kernels/direct/direct.cuh", "lines": lines},
+                            {"file": str(tmp_path / "host.h"), "lines": [line(1, 0)]}]}
         (tmp_path / "report").write_text(json.dumps(report) + "\n")
         gcov = tmp_path / "gcov"
         gcov.write_text(f"#!/bin/sh\ncat '{tmp_path}/report'\n")

@@ -16,16 +16,6 @@ import sys
 LEAST = 90  # per cent
 
 
-def kernel_name(file: str, source: pathlib.Path, build: pathlib.Path) -> str | None:
-    """The name below the source folder, of a header of kernels; paths are absolute or seen from the build folder."""
-    path = pathlib.Path(file)
-    for folder in (build, source):
-        whole = (folder / path).resolve()
-        if whole.is_file() and whole.is_relative_to(source / "kernels") and whole.suffix == ".cuh":
-            return str(whole.relative_to(source))
-    return None
-
-
 def reports(build: pathlib.Path, gcov: str):
     """Those of the objects of kernels and of tests of instructions, which include the headers."""
     for data in sorted(build.rglob("*.cu.gcda")):
@@ -35,12 +25,13 @@ def reports(build: pathlib.Path, gcov: str):
 
 
 def merge(all_reports, source: pathlib.Path, build: pathlib.Path) -> dict[str, dict[int, int]]:
-    """The runs of each line of each kernel; gcov lists a line once an instance."""
+    """The runs of each line of each kernel. gcov lists a line once an instance, and names files as the compiler did."""
     merged = collections.defaultdict(collections.Counter)
     for file in (file for report in all_reports for file in report["files"]):
-        name = kernel_name(file["file"], source, build)
-        for line in file["lines"] if name is not None else ():
-            merged[name][line["line_number"]] += line["count"]
+        path = (build / file["file"]).resolve()
+        if path.is_relative_to(source / "kernels") and path.suffix == ".cuh" and path.is_file():
+            for line in file["lines"]:
+                merged[str(path.relative_to(source))][line["line_number"]] += line["count"]
     return merged
 
 
