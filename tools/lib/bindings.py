@@ -15,7 +15,6 @@ abi.json): what was there must still be there, unchanged; structs may only have 
 Needs the Python package libclang, and bindgen (on PATH or in build/tools/bin).
 """
 
-import difflib
 import json
 import os
 import pathlib
@@ -28,7 +27,6 @@ from msda_header import HEADER, ROOT, Header, clang_arguments, declare, read_hea
 
 GENERATED = "Generated from include/msda.h by tools/generate; do not edit."
 GENERATED_TENSORS = GENERATED.replace("include/msda.h", "src/core/tensors.inc")
-RUST_CRATE = ROOT / "bindings/rust/msda-sys"
 
 
 def version_script(header: Header) -> str:
@@ -132,7 +130,7 @@ def rust_module(_: Header) -> str:
     environment = dict(os.environ, LIBCLANG_PATH=str(pathlib.Path(clang.__file__).parent / "native"))
     with clang_arguments() as arguments:
         # The flags are those of the crate's feature `bindgen`; the formatter keeps the committed file the same everywhere.
-        flags = (RUST_CRATE / "bindgen.flags").read_text().splitlines()
+        flags = (ROOT / "bindings/rust/msda-sys/bindgen.flags").read_text().splitlines()
         command = [bindgen, str(HEADER.relative_to(ROOT)), *flags, "--formatter", "prettyplease",
                    "--raw-line", f"// {GENERATED}", "--", *arguments]
         result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
@@ -160,16 +158,6 @@ OUTPUTS = {
     "tests/abi/abi.json": abi_description,
     "tests/abi/all_symbols.c": all_symbols,
 }
-
-
-def differs(path: pathlib.Path, text: str) -> bool:
-    committed = path.read_text() if path.exists() else ""
-    if committed == text:
-        return False
-    name = str(path.relative_to(ROOT))
-    sys.stdout.writelines(difflib.unified_diff(committed.splitlines(True), text.splitlines(True), name,
-                                               f"{name} as include/msda.h says"))
-    return True
 
 
 def broken_promises(old: dict, new: dict) -> list[str]:
@@ -212,17 +200,10 @@ def main(words: list[str]) -> int:
     header = read_header()
     if options.against:
         return check_against(options.against, header)
-    changed = 0
-    for name, generate in OUTPUTS.items():
-        path, text = ROOT / name, generate(header)
-        if options.check:
-            changed += differs(path, text)
-        else:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
-            print(f"wrote {name}")
-    if options.check:
-        print(f"generated bindings: {len(OUTPUTS) - changed} of {len(OUTPUTS)} up to date")
-        if changed:
-            print("generate: error: run tools/generate and commit what it writes", file=sys.stderr)
+    changed = parts.renew({ROOT / name: generate(header) for name, generate in OUTPUTS.items()}, options.check, "include/msda.h")
+    if not options.check:
+        return 0
+    print(f"generated bindings: {len(OUTPUTS) - changed} of {len(OUTPUTS)} up to date")
+    if changed:
+        print("generate: error: run tools/generate and commit what it writes", file=sys.stderr)
     return int(bool(changed))

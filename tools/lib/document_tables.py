@@ -21,7 +21,6 @@ also has the ratio of the last one to the first. It is empty where nothing of th
 dash for another one. The line below the table names the CSV and where it was measured.
 """
 
-import difflib
 import fnmatch
 import functools
 import pathlib
@@ -39,9 +38,6 @@ END = "<!-- end of table -->"
 BLOCK = re.compile(rf"^{BEGIN} *(?P<csv>\S+)\n(?P<lines>.*?)^-->\n(?P<table>.*?)^{END}$", re.S | re.M)
 
 read_once = functools.cache(functools.partial(read_csv, needed=NEEDED))
-
-
-SETTINGS = ("columns", "rows", "ratio", "where", "value")
 
 
 def selection(words: str, columns: dict[str, str], unsaid: dict[str, str] = UNSAID) -> dict[str, str]:
@@ -102,16 +98,16 @@ def markdown(cells: list[list[str]]) -> str:
 
 def make_table(csv_name: str, lines: list[str], root: pathlib.Path) -> str:
     about, rows = read_once(root / csv_name)
-    settings, row_lines = {"ratio": "no", "where": "", "value": "median_us"}, []
+    settings, row_lines = {"columns": "", "rows": "", "ratio": "no", "where": "", "value": "median_us"}, []
     for line in filter(None, map(str.strip, lines)):
         name, colon, value = line.partition(":")
-        if colon and name in SETTINGS:
+        if colon and name in settings:
             settings[name] = value.strip()
         else:
             row_lines.append(line)
-    if ("columns" in settings) == ("rows" in settings) or not row_lines:
+    if bool(settings["columns"]) == bool(settings["rows"]) or not row_lines:
         raise Refused("one line is 'columns: WORKLOAD ...' or 'rows: WORKLOAD ...', and others are LABEL | SELECTION")
-    workloads = settings.get("columns", settings.get("rows", "")).split()
+    workloads = (settings["columns"] or settings["rows"]).split()
     known = {row["workload"] for row in rows}
     if unknown := [w for w in workloads if w not in known]:
         raise Refused(f"workloads have {', '.join(unknown)}: {csv_name} has {', '.join(sorted(known))}")
@@ -120,13 +116,13 @@ def make_table(csv_name: str, lines: list[str], root: pathlib.Path) -> str:
     if settings["value"] not in rows[0]:
         raise Refused(f"value is '{settings['value']}': {csv_name} has {', '.join(rows[0])}")
     cells = [["", *workloads], *(label_and_cells(line, workloads, rows, settings) for line in row_lines)]
-    if "rows" in settings:
+    if settings["rows"]:
         cells = [list(column) for column in zip(*cells)]
     return f"{markdown(cells)}\nFrom {csv_name}: {about}.\n"
 
 
-def rewritten(file: pathlib.Path, root: pathlib.Path) -> tuple[str, str, int]:
-    """(text, text as it should be, tables in it)."""
+def rewritten(file: pathlib.Path, root: pathlib.Path) -> tuple[str, int]:
+    """(text as it should be, tables in it)."""
     text = file.read_text()
     begun, ended = (len(re.findall(rf"^{re.escape(mark)}", text, re.M)) for mark in (BEGIN, END))
     if begun != ended or begun != len(BLOCK.findall(text)):
@@ -140,7 +136,7 @@ def rewritten(file: pathlib.Path, root: pathlib.Path) -> tuple[str, str, int]:
             raise Refused(f"{file}:{text.count(chr(10), 0, found.start()) + 1}: {error}") from error
         return f"{BEGIN} {found['csv']}\n{found['lines']}-->\n{table}{END}"
 
-    return text, BLOCK.sub(replacement, text), begun
+    return BLOCK.sub(replacement, text), begun
 
 
 def markdown_files(root: pathlib.Path) -> list[pathlib.Path]:
@@ -154,19 +150,11 @@ def main(words: list[str]) -> int:
     parser.add_argument("--check", action="store_true", help="compare only")
     parser.add_argument("--root", type=pathlib.Path, default=ROOT, help="folder that the names of CSV files start from")
     arguments = parser.parse_args(words)
-    tables = stale = 0
+    documents, tables = {}, 0
     for file in arguments.files or markdown_files(arguments.root):
-        text, wanted, count = rewritten(file, arguments.root)
+        documents[file], count = rewritten(file, arguments.root)
         tables += count
-        if text == wanted:
-            continue
-        stale += 1
-        if arguments.check:
-            sys.stdout.writelines(difflib.unified_diff(
-                text.splitlines(True), wanted.splitlines(True), str(file), "as its CSV has it", n=0))
-        else:
-            file.write_text(wanted)
-            print(f"{file}: written")
+    stale = parts.renew(documents, arguments.check, "its CSV")
     if arguments.check and stale:
         print(f"{stale} documents have tables that are not what their CSV says: run tools/generate tables",
               file=sys.stderr)
