@@ -25,9 +25,9 @@ import re
 import parts
 from measurements import Refused, read_csv, write_csv
 
-KEY = ("workload", "operation", "kernel_id", "value_dtype", "coord_dtype", "math_mode", "input_mode")
+# What tells a row from others, with the width of its column.
+KEY = {"workload": 20, "operation": 8, "kernel_id": 32, "value_dtype": 8, "coord_dtype": 8, "math_mode": 8, "input_mode": 7}
 NUMBERS = ("q1_us", "q3_us", "max_error", "error_share", "compared")
-KEY_WIDTHS = (20, 8, 32, 8, 8, 8, 7)
 ERROR_GROWTH = 3
 ERROR_GROWTH_FROM_SAMPLE = 6
 # Verdicts name what is worse about a row, and how such rows are counted.
@@ -58,7 +58,7 @@ def key_of(fields: dict) -> tuple:
 
 
 def text_of(key: tuple) -> str:
-    return " ".join(f"{part:{width}}" for part, width in zip(key, KEY_WIDTHS))
+    return " ".join(f"{part:{width}}" for part, width in zip(key, KEY.values()))
 
 
 def row_of(fields: dict, where: str) -> Row:
@@ -147,9 +147,7 @@ def compare(new: dict[tuple, Row], old: dict[tuple, Row], tolerance: float, gone
             counts[what.partition(":")[0]] += 1
     unused = set(gone)
     removed = 0
-    for key in old:
-        if key in new:
-            continue
+    for key in (key for key in old if key not in new):
         name = " ".join(key)
         matching = {pattern for pattern in gone if fnmatch.fnmatchcase(name, pattern)}
         unused -= matching

@@ -28,6 +28,7 @@ import tempfile
 
 import numpy as np
 from scipy.optimize import least_squares
+from scipy.special import softmax
 
 import parts
 from document_tables import markdown, number as time_text
@@ -104,6 +105,7 @@ class Data:
             raise Refused("no problem is left to fit to, or none to hold out")
         self.times = np.array(times)
         self.problems = list(problems.values())
+        self.choices_of = [list(filter(self.may_be_chosen, problem)) for problem in self.problems]
 
     def may_be_chosen(self, i: int) -> bool:
         """As ids say it: kernels whose spread ends in c, where points are scattered; all others."""
@@ -113,10 +115,7 @@ class Data:
     def pairs(self) -> tuple[np.ndarray, np.ndarray]:
         """(kernels, the fastest kernel of their problem), where they compare."""
         kernels, fastest = [], []
-        for problem in self.problems:
-            compared = [i for i in problem if self.may_be_chosen(i)]
-            if not compared:
-                continue
+        for compared in filter(None, self.choices_of):
             best = min(compared, key=self.times.__getitem__)
             near = [i for i in compared if i != best and self.times[i] < NEAR * self.times[best]]
             kernels += near
@@ -125,8 +124,7 @@ class Data:
 
     def choices(self) -> tuple[np.ndarray, np.ndarray]:
         """(kernels that a plan may choose, their regrets), both [problem, kernel]; -1 and 0 behind a problem's last."""
-        problems = [chosen for problem in self.problems
-                    if len(chosen := [i for i in problem if self.may_be_chosen(i)]) > 1]
+        problems = [chosen for chosen in self.choices_of if len(chosen) > 1]
         shape = len(problems), max(map(len, problems), default=0)
         kernels, regrets = np.full(shape, -1), np.zeros(shape)
         for row, chosen in enumerate(problems):
@@ -138,10 +136,9 @@ class Data:
     def regrets(self, predicted: np.ndarray) -> np.ndarray:
         """Of each problem, how much longer the kernel predicted fastest takes than the fastest of all."""
         regrets = []
-        for problem in self.problems:
-            may_be_chosen = [i for i in problem if self.may_be_chosen(i)]
-            if len(problem) > 1 and may_be_chosen:
-                chosen = min(may_be_chosen, key=predicted.__getitem__)
+        for problem, choices in zip(self.problems, self.choices_of):
+            if len(problem) > 1 and choices:
+                chosen = min(choices, key=predicted.__getitem__)
                 regrets.append(self.times[chosen] / min(self.times[i] for i in problem) - 1)
         return np.array(regrets)
 
@@ -153,9 +150,8 @@ def fit(model: Model, data: Data) -> tuple[np.ndarray, np.ndarray]:
     chosen, chosen_regrets = data.choices()
 
     def expected_regret(log_us: np.ndarray) -> np.ndarray:
-        slower = np.where(chosen < 0, np.inf, log_us[chosen])
-        shares = np.exp((slower.min(axis=1, keepdims=True) - slower) / SHARED)
-        return (shares * chosen_regrets).sum(axis=1) / shares.sum(axis=1)
+        shares = softmax(np.where(chosen < 0, -np.inf, -log_us[chosen] / SHARED), axis=1)
+        return (shares * chosen_regrets).sum(axis=1)
 
     def errors(logs: np.ndarray) -> np.ndarray:
         log_predicted = np.log(model.predict(np.exp(logs)))

@@ -105,7 +105,6 @@ def measured_problem(row: dict[str, str], workloads: dict[str, dict]) -> dict:
     reference_dims = {"sampled": 0, "fused2": 2, "fused4": 4}
     if row["input_mode"] not in reference_dims:
         raise Refused(f"input_mode is {row['input_mode']!r}: must be sampled, fused2 or fused4")
-    reference_dim = reference_dims[row["input_mode"]]
-    return sizes | {"point_locality": LOCALITIES[pattern], "reference_dim": reference_dim,
+    return sizes | {"point_locality": LOCALITIES[pattern], "reference_dim": reference_dims[row["input_mode"]],
                     "operation": row["operation"], "math_mode": row["math_mode"],
                     "value_dtype": row["value_dtype"].upper(), "coord_dtype": row["coord_dtype"].upper()}
