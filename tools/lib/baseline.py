@@ -48,10 +48,6 @@ class Row:
     error_share: float = 0
     compared: float = 0
 
-    @property
-    def revision(self) -> str:
-        return self.fields["kernel_id"].rpartition("@")[2]
-
 
 def key_of(fields: dict) -> tuple:
     return tuple(re.sub(r"@\d+$", "", fields[name]) if name == "kernel_id" else fields[name] for name in KEY)
@@ -133,7 +129,8 @@ def describe(new: Row, old: Row | None) -> str:
     if old is None:
         return f"{'':>10} {new.median:10.1f} us  new  "
     text = f"{old.median:10.1f} {new.median:10.1f} us  {new.median / old.median:.3f}"
-    return text if new.revision == old.revision else f"{text}  revision {old.revision} -> {new.revision}"
+    before, after = (row.fields["kernel_id"].rpartition("@")[2] for row in (old, new))
+    return text if before == after else f"{text}  revision {before} -> {after}"
 
 
 def compare(new: dict[tuple, Row], old: dict[tuple, Row], tolerance: float, gone: list[str]) -> bool:

@@ -54,19 +54,16 @@ def c_declarations(header: Header) -> str:
 
 def cffi_module(header: Header) -> str:
     sizes = "".join(f'    "{s.name}": {s.size},\n' for s in header.structs)
+    # Rows of TensorRow in _core/problem.py, as tuples.
+    row = lambda t: (t.axes, t.dtype, t.strides, t.operation, t.input_mode, t.is_optional, t.is_result, t.is_extra)
+    tensors = "".join(f'    "{t.name}": {row(t)},\n' for t in read_tensors())
     return (
         f'# {GENERATED}\n"""The C interface as cffi reads it, with what is checked when the library is loaded."""\n\n'
         f"ABI_VERSION = {header.constant('MSDA_ABI_VERSION')}\n\n"
         f"# Bytes on a 64-bit machine.\nSTRUCT_SIZES = {{\n{sizes}}}\n\n"
         f'CDEF = """\n{c_declarations(header)}"""\n\n'
-        f"# Tensors stand in the order of msda_tensors.\nTENSORS = {{\n{python_tensors()}}}\n"
+        f"# Tensors stand in the order of msda_tensors.\nTENSORS = {{\n{tensors}}}\n"
     )
-
-
-def python_tensors() -> str:
-    """Rows of TensorRow in _core/problem.py, as tuples."""
-    row = lambda t: (t.axes, t.dtype, t.strides, t.operation, t.input_mode, t.is_optional, t.is_result, t.is_extra)
-    return "".join(f'    "{t.name}": {row(t)},\n' for t in read_tensors())
 
 
 def rust_tensors(_: Header) -> str:

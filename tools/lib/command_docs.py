@@ -59,9 +59,8 @@ def man_page(help):
                 group = option["group"]
                 lines.append(f".SS {roff(group)}")
             value = rf" \fI{roff(option['value'])}\fR" if option["value"] else ""
-            lines.append(".TP")
-            lines.append(", ".join(rf"\fB{roff(flag)}\fR" for flag in flags(option)) + value)
-            lines.append(roff(one_line(option["help"])))
+            names = ", ".join(rf"\fB{roff(flag)}\fR" for flag in flags(option))
+            lines += [".TP", names + value, roff(one_line(option["help"]))]
         lines += [".SS Examples", ".nf", *map(roff, example_lines(command["examples"])), ".fi"]
     lines += [".SH EXAMPLES", ".nf", *map(roff, example_lines(help["examples"])), ".fi"]
     return "\n".join(lines) + "\n"
@@ -148,12 +147,13 @@ _msda "$@"
 
 
 def fish_completion(help):
+    escape = lambda text: one_line(text).replace("\\", "\\\\").replace("'", "\\'")
     lines = [
         "# fish completion of msda; made by tools/generate", "complete -c msda -f", "complete -c msda -l help -d 'show help'",
         "complete -c msda -n __fish_use_subcommand -l version -d 'show the version of the library'",
     ]
     for command in help["commands"]:
-        lines.append(f"complete -c msda -n __fish_use_subcommand -a {command['name']} -d '{quoted_fish(command['summary'])}'")
+        lines.append(f"complete -c msda -n __fish_use_subcommand -a {command['name']} -d '{escape(command['summary'])}'")
         condition = f"complete -c msda -n '__fish_seen_subcommand_from {command['name']}'"
         if command["input"]:
             lines.append(f"{condition} -F")
@@ -162,12 +162,8 @@ def fish_completion(help):
                               " -x" if option["value"] else "")
             names = f" -s {option['letter']}" if option["letter"] else ""
             names += "".join(f" -l {name}" for name in option["names"])
-            lines.append(f"{condition}{names}{value} -d '{quoted_fish(one_line(option['help']))}'")
+            lines.append(f"{condition}{names}{value} -d '{escape(option['help'])}'")
     return "\n".join(lines) + "\n"
-
-
-def quoted_fish(text):
-    return text.replace("\\", "\\\\").replace("'", "\\'")
 
 
 OUTPUTS = {"msda.1": man_page, "msda": bash_completion, "_msda": zsh_completion, "msda.fish": fish_completion}

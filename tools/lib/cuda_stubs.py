@@ -40,13 +40,6 @@ def needed(path):
     return libraries, of_version
 
 
-def undefined(path):
-    """(name, version) of each symbol that is asked of another library; most have no version."""
-    for line in output("nm", "--dynamic", "--undefined-only", "--with-symbol-versions", path).splitlines():
-        name, _, version = line.split()[-1].partition("@")
-        yield name, version
-
-
 def family(library):
     """The name between lib and .so of a CUDA library; None for another library."""
     name = library.removeprefix("lib").partition(".so")[0]
@@ -59,7 +52,8 @@ def make(site):
         libraries, of_version = needed(path)
         for library in libraries.values():
             wanted[library][""] |= set()
-        for name, version in undefined(path):
+        for line in output("nm", "--dynamic", "--undefined-only", "--with-symbol-versions", path).splitlines():
+            name, _, version = line.split()[-1].partition("@")  # most have no version
             if version in of_version:
                 wanted[of_version[version]][version].add(name)
             elif not version and libraries and name.startswith(PREFIXES):
@@ -83,14 +77,12 @@ def build(path, versions):
     with tempfile.TemporaryDirectory() as folder:
         source, script = pathlib.Path(folder, "stub.c"), pathlib.Path(folder, "stub.map")
         source.write_text("\n".join(lines) + "\n")
-        nodes = [(version, names) for version, names in versions.items() if version]
-        script.write_text(
-            "".join(f"{v} {{ global: {' '.join(f'{n};' for n in sorted(ns))} }};\n" for v, ns in nodes)
-        )
-        command = ["cc", "-w", "-shared", "-nostdlib", "-fno-builtin", f"-Wl,-soname,{path.name}"]
+        nodes = [f"{v} {{ global: {' '.join(f'{n};' for n in sorted(ns))} }};\n" for v, ns in versions.items() if v]
+        script.write_text("".join(nodes))
+        options = ["-w", "-shared", "-nostdlib", "-fno-builtin", f"-Wl,-soname,{path.name}"]
         if nodes:
-            command.append(f"-Wl,--version-script={script}")
-        subprocess.run([*command, "-o", path, source], check=True)
+            options.append(f"-Wl,--version-script={script}")
+        subprocess.run(["cc", *options, "-o", path, source], check=True)
 
 
 if __name__ == "__main__":

@@ -225,10 +225,6 @@ def print_predictions(program: pathlib.Path, data: Data) -> None:
     print(markdown([["predicted (measured)", *workloads], *rows]), end="")
 
 
-def is_held_out(row: dict[str, str], every: int) -> bool:
-    return bool(every) and "problem" in row and int(row["problem"]) % every == 0
-
-
 def main(words: list[str]) -> int:
     parser = parts.parser("measure fit", __doc__)
     parser.add_argument("data", nargs="+", type=pathlib.Path, metavar="DATA.csv")
@@ -242,7 +238,8 @@ def main(words: list[str]) -> int:
     parser.add_argument("--threads", type=int, help="the data are of a CPU, with so many threads")
     arguments = parser.parse_args(words)
     device = {"threads": arguments.threads} if arguments.threads else {"sm": arguments.sm, "sm_count": arguments.sm_count}
-    data = Data(arguments.data, device, lambda row: not is_held_out(row, arguments.hold_out))
+    is_held_out = lambda row: arguments.hold_out and "problem" in row and int(row["problem"]) % arguments.hold_out == 0
+    data = Data(arguments.data, device, lambda row: not is_held_out(row))
     if arguments.predictions:
         print_predictions(arguments.model, data)
         return 0
@@ -254,7 +251,7 @@ def main(words: list[str]) -> int:
     describe("fitted", model.predict(fitted), data)
     model.close()
     if arguments.hold_out:
-        held_out = Data(arguments.data, device, lambda row: is_held_out(row, arguments.hold_out))
+        held_out = Data(arguments.data, device, is_held_out)
         model = Model(arguments.model, held_out.rows)
         describe("sources, held out", model.predict(model.values), held_out)
         describe("fitted, held out", model.predict(fitted), held_out)

@@ -108,8 +108,7 @@ def _convert(cursors, text: str) -> Header:
     kind = cindex.CursorKind
     for cursor in cursors:
         if cursor.kind == kind.MACRO_DEFINITION:
-            value = _macro_value(cursor)
-            if value is not None:
+            if (value := _macro_value(cursor)) is not None:
                 header.constants.append(Declared(cursor, value=value))
         elif cursor.kind == kind.ENUM_DECL:
             header.typedefs[-1].enumerators = [Declared(e, value=e.enum_value) for e in cursor.get_children()]

@@ -29,7 +29,6 @@ from msda_header import HEADER, ROOT, Declared, Header, read_header
 from source_functions import functions_of
 
 LARGEST_FUNCTION = 70
-HOST_SOURCES = (".c", ".cpp", ".h", ".hpp")
 COMMENT_SHARE = (0.60, 0.80)
 # Files that cannot read the version from the header, and where they have it.
 VERSIONS = {
@@ -217,8 +216,6 @@ def length_faults(files: list[pathlib.Path]) -> tuple[list[str], str]:
     faults = []
     line_count = line_in_functions = function_count = 0
     for file in files:
-        if file.suffix not in HOST_SOURCES:
-            continue
         text, name = file.read_text(), file.relative_to(ROOT)
         functions = functions_of(text)
         line_count += len(text.splitlines())
@@ -231,7 +228,7 @@ def length_faults(files: list[pathlib.Path]) -> tuple[list[str], str]:
 
 def main() -> int:
     header, files = read_header(), listed_files("*.cpp", "*.h", "*.hpp", "*.c", "*.cu", "*.cuh")
-    lengths, scanned = length_faults(files)
+    lengths, scanned = length_faults(listed_files("*.c", "*.cpp", "*.h", "*.hpp"))
     faults = header_faults(header) + comment_faults(header) + name_faults(files) + version_faults(header) + lengths
     kernels = ("kernels/*.h", "kernels/*.cuh", "kernels/*.cpp", "kernels/*.inc")
     for check, patterns in (
