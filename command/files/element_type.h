@@ -22,9 +22,11 @@ namespace msda::command {
 std::string_view type_name(msda_dtype type);
 std::optional<msda_dtype> type_from_name(std::string_view name);
 // "f64, f32, f16, bf16 or f8_e4m3", for messages; without types that value alone can have.
-std::string type_name_list(bool with_scaled = true);
+std::string type_name_list(bool with_scaled);
 
-std::size_t type_bytes(msda_dtype type);
+inline std::size_t type_bytes(msda_dtype type) {
+  return static_cast<std::size_t>(dtype_bytes(type));
+}
 // Whether it is a type of numpy's own; ml_dtypes saves its types as raw bytes.
 bool is_numpy_type(msda_dtype type);
 // The one with elements of so many bytes; NONE where there is none.
