@@ -100,7 +100,7 @@ std::vector<std::string> chosen_kernels(Problem const& problem, Device const& de
   bool const best = options.kernels.empty() || options.kernels == std::vector<std::string>{"best"};
   if (!all && !best) return options.kernels;
   std::vector<std::string> ids;
-  for (Ranked const& entry : rank_kernels(counted_kernels(), problem, device, 0)) {
+  for (Ranked const& entry : rank_kernels(problem, device, 0, counted_kernels())) {
     if (entry.rejected != Reason::kNone || (best && !entry.may_be_chosen)) break;
     ids.emplace_back(entry.kernel.variant->id);
     if (best) break;

@@ -83,32 +83,25 @@ bool is_device_only(const void* pointer) {
 
 namespace {
 
-std::string version_text(int version) {
-  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
-}
-
 // Throws where no device can be opened, saying what is missing.
 int device_count(std::int32_t ordinal) {
+  auto const refuse = [ordinal](std::string const& why) {
+    fail(MSDA_ERROR_CUDA, "handle_options.device is {}: {}; or use MSDA_DEVICE_CPU (-1)", ordinal,
+         why);
+  };
   int version = 0;
   if (cudaDriverGetVersion(&version) != cudaSuccess || version == 0) {
-    fail(MSDA_ERROR_CUDA,
-         "handle_options.device is {}: no CUDA driver was found (libcuda.so.1); {}; or use "
-         "MSDA_DEVICE_CPU (-1)",
-         ordinal, MSDA_LEAST_DRIVER);
+    refuse("no CUDA driver was found (libcuda.so.1); " MSDA_LEAST_DRIVER);
   }
+  std::string const driver = fmt::format("{}.{}", version / 1000, version % 1000 / 10);
   int count = 0;
   cudaError_t const error = cudaGetDeviceCount(&count);
   if (error == cudaErrorInsufficientDriver) {
-    fail(MSDA_ERROR_CUDA,
-         "handle_options.device is {}: the CUDA driver is for CUDA {}; {}; or use "
-         "MSDA_DEVICE_CPU (-1)",
-         ordinal, version_text(version), MSDA_LEAST_DRIVER);
+    refuse(fmt::format("the CUDA driver is for CUDA {}; {}", driver, MSDA_LEAST_DRIVER));
   }
   if (error != cudaSuccess) {
-    fail(MSDA_ERROR_CUDA,
-         "handle_options.device is {}: the CUDA driver (for CUDA {}) found no device it can use: "
-         "{}; or use MSDA_DEVICE_CPU (-1)",
-         ordinal, version_text(version), cudaGetErrorString(error));
+    refuse(fmt::format("the CUDA driver (for CUDA {}) found no device it can use: {}", driver,
+                       cudaGetErrorString(error)));
   }
   return count;
 }

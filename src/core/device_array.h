@@ -14,16 +14,11 @@ template <typename T>
 class DeviceArray {
  public:
   // The device has to be the current one. Of nothing it is nothing.
-  DeviceArray(std::vector<T> const& content, Device const& device) : device_(device) {
+  DeviceArray(std::vector<T> const& content, Device const& device) : DeviceArray(device) {
     if (content.empty()) return;
     bytes_ = content.size() * sizeof(T);
     data_ = static_cast<T*>(device.memory->allocate(bytes_, alignof(T)));
-    try {
-      cuda::copy_to_device(data_, content.data(), bytes_);
-    } catch (...) {
-      device.memory->deallocate(data_, bytes_, alignof(T));
-      throw;
-    }
+    cuda::copy_to_device(data_, content.data(), bytes_);  // if it fails, the destructor runs
   }
   ~DeviceArray() {
     if (data_ == nullptr) return;
@@ -42,6 +37,8 @@ class DeviceArray {
   const T* data() const { return data_; }
 
  private:
+  explicit DeviceArray(Device const& device) : device_(device) {}
+
   Device const& device_;
   T* data_ = nullptr;
   std::size_t bytes_ = 0;

@@ -22,13 +22,21 @@
 
 namespace msda {
 
-// Why a kernel does not take a problem; reason_text() words each.
+// Why a kernel does not take a problem.
 enum class Reason : std::int32_t {
 #define MSDA_REASON(reason, text) reason,
 #include "core/reasons.inc"
 #undef MSDA_REASON
 };
-std::string_view reason_text(Reason reason);
+inline std::string_view reason_text(Reason reason) {
+  constexpr std::string_view kTexts[] = {
+#define MSDA_REASON(reason, text) text,
+#include "core/reasons.inc"
+#undef MSDA_REASON
+  };
+  auto const index = static_cast<std::size_t>(reason);
+  return index < std::size(kTexts) ? kTexts[index] : "unknown reason";
+}
 
 struct Variant {
   const char* id;           // family.target.dtype[...]@revision

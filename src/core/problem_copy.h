@@ -28,20 +28,18 @@ struct ProblemCopy {
   }
 
   // Sets the struct's size, pointers and counts; false where the arrays' lengths do not fit.
-  bool settle();
-};
-
-inline bool ProblemCopy::settle() {
-  c.struct_size = sizeof(c);
-  c.level_count = static_cast<std::int32_t>(point_counts.size());
-  c.query_grid_count = static_cast<std::int32_t>(query_hw.size() / 2);
+  bool settle() {
+    c.struct_size = sizeof(c);
+    c.level_count = static_cast<std::int32_t>(point_counts.size());
+    c.query_grid_count = static_cast<std::int32_t>(query_hw.size() / 2);
 #define MSDA_ARRAY(name, type) c.name = name.empty() ? nullptr : name.data();
 #include "core/problem_fields.inc"
-  constexpr auto kLargest = std::size_t{std::numeric_limits<std::int32_t>::max()};
-  bool const starts_fit = level_start.empty() || level_start.size() == point_counts.size();
-  return level_hw.size() == 2 * point_counts.size() && starts_fit && query_hw.size() % 2 == 0 &&
-         level_hw.size() <= kLargest && query_hw.size() <= kLargest;
-}
+    constexpr auto kLargest = std::size_t{std::numeric_limits<std::int32_t>::max()};
+    bool const starts_fit = level_start.empty() || level_start.size() == point_counts.size();
+    return level_hw.size() == 2 * point_counts.size() && starts_fit && query_hw.size() % 2 == 0 &&
+           level_hw.size() <= kLargest && query_hw.size() <= kLargest;
+  }
+};
 
 ProblemCopy copy_of(Problem const& problem);
 

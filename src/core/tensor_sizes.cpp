@@ -84,10 +84,6 @@ Strides Problem::* tensor_strides(Tensor tensor) {
   return kColumns[static_cast<std::size_t>(tensor)].strides;
 }
 
-bool tensor_is_empty(Problem const& problem, Tensor tensor) {
-  return tensor_shape(problem, tensor).is_empty();
-}
-
 std::int64_t tensor_span_bytes(TensorShape const& shape) {
   if (shape.is_empty()) return 0;
   std::int64_t elements = shape.inner;

@@ -31,7 +31,9 @@ TensorShape tensor_shape(Problem const& problem, Tensor tensor);
 Strides Problem::* tensor_strides(Tensor tensor);
 // From the first byte of the tensor to behind its last, strides included; 0 when empty.
 std::int64_t tensor_span_bytes(TensorShape const& shape);
-bool tensor_is_empty(Problem const& problem, Tensor tensor);
+inline bool tensor_is_empty(Problem const& problem, Tensor tensor) {
+  return tensor_shape(problem, tensor).is_empty();
+}
 
 Strides packed_strides(std::int64_t rows, std::int64_t heads, std::int64_t inner);
 

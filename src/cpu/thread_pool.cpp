@@ -75,11 +75,6 @@ struct ThreadPool::State {
   std::int64_t const forks_before = fork_count.load(std::memory_order_relaxed);
   std::vector<std::thread> threads;
 
-  void add(Job* job) {
-    job->next = jobs;
-    jobs = job;
-  }
-
   void remove(Job* job) {
     if (jobs == job) {
       jobs = job->next;
@@ -158,7 +153,8 @@ void ThreadPool::run(std::int64_t chunk_count, ChunkFn fn) {
   if (shared) {
     {
       std::scoped_lock const lock(state.mutex);
-      state.add(&job);
+      job.next = state.jobs;
+      state.jobs = &job;
     }
     if (chunk_count == 2) {
       state.work_arrived.notify_one();

@@ -32,13 +32,9 @@ void zero_rows(Problem const& problem, Call const& call, Tensor tensor) {
 
 }  // namespace
 
-void zero_output(Problem const& problem, Call const& call) {
-  zero_rows(problem, call, Tensor::kOutput);
-}
-
-void zero_gradients(Problem const& problem, Call const& call) {
+void zero_results(Problem const& problem, Call const& call) {
   for (TensorInfo const& info : kTensors) {
-    if (info.is_result() && info.belongs_to(true, problem.fused())) {
+    if (info.is_result() && info.belongs_to(problem.backward(), problem.fused())) {
       zero_rows(problem, call, info.id);
     }
   }

@@ -1,4 +1,4 @@
-// Kernels of the CPU call these where all results are 0.
+// Kernels of the CPU call this where all results are 0.
 #pragma once
 
 #include "core/call.h"
@@ -6,8 +6,7 @@
 
 namespace msda {
 
-void zero_output(Problem const& problem, Call const& call);
-// All gradients that the call asks for.
-void zero_gradients(Problem const& problem, Call const& call);
+// All results that the call asks for.
+void zero_results(Problem const& problem, Call const& call);
 
 }  // namespace msda

@@ -1,6 +1,4 @@
-// Plans as bytes: what the caller asked for and the kernel that was chosen, with a checksum. A
-// blob is trusted in nothing: its problem passes through the same checks as the caller's own
-// structs.
+// Plans as bytes: what the caller asked for and the kernel that was chosen, with a checksum.
 #pragma once
 
 #include "core/device.h"

@@ -60,12 +60,8 @@ Ranked judge(KernelRef kernel, Problem const& problem, Device const& any_device,
 }
 
 std::vector<Ranked> rank_kernels(Problem const& problem, Device const& device,
-                                 std::size_t workspace_limit_bytes) {
-  return rank_kernels(all_kernels(), problem, device, workspace_limit_bytes);
-}
-
-std::vector<Ranked> rank_kernels(std::span<const KernelRef> kernels, Problem const& problem,
-                                 Device const& device, std::size_t workspace_limit_bytes) {
+                                 std::size_t workspace_limit_bytes,
+                                 std::span<const KernelRef> kernels) {
   std::vector<Ranked> ranking;
   ranking.reserve(kernels.size());
   for (KernelRef const& kernel : kernels) {

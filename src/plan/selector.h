@@ -31,9 +31,8 @@ Ranked judge(KernelRef kernel, Problem const& problem, Device const& device,
 // prediction, if there is one; then all others that accept, cheapest first; then those that reject,
 // in the order given, which is the registry's for all.
 std::vector<Ranked> rank_kernels(Problem const& problem, Device const& device,
-                                 std::size_t workspace_limit_bytes);
-std::vector<Ranked> rank_kernels(std::span<const KernelRef> kernels, Problem const& problem,
-                                 Device const& device, std::size_t workspace_limit_bytes);
+                                 std::size_t workspace_limit_bytes,
+                                 std::span<const KernelRef> kernels = all_kernels());
 
 // Why it was rejected, with the numbers.
 std::string why_rejected(Ranked const& entry);

@@ -28,13 +28,6 @@ std::optional<double> KernelTrials::run_us(std::size_t kernel, int repeats) {
   }
 }
 
-void KernelTrials::prepare(std::size_t kernel) {
-  if (prepared_[kernel]) return;
-  KernelRef const& ref = kernels_[kernel].kernel;
-  prepared_[kernel] =
-      ref.family->code->prepare(*ref.variant, setting_.problem, setting_.device, &setting_.memory);
-}
-
 // The library's own grows to what the hungriest kernel so far needs.
 void KernelTrials::provide_workspace(std::size_t bytes) {
   if (!owns_workspace_ || bytes <= call_.workspace_bytes) return;
@@ -51,13 +44,16 @@ void KernelTrials::free_workspace() {
 }
 
 double KernelTrials::time_us(std::size_t kernel, int repeats) {
-  prepare(kernel);
+  auto const& [family, variant] = kernels_[kernel].kernel;
+  std::optional<PreparedPtr>& prepared = prepared_[kernel];
+  if (!prepared) {
+    prepared = family->code->prepare(*variant, setting_.problem, setting_.device, &setting_.memory);
+  }
   provide_workspace(kernels_[kernel].workspace_bytes);
-  KernelRef const& ref = kernels_[kernel].kernel;
-  Launch const launch{setting_.problem, setting_.device, prepared_[kernel]->get(), call_};
+  Launch const launch{setting_.problem, setting_.device, prepared->get(), call_};
   timer_.start();
   try {
-    for (int i = 0; i < repeats; ++i) ref.family->code->launch(*ref.variant, launch);
+    for (int i = 0; i < repeats; ++i) family->code->launch(*variant, launch);
     return timer_.stop_us() / repeats;
   } catch (...) {
     timer_.drain();  // a part of the work may be running on memory that is about to be freed

@@ -43,7 +43,6 @@ class KernelTrials final : public Trials {
   PreparedPtr take_prepared(std::size_t kernel) { return *std::move(prepared_[kernel]); }
 
  private:
-  void prepare(std::size_t kernel);
   void provide_workspace(std::size_t bytes);
   void free_workspace();
   double time_us(std::size_t kernel, int repeats);

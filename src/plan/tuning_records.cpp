@@ -235,8 +235,8 @@ void check_title(std::string_view line) {
        shown(line), kFormat);
 }
 
-}  // namespace
-
+// The name that a device's records go by: of a GPU name, compute capability and multiprocessors, of
+// a CPU its model and the instruction set that the SIMD kernels use.
 std::string tuning_device(Device const& device) {
   std::string name = device.is_cpu() ? fmt::format("cpu, {}, {}", cpu_model(), device.vector_unit)
                                      : std::string(device.name);
@@ -247,6 +247,8 @@ std::string tuning_device(Device const& device) {
   if (name.size() > kLongestName) name.resize(kLongestName);
   return name;
 }
+
+}  // namespace
 
 TuningKey tuning_key(Problem const& problem, Device const& device,
                      std::size_t workspace_limit_bytes) {

@@ -26,7 +26,7 @@ namespace msda {
 // The key of a record: everything that decides which kernel is the fastest but the data.
 struct TuningKey {
   std::string version;  // of the library
-  std::string device;   // tuning_device()
+  std::string device;
   std::int32_t thread_count = 0;
   std::int32_t sm_count_limit = 0;
   std::uint64_t workspace_limit_bytes = 0;
@@ -46,10 +46,6 @@ struct TuningLine {
   TuningKey key;
   TuningRecord record;
 };
-
-// The name that a device's records go by: of a GPU name, compute capability and multiprocessors, of
-// a CPU its model and the instruction set that the SIMD kernels use.
-std::string tuning_device(Device const& device);
 
 TuningKey tuning_key(Problem const& problem, Device const& device,
                      std::size_t workspace_limit_bytes);

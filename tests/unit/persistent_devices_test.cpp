@@ -39,7 +39,7 @@ std::string chosen(ProblemShape const& shape, Device const& device) {
     if (family.model.counts == nullptr) continue;
     for (Variant const& variant : family.model.variants) kernels.push_back({&family, &variant});
   }
-  return rank_kernels(kernels, problem_of(shape), device, 0).front().kernel.variant->id;
+  return rank_kernels(problem_of(shape), device, 0, kernels).front().kernel.variant->id;
 }
 
 }  // namespace

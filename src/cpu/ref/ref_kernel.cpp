@@ -279,7 +279,7 @@ void run_forward(Problem const& problem, Call const& call, Scratch const& scratc
 
 void run_backward(Problem const& problem, Call const& call, Scratch const& scratch,
                   ThreadPool& pool) {
-  if (!problem.has_points()) return zero_gradients(problem, call);
+  if (!problem.has_points()) return zero_results(problem, call);
   std::int64_t const Q = problem.query_count;
   if (call[Tensor::kGradValue] != nullptr) backward_value(problem, call, scratch, pool);
   if (!call.wants_points()) return;

@@ -142,7 +142,7 @@ void run_forward(Launch const& launch) {
   bool const has_attention =
       problem.fused() && problem.has_points() && launch.call[Tensor::kAttention] != nullptr;
   if (problem.head_dim == 0 && !has_attention) return;
-  if (!problem.has_points()) return zero_output(problem, launch.call);
+  if (!problem.has_points()) return zero_results(problem, launch.call);
   auto const& tables = static_cast<Tables const&>(*launch.prepared);
   std::int64_t const run = run_length(problem, launch.device.thread_count);
   std::int64_t const runs = (Q + run - 1) / run;

@@ -261,7 +261,7 @@ class Heads {
 // See Problem::has_samples().
 void run_without_samples(Launch const& launch) {
   Problem const& problem = launch.problem;
-  zero_gradients(problem, launch.call);
+  zero_results(problem, launch.call);
   if (!problem.has_points() || launch.call[Tensor::kGradLogit] == nullptr) return;
   auto const& tables = static_cast<BackwardTables const&>(*launch.prepared);
   std::int64_t const M = problem.head_count;
