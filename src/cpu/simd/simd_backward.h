@@ -24,9 +24,6 @@ struct HeadScratch {
 // Puts the points of a chunk into the order of their windows.
 using BinChunk = void (*)(HeadSource const&, Windows const&, PointBlocks<PointWindows> const&,
                           std::int64_t chunk, HeadScratch const&);
-// Copies a head's rows [first, last) of grad_output to where the sums find them near each other.
-using PackRows = void (*)(HeadSource const&, std::int64_t first, std::int64_t last, Windows const&,
-                          HeadScratch const&);
 
 // Scratch with which a thread sums a window.
 struct WindowScratch {
@@ -35,13 +32,6 @@ struct WindowScratch {
   unsigned char* is_loaded;  // [window_pixels]
 };
 
-// Sums the points of a band. Gradients in `pixels` are zero before, and again afterwards.
-using SumBand = void (*)(HeadSource const&, Windows const&, std::int64_t band, HeadScratch const&,
-                         WindowScratch const&);
-// Adds what two bands have for the first row of pixels of the lower one.
-using JoinEdge = void (*)(HeadSource const&, Windows const&, std::int64_t band, HeadScratch const&);
-// Stores the gradients of the points of a row; null: all sums are 0.
-using StorePoints = void (*)(HeadSource const&, std::int64_t q, const Record* row, Softmax&);
 // The heads of one query that are in flight.
 struct QueryHeads {
   const Record* row;          // of the first head
@@ -50,18 +40,24 @@ struct QueryHeads {
   std::int64_t count;
   float* sums;  // [L][reference_dim]: of the heads in flight so far; null where all are at once
 };
-// Adds what the points of these heads have for a query's references; stores it with the last head.
-using StoreReference = void (*)(HeadSource const& first_head, std::int64_t q, QueryHeads const&);
 
 struct BandKernels {
   std::int64_t lanes;  // floats of a vector
-  PackRows pack;
-  SumBand sum;
-  JoinEdge join_edge;
+  // Copies a head's rows [first, last) of grad_output to where the sums find them near each other.
+  void (*pack)(HeadSource const&, std::int64_t first, std::int64_t last, Windows const&,
+               HeadScratch const&);
+  // Sums the points of a band. Gradients in `pixels` are zero before, and again afterwards.
+  void (*sum)(HeadSource const&, Windows const&, std::int64_t band, HeadScratch const&,
+              WindowScratch const&);
+  // Adds what two bands have for the first row of pixels of the lower one.
+  void (*join_edge)(HeadSource const&, Windows const&, std::int64_t band, HeadScratch const&);
 };
 struct PointKernels {
-  StorePoints store;
-  StoreReference store_reference;
+  // Stores the gradients of the points of a row; null: all sums are 0.
+  void (*store)(HeadSource const&, std::int64_t q, const Record* row, Softmax&);
+  // Adds what the points of these heads have for a query's references; stores it with the last
+  // head.
+  void (*store_reference)(HeadSource const& first_head, std::int64_t q, QueryHeads const&);
 };
 BinChunk choose_bin();
 BandKernels choose_band(Problem const& problem);

@@ -24,11 +24,7 @@ namespace msda::simd::HWY_NAMESPACE {
 #if HWY_TARGET == HWY_SCALAR
 BandKernels band_kernels(Problem const&) { return {}; }
 #else
-namespace hn = hwy::HWY_NAMESPACE;
-
-using Floats = hn::ScalableTag<float>;
 using V = hn::Vec<Floats>;
-constexpr std::int64_t kLanes = hn::MaxLanes(Floats());
 
 // As many records of one window as a vector has lanes, or fewer at its end.
 struct Batch {

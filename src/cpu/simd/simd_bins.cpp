@@ -7,7 +7,7 @@
 #define HWY_TARGET_INCLUDE "cpu/simd/simd_bins.cpp"
 #include <hwy/foreach_target.h>
 // After foreach_target:
-#include <hwy/highway.h>
+#include "cpu/simd/simd_elements-inl.h"
 
 #include <algorithm>
 #include <cstring>
@@ -18,11 +18,6 @@ namespace msda::simd::HWY_NAMESPACE {
 #if HWY_TARGET == HWY_SCALAR
 BinChunk binner() { return nullptr; }
 #else
-namespace hn = hwy::HWY_NAMESPACE;
-
-using Floats = hn::ScalableTag<float>;
-constexpr std::int64_t kLanes = hn::MaxLanes(Floats());
-
 // The points of a chunk in the order of rows. Whole vectors are written, so there is room for one
 // more.
 struct Unsorted {

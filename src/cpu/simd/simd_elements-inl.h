@@ -17,6 +17,9 @@ HWY_BEFORE_NAMESPACE();
 namespace msda::simd::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+using Floats = hn::ScalableTag<float>;
+inline constexpr std::int64_t kLanes = hn::MaxLanes(Floats());
+
 // Whether the target converts binary16 in hardware, and whether a masked load leaves alone what it
 // masks.
 #if HWY_ARCH_X86
@@ -118,7 +121,7 @@ HWY_INLINE hn::Vec<D> load_first(D d, const float* p, std::int64_t count) {
 // Converts `count` elements exactly.
 template <typename T>
 HWY_INLINE void to_floats(const T* from, std::int64_t count, float* to) {
-  const hn::ScalableTag<float> d;
+  const Floats d;
   const hn::CappedTag<float, 1> one;
   auto const lanes = static_cast<std::int64_t>(hn::Lanes(d));
   std::int64_t i = 0;
@@ -227,7 +230,7 @@ HWY_INLINE bool is_line(const float* to) { return reinterpret_cast<std::uintptr_
 // `count` floats, a multiple of 4, from within a line on: the whole lines past the caches. The
 // parts of lines at both ends belong to other rows, too.
 HWY_INLINE void stream_within_lines(const float* from, std::int64_t count, float* to) {
-  const hn::ScalableTag<float> d;
+  const Floats d;
   const hn::CappedTag<float, 4> part;
   auto const lanes = static_cast<std::int64_t>(hn::Lanes(d));
   std::int64_t i = 0;
@@ -254,7 +257,7 @@ HWY_INLINE void store_rest(const float* from, std::int64_t count, msda_dtype dty
 // `count` floats into elements from `index` on; their whole lines past the caches where `streams`.
 HWY_INLINE void store_row(const float* from, std::int64_t count, msda_dtype dtype, void* array,
                           std::int64_t index, bool streams = false) {
-  const hn::ScalableTag<float> d;
+  const Floats d;
   auto const lanes = static_cast<std::int64_t>(hn::Lanes(d));
   std::int64_t i = 0;
   float* const floats = static_cast<float*>(array) + index;
@@ -262,8 +265,7 @@ HWY_INLINE void store_row(const float* from, std::int64_t count, msda_dtype dtyp
     return stream_within_lines(from, count, floats);
   }
   for (; i + lanes <= count; i += lanes) store(d, hn::LoadU(d, from + i), dtype, array, index + i);
-  store_rest<hn::MaxLanes(hn::ScalableTag<float>()) / 2>(from + i, count - i, dtype, array,
-                                                         index + i);
+  store_rest<hn::MaxLanes(Floats()) / 2>(from + i, count - i, dtype, array, index + i);
 }
 
 }  // namespace msda::simd::HWY_NAMESPACE

@@ -23,11 +23,6 @@ namespace msda::simd::HWY_NAMESPACE {
 #if HWY_TARGET == HWY_SCALAR
 PointKernels point_kernels(Problem const&) { return {}; }
 #else
-namespace hn = hwy::HWY_NAMESPACE;
-
-using Floats = hn::ScalableTag<float>;
-constexpr std::int64_t kLanes = hn::MaxLanes(Floats());
-
 // Gradients of a block of points, by pixels and by weight.
 struct BlockGrads {
   HWY_ALIGN float x[kPointBlock];
@@ -35,7 +30,7 @@ struct BlockGrads {
   HWY_ALIGN float weight[kPointBlock];
 };
 
-// Reads points [first, first + count) of a row, see StorePoints.
+// Reads points [first, first + count) of a row, see PointKernels.
 HWY_INLINE void read_block(const Record* row, std::int64_t first, std::int64_t count,
                            BlockGrads& to) {
   const Floats d;

@@ -26,10 +26,6 @@ namespace msda::simd::HWY_NAMESPACE {
 #if HWY_TARGET == HWY_SCALAR
 PointReaders point_readers(Problem const&) { return {}; }
 #else
-namespace hn = hwy::HWY_NAMESPACE;
-
-using Floats = hn::ScalableTag<float>;
-constexpr std::int64_t kLanes = hn::MaxLanes(Floats());
 // Left of and above every map: all four corners of such a point are outside.
 constexpr float kOutside = -2.0f;
 

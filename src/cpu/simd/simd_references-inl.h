@@ -19,7 +19,6 @@
 #if HWY_TARGET != HWY_SCALAR
 HWY_BEFORE_NAMESPACE();
 namespace msda::simd::HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
 
 // Reads `count` elements of a tensor from `element` on.
 HWY_INLINE void read_elements(HeadSource const& source, Tensor tensor, msda_dtype dtype,
@@ -35,8 +34,7 @@ HWY_INLINE void read_elements(HeadSource const& source, Tensor tensor, msda_dtyp
 template <int kReference>
 class BlockReferences {
  public:
-  using D = hn::ScalableTag<float>;
-  using V = hn::Vec<D>;
+  using V = hn::Vec<Floats>;
 
   HWY_INLINE BlockReferences(HeadSource const& source, std::int64_t q, std::int64_t first,
                              std::int64_t count)
@@ -47,7 +45,7 @@ class BlockReferences {
     is_vector_ = elements <= kLanes;
     if (HWY_LIKELY(is_vector_ && problem.reference_dtype == MSDA_DTYPE_F32)) {
       const auto* const floats = static_cast<const float*>(source.call[Tensor::kReference]);
-      all_ = load_first(D(), floats + row, elements);
+      all_ = load_first(Floats(), floats + row, elements);
     } else {
       all_ = read(source, row, elements, first, count);
     }
@@ -55,30 +53,28 @@ class BlockReferences {
 
   // Component n of points [i, i + lanes).
   HWY_INLINE V component(int n, std::int64_t i) const {
-    const D d;
-    const hn::RebindToSigned<D> di;
+    const Floats d;
+    const hn::RebindToSigned<Floats> di;
     if (HWY_UNLIKELY(!is_vector_)) return hn::Load(d, spread_[n] + i);
     auto const place = hn::Add(hn::Load(di, place_ + i), hn::Set(di, n));
     return hn::TableLookupLanes(all_, hn::IndicesFromVec(d, place));
   }
 
  private:
-  static constexpr std::int64_t kLanes = hn::MaxLanes(D());
-
   HWY_NOINLINE V read(HeadSource const& source, std::int64_t row, std::int64_t elements,
                       std::int64_t first, std::int64_t count) {
     if (!is_vector_) {
       spread(source, row, first, count);
-      return hn::Zero(D());
+      return hn::Zero(Floats());
     }
     HWY_ALIGN float copy[kLanes] = {};
     read_elements(source, Tensor::kReference, source.problem.reference_dtype, row, elements, copy);
-    return hn::Load(D(), copy);
+    return hn::Load(Floats(), copy);
   }
 
   HWY_INLINE void spread(HeadSource const& source, std::int64_t row, std::int64_t first,
                          std::int64_t count) {
-    const D d;
+    const Floats d;
     for (Level const& level : source.problem.levels) {
       std::int64_t const from = row;
       row += kReference;

@@ -22,18 +22,17 @@ struct Points;
 struct Softmax;
 using ReadPoints = void (*)(HeadSource const&, std::int64_t q, std::int64_t first,
                             std::int64_t count, Softmax&, Points&);
-using Locate = void (*)(HeadSource const&, std::int64_t q, std::int64_t first, std::int64_t count,
-                        Softmax&, Corners&);
-using StoreAttention = void (*)(HeadSource const&, std::int64_t q, std::int64_t element, Softmax&);
 using Gather = void (*)(HeadSource const&, std::int64_t first, std::int64_t last);
 
 // The functions that read points [first, first + count) of query q; `first` is a multiple of
 // kPointBlock.
 struct PointReaders {
   ReadPoints points;
-  ReadPoints softmax;              // fused input only: weights alone, whatever the coordinates
-  StoreAttention store_attention;  // fused input only: the weights of a row
-  Locate locate;
+  ReadPoints softmax;  // fused input only: weights alone, whatever the coordinates
+  // Fused input only: the weights of a row.
+  void (*store_attention)(HeadSource const&, std::int64_t q, std::int64_t element, Softmax&);
+  void (*locate)(HeadSource const&, std::int64_t q, std::int64_t first, std::int64_t count,
+                 Softmax&, Corners&);
 };
 
 // A table of the levels of a row's points, which vectors load a block of kPointBlock at a time. It
