@@ -77,8 +77,6 @@ class NpzCase {
     read_tensors();
     read_sizes();
     for (TensorRow const& row : tensor_rows()) check_shape(row);
-    require_options_agree(spec, options_);
-    settle_types(case_);
     return std::move(case_);
   }
 
@@ -221,26 +219,24 @@ class NpzCase {
   }
 
   void read_points(std::int64_t total) {
-    std::int64_t const levels = case_.spec.level_count();
-    std::vector<std::int32_t> counts(case_.spec.levels.size());
+    ProblemShape& spec = case_.spec;
+    std::int64_t const levels = spec.level_count();
     if (!usual_ && npz_.has("points")) {
       auto const stored = to_integers(npz_.read("points"), label("points"));
-      counts = points_of_levels(to_sizes(stored, label("points")), counts.size(), label("points"),
+      spec.levels = levels_with(to_sizes(stored, label("points")), spec.level_hw(), label("points"),
                                 "entries: level_hw has");
     } else if (options_.points && options_.points->size() > 1) {
-      counts = points_of_levels(*options_.points, counts.size(), options_.label("points"),
+      spec.levels = levels_with(*options_.points, spec.level_hw(), options_.label("points"),
                                 "numbers: the input has");
-    } else {
-      if (levels > 0 && total % levels != 0) {
+    } else if (levels > 0) {
+      if (total % levels != 0) {
         bad_input(
             "{}: {} points do not divide by {} levels: an array 'points' or --points must say "
             "how many each level has",
             npz_.path(), total, levels);
       }
-      std::fill(counts.begin(), counts.end(),
-                levels == 0 ? 0 : to_sizes({total / levels}, "points")[0]);
+      spec.levels = make_levels(spec.level_hw(), to_sizes({total / levels}, "points"));
     }
-    case_.spec.levels = make_levels(case_.spec.level_hw(), counts);
   }
 
   void check_shape(TensorRow const& row) const {
@@ -287,8 +283,6 @@ class FolderCase {
     for (TensorRow const& row : tensor_rows()) {
       if (row.is_input() && !row.is_optional() && row.belongs_to(spec)) read_tensor(row);
     }
-    require_options_agree(spec, options_);
-    settle_types(case_);
     return std::move(case_);
   }
 
@@ -320,17 +314,16 @@ class FolderCase {
     auto const shapes = read_int64("spatial_shapes", 16);
     refuse_int32(shapes);
     auto const level_hw = to_sizes(shapes, path("spatial_shapes").string());
-    std::size_t const levels = level_hw.size() / 2;
     auto const points = options_.points.value_or(std::vector<std::int32_t>{kPoints});
-    spec.levels = make_levels(level_hw, points_of_levels(points, levels, options_.label("points"),
-                                                         "numbers: spatial_shapes.bin has"));
+    spec.levels =
+        levels_with(points, level_hw, options_.label("points"), "numbers: spatial_shapes.bin has");
     LevelEvidence evidence{std::nullopt, std::nullopt, path("value").string()};
     std::error_code error;
     if (fs::exists(path("level_start_index"), error)) {
       auto const starts = read_int64("level_start_index", 8);
-      if (starts.size() != levels) {
+      if (starts.size() != spec.levels.size()) {
         bad_input("{} has {} entries of int64: spatial_shapes.bin has {} levels",
-                  path("level_start_index").string(), starts.size(), levels);
+                  path("level_start_index").string(), starts.size(), spec.levels.size());
       }
       evidence.level_start_index = starts;
       evidence.label = path("level_start_index").string();
@@ -377,17 +370,13 @@ class FolderCase {
     fs::path const file = path(file_name(row.name, true));
     Shape const shape = tensor_shape(case_.spec, row);
     TypeWish const wish = type_wish(options_, row);
-    Array array;
-    array.shape = shape;
-    array.bytes = read_file(file);
+    Bytes bytes = read_file(file);
     for (msda_dtype const type : candidate_types(row, wish)) {
-      if (byte_count(shape, type_bytes(type), file.string()) == array.bytes.size()) {
-        array.type = type;
-        break;
-      }
+      if (byte_count(shape, type_bytes(type), file.string()) != bytes.size()) continue;
+      case_.arrays.emplace(row.name, Array(type, shape, std::move(bytes)));
+      return;
     }
-    if (array.type == MSDA_DTYPE_NONE) refuse_size(row, wish, file, shape, array.bytes.size());
-    case_.arrays.emplace(row.name, std::move(array));
+    refuse_size(row, wish, file, shape, bytes.size());
   }
 
   std::vector<msda_dtype> candidate_types(TensorRow const& row, TypeWish const& wish) const {
@@ -418,6 +407,16 @@ class FolderCase {
   Case case_;
 };
 
+// Few numbers, in rows of `columns` if these are more than one. They stand behind the header.
+template <typename T>
+FileArray number_array(std::string name, std::vector<T> const& numbers, std::size_t columns = 1) {
+  Shape shape = {static_cast<std::int64_t>(numbers.size() / columns)};
+  if (columns > 1) shape.push_back(static_cast<std::int64_t>(columns));
+  std::string header = npy_header(fmt::format("<i{}", sizeof(T)), shape);
+  header.append(reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(T));
+  return {std::move(name), std::move(header), {}};
+}
+
 }  // namespace
 
 msda_dtype wanted_value_type(Options const& options) {
@@ -439,28 +438,15 @@ void set_computation(Options const& options, ProblemShape& spec) {
   spec.grad_value_dtype = options.grad_value_dtype.value_or(MSDA_DTYPE_NONE);
 }
 
-CaseArrays::CaseArrays(Case const& input)
-    : input_(input),
-      level_hw_(input.spec.level_hw()),
-      points_(input.spec.point_counts()),
-      level_start_(input.spec.level_starts()) {}
-
-std::vector<FileArray> CaseArrays::all() const {
-  ProblemShape const& spec = input_.spec;
-  auto const pairs = [](std::vector<std::int32_t> const& sizes) {
-    return Shape{static_cast<std::int64_t>(sizes.size() / 2), 2};
-  };
-  std::vector<FileArray> arrays;
-  arrays.push_back(file_array("level_hw", level_hw_, pairs(level_hw_)));
-  arrays.push_back(file_array("points", points_, {spec.level_count()}));
+std::vector<FileArray> case_arrays(Case const& input) {
+  ProblemShape const& spec = input.spec;
+  std::vector<FileArray> arrays = {number_array("level_hw", spec.level_hw(), 2),
+                                   number_array("points", spec.point_counts())};
   if (!spec.level_start.empty() || spec.tokens != 0) {
-    arrays.push_back({"level_start", npy_header("<i8", {spec.level_count()}),
-                      std::as_bytes(std::span(level_start_))});
+    arrays.push_back(number_array("level_start", spec.level_starts()));
   }
-  if (!spec.query_hw.empty()) {
-    arrays.push_back(file_array("query_hw", spec.query_hw, pairs(spec.query_hw)));
-  }
-  for (auto const& [name, array] : input_.arrays) arrays.push_back(file_array(name, array));
+  if (!spec.query_hw.empty()) arrays.push_back(number_array("query_hw", spec.query_hw, 2));
+  for (auto const& [name, array] : input.arrays) arrays.push_back(file_array(name, array));
   return arrays;
 }
 
@@ -471,19 +457,18 @@ bool has_file(Options const& options) {
 }
 
 Case load_case(Options const& options) {
-  std::optional<std::string> const named[] = {options.input, options.npz, options.dir};
-  if (std::count_if(std::begin(named), std::end(named),
-                    [](auto const& n) { return n.has_value(); }) != 1) {
+  if (options.input.has_value() + options.npz.has_value() + options.dir.has_value() != 1) {
     bad_input(
         "give one input: an .npz file, or --dir with a folder of .bin files; "
         "`msda bench --workload dec --save-inputs tensors.npz` writes a file to begin with");
   }
+  std::string const path = options.dir ? *options.dir : options.npz ? *options.npz : *options.input;
   std::error_code error;
-  if (options.dir) return FolderCase(*options.dir, options).load();
-  if (options.input && fs::is_directory(*options.input, error)) {
-    return FolderCase(*options.input, options).load();
-  }
-  return NpzCase(options.npz ? *options.npz : *options.input, options).load();
+  bool const is_folder = options.dir || (options.input && fs::is_directory(path, error));
+  Case input = is_folder ? FolderCase(path, options).load() : NpzCase(path, options).load();
+  require_options_agree(input.spec, options);
+  settle_types(input);
+  return input;
 }
 
 }  // namespace msda::command

@@ -18,17 +18,8 @@ bool has_file(Options const& options);
 // for.
 Case load_case(Options const& options);
 
-// The arrays of an .npz that load_case() reads; they are `input`'s or their owner's.
-class CaseArrays {
- public:
-  explicit CaseArrays(Case const& input);
-  std::vector<FileArray> all() const;
-
- private:
-  Case const& input_;
-  std::vector<std::int32_t> level_hw_, points_;
-  std::vector<std::int64_t> level_start_;
-};
+// The arrays of an .npz that load_case() reads; the bytes of tensors stay `input`'s.
+std::vector<FileArray> case_arrays(Case const& input);
 
 // Sets what the options say of the computation: operation, math, sampling, order of sums, and the
 // types, NONE where they do not say one.

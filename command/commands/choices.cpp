@@ -5,8 +5,9 @@
 #include "command/files/input_error.h"
 #include "command/files/parallel.h"
 #include "command/files/text_values.h"
-#include "command/measure/machine.h"
 #include "core/join.h"
+
+#include <unistd.h>
 
 #include <algorithm>
 #include <functional>
@@ -29,20 +30,18 @@ std::string override_sizes(Workload& workload, Options const& options) {
   std::vector<std::int32_t> const old_points = shape.point_counts();
   bool const other_levels = level_hw != shape.level_hw();
   if (other_levels) changes += "levels";
-  std::size_t const levels = level_hw.size() / 2;
   std::vector<std::int32_t> points = options.points.value_or(old_points);
-  // One number is for every level; so is the workload's, where its levels do not differ.
+  // The workload's number is for every level, where its levels do not differ.
   bool const is_uniform = std::ranges::adjacent_find(points, std::not_equal_to<>()) == points.end();
-  bool const is_one = points.size() == 1 || (!options.points && is_uniform && !points.empty());
-  if (is_one) points.resize(1);
-  points = points_of_levels(points, levels, options.label("points"), "numbers: there are");
-  shape.levels = make_levels(level_hw, points);
+  if (!options.points && is_uniform && !points.empty()) points.resize(1);
+  shape.levels = levels_with(points, level_hw, options.label("points"), "numbers: there are");
   if (other_levels && queries_are_pixels) shape.query_count = workload.pixel_count();
   replace("batch", options.batch, shape.batch);
   replace("heads", options.heads, shape.head_count);
   replace("channels", options.channels, shape.head_dim);
   replace("queries", options.queries, shape.query_count);
-  if (options.points && points != old_points) changes += changes.empty() ? "points" : " points";
+  bool const other_points = options.points && shape.point_counts() != old_points;
+  if (other_points) changes += changes.empty() ? "points" : " points";
   return changes;
 }
 
@@ -135,7 +134,8 @@ TimingOptions timing_options(Options const& options, std::size_t default_flush_b
 
 std::size_t bench_flush_bytes(Options const& options) {
   if (options.device >= 0) return kMaxFlushBytes;
-  return std::clamp(2 * last_level_cache_bytes(), kMinFlushBytes, kMaxFlushBytes);
+  auto const cache = static_cast<std::size_t>(std::max(sysconf(_SC_LEVEL3_CACHE_SIZE), 0L));
+  return std::clamp(2 * cache, kMinFlushBytes, kMaxFlushBytes);
 }
 
 unsigned used_threads(Options const& options) {

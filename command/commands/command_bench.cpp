@@ -47,8 +47,7 @@ int save_inputs(std::vector<Workload> const& workloads, std::vector<Options> con
   ResultFiles files(options);
   ProblemShape const spec = workload_spec(workloads[0], options);
   Case const input = random_case(workloads[0], spec, static_cast<std::uint64_t>(options.seed));
-  CaseArrays const arrays(input);
-  files.add_arrays("save-inputs", arrays.all());
+  files.add_arrays("save-inputs", case_arrays(input));
   files.finish(fmt::format("{}: {}\n{}", *options.save_inputs, sizes_text(spec),
                            options.environment_line()));
   return kExitOk;
@@ -162,8 +161,7 @@ std::vector<BenchRow> measure_all(std::vector<Workload> const& workloads,
     Case const input =
         random_case(job.workload, job.spec, static_cast<std::uint64_t>(job.options.seed));
     progress.step(fmt::format("{}  exact results", name));
-    CheckOptions const how = check_options(job.options);
-    AccuracyCheck const check(input, job.engine, how);
+    AccuracyCheck const check(input, job.engine, check_options(job.options));
     for (std::string const& id : job.kernels) {
       rows.push_back(measure(input, check, job.engine, id, job.options, progress, name));
     }

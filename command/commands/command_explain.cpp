@@ -15,20 +15,13 @@ namespace msda::command {
 
 namespace {
 
-// The lines of msda_explain(), one a kernel, the best first.
-Json lines(std::string const& text) {
-  Json json = Json::array();
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) json.push_back(line);
-  return json;
-}
-
 constexpr std::string_view kBefore = "  predicted ";
 constexpr std::string_view kUnit = " us";
 
-// Says how much longer each kernel is predicted to take than the first, which a plan takes.
-std::string with_shares(std::string const& ranks) {
-  std::string text;
+// The lines of msda_explain(), one a kernel, the best first. Says how much longer each kernel is
+// predicted to take than the first, which a plan takes.
+std::vector<std::string> with_shares(std::string const& ranks) {
+  std::vector<std::string> lines;
   std::istringstream stream(ranks);
   double first = 0;
   for (std::string line; std::getline(stream, line);) {
@@ -42,20 +35,20 @@ std::string with_shares(std::string const& ranks) {
         first = time;
       }
     }
-    text += line + '\n';
+    lines.push_back(line);
   }
-  return text;
+  return lines;
 }
 
 // Predictions are worth two digits.
-std::string with_rough_times(std::string ranks) {
-  for (std::size_t at = 0; (at = ranks.find(kBefore, at)) != std::string::npos;) {
+std::string with_rough_time(std::string line) {
+  if (std::size_t at = line.find(kBefore); at != std::string::npos) {
     at += kBefore.size();
-    std::size_t const length = ranks.find(kUnit, at) - at;
-    std::string const rough = rough_time_text(std::stod(ranks.substr(at, length)));
-    ranks.replace(at, length + kUnit.size(), rough);
+    std::size_t const length = line.find(kUnit, at) - at;
+    std::string const rough = rough_time_text(std::stod(line.substr(at, length)));
+    line.replace(at, length + kUnit.size(), rough);
   }
-  return ranks;
+  return line;
 }
 
 int run_explain(Options const& options) {
@@ -72,10 +65,11 @@ int run_explain(Options const& options) {
   std::string report = options.environment_line();
   Json json = report_json({{"device", options.device}, {"threads", used_threads(options)}});
   for (std::size_t i = 0; i < specs.size(); ++i) {
-    std::string const ranks = with_shares(engine.handle.explain(specs[i].copy().c));
-    report += fmt::format("{}problem  {}\ntypes    {}\n{}", i == 0 ? "" : "\n",
-                          sizes_text(specs[i]), types_text(specs[i]), with_rough_times(ranks));
-    json["results"].push_back({{"problem", problem_json(specs[i])}, {"kernels", lines(ranks)}});
+    std::vector<std::string> const kernels = with_shares(engine.handle.explain(specs[i].copy().c));
+    report += fmt::format("{}problem  {}\ntypes    {}\n", i == 0 ? "" : "\n", sizes_text(specs[i]),
+                          types_text(specs[i]));
+    for (std::string const& line : kernels) report += with_rough_time(line) + "\n";
+    json["results"].push_back({{"problem", problem_json(specs[i])}, {"kernels", kernels}});
   }
   files.add_text("json", json.dump(2) + "\n");
   files.finish(report);

@@ -72,20 +72,17 @@ std::string measurement_text(ProblemShape const& spec, Measurement const& measur
   auto const& [info, timing] = measurement;
   Work const work = work_of(spec);
   double const seconds = timing.median() * 1e-6;
-  std::string text = fmt::format("problem  {}\n", sizes_text(spec));
-  text += options.environment_line();
-  text += fmt::format("types    {}\n", types_text(spec));
-  text += fmt::format("kernel   {}, predicted {}, workspace {}\n", info.kernel_id,
-                      rough_time_text(info.predicted_us),
-                      bytes_text(static_cast<double>(info.workspace_bytes)));
-  text += fmt::format("time     median {}  min {}  max {}  ({} runs after {} to warm up)\n",
-                      time_text(timing.median()), time_text(timing.min()), time_text(timing.max()),
-                      timing.microseconds.size(), options.warmup);
-  text += fmt::format(
+  return fmt::format(
+      "problem  {}\n{}types    {}\n"
+      "kernel   {}, predicted {}, workspace {}\n"
+      "time     median {}  min {}  max {}  ({} runs after {} to warm up)\n"
       "work     {} points  {} gathered  {} of tensors  ({}points/s, {}/s gathered)\n",
-      count_text(work.points), bytes_text(work.gathered_bytes), bytes_text(work.tensor_bytes),
+      sizes_text(spec), options.environment_line(), types_text(spec), info.kernel_id,
+      rough_time_text(info.predicted_us), bytes_text(static_cast<double>(info.workspace_bytes)),
+      time_text(timing.median()), time_text(timing.min()), time_text(timing.max()),
+      timing.microseconds.size(), options.warmup, count_text(work.points),
+      bytes_text(work.gathered_bytes), bytes_text(work.tensor_bytes),
       count_text(work.points / seconds), bytes_text(work.gathered_bytes / seconds));
-  return text;
 }
 
 // The results of the timed runs, or of the chosen queries alone. All attention weights are checked:

@@ -12,7 +12,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <optional>
 
 namespace msda::command {
 
@@ -154,9 +153,9 @@ int run_tune(Options const& options) {
   std::vector<TuneRow> const rows = tune_all(workloads, options, records);
   if (options.json) files.add_text("json", tune_json(rows, options));
   if (options.csv) files.add_text("csv", tune_csv(rows));
-  std::optional<FolderLock> lock;
+  Descriptor const lock =
+      options.wisdom_to_add ? lock_folder(files.file("wisdom")) : Descriptor(-1);
   if (options.wisdom_to_add) {
-    lock.emplace(files.file("wisdom"));
     files.add_text("wisdom", merged_wisdom(files.file("wisdom"), records));
   }
   files.finish(tune_table(rows, options) + options.environment_line());

@@ -12,10 +12,19 @@ namespace msda::command {
 
 namespace {
 
-void require_equal(Options const& options, std::string_view name,
-                   std::optional<std::int64_t> const& stated, std::int64_t actual) {
+std::string text_of(std::int64_t number) { return std::to_string(number); }
+
+template <typename T>
+std::string text_of(std::vector<T> const& numbers) {
+  return shape_text({numbers.begin(), numbers.end()});
+}
+
+template <typename T>
+void require_equal(Options const& options, std::string_view name, std::optional<T> const& stated,
+                   T const& actual, std::string_view what = "") {
   if (!stated || *stated == actual) return;
-  bad_input("{} is {}, but the input has {}", options.label(name), *stated, actual);
+  bad_input("{} is {}{}, but the input has {}", options.label(name), text_of(*stated), what,
+            text_of(actual));
 }
 
 msda_dtype widest(Case const& input, msda_dtype ProblemShape::* dtype) {
@@ -115,14 +124,14 @@ TypeWish type_wish(Options const& options, TensorRow const& row) {
   return {MSDA_DTYPE_NONE, "", false};
 }
 
-std::vector<std::int32_t> points_of_levels(std::vector<std::int32_t> points,
-                                           std::size_t level_count, std::string_view label,
-                                           std::string_view rule) {
-  if (points.size() == 1) points.resize(level_count, std::int32_t{points[0]});
-  if (points.size() != level_count) {
+std::vector<LevelShape> levels_with(std::vector<std::int32_t> const& points,
+                                    std::vector<std::int32_t> const& level_hw,
+                                    std::string_view label, std::string_view rule) {
+  std::size_t const level_count = level_hw.size() / 2;
+  if (points.size() != 1 && points.size() != level_count) {
     bad_input("{} has {} {} {} levels", label, points.size(), rule, level_count);
   }
-  return points;
+  return make_levels(level_hw, points);
 }
 
 std::int64_t token_count_with(ProblemShape spec, std::int32_t border) {
@@ -179,25 +188,13 @@ void require_options_agree(ProblemShape const& spec, Options const& options) {
   require_equal(options, "queries", options.queries, spec.query_count);
   require_equal(options, "heads", options.heads, spec.head_count);
   require_equal(options, "channels", options.channels, spec.head_dim);
-  if (options.level_start && *options.level_start != spec.level_starts()) {
-    bad_input("{} is {}, but the input has {}", options.label("level-start"),
-              shape_text(*options.level_start), shape_text(spec.level_starts()));
-  }
-  auto const text = [](std::vector<std::int32_t> const& values) {
-    return shape_text({values.begin(), values.end()});
-  };
-  if (options.levels && *options.levels != spec.level_hw()) {
-    bad_input("{} is {} as (H, W), but the input has {}", options.label("levels"),
-              text(*options.levels), text(spec.level_hw()));
-  }
-  if (options.points) {
-    std::vector<std::int32_t> stated = *options.points;
-    if (stated.size() == 1) stated.resize(spec.levels.size(), stated[0]);
-    if (stated != spec.point_counts()) {
-      bad_input("{} is {}, but the input has {}", options.label("points"), text(*options.points),
-                text(spec.point_counts()));
-    }
-  }
+  require_equal(options, "level-start", options.level_start, spec.level_starts());
+  require_equal(options, "levels", options.levels, spec.level_hw(), " as (H, W)");
+  std::vector<std::int32_t> const points = spec.point_counts();
+  bool const is_one_for_all =
+      options.points && options.points->size() == 1 &&
+      points == std::vector<std::int32_t>(points.size(), options.points->front());
+  if (!is_one_for_all) require_equal(options, "points", options.points, points);
 }
 
 void settle_types(Case& input) {

@@ -16,11 +16,11 @@ namespace msda::command {
 // The type with which files hold a tensor, as the options state it.
 TypeWish type_wish(Options const& options, TensorRow const& row);
 
-// Point counts, of which one is for every level, as one for each. `rule` says of the message where
-// the number of levels is from: "numbers: the input has".
-std::vector<std::int32_t> points_of_levels(std::vector<std::int32_t> points,
-                                           std::size_t level_count, std::string_view label,
-                                           std::string_view rule);
+// make_levels() where the counts fit. `rule` says in the message where the number of levels is
+// from: "numbers: the input has".
+std::vector<LevelShape> levels_with(std::vector<std::int32_t> const& points,
+                                    std::vector<std::int32_t> const& level_hw,
+                                    std::string_view label, std::string_view rule);
 
 // S, were this the border.
 std::int64_t token_count_with(ProblemShape spec, std::int32_t border);

@@ -4,11 +4,13 @@
 #include "command/files/text_values.h"
 #include "command/report/report_parts.h"
 #include "core/join.h"
+#include "core/numbers.h"
 
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
@@ -32,46 +34,36 @@ std::span<const Command> commands() {
   return kCommands;
 }
 
-using Setter = std::function<void(Options&, std::string const&)>;
-
 struct OptionRow {
   // The value goes to `member`, as `parse` makes it of the text.
   template <typename Member, typename Parse = std::identity>
   OptionRow(const char* name_list, unsigned of_commands, const char* value_name,
-            const char* help_text, Member Options::* member, Parse parse = {})
+            const char* help_text, Member Options::* member, Parse parse = {}, char short_form = 0)
       : names(parse_names(name_list)),
         commands(of_commands),
         value(value_name),
         help(help_text),
         set([member, parse](Options& options, std::string const& text) {
           options.*member = parse(text);
-        }) {}
+        }),
+        letter(short_form) {}
 
   std::vector<std::string> names;  // without dashes; the first is the one messages use
   unsigned commands;
   const char* value;  // how help shows the value; null: a switch
   const char* help;
-  Setter set;
+  std::function<void(Options&, std::string const&)> set;
+  char letter;  // of the short form, such as -o; 0: none
   const char* group = nullptr;
-  char letter = 0;  // of the short form, such as -o; 0: none
 };
-
-OptionRow with_letter(char letter, OptionRow row) {
-  row.letter = letter;
-  return row;
-}
 
 // The variable of the environment that the old commands read for an option; null: none.
 const char* environment_of(std::string_view option) {
-  constexpr std::pair<std::string_view, const char*> kVariables[] = {
-      {"batch", "BATCH_SIZE"},
-      {"queries", "NUM_QUERY"},
-      {"channels", "CHANNELS"},
-      {"iterations", "NUM_ITERATIONS"}};
-  for (auto const& [name, variable] : kVariables) {
-    if (name == option) return variable;
-  }
-  return nullptr;
+  return option == "batch"        ? "BATCH_SIZE"
+         : option == "queries"    ? "NUM_QUERY"
+         : option == "channels"   ? "CHANNELS"
+         : option == "iterations" ? "NUM_ITERATIONS"
+                                  : nullptr;
 }
 
 auto whole(std::int64_t least, std::int64_t most = std::numeric_limits<std::int64_t>::max()) {
@@ -81,6 +73,14 @@ auto whole(std::int64_t least, std::int64_t most = std::numeric_limits<std::int6
 auto whole32(std::int32_t least, std::int32_t most) {
   return [least, most](std::string const& text) {
     return static_cast<std::int32_t>(parse_integer(text, least, most));
+  };
+}
+
+auto decimal(const char* rule, double least) {
+  return [=](std::string const& text) {
+    double const value = parse_decimal(text).value_or(-1);
+    if (!std::isfinite(value) || value < least) bad_input("must be {}", rule);
+    return value;
   };
 }
 
@@ -131,221 +131,212 @@ constexpr unsigned kWorkloads = kRoofline | kBench | kTune;  // those that make 
 constexpr unsigned kAll = kInfo | kRun | kExplain | kWorkloads;
 constexpr const char* kOutputGroup = "Output";
 
-std::vector<OptionRow> input_rows() {
-  return {
-      {"dir", kRun, "FOLDER",
-       "folder of raw little-endian files: value.bin, spatial_shapes.bin and\n"
-       "level_start_index.bin (int64; the latter may be left out),\n"
-       "sampling_locations.bin, attention_weights.bin, and grad_output.bin\n"
-       "for --backward",
-       &Options::dir},
-      {"npz", kRun | kExplain | kRoofline, "FILE",
-       "NumPy archive, the same as naming it without a flag; - is standard\ninput", &Options::npz},
-      {"workload,workloads", kExplain | kWorkloads, "NAME,..",
-       "workloads of the list, or main, or all; see `msda bench --list`", &Options::workloads,
-       parse_names},
-      {"list", kBench, nullptr, "list the workloads and stop", &Options::list, parse_bool},
-      {"pattern", kWorkloads, "NAME",
-       "where the points of a problem given by flags land: uniform or local\n"
-       "(around each query's own place); default uniform",
-       &Options::pattern, word_of("uniform or local", {"uniform", "local"})},
-      {"seed", kWorkloads, "N", "of the random data; default 20260", &Options::seed, whole(0)},
-  };
-}
-
-std::vector<OptionRow> size_rows() {
-  return {
-      {"batch,batch-size", kProblem, "B", "batch items", &Options::batch, whole(0)},
-      {"queries,num-query,query-count", kProblem, "Q", "queries", &Options::queries, whole(0)},
-      {"heads,num-heads", kProblem, "M", "heads; --dir: default 1", &Options::heads, whole(0)},
-      {"channels,head-dim", kProblem, "D", "channels of one head; --dir: default 32",
-       &Options::channels, whole(0)},
-      {"levels", kProblem, "HxW,..", "height and width of each level", &Options::levels,
-       parse_levels},
-      {"points,num-points", kProblem, "P,..",
-       "points of every level, or of each (3,6,3); --dir: default 8", &Options::points,
-       parse_points},
-      {"value-border", kProblem, "0|1",
-       "1: each level is stored with a border of one zero pixel around it;\n"
-       "seen from the sizes of an input where not given",
-       &Options::value_border, whole32(0, 1)},
-      {"level-start", kProblem, "S,..",
-       "token at which each level starts, in any order, with gaps or not;\n"
-       "default that of the input, else one level after another",
-       &Options::level_start, parse_starts},
-      {"tokens,token-count", kProblem, "S",
-       "tokens of value; default those of the input, else where the last\nlevel ends",
-       &Options::tokens, whole(0)},
-      {"fused", kExplain | kWorkloads, "2|4",
-       "fused input: reference points (2) or boxes (4), offsets, logits", &Options::fused,
-       one_of<std::int32_t>("2 (points) or 4 (boxes)", {{"2", 2}, {"4", 4}})},
-  };
-}
-
-std::vector<OptionRow> type_rows() {
-  return {
-      {"dtype", kProblem & ~kBench, "TYPE",
-       "of value; coordinates and weights become f32 (f64 with f64)", &Options::dtype, parse_type},
-      {"dtype", kBench, "TYPE,..", "the same; several are timed one after the other",
-       &Options::dtypes, list_of(parse_type)},
-      {"value-dtype", kProblem, "TYPE", "of value", &Options::value_dtype, parse_type},
-      {"coord-dtype", kProblem, "TYPE", "of sampling locations, references and offsets",
-       &Options::coord_dtype, parse_wide_type},
-      {"reference-dtype", kProblem, "TYPE", "of references; default --coord-dtype",
-       &Options::reference_dtype, parse_wide_type},
-      {"weight-dtype", kProblem, "TYPE", "of attention weights and logits", &Options::weight_dtype,
-       parse_wide_type},
-      {"output-dtype", kProblem, "TYPE",
-       "of output and grad_output; default that of value (f8_e4m3: f32)", &Options::output_dtype,
-       parse_wide_type},
-      {"grad-value-dtype", kExecuted, "TYPE", "of grad_value; default that of value (f8_e4m3: f32)",
-       &Options::grad_value_dtype, parse_wide_type},
-      {"stored-value-dtype", kRun, "TYPE",
-       "what a file that does not say its type holds (.bin, uint16, uint8);\n"
-       "default --value-dtype, or else f16 for .bin",
-       &Options::stored_value_dtype, parse_type},
-      {"stored-coord-dtype", kRun, "TYPE",
-       "the same; default --coord-dtype, or else f32 or f16 by the file's size",
-       &Options::stored_coord_dtype, parse_wide_type},
-      {"stored-weight-dtype", kRun, "TYPE",
-       "the same; default --weight-dtype, or else f32 or f16 by the file's size",
-       &Options::stored_weight_dtype, parse_wide_type},
-  };
-}
-
-std::vector<OptionRow> compute_rows() {
-  return {
-      {"backward", kExecuted, nullptr, "gradients of the inputs, from grad_output",
-       &Options::backward, parse_bool},
-      {"any-order", kExecuted, nullptr,
-       "gradients may differ in their last bits from run to run, which more\nkernels can",
-       &Options::any_order, parse_bool},
-      {"gradients", kRun, "NAME,..",
-       "compute only these, such as grad_value,grad_weight; default all", &Options::gradients,
-       parse_names},
-      {"attention", kRun, nullptr,
-       "compute the attention weights, too: the softmax of logit, as `attention`",
-       &Options::attention, parse_bool},
-      {"math", kProblem, "MODE", "accurate, or fast: kernels may sum in 16 bits; default accurate",
-       &Options::fast_math,
-       one_of<bool>("accurate or fast", {{"accurate", false}, {"fast", true}})},
-      {"sampling", kProblem, "MODE",
-       "bilinear: four pixels a point; or nearest: one; default bilinear", &Options::sampling,
-       parse_sampling},
-      {"point-locality", kProblem, "WORD",
-       "where points land, which the choice of a kernel takes into account:\n"
-       "local, scattered, unknown (the default), or for a workload pattern:\n"
-       "as its points do",
-       &Options::point_locality,
-       word_of("unknown, local, scattered or pattern",
-               {"unknown", "local", "scattered", kOfPattern})},
-      {"kernel", kRun, "ID",
-       "use this kernel, see `msda info --kernels`; default the fastest\npredicted",
-       &Options::kernel},
-      {"kernels", kBench | kRoofline, "ID,..",
-       "these kernels, or all that take the problem; default best", &Options::kernels, parse_names},
-      {"wisdom", kRun | kBench, "FILE",
-       "take the kernel that `msda tune` found the fastest and wrote there, if\n"
-       "it has the problem and nothing else names a kernel",
-       &Options::wisdom},
-      {"threads", kExecuted & ~kBench, "N", "threads on the CPU; default 0, all", &Options::threads,
-       whole32(0, kAnyInt32)},
-      {"threads", kBench, "N,..", "the same; several are timed one after the other",
-       &Options::thread_counts, list_of(whole32(0, kAnyInt32))},
-      {"device", kExecuted, "NAME", "cpu, or the number of a GPU; default cpu", &Options::device,
-       parse_device},
-      {"device", kRoofline, "N", "number of a GPU: its times are measured now", &Options::device,
-       whole32(0, kAnyInt32)},
-      {"gpu", kRoofline, "NAME",
-       "without --device: whose stored rates are taken; h200, the default", &Options::gpu,
-       word_of("h200", {"h200"})},
-      {"rates", kRoofline, "FILE",
-       "rates of another GPU, JSON as --calibrate writes it; times of other\nGPUs are not stored",
-       &Options::rates},
-      {"calibrate", kRoofline, "FILE",
-       "measure the rates of --device N first, write them there and take them",
-       &Options::calibrate},
-  };
-}
-
-std::vector<OptionRow> measure_rows() {
-  return {
-      {"iterations,num-iterations", kRun | kWorkloads, "N", "timed runs; default 11",
-       &Options::iterations, whole(1)},
-      {"warmup", kRun | kWorkloads, "N", "runs before them; default 2", &Options::warmup, whole(0)},
-      {"seconds", kWorkloads, "S",
-       "a kernel that takes longer stops early, after 3 runs or more;\n"
-       "default 10, 0: no limit",
-       &Options::seconds, parse_seconds},
-      {"budget-ms", kTune, "MS",
-       "milliseconds to spend on the choice for one workload; default 500", &Options::budget_ms,
-       parse_budget},
-      {"flush-mib", kWorkloads, "N",
-       "memory written between runs, to empty the caches; 0: none. Default\n"
-       "for bench twice the last-level cache but 64 to 256, for tune 0",
-       &Options::flush_mib, whole(0, kMaxFlushMebibytes)},
-      {"times", kRoofline, "FILE",
-       "CSV of `msda bench` with the times; default those stored of an H200\nwhere the rates are "
-       "its",
-       &Options::times},
-      {"ncu", kRoofline, "FILE",
-       "CSV of `ncu --csv --page raw` of one kernel on one problem: its\n"
-       "counters beside what is counted",
-       &Options::ncu},
-      {"check", kRun, nullptr,
-       "compare with the float64 reference; exit code 1 if an element is\n"
-       "further from it than the documented bound",
-       &Options::check, parse_bool},
-      {"check", kBench, "MODE",
-       "what is compared before it is timed: a sample of the queries (the\n"
-       "default), all elements, or none",
-       &Options::check_mode,
-       one_of<CheckMode>(
-           "sample, all or none",
-           {{"none", CheckMode::kNone}, {"sample", CheckMode::kSample}, {"all", CheckMode::kAll}})},
-      {"check-queries", kRun | kBench, "N",
-       "the sample: this many random queries of two batch items; 0: every\n"
-       "one; default 0 for run, 64 for bench",
-       &Options::check_queries, whole(0)},
-  };
-}
-
-std::vector<OptionRow> output_rows() {
-  return {
-      with_letter('o', {"output", kRun, "FILE",
-                        "write the results: .npz, or one array as .npy or raw .bin; - is\n"
-                        "standard output, in this and all other files that are written",
-                        &Options::output}),
-      with_letter('q',
-                  {"quiet", kAll, nullptr, "print no report, only what is wrong; files are written",
-                   &Options::quiet, parse_bool}),
-      {"save-inputs", kBench, "FILE", "write the tensors of one workload as .npz and stop",
-       &Options::save_inputs},
-      {"wisdom", kTune, "FILE", "add what was found out to the records in this file, or make it",
-       &Options::wisdom_to_add},
-      {"kernels", kInfo, nullptr, "list every kernel, not only the families",
-       &Options::list_kernels, parse_bool},
-      {"json", kAll, "FILE", "write the results as JSON", &Options::json},
-      {"csv", kBench | kTune, "FILE",
-       "write the results as CSV; those of bench in the baselines' format", &Options::csv},
-      {"plot", kBench, "FILE", "draw the times, as .svg or .png", &Options::plot},
-      {"plot", kRoofline, "FILE", "draw the kernels under the GPU's roofline, as .svg or .png",
-       &Options::plot},
-  };
-}
+// The options, in groups as help shows them.
+const std::pair<const char*, std::vector<OptionRow>> kGroups[] = {
+    {"Input",
+     {
+         {"dir", kRun, "FOLDER",
+          "folder of raw little-endian files: value.bin, spatial_shapes.bin and\n"
+          "level_start_index.bin (int64; the latter may be left out),\n"
+          "sampling_locations.bin, attention_weights.bin, and grad_output.bin\n"
+          "for --backward",
+          &Options::dir},
+         {"npz", kRun | kExplain | kRoofline, "FILE",
+          "NumPy archive, the same as naming it without a flag; - is standard\ninput",
+          &Options::npz},
+         {"workload,workloads", kExplain | kWorkloads, "NAME,..",
+          "workloads of the list, or main, or all; see `msda bench --list`", &Options::workloads,
+          parse_names},
+         {"list", kBench, nullptr, "list the workloads and stop", &Options::list, parse_bool},
+         {"pattern", kWorkloads, "NAME",
+          "where the points of a problem given by flags land: uniform or local\n"
+          "(around each query's own place); default uniform",
+          &Options::pattern, word_of("uniform or local", {"uniform", "local"})},
+         {"seed", kWorkloads, "N", "of the random data; default 20260", &Options::seed, whole(0)},
+     }},
+    {"Sizes",
+     {
+         {"batch,batch-size", kProblem, "B", "batch items", &Options::batch, whole(0)},
+         {"queries,num-query,query-count", kProblem, "Q", "queries", &Options::queries, whole(0)},
+         {"heads,num-heads", kProblem, "M", "heads; --dir: default 1", &Options::heads, whole(0)},
+         {"channels,head-dim", kProblem, "D", "channels of one head; --dir: default 32",
+          &Options::channels, whole(0)},
+         {"levels", kProblem, "HxW,..", "height and width of each level", &Options::levels,
+          parse_levels},
+         {"points,num-points", kProblem, "P,..",
+          "points of every level, or of each (3,6,3); --dir: default 8", &Options::points,
+          parse_points},
+         {"value-border", kProblem, "0|1",
+          "1: each level is stored with a border of one zero pixel around it;\n"
+          "seen from the sizes of an input where not given",
+          &Options::value_border, whole32(0, 1)},
+         {"level-start", kProblem, "S,..",
+          "token at which each level starts, in any order, with gaps or not;\n"
+          "default that of the input, else one level after another",
+          &Options::level_start, parse_starts},
+         {"tokens,token-count", kProblem, "S",
+          "tokens of value; default those of the input, else where the last\nlevel ends",
+          &Options::tokens, whole(0)},
+         {"fused", kExplain | kWorkloads, "2|4",
+          "fused input: reference points (2) or boxes (4), offsets, logits", &Options::fused,
+          one_of<std::int32_t>("2 (points) or 4 (boxes)", {{"2", 2}, {"4", 4}})},
+     }},
+    {"Types (f64 f32 f16 bf16 f8_e4m3)",
+     {
+         {"dtype", kProblem & ~kBench, "TYPE",
+          "of value; coordinates and weights become f32 (f64 with f64)", &Options::dtype,
+          parse_type},
+         {"dtype", kBench, "TYPE,..", "the same; several are timed one after the other",
+          &Options::dtypes, list_of(parse_type)},
+         {"value-dtype", kProblem, "TYPE", "of value", &Options::value_dtype, parse_type},
+         {"coord-dtype", kProblem, "TYPE", "of sampling locations, references and offsets",
+          &Options::coord_dtype, parse_wide_type},
+         {"reference-dtype", kProblem, "TYPE", "of references; default --coord-dtype",
+          &Options::reference_dtype, parse_wide_type},
+         {"weight-dtype", kProblem, "TYPE", "of attention weights and logits",
+          &Options::weight_dtype, parse_wide_type},
+         {"output-dtype", kProblem, "TYPE",
+          "of output and grad_output; default that of value (f8_e4m3: f32)", &Options::output_dtype,
+          parse_wide_type},
+         {"grad-value-dtype", kExecuted, "TYPE",
+          "of grad_value; default that of value (f8_e4m3: f32)", &Options::grad_value_dtype,
+          parse_wide_type},
+         {"stored-value-dtype", kRun, "TYPE",
+          "what a file that does not say its type holds (.bin, uint16, uint8);\n"
+          "default --value-dtype, or else f16 for .bin",
+          &Options::stored_value_dtype, parse_type},
+         {"stored-coord-dtype", kRun, "TYPE",
+          "the same; default --coord-dtype, or else f32 or f16 by the file's size",
+          &Options::stored_coord_dtype, parse_wide_type},
+         {"stored-weight-dtype", kRun, "TYPE",
+          "the same; default --weight-dtype, or else f32 or f16 by the file's size",
+          &Options::stored_weight_dtype, parse_wide_type},
+     }},
+    {"Computation",
+     {
+         {"backward", kExecuted, nullptr, "gradients of the inputs, from grad_output",
+          &Options::backward, parse_bool},
+         {"any-order", kExecuted, nullptr,
+          "gradients may differ in their last bits from run to run, which more\nkernels can",
+          &Options::any_order, parse_bool},
+         {"gradients", kRun, "NAME,..",
+          "compute only these, such as grad_value,grad_weight; default all", &Options::gradients,
+          parse_names},
+         {"attention", kRun, nullptr,
+          "compute the attention weights, too: the softmax of logit, as `attention`",
+          &Options::attention, parse_bool},
+         {"math", kProblem, "MODE",
+          "accurate, or fast: kernels may sum in 16 bits; default accurate", &Options::fast_math,
+          one_of<bool>("accurate or fast", {{"accurate", false}, {"fast", true}})},
+         {"sampling", kProblem, "MODE",
+          "bilinear: four pixels a point; or nearest: one; default bilinear", &Options::sampling,
+          parse_sampling},
+         {"point-locality", kProblem, "WORD",
+          "where points land, which the choice of a kernel takes into account:\n"
+          "local, scattered, unknown (the default), or for a workload pattern:\n"
+          "as its points do",
+          &Options::point_locality,
+          word_of("unknown, local, scattered or pattern",
+                  {"unknown", "local", "scattered", kOfPattern})},
+         {"kernel", kRun, "ID",
+          "use this kernel, see `msda info --kernels`; default the fastest\npredicted",
+          &Options::kernel},
+         {"kernels", kBench | kRoofline, "ID,..",
+          "these kernels, or all that take the problem; default best", &Options::kernels,
+          parse_names},
+         {"wisdom", kRun | kBench, "FILE",
+          "take the kernel that `msda tune` found the fastest and wrote there, if\n"
+          "it has the problem and nothing else names a kernel",
+          &Options::wisdom},
+         {"threads", kExecuted & ~kBench, "N", "threads on the CPU; default 0, all",
+          &Options::threads, whole32(0, kAnyInt32)},
+         {"threads", kBench, "N,..", "the same; several are timed one after the other",
+          &Options::thread_counts, list_of(whole32(0, kAnyInt32))},
+         {"device", kExecuted, "NAME", "cpu, or the number of a GPU; default cpu", &Options::device,
+          parse_device},
+         {"device", kRoofline, "N", "number of a GPU: its times are measured now", &Options::device,
+          whole32(0, kAnyInt32)},
+         {"gpu", kRoofline, "NAME",
+          "without --device: whose stored rates are taken; h200, the default", &Options::gpu,
+          word_of("h200", {"h200"})},
+         {"rates", kRoofline, "FILE",
+          "rates of another GPU, JSON as --calibrate writes it; times of other\nGPUs are not "
+          "stored",
+          &Options::rates},
+         {"calibrate", kRoofline, "FILE",
+          "measure the rates of --device N first, write them there and take them",
+          &Options::calibrate},
+     }},
+    {"Measuring and checking",
+     {
+         {"iterations,num-iterations", kRun | kWorkloads, "N", "timed runs; default 11",
+          &Options::iterations, whole(1)},
+         {"warmup", kRun | kWorkloads, "N", "runs before them; default 2", &Options::warmup,
+          whole(0)},
+         {"seconds", kWorkloads, "S",
+          "a kernel that takes longer stops early, after 3 runs or more;\n"
+          "default 10, 0: no limit",
+          &Options::seconds, decimal("a number of 0 or more", 0)},
+         {"budget-ms", kTune, "MS",
+          "milliseconds to spend on the choice for one workload; default 500", &Options::budget_ms,
+          decimal("a finite number greater than 0", std::numeric_limits<double>::denorm_min())},
+         {"flush-mib", kWorkloads, "N",
+          "memory written between runs, to empty the caches; 0: none. Default\n"
+          "for bench twice the last-level cache but 64 to 256, for tune 0",
+          &Options::flush_mib, whole(0, kMaxFlushMebibytes)},
+         {"times", kRoofline, "FILE",
+          "CSV of `msda bench` with the times; default those stored of an H200\nwhere the rates "
+          "are "
+          "its",
+          &Options::times},
+         {"ncu", kRoofline, "FILE",
+          "CSV of `ncu --csv --page raw` of one kernel on one problem: its\n"
+          "counters beside what is counted",
+          &Options::ncu},
+         {"check", kRun, nullptr,
+          "compare with the float64 reference; exit code 1 if an element is\n"
+          "further from it than the documented bound",
+          &Options::check, parse_bool},
+         {"check", kBench, "MODE",
+          "what is compared before it is timed: a sample of the queries (the\n"
+          "default), all elements, or none",
+          &Options::check_mode,
+          one_of<CheckMode>("sample, all or none", {{"none", CheckMode::kNone},
+                                                    {"sample", CheckMode::kSample},
+                                                    {"all", CheckMode::kAll}})},
+         {"check-queries", kRun | kBench, "N",
+          "the sample: this many random queries of two batch items; 0: every\n"
+          "one; default 0 for run, 64 for bench",
+          &Options::check_queries, whole(0)},
+     }},
+    {kOutputGroup,
+     {
+         {"output", kRun, "FILE",
+          "write the results: .npz, or one array as .npy or raw .bin; - is\n"
+          "standard output, in this and all other files that are written",
+          &Options::output, std::identity(), 'o'},
+         {"quiet", kAll, nullptr, "print no report, only what is wrong; files are written",
+          &Options::quiet, parse_bool, 'q'},
+         {"save-inputs", kBench, "FILE", "write the tensors of one workload as .npz and stop",
+          &Options::save_inputs},
+         {"wisdom", kTune, "FILE", "add what was found out to the records in this file, or make it",
+          &Options::wisdom_to_add},
+         {"kernels", kInfo, nullptr, "list every kernel, not only the families",
+          &Options::list_kernels, parse_bool},
+         {"json", kAll, "FILE", "write the results as JSON", &Options::json},
+         {"csv", kBench | kTune, "FILE",
+          "write the results as CSV; those of bench in the baselines' format", &Options::csv},
+         {"plot", kBench, "FILE", "draw the times, as .svg or .png", &Options::plot},
+         {"plot", kRoofline, "FILE", "draw the kernels under the GPU's roofline, as .svg or .png",
+          &Options::plot},
+     }}};
 
 std::vector<OptionRow> const& options_table() {
   static const std::vector<OptionRow> kTable = [] {
     std::vector<OptionRow> table;
-    auto const add = [&table](const char* group, std::vector<OptionRow> const& rows) {
+    for (auto const& [group, rows] : kGroups) {
       for (OptionRow const& row : rows) table.emplace_back(row).group = group;
-    };
-    add("Input", input_rows());
-    add("Sizes", size_rows());
-    add("Types (f64 f32 f16 bf16 f8_e4m3)", type_rows());
-    add("Computation", compute_rows());
-    add("Measuring and checking", measure_rows());
-    add(kOutputGroup, output_rows());
+    }
     return table;
   }();
   return kTable;

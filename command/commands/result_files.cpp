@@ -26,17 +26,14 @@ struct OutputOption {
   std::vector<std::string_view> endings;  // none: any
 };
 
-std::vector<OutputOption> const& output_options() {
-  static std::vector<OutputOption> const kOptions = {
-      {"output", &Options::output, {std::begin(kArrayFormats), std::end(kArrayFormats)}},
-      {"save-inputs", &Options::save_inputs, {".npz"}},
-      {"wisdom", &Options::wisdom_to_add, {}},
-      {"json", &Options::json, {}},
-      {"csv", &Options::csv, {}},
-      {"plot", &Options::plot, {".svg", kPngEnding}},
-      {"calibrate", &Options::calibrate, {}}};
-  return kOptions;
-}
+const OutputOption kOutputOptions[] = {
+    {"output", &Options::output, {std::begin(kArrayFormats), std::end(kArrayFormats)}},
+    {"save-inputs", &Options::save_inputs, {".npz"}},
+    {"wisdom", &Options::wisdom_to_add, {}},
+    {"json", &Options::json, {}},
+    {"csv", &Options::csv, {}},
+    {"plot", &Options::plot, {".svg", kPngEnding}},
+    {"calibrate", &Options::calibrate, {}}};
 
 // Every file that the command reads.
 std::vector<std::string> input_files(Options const& options) {
@@ -78,7 +75,7 @@ void print_report(std::FILE* stream, std::string_view report) {
 
 ResultFiles::ResultFiles(Options const& options) : is_quiet_(options.quiet) {
   std::vector<std::string> const inputs = input_files(options);
-  for (OutputOption const& option : output_options()) {
+  for (OutputOption const& option : kOutputOptions) {
     std::optional<std::string> const& path = options.*option.path;
     if (!path) continue;
     OutputFile file(*path, options.label(option.name));

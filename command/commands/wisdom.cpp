@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <sys/file.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -36,23 +35,21 @@ Engine make_engine(Options const& options) {
   return engine;
 }
 
-FolderLock::FolderLock(OutputFile const& file) {
-  if (!file.is_replaced()) return;
+Descriptor lock_folder(OutputFile const& file) {
+  if (!file.is_replaced()) return Descriptor(-1);
   std::string const folder =
       file.target().has_parent_path() ? file.target().parent_path().string() : ".";
-  descriptor_ = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  int const number = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   int result = -1;
-  while (descriptor_ >= 0 && (result = flock(descriptor_, LOCK_EX)) != 0 && errno == EINTR) {
+  while (number >= 0 && (result = flock(number, LOCK_EX)) != 0 && errno == EINTR) {
   }
-  if (result == 0) return;
-  fmt::print(stderr,
-             "note: {} cannot be locked ({}): records that another program adds to {} now may be "
-             "lost\n",
-             folder, std::strerror(errno), file.target().string());
-}
-
-FolderLock::~FolderLock() {
-  if (descriptor_ >= 0) close(descriptor_);
+  if (result != 0) {
+    fmt::print(stderr,
+               "note: {} cannot be locked ({}): records that another program adds to {} now may "
+               "be lost\n",
+               folder, std::strerror(errno), file.target().string());
+  }
+  return Descriptor(number);
 }
 
 std::string merged_wisdom(OutputFile const& file, Engine const& engine) {

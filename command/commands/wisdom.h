@@ -13,17 +13,9 @@ namespace msda::command {
 // their problem.
 Engine make_engine(Options const& options);
 
-// Keeps other programs that lock from a folder, as long as it lives. A folder that cannot be locked
-// gets a note.
-class FolderLock {
- public:
-  explicit FolderLock(OutputFile const& file);
-  ~FolderLock();
-  FolderLock(FolderLock const&) = delete;
-
- private:
-  int descriptor_ = -1;
-};
+// The folder of the file, from which it keeps other programs that lock as long as it is open. One
+// that cannot be locked gets a note.
+Descriptor lock_folder(OutputFile const& file);
 
 // The records of the file, if there is one, with those of the engine in place of the same
 // problems'.

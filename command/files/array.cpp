@@ -13,14 +13,11 @@ namespace msda::command {
 std::string shape_text(Shape const& shape) { return fmt::format("[{}]", join(shape, ", ")); }
 
 std::size_t byte_count(Shape const& shape, std::size_t element_bytes, std::string_view name) {
-  // An empty array is empty, however large its other dimensions: look for zeros first.
-  bool is_empty = false;
-  for (std::int64_t const dimension : shape) {
-    if (dimension < 0)
-      bad_input("{} has shape {}: no dimension can be negative", name, shape_text(shape));
-    is_empty |= dimension == 0;
+  if (std::ranges::any_of(shape, [](std::int64_t dimension) { return dimension < 0; })) {
+    bad_input("{} has shape {}: no dimension can be negative", name, shape_text(shape));
   }
-  if (is_empty) return 0;
+  // An empty array is empty, however large its other dimensions: look for zeros first.
+  if (std::ranges::find(shape, 0) != shape.end()) return 0;
   auto bytes = static_cast<std::int64_t>(element_bytes);
   for (std::int64_t const dimension : shape) {
     if (__builtin_mul_overflow(bytes, dimension, &bytes)) {

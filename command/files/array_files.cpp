@@ -160,16 +160,11 @@ void copy_npz(int descriptor, std::vector<FileArray> const& arrays) {
 class InputFile {
  public:
   explicit InputFile(fs::path const& path)
-      : path_(path),
-        number_(path == "-" ? STDIN_FILENO : open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
-    if (number_ < 0 && errno == ENOENT) bad_input("{} does not exist", path.string());
-    if (number_ < 0 || fstat(number_, &status_) != 0) fail(errno);
+      : path_(path), file_(path == "-" ? STDIN_FILENO : open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+    if (file_.number < 0 && errno == ENOENT) bad_input("{} does not exist", path.string());
+    if (file_.number < 0 || fstat(file_.number, &status_) != 0) fail(errno);
     if (S_ISDIR(status_.st_mode)) bad_input("{} is not a file", path.string());
   }
-  ~InputFile() {
-    if (number_ > STDIN_FILENO) close(number_);
-  }
-  InputFile(InputFile const&) = delete;
 
   bool is_regular() const { return S_ISREG(status_.st_mode); }
   std::size_t size() const { return static_cast<std::size_t>(status_.st_size); }
@@ -177,7 +172,7 @@ class InputFile {
     return command::read_all(is_regular() ? size() : 0, [this](std::span<std::byte> bytes) {
       ssize_t count = 0;
       do {
-        count = read(number_, bytes.data(), bytes.size());
+        count = read(file_.number, bytes.data(), bytes.size());
       } while (count < 0 && errno == EINTR);
       if (count < 0) fail(errno);
       return static_cast<std::size_t>(count);
@@ -190,7 +185,7 @@ class InputFile {
   }
 
   fs::path const& path_;
-  int number_;
+  Descriptor file_;
   struct stat status_{};
 };
 
@@ -270,11 +265,6 @@ std::string read_text(fs::path const& path) {
 
 FileArray file_array(std::string name, Array const& array) {
   return {std::move(name), npy_header(npy_descr(array.type), array.shape), array.bytes};
-}
-
-FileArray file_array(std::string name, std::vector<std::int32_t> const& numbers,
-                     Shape const& shape) {
-  return {std::move(name), npy_header("<i4", shape), std::as_bytes(std::span(numbers))};
 }
 
 std::string array_format(fs::path const& path, std::size_t array_count) {

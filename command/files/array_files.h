@@ -45,12 +45,10 @@ std::string read_text(std::filesystem::path const& path);
 // An array to be written; the bytes stay the caller's.
 struct FileArray {
   std::string name;
-  std::string header;  // of .npy
+  std::string header;  // of .npy; few numbers stand behind it here, not in `bytes`
   std::span<const std::byte> bytes;
 };
 FileArray file_array(std::string name, Array const& array);
-FileArray file_array(std::string name, std::vector<std::int32_t> const& numbers,
-                     Shape const& shape);
 
 inline constexpr std::string_view kArrayFormats[] = {".npz", ".npy", ".bin"};
 // The one that a path ends in. A pipe or a device without such an ending gets .npy, or .npz where

@@ -1,6 +1,7 @@
 #include "command/files/csv_table.h"
 
 #include "command/files/input_error.h"
+#include "core/join.h"
 #include "core/numbers.h"
 
 #include <algorithm>
@@ -30,20 +31,14 @@ std::optional<std::vector<std::string>> cells_of(std::string_view line) {
   return cells;
 }
 
-std::string_view next_line(std::string_view& text) {
-  std::size_t const end = text.find('\n');
-  std::string_view line = text.substr(0, end);
-  text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-  if (line.ends_with('\r')) line.remove_suffix(1);
-  return line;
-}
-
 }  // namespace
 
 CsvTable::CsvTable(std::string name, std::string_view text, std::string_view first_column)
     : name_(std::move(name)) {
-  for (std::size_t number = 1; !text.empty(); ++number) {
-    std::string_view const line = next_line(text);
+  std::size_t number = 0;
+  for (std::string_view line : split(text, '\n')) {
+    ++number;
+    if (line.ends_with('\r')) line.remove_suffix(1);
     std::optional<std::vector<std::string>> cells = cells_of(line);
     if (columns_.empty()) {
       if (cells && cells->front() == first_column) columns_ = std::move(*cells);

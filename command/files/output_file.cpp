@@ -4,7 +4,6 @@
 
 #include <fcntl.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #include <array>
 #include <atomic>
@@ -84,13 +83,6 @@ std::optional<int> descriptor_of(fs::path const& path) {
 [[noreturn]] void cannot_write(fs::path const& path, int error) {
   bad_input("{} cannot be written: {}", path.string(), std::strerror(error));
 }
-
-struct Descriptor {
-  int number;
-  ~Descriptor() {
-    if (number >= 0) close(number);
-  }
-};
 
 FileIdentity identity_of(struct stat const& status) { return {status.st_dev, status.st_ino}; }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <functional>
@@ -19,6 +20,16 @@ using FileIdentity = std::pair<dev_t, ino_t>;
 std::optional<FileIdentity> file_identity(std::filesystem::path const& path);
 
 void write_bytes(int descriptor, std::span<const std::byte> bytes);
+
+// An open file, which is closed again unless it is standard input; a negative number: none.
+struct Descriptor {
+  explicit Descriptor(int opened) : number(opened) {}
+  Descriptor(Descriptor const&) = delete;
+  ~Descriptor() {
+    if (number > STDIN_FILENO) ::close(number);
+  }
+  int number;
+};
 
 // A new file beside another that it is to replace. It is removed again, also by a signal that ends
 // the program, unless replace() was called.

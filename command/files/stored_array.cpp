@@ -5,12 +5,13 @@
 #include "core/join.h"
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <bit>
 #include <charconv>
 #include <cstring>
 #include <limits>
-#include <optional>
 #include <utility>
 
 namespace msda::command {
@@ -59,104 +60,57 @@ Header find_header(std::span<const std::byte> file, std::string_view name) {
   return {std::string(text + start, length), start + length};
 }
 
-// Reads the dictionary from front to back. NumPy's reader takes any Python literal; writers produce
-// only what is read here.
-class DictionaryReader {
- public:
-  DictionaryReader(std::string_view text, std::string_view name) : rest_(text), name_(name) {}
-
-  // True, and the character is passed, if it comes next.
-  bool take(char expected) {
-    skip_space();
-    if (rest_.empty() || rest_.front() != expected) return false;
-    rest_.remove_prefix(1);
-    return true;
-  }
-  void require(char expected) {
-    if (!take(expected)) damaged();
-  }
-  std::string_view quoted() {
-    take('u');  // as Python 2 marks text
-    char const quote = take('"') ? '"' : '\'';
-    if (quote == '\'') require(quote);
-    std::size_t const end = rest_.find(quote);
-    if (end == std::string_view::npos) damaged();
-    return pass(end + 1).substr(0, end);
-  }
-  bool boolean() {
-    skip_space();
-    for (std::string_view const word : {"True", "False"}) {
-      if (rest_.starts_with(word)) return pass(word.size()) == "True";
+// The dictionary as JSON, from which it differs in quotes, words, tuples and the comma that may end
+// these; u'text' and 1L are Python 2's.
+nlohmann::json as_json(std::string_view dictionary) {
+  std::string json;
+  char quote = 0;  // of the text that the character is in
+  for (char const c : dictionary) {
+    if (quote != 0 ? c == quote : c == '\'' || c == '"') {
+      quote = quote == 0 ? c : 0;
+      json += '"';
+    } else if (quote != 0) {
+      json += c;
+    } else if (c == ')' || c == '}') {
+      std::size_t const last = json.find_last_not_of(" \t\r\n");
+      if (last != std::string::npos && json[last] == ',') json[last] = ' ';
+      json += c == ')' ? ']' : c;
+    } else if (c != 'L' && (c != 'u' || json.ends_with("tr"))) {
+      json += c == '(' ? '[' : c == 'T' ? 't' : c == 'F' ? 'f' : c;
     }
-    damaged();
   }
-  std::int64_t dimension() {
-    skip_space();
-    std::int64_t value = 0;
-    auto const [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), value);
-    if (error == std::errc::invalid_argument) damaged();
-    if (error != std::errc()) bad_input("{} has a dimension of 2^63 or more", name_);
-    if (value < 0) bad_input("{} has a dimension of {}: none can be negative", name_, value);
-    pass(static_cast<std::size_t>(end - rest_.data()));
-    take('L');  // as Python 2 writes a long integer
-    return value;
-  }
-  [[noreturn]] void damaged() const { bad_input("{} has a damaged .npy header", name_); }
-
- private:
-  void skip_space() {
-    rest_.remove_prefix(std::min(rest_.find_first_not_of(" \t\r\n"), rest_.size()));
-  }
-  std::string_view pass(std::size_t count) {
-    std::string_view const passed = rest_.substr(0, count);
-    rest_.remove_prefix(count);
-    return passed;
-  }
-  std::string_view rest_;
-  std::string_view name_;
-};
+  return nlohmann::json::parse(json, nullptr, false);
+}
 
 struct Description {
-  std::optional<std::string> descr;
-  std::optional<bool> fortran_order;
-  std::optional<Shape> shape;
+  std::string descr;
+  bool fortran_order;
+  Shape shape;
 };
 
 Description parse_dictionary(std::string_view text, std::string_view name) {
-  DictionaryReader reader(text, name);
-  Description description;
-  reader.require('{');
-  while (!reader.take('}')) {
-    std::string_view const key = reader.quoted();
-    reader.require(':');
-    if (key == "descr") {
-      if (reader.take('[')) {
-        bad_input("{} is a structured array: must be a plain floating-point or integer array",
-                  name);
-      }
-      description.descr = reader.quoted();
-    } else if (key == "fortran_order") {
-      description.fortran_order = reader.boolean();
-    } else if (key == "shape") {
-      Shape shape;
-      reader.require('(');
-      while (!reader.take(')')) {
-        shape.push_back(reader.dimension());
-        if (!reader.take(',')) {
-          reader.require(')');
-          break;
-        }
-      }
-      description.shape = shape;
-    } else {
-      reader.damaged();
+  nlohmann::json const json = as_json(text);
+  auto const damaged = [name] { bad_input("{} has a damaged .npy header", name); };
+  if (!json.is_object() || json.size() != 3 || !json.contains("descr") ||
+      !json.contains("fortran_order") || !json.contains("shape")) {
+    damaged();
+  }
+  auto const &descr = json["descr"], &fortran_order = json["fortran_order"], &shape = json["shape"];
+  if (descr.is_array()) {
+    bad_input("{} is a structured array: must be a plain floating-point or integer array", name);
+  }
+  if (!descr.is_string() || !fortran_order.is_boolean() || !shape.is_array()) damaged();
+  Description description{descr, fortran_order, {}};
+  for (nlohmann::json const& dimension : shape) {
+    if (dimension.is_number() && dimension.get<double>() >= 0x1p63) {
+      bad_input("{} has a dimension of 2^63 or more", name);
     }
-    if (!reader.take(',')) {
-      reader.require('}');
-      break;
+    if (!dimension.is_number_integer()) damaged();
+    description.shape.push_back(dimension);
+    if (dimension < 0) {
+      bad_input("{} has a dimension of {}: none can be negative", name, description.shape.back());
     }
   }
-  if (!description.descr || !description.fortran_order || !description.shape) reader.damaged();
   return description;
 }
 
@@ -266,8 +220,8 @@ StoredArray parse_npy(Bytes file, std::string_view name) {
   Header const header = find_header(file, name);
   Description const description = parse_dictionary(header.dictionary, name);
   StoredArray array;
-  parse_descr(*description.descr, array, name);
-  array.shape = *description.shape;
+  parse_descr(description.descr, array, name);
+  array.shape = description.shape;
   std::size_t const expected = byte_count(array.shape, array.item_bytes, name);
   std::size_t const present = file.size() - header.data_start;
   if (present != expected) {
@@ -277,7 +231,7 @@ StoredArray parse_npy(Bytes file, std::string_view name) {
   file.erase(file.begin(), file.begin() + static_cast<std::ptrdiff_t>(header.data_start));
   array.bytes = std::move(file);
   if (array.is_big_endian) swap_bytes(array);
-  if (*description.fortran_order) to_c_order(array);
+  if (description.fortran_order) to_c_order(array);
   return array;
 }
 

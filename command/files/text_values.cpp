@@ -3,11 +3,9 @@
 #include "command/files/element_type.h"
 #include "command/files/input_error.h"
 #include "core/join.h"
-#include "core/numbers.h"
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <numeric>
 #include <optional>
 
@@ -64,18 +62,6 @@ std::int64_t parse_integer(std::string const& text, std::int64_t least, std::int
     bad_input("must be a whole number from {} to {}", least, most);
   }
   return *value;
-}
-
-double parse_seconds(std::string const& text) {
-  double const value = parse_decimal(text).value_or(-1);
-  if (!std::isfinite(value) || value < 0) bad_input("must be a number of 0 or more");
-  return value;
-}
-
-double parse_budget(std::string const& text) {
-  double const value = parse_decimal(text).value_or(0);
-  if (!std::isfinite(value) || value <= 0) bad_input("must be a finite number greater than 0");
-  return value;
 }
 
 bool parse_bool(std::string const& text) {

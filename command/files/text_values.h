@@ -14,8 +14,6 @@ namespace msda::command {
 
 std::int64_t parse_integer(std::string const& text, std::int64_t least = 0,
                            std::int64_t most = std::numeric_limits<std::int64_t>::max());
-double parse_seconds(std::string const& text);
-double parse_budget(std::string const& text);  // more than 0
 bool parse_bool(std::string const& text);
 msda_dtype parse_type(std::string const& text);
 msda_dtype parse_wide_type(std::string const& text);  // all but scaled types
