@@ -30,15 +30,13 @@ std::string element_text(std::string_view name, Shape const& shape, std::int64_t
 // A NaN without its sign: what was never written has one.
 double unsigned_nan(double x) { return std::isnan(x) ? std::fabs(x) : x; }
 
-// The error as a share of the bound; more than 1 is wrong.
-double bound_share(double result, double exact, msda_dtype type, double bound) {
-  double const error = std::fabs(result - exact);
-  double const excess = error - HalfUlp(type)(exact);
+// What of the error exceeds half an ulp, `excess`, as a share of the bound; more than 1 is wrong.
+double bound_share(double result, double exact, msda_dtype type, double excess, double bound) {
   if (excess <= bound) return excess <= 0 ? 0 : excess / bound;
   bool const is_same =
       result == round_to_type(type, exact) || (std::isnan(result) && std::isnan(exact));
   if (is_same) return 0;
-  return std::isfinite(error) && bound > 0 ? excess / bound : kInfinity;
+  return std::isfinite(excess) && bound > 0 ? excess / bound : kInfinity;
 }
 
 // The elements [start, start + length) of both.
@@ -58,7 +56,7 @@ Accuracy compare_elements(Array const& result, Expected const& expected, double 
     if (std::isfinite(error)) accuracy.max_error = std::max(accuracy.max_error, error);
     double const excess = error - half_ulp_at(exact[i]);
     if (excess <= std::min(accuracy.max_bound_share, 1.0) * bound) continue;  // no larger share
-    double const share = bound_share(results[j], exact[i], expected.type, bound);
+    double const share = bound_share(results[j], exact[i], expected.type, excess, bound);
     accuracy.max_bound_share = std::max(accuracy.max_bound_share, share);
     if (share <= 1) continue;
     if (!std::isfinite(error)) accuracy.max_error = kInfinity;

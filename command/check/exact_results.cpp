@@ -47,18 +47,6 @@ ProblemShape exact_problem(ProblemShape spec, bool is_cpu) {
   return spec;
 }
 
-// Multiplies [..][M][D] by the scales of its heads, if there are any.
-void apply_scale(Case const& input, Array& array) {
-  Array const* const scale = input.find("value_scale");
-  if (scale == nullptr) return;
-  std::vector<double> const factors = scale->decode();
-  std::span<double> const elements = float64_elements(array);
-  auto const channels = static_cast<std::size_t>(input.spec.head_dim);
-  for (std::size_t i = 0; i < elements.size(); ++i) {
-    elements[i] *= factors[i / channels % factors.size()];
-  }
-}
-
 // Clears the signs of all elements, whatever their type: it is the highest bit of the last byte.
 void clear_signs(Array& array) {
   std::size_t const step = type_bytes(array.type);
@@ -100,9 +88,7 @@ std::size_t needed_bytes(ProblemShape const& spec) {
   std::size_t bytes = 0;
   for (TensorRow const& row : tensor_rows()) {
     if (row.is_optional() || !row.belongs_to(spec)) continue;
-    std::size_t const once =
-        byte_count(tensor_shape(spec, row), type_bytes(tensor_type(spec, row)), row.name);
-    bytes += row.is_result() ? kCopiesOfResults * once : once;
+    bytes += (row.is_result() ? kCopiesOfResults : 1) * tensor_bytes(spec, row);
   }
   return bytes;
 }
@@ -234,7 +220,7 @@ class ExactParts {
     if (is_cpu_) return;
     Array& value = values.arrays.find("value")->second;
     value = convert(std::move(value), MSDA_DTYPE_F64);
-    apply_scale(values, value);
+    apply_scale(values, float64_elements(value));
     values.arrays.erase("value_scale");
   }
 
@@ -265,7 +251,7 @@ class ExactParts {
   void add(std::string const& name, Array array) {
     TensorRow const& row = *std::ranges::find(tensor_rows(), name, &TensorRow::name);
     array = convert(std::move(array), MSDA_DTYPE_F64);
-    if (name == "grad_value" && !is_cpu_) apply_scale(take_values(), array);
+    if (name == "grad_value" && !is_cpu_) apply_scale(take_values(), float64_elements(array));
     Part place = place_of(row);
     Sum& sum = sums_[name];
     bool const is_new = sum.row == nullptr || sum.part != place;

@@ -52,6 +52,16 @@ void take_differences(std::vector<double> const& here, std::vector<double> const
 
 }  // namespace
 
+void apply_scale(Case const& part, std::span<double> elements) {
+  Array const* const scale = part.find("value_scale");
+  if (scale == nullptr) return;
+  std::vector<double> const factors = scale->decode();
+  auto const channels = static_cast<std::size_t>(part.spec.head_dim);
+  for (std::size_t i = 0; i < elements.size(); ++i) {
+    elements[i] *= factors[i / channels % factors.size()];
+  }
+}
+
 std::vector<double> largest_differences(Case const& part) {
   ProblemShape const& spec = part.spec;
   Array const& value = *part.find("value");
@@ -87,13 +97,8 @@ std::vector<double> largest_differences(Case const& part) {
       here = std::move(below);
     }
   }
-  Array const* const scale = part.find("value_scale");
-  if (scale == nullptr) return largest;
-  std::vector<double> const factors = scale->decode();
-  auto const channels = static_cast<std::size_t>(spec.head_dim);
-  for (std::size_t i = 0; i < largest.size(); ++i) {
-    largest[i] *= std::fabs(factors[i / channels % factors.size()]);
-  }
+  apply_scale(part, largest);
+  for (double& difference : largest) difference = std::fabs(difference);
   return largest;
 }
 

@@ -37,6 +37,9 @@ struct ForwardBound {
 // The bound of the arithmetic that the problem's types and mode allow.
 ForwardBound forward_bound(Case const& input);
 
+// Multiplies [..][M][D] by the scales of the heads, if there are any.
+void apply_scale(Case const& part, std::span<double> elements);
+
 // [B][L][M][D]: the largest difference of neighbouring pixels of value. Outside counts as zero, as
 // it does for a sample that straddles the map's edge.
 std::vector<double> largest_differences(Case const& part);

@@ -45,8 +45,9 @@ std::string device_range(std::int32_t sm_min, std::int32_t sm_max) {
 }
 
 bool runs_here(msda_kernel_info const& kernel, GpuSearch const& found) {
-  if (kernel.sm_min == 0) return runs_on(kernel, nullptr);
-  return found.gpu && runs_on(kernel, &*found.gpu);
+  return kernel.sm_min == 0 ||
+         (found.gpu &&
+          has_code_for(MSDA_BUILD_CUDA_ARCHITECTURES, kernel.sm_min, kernel.sm_max, found.gpu->sm));
 }
 
 std::string needs_text() {

@@ -52,10 +52,6 @@ double positive(std::string const& name, Json const& json, std::string const& pl
 
 }  // namespace
 
-double GpuRates::of_piece(PieceRates const& rates, double bytes) {
-  return bytes >= 128 ? rates[0] : bytes >= 64 ? rates[1] : rates[2];
-}
-
 GpuRates read_rates(std::string const& name, std::string_view text) {
   Json json;
   try {

@@ -25,9 +25,6 @@ struct GpuRates {
   PieceRates l2_tb_per_s = {};
   PieceRates hbm_tb_per_s = {};
   double launch_us = 0;
-
-  // The rate of pieces of so many bytes.
-  static double of_piece(PieceRates const& rates, double bytes);
 };
 
 // The rates in a text; `name` stands for it in messages. What is missing or no positive number is

@@ -59,10 +59,9 @@ class GpuTimer {
   ~GpuTimer() {
     cudaEventDestroy(begin_);
     cudaEventDestroy(end_);
-    for (void* const buffer :
-         {static_cast<void*>(values_), static_cast<void*>(flush_), static_cast<void*>(out_)}) {
-      cudaFree(buffer);
-    }
+    cudaFree(values_);
+    cudaFree(flush_);
+    cudaFree(out_);
   }
 
   cudaDeviceProp const& properties() const { return properties_; }

@@ -3,8 +3,6 @@
 #include "core/build_config.h"
 #include "core/join.h"
 
-#include <unistd.h>
-
 #include <charconv>
 #include <stdexcept>
 
@@ -46,11 +44,6 @@ bool runs_on(Architecture const& architecture, std::int32_t sm) {
 
 }  // namespace
 
-std::size_t last_level_cache_bytes() {
-  long const bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
-  return bytes > 0 ? static_cast<std::size_t>(bytes) : 0;
-}
-
 #if MSDA_HAS_CUDA
 Gpu gpu_of(std::int32_t device) {
   cudaDeviceProp properties{};
@@ -76,11 +69,6 @@ bool has_code_for(std::string_view architectures, std::int32_t sm_min, std::int3
   }
   // A kernel that none of the architectures is for is compiled to PTX of its own least one.
   return !has_any;
-}
-
-bool runs_on(msda_kernel_info const& kernel, Gpu const* gpu) {
-  if (kernel.sm_min == 0 || gpu == nullptr) return (kernel.sm_min == 0) == (gpu == nullptr);
-  return has_code_for(MSDA_BUILD_CUDA_ARCHITECTURES, kernel.sm_min, kernel.sm_max, gpu->sm);
 }
 
 }  // namespace msda::command

@@ -1,16 +1,11 @@
 // The words of a report about the machine that was measured on; its CPU: core/cpu_model.h.
 #pragma once
 
-#include <msda.h>
-
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
 
 namespace msda::command {
-
-std::size_t last_level_cache_bytes();  // 0: unknown
 
 // A GPU that a handle can be created for.
 struct Gpu {
@@ -19,9 +14,6 @@ struct Gpu {
   std::int32_t sm_count;
 };
 Gpu gpu_of(std::int32_t device);
-
-// Whether this build has code of the kernel for the CPU (gpu is null) or the GPU.
-bool runs_on(msda_kernel_info const& kernel, Gpu const* gpu);
 
 // Whether a kernel for devices of compute capability sm_min / 10 to sm_max / 10 (0: no end) has
 // code that a device of `sm` runs, in a build for `architectures`: a list as

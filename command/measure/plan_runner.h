@@ -6,7 +6,6 @@
 
 #include <msda.hpp>
 
-#include <msda.h>
 #include <cstddef>
 #include <cstdint>
 #include <memory>

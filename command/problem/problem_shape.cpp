@@ -175,6 +175,10 @@ msda_dtype tensor_type(ProblemShape const& problem, TensorRow const& row) {
   return row.dtype == nullptr ? MSDA_DTYPE_F32 : problem.*row.dtype;
 }
 
+std::size_t tensor_bytes(ProblemShape const& problem, TensorRow const& row) {
+  return byte_count(tensor_shape(problem, row), type_bytes(tensor_type(problem, row)), row.name);
+}
+
 void set_pointer(msda_tensors& tensors, TensorId id, void* pointer) {
   auto* const fields = reinterpret_cast<std::byte*>(&tensors);
   std::memcpy(fields + tensor_info(id).field, &pointer, sizeof(pointer));

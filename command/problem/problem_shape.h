@@ -41,9 +41,6 @@ struct ProblemShape {
   bool fused() const { return reference_dim != 0; }
   bool backward() const { return operation == MSDA_BACKWARD; }
   bool nearest() const { return sampling_mode == MSDA_SAMPLING_NEAREST; }
-  bool points_are_f64() const {
-    return coord_dtype == MSDA_DTYPE_F64 || (fused() && reference_dtype == MSDA_DTYPE_F64);
-  }
   std::int64_t level_count() const { return static_cast<std::int64_t>(levels.size()); }  // L
   std::int64_t level_tokens(LevelShape const& level) const;
   std::vector<std::int64_t> level_starts() const;  // [L]: level_start, or what stands for it
@@ -88,6 +85,7 @@ inline TensorRow const& tensor_row(TensorId id) {
 
 Shape tensor_shape(ProblemShape const& problem, TensorRow const& row);
 msda_dtype tensor_type(ProblemShape const& problem, TensorRow const& row);
+std::size_t tensor_bytes(ProblemShape const& problem, TensorRow const& row);
 void set_pointer(msda_tensors& tensors, TensorId id, void* pointer);
 
 }  // namespace msda::command

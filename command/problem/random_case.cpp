@@ -54,7 +54,7 @@ FloatArray softmax_array(ProblemShape const& spec, Shape shape, std::uint64_t se
 
 // The border of each level holds zeros.
 void clear_border(ProblemShape const& spec, FloatArray& value) {
-  std::int64_t const row = spec.head_count * spec.head_dim;
+  std::int64_t const bytes = spec.head_count * spec.head_dim * std::int64_t{sizeof(float)};
   std::vector<std::int64_t> const starts = spec.level_starts();
   for (std::int64_t b = 0; b < spec.batch; ++b) {
     for (std::size_t l = 0; l < spec.levels.size(); ++l) {
@@ -65,9 +65,7 @@ void clear_border(ProblemShape const& spec, FloatArray& value) {
         std::int64_t const y = i / width;
         std::int64_t const x = i % width;
         if (y > 0 && x > 0 && y + 1 < height && x + 1 < width) continue;
-        for (std::int64_t c = token * row; c < (token + 1) * row; ++c) {
-          value.set(static_cast<std::size_t>(c), 0);
-        }
+        std::fill_n(value.bytes.begin() + token * bytes, bytes, std::byte{0});
       }
     }
   }

@@ -102,8 +102,7 @@ Work work_of(ProblemShape const& spec) {
                         static_cast<double>(type_bytes(spec.value_dtype));
   for (TensorRow const& row : tensor_rows()) {
     if (row.is_optional() || !row.belongs_to(spec)) continue;
-    work.tensor_bytes += static_cast<double>(
-        byte_count(tensor_shape(spec, row), type_bytes(tensor_type(spec, row)), row.name));
+    work.tensor_bytes += static_cast<double>(tensor_bytes(spec, row));
   }
   return work;
 }

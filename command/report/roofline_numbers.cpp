@@ -52,7 +52,7 @@ Bounds bounds_of(Counts const& counts, GpuRates const& rates) {
   double const sm_cycles_per_us = rates.clock_mhz * rates.sm_count;
   // The fastest that was measured of any piece: a bound must not be above what the GPU can do.
   auto const fastest = [](PieceRates const& r) { return *std::ranges::max_element(r); };
-  auto const of_row = [&](PieceRates const& r) { return GpuRates::of_piece(r, counts.row_bytes); };
+  std::size_t const piece = counts.row_bytes >= 128 ? 0 : counts.row_bytes >= 64 ? 1 : 2;
   double const gather_cycles = std::max(
       counts.gather_wavefronts * rates.load_cycles / kWavefrontsOfLoad, line_cycles(counts, rates));
   double const other_wavefronts = counts.wavefronts() - counts.gather_wavefronts;
@@ -60,9 +60,9 @@ Bounds bounds_of(Counts const& counts, GpuRates const& rates) {
   double const values = std::min(counts.value_bytes, counts.gathered_bytes) + counts.copied_bytes;
   double const l2_bytes = counts.input_bytes + counts.output_bytes + values;
   return {.hbm = counts.compulsory_bytes() / (fastest(rates.hbm_tb_per_s) * kBytesPerUs),
-          .hbm_most = counts.most_bytes() / (of_row(rates.hbm_tb_per_s) * kBytesPerUs),
+          .hbm_most = counts.most_bytes() / (rates.hbm_tb_per_s[piece] * kBytesPerUs),
           .l2 = l2_bytes / (fastest(rates.l2_tb_per_s) * kBytesPerUs),
-          .l2_most = counts.most_bytes() / (of_row(rates.l2_tb_per_s) * kBytesPerUs),
+          .l2_most = counts.most_bytes() / (rates.l2_tb_per_s[piece] * kBytesPerUs),
           .l1 = (gather_cycles + other_wavefronts) / sm_cycles_per_us,
           .issue = counts.instructions / (rates.issue_per_cycle * sm_cycles_per_us),
           .launch = rates.launch_us};
@@ -155,10 +155,6 @@ std::optional<double> counted_of(Counter const& counter, Counts const& counts,
 }
 
 }  // namespace
-
-std::optional<double> ComparedCounter::ratio() const {
-  return counted ? std::optional(measured / *counted) : std::nullopt;
-}
 
 std::vector<ComparedCounter> compare_with_ncu(std::string const& name, std::string_view csv,
                                               Counts const& counts, GpuRates const& rates) {

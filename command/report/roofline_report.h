@@ -55,7 +55,9 @@ struct ComparedCounter {
   double measured = 0;
   std::optional<double> counted;  // none where only the hardware can know it
 
-  std::optional<double> ratio() const;  // of measured to counted
+  std::optional<double> ratio() const {
+    return counted ? std::optional(measured / *counted) : std::nullopt;
+  }
 };
 
 // The counters of each launch in a CSV of `ncu --csv --page raw`. `name` stands for it in messages.

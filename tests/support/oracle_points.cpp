@@ -16,6 +16,11 @@ Index token_of(ProblemShape const& shape, Point const& p, double cx, double cy) 
 
 namespace {
 
+bool points_are_f64(ProblemShape const& shape) {
+  return shape.coord_dtype == MSDA_DTYPE_F64 ||
+         (shape.fused() && shape.reference_dtype == MSDA_DTYPE_F64);
+}
+
 // The whole number of pixels along an axis of a point of nearest sampling, in the arithmetic of its
 // coordinate.
 template <typename Real>
@@ -33,7 +38,7 @@ void place_nearest(ProblemShape const& shape, Point& p) {
   std::fill_n(p.share, 4, 0.0);
   p.fx = p.fy = 0;
   if (!p.touches) return;
-  auto const pixel = shape.points_are_f64() ? nearest_pixel<double> : nearest_pixel<float>;
+  auto const pixel = points_are_f64(shape) ? nearest_pixel<double> : nearest_pixel<float>;
   p.px = pixel(p.x, level.width);
   p.py = pixel(p.y, level.height);
   p.token[0] = token_of(shape, p, p.px, p.py);
@@ -140,7 +145,7 @@ Points make_points(TestProblem const& problem) {
         for (Index axis = 0; axis < 2; ++axis) {
           double& coord = points.coord[at((row * K + k) * 2 + axis)];
           if (s.nearest()) {
-            auto const sum = s.points_are_f64() ? nearest_coord<double> : nearest_coord<float>;
+            auto const sum = points_are_f64(s) ? nearest_coord<double> : nearest_coord<float>;
             Index const divisor = R == 4 ? level.points : axis == 0 ? level.width : level.height;
             coord = sum(anchor[axis], R == 4 ? anchor[2 + axis] : 0, coord, divisor, R == 4);
             continue;
