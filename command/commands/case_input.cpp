@@ -14,7 +14,6 @@
 #include <iterator>
 #include <limits>
 #include <map>
-#include <span>
 
 namespace msda::command {
 

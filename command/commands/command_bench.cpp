@@ -6,7 +6,6 @@
 #include "command/commands/result_files.h"
 #include "command/commands/wisdom.h"
 #include "command/files/input_error.h"
-#include "command/measure/machine.h"
 #include "command/measure/plan_runner.h"
 #include "command/report/bench_report.h"
 #include "command/report/progress_bar.h"

@@ -3,7 +3,6 @@
 
 #include "command/files/stored_array.h"
 
-#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <span>

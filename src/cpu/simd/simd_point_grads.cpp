@@ -11,8 +11,6 @@
 #include "cpu/simd/simd_elements-inl.h"
 #include "cpu/simd/simd_references-inl.h"
 
-#include "core/dtype.h"
-
 #include <hwy/highway.h>
 
 #include <algorithm>
