@@ -22,6 +22,7 @@ void check(msda_status status) { TORCH_CHECK(status == MSDA_SUCCESS, msda_last_e
 struct Planned {
   msda_plan* plan = nullptr;
   int64_t workspace_bytes = 0;
+  int64_t workspace_alignment = 0;
 };
 
 Planned make_plan(const Tensor& value, at::IntArrayRef level_hw, const Tensor& coord,
@@ -50,6 +51,7 @@ Planned make_plan(const Tensor& value, at::IntArrayRef level_hw, const Tensor& c
   info.struct_size = sizeof info;
   check(msda_plan_get_info(planned.plan, &info));
   planned.workspace_bytes = static_cast<int64_t>(info.workspace_bytes);
+  planned.workspace_alignment = static_cast<int64_t>(info.workspace_alignment);
   return planned;
 }
 
@@ -71,8 +73,10 @@ void execute(const Planned& planned, msda_tensors& tensors, const Tensor& value)
   tensors.struct_size = sizeof tensors;
   Tensor workspace;
   if (planned.workspace_bytes != 0) {
-    workspace = at::empty({planned.workspace_bytes}, value.options().dtype(at::kByte));
-    tensors.workspace = workspace.data_ptr();
+    const int64_t alignment = planned.workspace_alignment;
+    workspace = at::empty({planned.workspace_bytes + alignment}, value.options().dtype(at::kByte));
+    const auto address = reinterpret_cast<uintptr_t>(workspace.data_ptr());
+    tensors.workspace = reinterpret_cast<void*>((address + alignment - 1) / alignment * alignment);
     tensors.workspace_bytes = planned.workspace_bytes;
   }
   msda_stream stream = nullptr;
