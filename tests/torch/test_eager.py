@@ -13,6 +13,30 @@ LEVELS = ((6, 5), (3, 2))
 OPERATOR = torch.ops.msda.forward.default
 
 
+@pytest.fixture(autouse=True, params=["known", "keyed"])
+def way(request, monkeypatch):
+    """With torch's check of tensors, and as where torch has none."""
+    if request.param == "keyed":
+        monkeypatch.setattr(ours._known, "has_check", lambda: False)
+    else:
+        assert ours._known.has_check()
+    ours._known._known.forget()
+    return request.param
+
+
+@pytest.fixture
+def known(way, monkeypatch):
+    """The results of calls that were known, one list a call."""
+    found, compute = [], ours._known.Known.compute
+
+    def spy(self, tensors):
+        found.append(compute(self, tensors))
+        return found[-1]
+
+    monkeypatch.setattr(ours._known.Known, "compute", spy)
+    return found
+
+
 @pytest.fixture
 def given():
     make = torch.Generator().manual_seed(2)
@@ -57,6 +81,7 @@ def test_modes_see_the_operator(given, mode):
 
 
 def test_a_traced_call_is_the_operator(given):
+    call(*given)
     traced = torch.jit.trace(call, given, check_trace=False)
     assert "msda::forward" in str(traced.graph)
 
@@ -78,6 +103,7 @@ def test_a_subclass_sees_the_operator(given):
 
 
 def test_a_negated_view_is_resolved(given):
+    call(*given)
     negated = torch._neg_view(given[0])
     assert negated.is_neg() and torch.equal(call(negated, *given[1:]), call(-given[0], *given[1:]))
 
@@ -113,3 +139,102 @@ def test_a_planned_call_does_not_let_other_tensors_pass(given):
     assert call(value.double(), coord, weight).dtype is torch.float64
     with pytest.raises(libmsda.InvalidArgumentError, match="level_hw"):
         ours.forward(value, ((6.0, 5), (3, 2)), coord, weight)
+
+
+def trained(given):
+    leaves = [t.detach().requires_grad_() for t in given]
+    output = call(*leaves)
+    return output.detach(), *torch.autograd.grad(output, leaves, torch.ones_like(output))
+
+
+def test_a_call_like_an_earlier_one_is_known(given, known, way):
+    expected = [trained(given) for _ in range(3)]
+    # The first backward has no forward that was known, and the second is the first of its kind.
+    assert [len(one) for one in known] == ([1, 1, 3] if way == "known" else [])
+    assert all(torch.equal(one, other) for found in expected[1:] for one, other in zip(expected[0], found))
+    known.clear()
+    with torch.no_grad():
+        leaves = [t.detach().requires_grad_() for t in given]
+        assert torch.equal(call(*leaves), expected[0][0])
+    assert len(known) == (way == "known")
+    with torch.inference_mode():
+        for _ in range(2):
+            output = call(*[t.clone() for t in given])
+            assert output.is_inference() and torch.equal(output, expected[0][0])
+
+
+def test_a_known_call_ends_at_autocast_and_transforms(given):
+    expected = call(*given)
+    for _ in range(2):
+        with torch.autocast("cpu", torch.bfloat16):
+            assert call(*given).dtype is torch.bfloat16
+        assert torch.equal(call(*given), expected)
+    mapped = torch.func.vmap(lambda weight: call(*given[:2], weight))(torch.stack([given[2], 2 * given[2]]))
+    assert torch.equal(mapped[0], expected) and torch.equal(mapped[1], 2 * expected)
+    by_function = torch.func.grad(lambda value: call(value, *given[1:]).sum())(given[0])
+    assert torch.equal(by_function, trained(given)[1])
+
+
+@pytest.mark.parametrize("frozen", [(0,), (1,), (2,), (0, 2), (1, 2)])
+def test_a_known_call_leaves_frozen_inputs_without_gradients(given, frozen):
+    expected = trained(given)[1:]
+    for _ in range(3):
+        leaves = [t.detach().requires_grad_(i not in frozen) for i, t in enumerate(given)]
+        call(*leaves).sum().backward()
+        for i, leaf in enumerate(leaves):
+            assert leaf.grad is None if i in frozen else torch.equal(leaf.grad, expected[i])
+
+
+def test_tensors_that_change_behind_a_known_call_are_seen(given):
+    for _ in range(3):
+        trained(given)
+    leaves = [t.detach().requires_grad_() for t in given]
+    output = call(*leaves)
+    leaves[0].data = leaves[0].data[:, :-1].contiguous()
+    with pytest.raises(libmsda.InvalidArgumentError, match="not 35"):
+        output.sum().backward()
+
+
+def test_gradients_of_gradients_of_a_known_call_are_refused(given):
+    for _ in range(3):
+        trained(given)
+    leaves = [t.detach().requires_grad_() for t in given]
+    first = torch.autograd.grad(call(*leaves).sum(), leaves[0], create_graph=True)
+    with pytest.raises(NotImplementedError, match="gradients of gradients"):
+        first[0].sum().backward()
+
+
+def test_few_kinds_of_tensors_are_kept_for_a_key(given, known, way):
+    value, coord, weight = given
+    for batch in range(1, 20):
+        more = [t.repeat(batch, *[1] * (t.dim() - 1)) for t in given]
+        output = call(*more)
+        assert torch.equal(call(*more), output) and torch.equal(output[:2], call(*given))
+    kept = max(map(len, ours._known._known._young.values()))
+    assert kept == (ours._known._MOST if way == "known" else 0) and bool(known) == (way == "known")
+
+
+@pytest.mark.parametrize("way", ["known"], indirect=True)
+def test_a_check_that_tells_no_tensors_apart_is_not_used(monkeypatch):
+    guards, has_check = ours._known._guards_of, ours._known.has_check.__wrapped__
+    assert has_check()
+    unknown = [[None] * 2] * 2
+    for other in (lambda *t, **k: guards(*t, dynamic_dims_sizes=unknown, dynamic_dims_strides=unknown), None):
+        monkeypatch.setattr(ours._known, "_guards_of", other)
+        assert not has_check()
+
+
+def test_known_calls_copy_what_the_library_cannot_address(given, known, way):
+    value, coord, weight = given
+    strided = value.repeat_interleave(2, -1)[..., ::2]
+    levels = torch.rand(2, 7, 1, 2), torch.rand(2, 7, 3, 12, 2), torch.rand(2, 7, 3, 12)  # a reference for all levels
+    expected = call(*given)
+    fused = [t.requires_grad_() for t in (strided.detach(), *levels)]
+    results = []
+    for _ in range(3):
+        assert torch.equal(call(strided, coord, weight), expected)
+        output = ours.forward_fused(fused[0], LEVELS, *fused[1:])
+        results.append((output, *torch.autograd.grad(output.sum(), fused)))  # whose gradient is one number, repeated
+    assert all(torch.equal(one, other) for found in results[1:] for one, other in zip(results[0], found))
+    assert [one.shape for one in results[0][1:]] == [t.shape for t in fused]
+    assert len(known) == (2 + 2 + 1 if way == "known" else 0)

@@ -337,12 +337,18 @@ def test_autocast_leaves_float64_and_float8(given, found):
     assert torch.equal(plain, expected(False, (value, coord, weight)))
 
 
+def seen_of_calls(see, monkeypatch):
+    """A list to which see(call) of each call that is made will be added, those that are known among them."""
+    seen, run, compute = [], ours._calls.run_call, ours._known.Known.compute
+    monkeypatch.setattr(ours._calls, "run_call", lambda call, *rest: seen.append(see(call)) or run(call, *rest))
+    known = lambda self, tensors: seen.append(see(self.call)) or compute(self, tensors)
+    monkeypatch.setattr(ours._known.Known, "compute", known)
+    return seen
+
+
 @pytest.mark.parametrize("compiled", [False, True])
 def test_determinism_is_read_at_the_call(compiled, monkeypatch):
-    seen, run = [], ours._calls.run_call
-    monkeypatch.setattr(
-        ours._calls, "run_call", lambda c, *rest: seen.append(c.problem) or run(c, *rest)
-    )
+    seen = seen_of_calls(lambda call: call.problem, monkeypatch)
     function = lambda *t: call(False, t)
     if compiled:
         torch._dynamo.reset()
@@ -355,10 +361,7 @@ def test_determinism_is_read_at_the_call(compiled, monkeypatch):
 
 
 def test_calls_work_with_the_threads_of_pytorch(monkeypatch):
-    before, seen, run = torch.get_num_threads(), [], ours._calls.run_call
-    monkeypatch.setattr(
-        ours._calls, "run_call", lambda c, *rest: seen.append(c.handle.threads) or run(c, *rest)
-    )
+    before, seen = torch.get_num_threads(), seen_of_calls(lambda call: call.handle.threads, monkeypatch)
     given = tensors(grad=True)
     try:
         for count in (3, 1, 3):

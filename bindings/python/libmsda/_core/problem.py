@@ -88,7 +88,15 @@ def integer(field: str, given: Any, largest: int = _INT64_MAX) -> int:
 
 def level_pairs(given: Any) -> tuple[tuple[int, int], ...]:
     """level_hw as a tuple of pairs of integers; Problem says what sizes are allowed."""
-    if type(given) is not tuple and type(given) is not list:
+    if type(given) is list:
+        given = tuple(given)
+    if type(given) is tuple:
+        for row in given:
+            if type(row) is not tuple or len(row) != 2 or type(row[0]) is not int or type(row[1]) is not int:
+                break
+        else:
+            return given
+    else:
         if hasattr(given, "tolist"):  # numbers of an array are slow to take one by one
             given = given.tolist()
         try:

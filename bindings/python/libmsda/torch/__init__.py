@@ -166,8 +166,10 @@ def _forward(
             raise InvalidArgumentError(
                 "value_scale requires a gradient, which is not computed: give value_scale.detach()"
             )
-    if not attention and _eager.is_plain(tensors):
-        return _eager.forward(names, tensors, levels, settings, value_scale, out_dtype)
+    if not attention:
+        output = _eager.forward(names, tensors, levels, settings, value_scale, out_dtype)
+        if output is not None:
+            return output
     for name, tensor in zip(names, tensors):
         _check_tensor(name, tensor)
     if not torch.compiler.is_compiling():

@@ -106,7 +106,7 @@ def call_of(
         plan = cached_plan(Plan, call.problem, options.kernel, call.handle)
         device = tensors[0].device
         results = tuple(
-            _without_memory(shape, getattr(torch, dtype), device)
+            without_memory(shape, getattr(torch, dtype), device)
             for (_, _, dtype), shape in zip(call.outputs, shapes or [shape for _, shape, _ in call.outputs])
         )
         planned = calls.add(key, Planned(call._replace(plan=plan), results))
@@ -118,7 +118,7 @@ def planned(*signature: Any) -> Call:
     return call_of(*signature).call
 
 
-def _without_memory(
+def without_memory(
     shape: tuple[int, ...], dtype: torch.dtype, device: torch.device
 ) -> torch.Tensor:
     tensor = torch.empty(shape, dtype=dtype, device=device)
