@@ -25,21 +25,16 @@ _get_num_threads = torch.get_num_threads
 _query_hw = Settings._fields.index("query_hw")
 
 
-def _is_quiet() -> bool:
-    """Whether nothing but the tensors of a call can ask for the dispatcher."""
-    return not (
-        _compiling()
-        or _modes()
-        or _function_modes()
-        or _autocast()
-        or _tracing()
-        or _functorch() is not None
-        or forward_ad._current_level >= 0
-    )
+def _is_seen() -> bool:
+    """Whether what no dispatch key tells of is to see a call, so that the dispatcher is needed."""
+    return _compiling() or _modes() or _function_modes() or forward_ad._current_level >= 0
 
 
 def _are_plain(tensors: Sequence[Any]) -> bool:
-    """Whether the tensors do not ask for the dispatcher. What cannot be computed on counts as plain: _calls refuses it."""
+    """Whether a call that is not seen needs the dispatcher neither for the dispatch keys of the thread, nor for those of
+    the tensors. What cannot be computed on counts as plain: _calls refuses it."""
+    if _autocast() or _tracing() or _functorch() is not None:
+        return False
     for t in tensors:
         if type(t) not in _plain_types or t.is_neg():
             return False
@@ -71,8 +66,8 @@ class _Direct(torch.autograd.Function):
     def backward(ctx: Any, grad_output: torch.Tensor) -> tuple[Any, ...]:
         names, levels, settings, known = ctx.call
         tensors, key = ctx.saved_tensors, None
-        inputs, is_quiet = (*tensors, grad_output), not _grad_enabled() and _is_quiet()
-        if is_quiet and known is not None and known.is_wanted:
+        inputs, is_direct = (*tensors, grad_output), not (_grad_enabled() or _is_seen())
+        if is_direct and known is not None and known.is_wanted:
             key = known, _are_deterministic(), _get_num_threads()
             again = _known.find(key, inputs)
             if again is not None:
@@ -80,7 +75,7 @@ class _Direct(torch.autograd.Function):
         scale, wanted = None, ctx.needs_input_grad[1:]
         if len(tensors) > len(names):
             *tensors, scale = tensors
-        if not (is_quiet and _are_plain(inputs)):
+        if not (is_direct and _are_plain((grad_output, *tensors))):
             found = operators[names].backward(
                 grad_output, *tensors, flat(levels), wanted, scale, *flat_settings(settings)
             )
@@ -93,7 +88,7 @@ class _Direct(torch.autograd.Function):
         return None, *[one if want else None for one, want in zip(found, wanted)]
 
 
-# _apply leaves out what Function.apply() of torch 2.11 does in Python for torch.func (2 us): is_plain() excludes that.
+# _apply leaves out what Function.apply() of torch 2.11 does in Python for torch.func (2 us), which never gets here.
 _apply = super(torch.autograd.Function, _Direct).apply
 # The engine calls apply() of a node, which looks for this function (1 us).
 _Direct._backward_cls.apply = _Direct.backward
@@ -120,7 +115,7 @@ def forward(
     out_dtype: torch.dtype | None,
 ) -> torch.Tensor | None:
     """The output of a plain call, None where a call is not plain."""
-    if not _is_quiet():
+    if _is_seen():
         return None
     key = None
     if scale is None:

@@ -43,7 +43,9 @@ def has_check() -> bool:
         others = one[:1], one.view(3, 2).t(), one.double(), required, one.to("meta"), negated
         try:
             check = _check_of([one, two])
-            return check(one, two) and not any(check(other, two) or check(one, other) for other in others)
+            with torch.inference_mode():  # which the keys of the thread have
+                fails = not check(one, two)
+            return fails and check(one, two) and not any(check(other, two) or check(one, other) for other in others)
         except (AttributeError, RuntimeError, SystemError, TypeError, ValueError):
             return False
 
