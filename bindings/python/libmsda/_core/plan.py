@@ -154,8 +154,8 @@ class Plan(Unpicklable):
             check(status)
 
     def run_few(self, words: Iterable[int], stream: int = 0) -> None:
-        """run() without value_scale and extras, which is quicker: on the addresses of the inputs and outputs and, where
-        the plan has a workspace, its address and bytes."""
+        """run() on fewer `words`, which is quicker: without value_scale, and with the workspace's only where the plan has
+        one; on a `stream`, without extras. Raises what run() does."""
         tensors = self._pack_few(_TENSORS_BYTES, *words)
         if status := _execute(self._c, tensors, stream):
             check(status)
