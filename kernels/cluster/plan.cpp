@@ -18,12 +18,6 @@ namespace {
 #define MSDA_COSTS "kernels/cluster/variants.inc"
 #include "core/costs.inc"
 
-bool points_fit(Entry const& entry, Problem const& problem) {
-  if (problem.point_total == 0) return false;
-  if (entry.rows.points > 0) return every_level_has(problem, entry.rows.points);
-  return problem.point_total <= kMaxPoints;
-}
-
 // Values are loaded in vecs, and those of a group of heads are copied together.
 bool values_fit(Entry const& entry, Problem const& problem) {
   return value_strides_are_multiples(problem, kVecBytes) &&
@@ -38,13 +32,7 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
   if (device.sm_count < entry.size) {
     return device.sm_count_limit != 0 ? Reason::kSmLimit : Reason::kClusters;
   }
-  if (!head_dim_fits(problem.head_dim, entry.rows.channels, 8)) return Reason::kHeadDim;
-  if (!levels_are_near(problem)) return Reason::kLevels;
-  if (!points_fit(entry, problem)) return Reason::kPoints;
-  if (has_fp16_sums(entry.rows.spread)) {
-    if (problem.math_mode != MSDA_MATH_FAST) return Reason::kMathMode;
-    if (!pixels_fit_fp16_points(entry.rows, problem)) return Reason::kLevels;
-  }
+  if (Reason const wrong = reject_rows(entry.rows, problem); wrong != Reason::kNone) return wrong;
   if (!rows_are_packed(problem)) return Reason::kStrides;
   if (problem.fused()) return Reason::kInputMode;
   if (needs_exact_path(problem)) return Reason::kLevels;

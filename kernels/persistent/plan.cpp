@@ -16,12 +16,6 @@ namespace {
 #define MSDA_COSTS "kernels/persistent/variants.inc"
 #include "core/costs.inc"
 
-bool points_fit(Entry const& entry, Problem const& problem) {
-  if (problem.point_total == 0) return false;
-  if (entry.points > 0) return every_level_has(problem, entry.points);
-  return problem.point_total <= (entry.points == pfew ? kFewPoints : kMaxPoints);
-}
-
 bool groups_have_one_level(Problem const& problem) {
   return std::ranges::all_of(problem.levels,
                              [](Level const& level) { return level.point_count % kMaxGroup == 0; });
@@ -47,17 +41,8 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
   Entry const& entry = kTable[variant];
   Reason const reason = reject_forward(variant, problem, device);
   if (reason != Reason::kNone) return reason;
-  std::int64_t const of_vec = channels_of_vec(element_bytes(problem));
-  if (!head_dim_fits(problem.head_dim, entry.channels, std::max<std::int64_t>(of_vec, 8))) {
-    return Reason::kHeadDim;
-  }
-  if (!levels_are_near(problem)) return Reason::kLevels;
-  if (!points_fit(entry, problem)) return Reason::kPoints;
-  if (has_fp16_sums(entry.spread)) {
-    if (problem.math_mode != MSDA_MATH_FAST) return Reason::kMathMode;
-    if (!pixels_fit_fp16_points(entry, problem)) return Reason::kLevels;
-    if (!groups_have_one_level(problem)) return Reason::kPoints;
-  }
+  if (Reason const reason = reject_rows(entry, problem); reason != Reason::kNone) return reason;
+  if (has_fp16_sums(entry.spread) && !groups_have_one_level(problem)) return Reason::kPoints;
   if (!rows_are_packed(problem)) return Reason::kStrides;
   if (caches_levels(entry.spread)) {
     if (Reason const reason = reject_caching(entry, problem, device); reason != Reason::kNone) {

@@ -188,6 +188,34 @@ QueryTiles make_query_tiles(Problem const& problem, std::int64_t max_queries) {
 
 // ---- limits
 
+namespace {
+
+bool points_fit(Entry const& entry, Problem const& problem) {
+  if (problem.point_total == 0) return false;
+  if (entry.points > 0) return every_level_has(problem, entry.points);
+  return problem.point_total <= (entry.points == pfew ? kFewPoints : kMaxPoints);
+}
+
+// True if a record of fp16 sums can count the pixels of every level.
+bool pixels_fit_fp16_points(Entry const& entry, Problem const& problem) {
+  std::int64_t const most = max_pixels_of(layout_for(entry, problem));
+  return std::ranges::all_of(problem.levels, [most](Level const& level) {
+    return level.row_tokens * level.height <= most;
+  });
+}
+
+}  // namespace
+
+Reason reject_rows(Entry const& entry, Problem const& problem) {
+  std::int32_t const multiple = std::max(channels_of_vec(element_bytes(problem)), 8);
+  if (!head_dim_fits(problem.head_dim, entry.channels, multiple)) return Reason::kHeadDim;
+  if (!levels_are_near(problem)) return Reason::kLevels;
+  if (!points_fit(entry, problem)) return Reason::kPoints;
+  if (!has_fp16_sums(entry.spread)) return Reason::kNone;
+  if (problem.math_mode != MSDA_MATH_FAST) return Reason::kMathMode;
+  return pixels_fit_fp16_points(entry, problem) ? Reason::kNone : Reason::kLevels;
+}
+
 bool sizes_fit(Entry const& entry, Problem const& problem) {
   if (problem.token_count >= kMaxTokens || item_bytes(problem) / kVecBytes > kMaxItemVecs)
     return false;
@@ -197,13 +225,6 @@ bool sizes_fit(Entry const& entry, Problem const& problem) {
   if (jobs > 0 && problem.batch > kMaxJobs / jobs) return false;
   std::int64_t const points = problem.query_count * problem.head_count * problem.point_total;
   return points == 0 || problem.batch <= kMaxPointsOfAll / points;
-}
-
-bool pixels_fit_fp16_points(Entry const& entry, Problem const& problem) {
-  std::int64_t const most = max_pixels_of(layout_for(entry, problem));
-  return std::ranges::all_of(problem.levels, [most](Level const& level) {
-    return level.row_tokens * level.height <= most;
-  });
 }
 
 bool groups_are_whole(Entry const& entry, Problem const& problem) {

@@ -91,11 +91,11 @@ inline std::int64_t head_group_bytes(Entry const& entry, Problem const& problem)
   return layout_for(entry, problem).heads * problem.head_dim * element_bytes(problem);
 }
 
+// The engine's reasons: channels, levels and points, and what fp16 sums ask for.
+Reason reject_rows(Entry const& entry, Problem const& problem);
 // True if tokens, the bytes of a batch item's values and from one head to the next fit 32 bits,
 // and so do jobs and points of all items.
 bool sizes_fit(Entry const& entry, Problem const& problem);
-// True if a record of fp16 sums can count the pixels of every level.
-bool pixels_fit_fp16_points(Entry const& entry, Problem const& problem);
 // True if rows come in whole groups of a lane, so that inputs can be loaded in vectors.
 bool groups_are_whole(Entry const& entry, Problem const& problem);
 bool levels_are_wide(Problem const& problem);  // two columns and two rows at least
