@@ -20,52 +20,41 @@ constexpr Kernels (*kLoad[])(KernelOptions) = {
 // ---- prepare
 
 struct AtomicPlan final : Prepared {
-  AtomicPlan(Problem const& problem, Device const& device)
+  AtomicPlan(Variant const& variant, Problem const& problem, Device const& device)
       : far_levels(far_levels_of(problem), device),
         point_levels(points::point_levels(problem), device),
-        params(make_params(problem, far_levels.data())) {}
+        params(make_params(problem, far_levels.data())) {
+    bool const same_types = problem.output_dtype == problem.value_dtype;
+    kernels = kLoad[kTable.index_of(variant)](
+        {.head_dim = i32(problem.head_dim), .same_types = same_types});
+    has_vectors = same_types && value_strides_are_multiples(problem, 16) &&
+                  row_stride_fits(problem.value, problem.value_dtype) &&
+                  strides_are_multiples(problem.output, problem.output_dtype, 16);
+    add.points.point_levels = point_levels.data();
+    add.points.queries = problem.batch * problem.query_count;
+    add.points.heads_together = u32(problem.head_count);
+    divide_points(problem, device);
+    launch_count =
+        1 + (problem.grad_value_dtype != MSDA_DTYPE_F32 ? 1 : 0) + (problem.fused() ? 3 : 0);
+  }
+  // Gives a slot as many points of a row as leave each SM its threads.
+  void divide_points(Problem const& problem, Device const& device) {
+    std::int64_t const lanes = points::kPointThreads / kernels.slots;
+    std::int64_t const groups = divide_up(problem.point_total, kernels.points);
+    std::int64_t const threads = std::max<std::int64_t>(row_count(problem) * lanes, 1);
+    std::int64_t const wanted = divide_up(kThreadsOfSm * device.sm_count, threads);
+    std::int64_t const of_part =
+        groups / std::clamp<std::int64_t>(wanted, 1, std::max<std::int64_t>(groups, 1));
+    add.part_points = std::max<std::int64_t>(of_part, 1) * kernels.points;
+    add.parts = divide_up(problem.point_total, add.part_points);
+  }
   DeviceArray<LevelParams> far_levels;
   DeviceArray<points::PointLevel> point_levels;
   Params params;    // all but the buffers
   AddParams add{};  // all but the arrays
   Kernels kernels{};
   bool has_vectors = false;  // as far as strides say
-  bool has_coord_pairs = false;
-  bool has_grad_coord_pairs = false;
 };
-
-// Gives a slot as many points of a row as leave each SM its threads.
-void divide_points(AtomicPlan& plan, Problem const& problem, Device const& device) {
-  std::int64_t const lanes = points::kPointThreads / plan.kernels.slots;
-  std::int64_t const groups = divide_up(problem.point_total, plan.kernels.points);
-  std::int64_t const threads = std::max<std::int64_t>(row_count(problem) * lanes, 1);
-  std::int64_t const wanted = divide_up(kThreadsOfSm * device.sm_count, threads);
-  std::int64_t const of_part =
-      groups / std::clamp<std::int64_t>(wanted, 1, std::max<std::int64_t>(groups, 1));
-  plan.add.part_points = std::max<std::int64_t>(of_part, 1) * plan.kernels.points;
-  plan.add.parts = divide_up(problem.point_total, plan.add.part_points);
-}
-
-PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const& device,
-                    std::pmr::memory_resource* memory) {
-  PreparedPtr prepared = make_prepared<AtomicPlan>(memory, problem, device);
-  auto& plan = static_cast<AtomicPlan&>(*prepared);
-  bool const same_types = problem.output_dtype == problem.value_dtype;
-  plan.kernels = kLoad[kTable.index_of(variant)](
-      {.head_dim = i32(problem.head_dim), .same_types = same_types});
-  plan.has_vectors = same_types && value_strides_are_multiples(problem, 16) &&
-                     row_stride_fits(problem.value, problem.value_dtype) &&
-                     strides_are_multiples(problem.output, problem.output_dtype, 16);
-  plan.has_coord_pairs = points::are_pairs(problem.coord);
-  plan.has_grad_coord_pairs = points::are_pairs(problem.grad_coord);
-  plan.add.points.point_levels = plan.point_levels.data();
-  plan.add.points.queries = problem.batch * problem.query_count;
-  plan.add.points.heads_together = u32(problem.head_count);
-  divide_points(plan, problem, device);
-  plan.launch_count =
-      1 + (problem.grad_value_dtype != MSDA_DTYPE_F32 ? 1 : 0) + (problem.fused() ? 3 : 0);
-  return prepared;
-}
 
 // ---- launch
 
@@ -96,26 +85,24 @@ void launch(Variant const&, Launch const& launch) {
   auto const& plan = static_cast<AtomicPlan const&>(*launch.prepared);
   Problem const& problem = launch.problem;
   auto const stream = static_cast<cudaStream_t>(launch.call.stream);
-  Params p = plan.params;
-  set_buffers(p, launch.call);
+  Params const p = with_buffers(plan.params, launch.call);
   bool const has_points = row_count(problem) * problem.point_total > 0;
   if (!has_points || (problem.token_count == 0 && !problem.fused())) {
     points::clear(p.grad_value, value_count(problem), p.grad_value_dtype, stream);
     points::clear_point_gradients(plan.kernels.clear_points, p, stream);
     return;
   }
-  std::int64_t const pair_bytes = 2 * dtype_bytes(p.coord_dtype);
   AddParams add = plan.add;
-  add.wants_points =
-      p.grad_coord != nullptr || p.grad_weight != nullptr || p.grad_reference != nullptr;
+  add.wants_points = p.wants_points();
   if (p.grad_value == nullptr && !add.wants_points) return;
   Arena arena(launch.call.workspace);
   Workspace const space(problem, arena);
   add.weights = space.weights;
   add.gradients = add.wants_points ? space.gradients : nullptr;
   add.points.by_pixel = p.grad_reference != nullptr ? space.by_pixel : nullptr;
-  add.points.coord_pairs = plan.has_coord_pairs && is_aligned(p.coord, pair_bytes);
-  add.points.grad_coord_pairs = plan.has_grad_coord_pairs && is_aligned(p.grad_coord, pair_bytes);
+  add.points.coord_pairs = points::are_pairs(p.coord, p.coord_strides, p.coord_dtype);
+  add.points.grad_coord_pairs =
+      points::are_pairs(p.grad_coord, p.grad_coord_strides, p.coord_dtype);
   std::int64_t const elements = value_count(problem);
   if (p.grad_value != nullptr) {
     add.sums = space.sums != nullptr ? space.sums : static_cast<float*>(p.grad_value);
@@ -134,6 +121,6 @@ void launch(Variant const&, Launch const& launch) {
 
 }  // namespace
 
-extern const FamilyCode kCode = {prepare, launch};
+extern const FamilyCode kCode = {prepare<AtomicPlan>, launch};
 
 }  // namespace msda::atomic

@@ -21,20 +21,6 @@ constexpr Kernels (*kLoad[])(KernelOptions) = {
 #undef MSDA_VARIANT
 };
 
-struct ClusterPlan final : Prepared {
-  ClusterPlan(Problem const& problem, QueryOrder const& query_order, Device const& device)
-      : order(query_order.queries, device), params(make_params(problem)) {}
-  DeviceArray<std::int32_t> order;  // [Q] queries, or none
-  Params params;                    // all but the buffers
-  ScheduleParams schedule{};        // the same
-  CacheParams cached{};
-  Kernels kernels{};
-  std::int64_t shared_bytes = 0;
-  std::int32_t size = 1;
-  bool has_whole_groups = false;
-  bool has_f32_inputs = false;
-};
-
 bool is_one(Entry const& entry, Problem const& problem) {
   return problem.head_count == 1 && problem.head_dim == entry.rows.channels &&
          problem.value.row == problem.head_dim && levels_are_wide(problem);
@@ -49,44 +35,52 @@ bool is_pyramid(Entry const& entry, Problem const& problem, CachedLevels const& 
          every_level_has(problem, problem.levels[0].point_count);
 }
 
-PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const& device,
-                    std::pmr::memory_resource* memory) {
-  QueryOrder const order = query_order(problem);
-  PreparedPtr prepared = make_prepared<ClusterPlan>(memory, problem, order, device);
-  auto& plan = static_cast<ClusterPlan&>(*prepared);
-  Entry const& entry = kTable[variant];
-  CachedLevels const cached = cached_levels_of(entry, problem);
-  plan.size = entry.size;
-  plan.shared_bytes = cached.buffers * cached.bytes + kLineBytes;
-  plan.kernels = kLoad[kTable.index_of(variant)]({.grouped = is_grouped(entry.rows, problem),
-                                                  .is_one = is_one(entry, problem),
-                                                  .is_pair = entry.size == 2,
-                                                  .is_pyramid = is_pyramid(entry, problem, cached),
-                                                  .size = entry.size,
-                                                  .shared_bytes = plan.shared_bytes});
-  if (plan.kernels.max_clusters == 0) {
-    fail(MSDA_ERROR_UNSUPPORTED,
-         "{} runs in clusters of {} blocks with {} bytes of shared memory each, of which the "
-         "device, {}, runs none at a time",
-         variant.id, entry.size, kDeclaredBytes + plan.shared_bytes, device.name);
+struct ClusterPlan final : Prepared {
+  ClusterPlan(Variant const& variant, Problem const& problem, Device const& device)
+      : ClusterPlan(variant, problem, device, query_order(problem)) {}
+  ClusterPlan(Variant const& variant, Problem const& problem, Device const& device,
+              QueryOrder const& query_order)
+      : order(query_order.queries, device), params(make_params(problem)) {
+    Entry const& entry = kTable[variant];
+    CachedLevels const levels = cached_levels_of(entry, problem);
+    size = entry.size;
+    shared_bytes = levels.buffers * levels.bytes + kLineBytes;
+    kernels = kLoad[kTable.index_of(variant)]({.grouped = is_grouped(entry.rows, problem),
+                                               .is_one = is_one(entry, problem),
+                                               .is_pair = size == 2,
+                                               .is_pyramid = is_pyramid(entry, problem, levels),
+                                               .size = size,
+                                               .shared_bytes = shared_bytes});
+    if (kernels.max_clusters == 0) {
+      fail(MSDA_ERROR_UNSUPPORTED,
+           "{} runs in clusters of {} blocks with {} bytes of shared memory each, of which the "
+           "device, {}, runs none at a time",
+           variant.id, size, kDeclaredBytes + shared_bytes, device.name);
+    }
+    auto const clusters = std::min<std::int64_t>(kernels.max_clusters, device.sm_count / size);
+    cached = cache_params(entry, problem, levels);
+    schedule = cluster_schedule(entry, problem, query_order, device, levels, clusters);
+    schedule.order = order.data();
+    has_whole_groups =
+        problem.point_total % cluster::group_of(layout_for(entry.rows, problem)) == 0;
+    has_f32_inputs =
+        problem.coord_dtype == MSDA_DTYPE_F32 && problem.weight_dtype == MSDA_DTYPE_F32;
   }
-  std::int64_t const clusters =
-      std::min<std::int64_t>(plan.kernels.max_clusters, device.sm_count / entry.size);
-  plan.cached = cache_params(entry, problem, cached);
-  plan.schedule = cluster_schedule(entry, problem, order, device, cached, clusters);
-  plan.schedule.order = plan.order.data();
-  plan.has_whole_groups =
-      problem.point_total % cluster::group_of(layout_for(entry.rows, problem)) == 0;
-  plan.has_f32_inputs =
-      problem.coord_dtype == MSDA_DTYPE_F32 && problem.weight_dtype == MSDA_DTYPE_F32;
-  return prepared;
-}
+  DeviceArray<std::int32_t> order;  // [Q] queries, or none
+  Params params;                    // all but the buffers
+  ScheduleParams schedule{};        // the same
+  CacheParams cached{};
+  Kernels kernels{};
+  std::int64_t shared_bytes = 0;
+  std::int32_t size = 1;
+  bool has_whole_groups = false;
+  bool has_f32_inputs = false;
+};
 
 void launch(Variant const&, Launch const& launch) {
   auto const& plan = static_cast<ClusterPlan const&>(*launch.prepared);
   if (plan.schedule.jobs == 0) return;
-  Params params = plan.params;
-  set_buffers(params, launch.call);
+  Params const params = with_buffers(plan.params, launch.call);
   bool const aligned = is_aligned(params.value, kVecBytes);
   ScheduleParams schedule = plan.schedule;
   schedule.wide_inputs = plan.has_whole_groups && is_aligned(params.coord, kVecBytes) &&
@@ -102,6 +96,6 @@ void launch(Variant const&, Launch const& launch) {
 
 }  // namespace
 
-extern const FamilyCode kCode = {prepare, launch};
+extern const FamilyCode kCode = {prepare<ClusterPlan>, launch};
 
 }  // namespace msda::cluster

@@ -79,6 +79,11 @@ struct Params {
   msda_dtype reference_dtype;
   void* attention;  // fused: [B][Q][M][K] weight_dtype, or null: not wanted
 
+  // Whether some gradient of points is wanted.
+  bool wants_points() const {
+    return grad_coord != nullptr || grad_weight != nullptr || grad_reference != nullptr;
+  }
+
 #ifdef __CUDACC__
   // Returns a value: the near ones are read from constant memory, which an address would hide.
   __device__ LevelParams level(std::int32_t l) const {

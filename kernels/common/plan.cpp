@@ -175,7 +175,7 @@ Params make_params(Problem const& problem, const LevelParams* far_levels) {
   return params;
 }
 
-void set_buffers(Params& params, Call const& call) {
+Params with_buffers(Params params, Call const& call) {
   bool const fused = params.reference_dim != 0;
   params.value = call[Tensor::kValue];
   params.coord = call[fused ? Tensor::kOffset : Tensor::kCoord];
@@ -189,6 +189,7 @@ void set_buffers(Params& params, Call const& call) {
   params.grad_coord = call[fused ? Tensor::kGradOffset : Tensor::kGradCoord];
   params.grad_weight = call[fused ? Tensor::kGradLogit : Tensor::kGradWeight];
   params.grad_reference = call[Tensor::kGradReference];
+  return params;
 }
 
 }  // namespace msda

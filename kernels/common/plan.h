@@ -94,7 +94,8 @@ Counts counts_of_tensors(Problem const& problem);
 std::vector<LevelParams> far_levels_of(Problem const& problem);
 // Everything but the buffers. far_levels: those of the problem, in device memory, or null.
 Params make_params(Problem const& problem, const LevelParams* far_levels = nullptr);
-void set_buffers(Params& params, Call const& call);
+// With the buffers of a call.
+Params with_buffers(Params params, Call const& call);
 
 inline bool is_aligned(const void* pointer, std::int64_t bytes) {
   return reinterpret_cast<std::uintptr_t>(pointer) % static_cast<std::uintptr_t>(bytes) == 0;

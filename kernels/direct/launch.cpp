@@ -25,53 +25,43 @@ bool is_wide(Problem const& problem) {
 constexpr std::int64_t kMaxBlocks = std::int64_t{1} << 30;
 
 struct DirectPlan final : Prepared {
-  DirectPlan(Problem const& problem, Device const& device)
+  DirectPlan(Variant const& variant, Problem const& problem, Device const& device)
       : far_levels(far_levels_of(problem), device),
         params(make_params(problem, far_levels.data())),
         order(problem, device),
-        tiles(problem.backward() ? order.tiles.levels : std::vector<LevelTiles>(), device) {
+        tiles(problem.backward() ? order.tiles.levels : std::vector<LevelTiles>(), device),
+        kernels(kLoad[kTable.index_of(variant)]({.backward = problem.backward(),
+                                                 .fused = problem.fused(),
+                                                 .wide = is_wide(problem),
+                                                 .nearest = problem.nearest(),
+                                                 .split = problem.head_count % 2 == 1})),
+        attention(attention::prepare(problem, device, *this)),
+        has_aligned_strides(values_are_aligned(problem)) {
     order.bins.levels = tiles.data();
+    if (device.sm_count_limit != 0) max_blocks = device.sm_count;
+    if (problem.backward()) {
+      // Kernels of the points, of the values for each run of heads, and the rounding of sums.
+      auto const rounds = static_cast<std::int64_t>(order.tiles.rounds.size());
+      std::int64_t const of_values = (3 + kTurns * rounds) * order.runs(problem);
+      launch_count =
+          i32(std::min<std::int64_t>(of_values, INT32_MAX - 2)) + (needs_sums(problem) ? 2 : 1);
+      return;
+    }
+    bool const is_generic = kTable[variant].channels == dany;
+    std::int64_t const rows = row_count(problem);
+    forward_blocks = divide_up(is_generic ? rows * problem.head_dim : rows, kernels.block_items);
+    if (is_generic) forward_blocks = std::min(forward_blocks, max_blocks);
   }
   DeviceArray<LevelParams> far_levels;
   Params params;  // all but the buffers
   Order order;    // backward
   DeviceArray<LevelTiles> tiles;
-  Kernels kernels{};
+  Kernels kernels;
   attention::Writer attention;
-  bool has_aligned_strides = false;
+  bool has_aligned_strides;
   std::int64_t forward_blocks = 0;
   std::int64_t max_blocks = kMaxBlocks;  // of gradients: no more SMs have work
 };
-
-PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const& device,
-                    std::pmr::memory_resource* memory) {
-  Entry const& entry = kTable[variant];
-  PreparedPtr prepared = make_prepared<DirectPlan>(memory, problem, device);
-  auto& plan = static_cast<DirectPlan&>(*prepared);
-  plan.kernels = kLoad[kTable.index_of(variant)]({.backward = problem.backward(),
-                                                  .fused = problem.fused(),
-                                                  .wide = is_wide(problem),
-                                                  .nearest = problem.nearest(),
-                                                  .split = problem.head_count % 2 == 1});
-  // 8-bit values are loaded 8 bytes at a time, all else 16.
-  plan.has_aligned_strides =
-      value_strides_are_multiples(problem, dtype_bytes(problem.value_dtype) == 1 ? 8 : 16);
-  plan.attention = attention::prepare(problem, device, plan);
-  if (device.sm_count_limit != 0) plan.max_blocks = device.sm_count;
-  if (problem.backward()) {
-    // Kernels of the points, of the values for each run of heads, and the rounding of sums.
-    auto const rounds = static_cast<std::int64_t>(plan.order.tiles.rounds.size());
-    std::int64_t const of_values = (3 + kTurns * rounds) * plan.order.runs(problem);
-    plan.launch_count =
-        i32(std::min<std::int64_t>(of_values, INT32_MAX - 2)) + (needs_sums(problem) ? 2 : 1);
-    return prepared;
-  }
-  std::int64_t const rows = row_count(problem);
-  plan.forward_blocks =
-      divide_up(entry.channels == dany ? rows * problem.head_dim : rows, plan.kernels.block_items);
-  if (entry.channels == dany) plan.forward_blocks = std::min(plan.forward_blocks, plan.max_blocks);
-  return prepared;
-}
 
 bool buffers_are_aligned(Params const& p) {
   return is_aligned(p.value, 16) && is_aligned(p.coord, 16) && is_aligned(p.weight, 16) &&
@@ -129,8 +119,7 @@ void clear_references(Params const& p, cudaStream_t stream) {
 void launch(Variant const&, Launch const& launch) {
   auto const& plan = static_cast<DirectPlan const&>(*launch.prepared);
   auto const stream = static_cast<cudaStream_t>(launch.call.stream);
-  Params params = plan.params;
-  set_buffers(params, launch.call);
+  Params params = with_buffers(plan.params, launch.call);
   if (!launch.problem.backward()) {
     attention::launch(plan.attention, params, stream);
     bool const aligned = plan.has_aligned_strides && buffers_are_aligned(params);
@@ -143,10 +132,7 @@ void launch(Variant const&, Launch const& launch) {
   BinParams bins = plan.order.bins;
   take_arrays(bins, plan.order.run_heads, arena);
   launch_value_gradient(plan, launch.problem, params, bins, stream);
-  if (params.grad_coord == nullptr && params.grad_weight == nullptr &&
-      params.grad_reference == nullptr) {
-    return;
-  }
+  if (!params.wants_points()) return;
   std::int64_t const rows = params.batch * params.query_count * params.head_count;
   if (rows == 0) return clear_references(params, stream);
   launch_overlapping(plan.kernels.of_points, grid_of(plan, rows, kWarpsPerBlock), stream, params);
@@ -154,6 +140,6 @@ void launch(Variant const&, Launch const& launch) {
 
 }  // namespace
 
-extern const FamilyCode kCode = {prepare, launch};
+extern const FamilyCode kCode = {prepare<DirectPlan>, launch};
 
 }  // namespace msda::direct

@@ -243,9 +243,7 @@ std::optional<Counts> counts(Variant const& variant, Problem const& problem, Dev
   Entry const& entry = kTable[variant];
   if (problem.backward() || problem.nearest()) return std::nullopt;
   // Vecs of values that are not aligned are loaded element by element.
-  bool const has_vecs =
-      value_strides_are_multiples(problem, dtype_bytes(problem.value_dtype) == 1 ? 8 : 16);
-  if (entry.channels != dany && !has_vecs) return std::nullopt;
+  if (entry.channels != dany && !values_are_aligned(problem)) return std::nullopt;
   Counts counts = counts_of_tensors(problem);
   counts.output_wavefronts = counts.output_bytes / kWavefrontBytes;
   if (entry.channels == dany) {

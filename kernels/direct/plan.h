@@ -24,6 +24,11 @@ inline constexpr VariantTable kTable({
 #undef MSDA_VARIANT
 });
 
+// Strides of values are whole vecs: 8 bytes of an 8-bit type, else 16.
+inline bool values_are_aligned(Problem const& problem) {
+  return value_strides_are_multiples(problem, element_bytes(problem) == 1 ? 8 : 16);
+}
+
 // ---- how the generic backward orders a head's points. A head is a (batch item, head) pair.
 
 // Tiles that may be added at a time.

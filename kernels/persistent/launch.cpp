@@ -17,46 +17,41 @@ constexpr Kernels (*kLoad[])(KernelOptions) = {
 };
 
 struct PersistentPlan final : Prepared {
-  PersistentPlan(Problem const& problem, QueryOrder const& query_order, Device const& device)
-      : order(query_order.queries, device), params(make_params(problem)) {}
+  PersistentPlan(Variant const& variant, Problem const& problem, Device const& device)
+      : PersistentPlan(variant, problem, device, query_order(problem)) {}
+  PersistentPlan(Variant const& variant, Problem const& problem, Device const& device,
+                 QueryOrder const& query_order)
+      : order(query_order.queries, device),
+        params(make_params(problem)),
+        schedule(schedule_of(variant, problem, query_order, device)),
+        exact_schedule(make_schedule(kTable[variant], problem, query_order, device)),
+        kernels(kLoad[kTable.index_of(variant)]({.fused = problem.fused(),
+                                                 .grouped = is_grouped(kTable[variant], problem),
+                                                 .heads = known_heads(kTable[variant], problem)})),
+        attention(attention::prepare(problem, device, *this)),
+        has_aligned_strides(value_strides_are_multiples(problem, kVecBytes)),
+        has_whole_groups(groups_are_whole(kTable[variant], problem)),
+        has_f32_inputs(problem.coord_dtype == MSDA_DTYPE_F32 &&
+                       problem.weight_dtype == MSDA_DTYPE_F32 &&
+                       (!problem.fused() || problem.reference_dtype == MSDA_DTYPE_F32)) {
+    schedule.order = exact_schedule.order = order.data();
+  }
   DeviceArray<std::int32_t> order;  // [Q] queries, or none
   Params params;                    // all but the buffers
-  ScheduleParams schedule{};        // the same
+  ScheduleParams schedule;          // the same
   // Calls with values at odd addresses have this: no levels are cached then.
-  ScheduleParams exact_schedule{};
-  Kernels kernels{};
+  ScheduleParams exact_schedule;
+  Kernels kernels;
   attention::Writer attention;
-  bool has_aligned_strides = false;
-  bool has_whole_groups = false;
-  bool has_f32_inputs = false;
+  bool has_aligned_strides;
+  bool has_whole_groups;
+  bool has_f32_inputs;
 };
-
-PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const& device,
-                    std::pmr::memory_resource* memory) {
-  QueryOrder const order = query_order(problem);
-  PreparedPtr prepared = make_prepared<PersistentPlan>(memory, problem, order, device);
-  auto& plan = static_cast<PersistentPlan&>(*prepared);
-  Entry const& entry = kTable[variant];
-  plan.schedule = schedule_of(variant, problem, order, device);
-  plan.exact_schedule = make_schedule(entry, problem, order, device);
-  plan.schedule.order = plan.exact_schedule.order = plan.order.data();
-  plan.kernels = kLoad[kTable.index_of(variant)]({.fused = problem.fused(),
-                                                  .grouped = is_grouped(entry, problem),
-                                                  .heads = known_heads(entry, problem)});
-  plan.has_aligned_strides = value_strides_are_multiples(problem, kVecBytes);
-  plan.has_whole_groups = groups_are_whole(entry, problem);
-  plan.has_f32_inputs = problem.coord_dtype == MSDA_DTYPE_F32 &&
-                        problem.weight_dtype == MSDA_DTYPE_F32 &&
-                        (!problem.fused() || problem.reference_dtype == MSDA_DTYPE_F32);
-  plan.attention = attention::prepare(problem, device, plan);
-  return prepared;
-}
 
 void launch(Variant const&, Launch const& launch) {
   auto const& plan = static_cast<PersistentPlan const&>(*launch.prepared);
   if (plan.schedule.jobs == 0) return;
-  Params params = plan.params;
-  set_buffers(params, launch.call);
+  Params const params = with_buffers(plan.params, launch.call);
   auto* const stream = static_cast<cudaStream_t>(launch.call.stream);
   attention::launch(plan.attention, params, stream);
   bool const aligned = plan.has_aligned_strides && is_aligned(params.value, kVecBytes);
@@ -76,6 +71,6 @@ void launch(Variant const&, Launch const& launch) {
 
 }  // namespace
 
-extern const FamilyCode kCode = {prepare, launch};
+extern const FamilyCode kCode = {prepare<PersistentPlan>, launch};
 
 }  // namespace msda::persistent

@@ -14,29 +14,22 @@ constexpr Loaded (*kLoad[])() = {
 };
 
 struct PipelinePlan final : Prepared {
-  explicit PipelinePlan(Problem const& problem) : params(make_params(problem)) {}
+  PipelinePlan(Variant const& variant, Problem const& problem, Device const& device)
+      : params(make_params(problem)),
+        loaded(kLoad[kTable.index_of(variant)]()),
+        attention(attention::prepare(problem, device, *this)),
+        blocks(divide_up(row_count(problem), loaded.block_rows)),
+        has_aligned_strides(value_strides_are_multiples(problem, kVecBytes)) {}
   Params params;  // all but the buffers
-  Loaded loaded{};
+  Loaded loaded;
   attention::Writer attention;
-  std::int64_t blocks = 0;
-  bool has_aligned_strides = false;
+  std::int64_t blocks;
+  bool has_aligned_strides;
 };
-
-PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const& device,
-                    std::pmr::memory_resource* memory) {
-  PreparedPtr prepared = make_prepared<PipelinePlan>(memory, problem);
-  auto& plan = static_cast<PipelinePlan&>(*prepared);
-  plan.loaded = kLoad[kTable.index_of(variant)]();
-  plan.has_aligned_strides = value_strides_are_multiples(problem, kVecBytes);
-  plan.blocks = divide_up(row_count(problem), plan.loaded.block_rows);
-  plan.attention = attention::prepare(problem, device, plan);
-  return prepared;
-}
 
 void launch(Variant const&, Launch const& launch) {
   auto const& plan = static_cast<PipelinePlan const&>(*launch.prepared);
-  Params params = plan.params;
-  set_buffers(params, launch.call);
+  Params const params = with_buffers(plan.params, launch.call);
   auto* const stream = static_cast<cudaStream_t>(launch.call.stream);
   attention::launch(plan.attention, params, stream);
   Alignment const alignment = {
@@ -52,6 +45,6 @@ void launch(Variant const&, Launch const& launch) {
 
 }  // namespace
 
-extern const FamilyCode kCode = {prepare, launch};
+extern const FamilyCode kCode = {prepare<PipelinePlan>, launch};
 
 }  // namespace msda::pipeline

@@ -25,9 +25,30 @@ inline Reason reject(Variant const& variant, Problem const& problem, Device cons
   return sides_fit(problem) ? Reason::kNone : Reason::kLevels;
 }
 
-// x and y of every point lie side by side at a multiple of their bytes, as far as strides say.
-inline bool are_pairs(Strides const& strides) {
-  return (strides.batch | strides.row | strides.head) % 2 == 0;
+// Tokens, heads and queries are counted in 32 bits, and so are the points of a head.
+inline bool counts_fit(Problem const& problem) {
+  return problem.token_count <= INT32_MAX && problem.query_count <= INT32_MAX &&
+         number(problem.query_count) * number(problem.point_total) <= INT32_MAX &&
+         problem.batch * problem.head_count < INT32_MAX &&
+         problem.batch * problem.query_count < INT32_MAX;
+}
+
+// x and y of every point lie side by side at a multiple of their bytes.
+inline bool are_pairs(const void* array, StrideParams const& strides, msda_dtype dtype) {
+  return (strides.batch | strides.row | strides.head) % 2 == 0 &&
+         is_aligned(array, 2 * dtype_bytes(dtype));
+}
+
+// The heads of which a warp takes rows side by side.
+constexpr std::int64_t heads_together(std::int64_t head_count) {
+  return head_count % 2 == 0 ? 2 : 1;
+}
+
+// Some tokens are pixels of no level, so they are not among what tiles write.
+inline bool has_other_tokens(Problem const& problem) {
+  std::int64_t pixels = 0;
+  for (Level const& level : problem.levels) pixels += level.height * level.width;
+  return pixels != problem.token_count;
 }
 
 // Whether 32 bits number the elements of the gradients of points.

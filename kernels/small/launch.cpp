@@ -20,61 +20,49 @@ constexpr Kernels (*kLoad[])(std::int64_t) = {
 // ---- prepare
 
 struct SmallPlan final : Prepared {
-  SmallPlan(Problem const& problem, Device const& device)
-      : point_levels(points::point_levels(problem), device), params(make_params(problem)) {}
+  SmallPlan(Variant const& variant, Problem const& problem, Device const& device)
+      : point_levels(points::point_levels(problem), device),
+        params(make_params(problem)),
+        kernels(kLoad[kTable.index_of(variant)](problem.head_dim)),
+        point_blocks(small::point_blocks(problem, device.sm_count)),
+        has_other_tokens(points::has_other_tokens(problem)) {
+    Tiling const tiling = make_tiling(problem, device.sm_count);
+    std::ranges::copy(tiling.levels, small.levels);
+    small.heads = i32(problem.batch * problem.head_count);
+    tiles = tiling.tiles * small.heads;
+    std::int64_t const round = std::clamp<std::int64_t>(largest_points(problem), 1, kRoundPoints);
+    small.round_points = i32(divide_up(round, kWarp) * kWarp);
+    small.staged_in_shared = stages_in_shared(problem);
+    small.points.point_levels = point_levels.data();
+    small.points.queries = problem.batch * problem.query_count;
+    small.points.heads_together = u32(heads_together(problem.head_count));
+    small.points.rows_of_block = rows_of_block(problem, device.sm_count);
+    shared_bytes = tile_bytes(small.round_points, row_lanes(problem.head_dim));
+    if (problem.fused() && small.staged_in_shared) {
+      shared_bytes =
+          std::max(shared_bytes, staged_bytes(divide_up(problem.point_total, kPointsAtOnce)));
+    }
+    has_vectors =
+        problem.output_dtype == problem.value_dtype && value_strides_are_multiples(problem, 16) &&
+        row_stride_fits(problem.value, problem.value_dtype) &&
+        strides_are_multiples(problem.output, problem.output_dtype, 16) &&
+        row_stride_fits(problem.output, problem.output_dtype) && gradients_are_near(problem);
+    std::int64_t const four_bytes = 4 * dtype_bytes(problem.weight_dtype);
+    has_logit_fours = problem.point_total % 4 == 0 &&
+                      strides_are_multiples(problem.weight, problem.weight_dtype, four_bytes);
+    launch_count = problem.fused() ? 2 : 1;
+  }
   DeviceArray<PointLevel> point_levels;
   Params params;        // all but the buffers
   SmallParams small{};  // all but the arrays
-  Kernels kernels{};
-  std::int64_t tiles = 0;         // of all heads
-  std::int64_t point_blocks = 0;  // of all rows
+  Kernels kernels;
+  std::int64_t tiles = 0;     // of all heads
+  std::int64_t point_blocks;  // of all rows
   std::int64_t shared_bytes = 0;
   bool has_vectors = false;  // as far as strides say
-  bool has_coord_pairs = false;
-  bool has_grad_coord_pairs = false;
   bool has_logit_fours = false;
-  bool has_other_tokens = false;  // pixels of no level
+  bool has_other_tokens;
 };
-
-PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const& device,
-                    std::pmr::memory_resource* memory) {
-  PreparedPtr prepared = make_prepared<SmallPlan>(memory, problem, device);
-  auto& plan = static_cast<SmallPlan&>(*prepared);
-  plan.kernels = kLoad[kTable.index_of(variant)](problem.head_dim);
-  SmallParams& small = plan.small;
-  Tiling const tiling = make_tiling(problem, device.sm_count);
-  std::ranges::copy(tiling.levels, small.levels);
-  small.heads = i32(problem.batch * problem.head_count);
-  std::int64_t const round = std::clamp<std::int64_t>(largest_points(problem), 1, kRoundPoints);
-  small.round_points = i32(divide_up(round, kWarp) * kWarp);
-  small.staged_in_shared = stages_in_shared(problem);
-  small.points.point_levels = plan.point_levels.data();
-  small.points.queries = problem.batch * problem.query_count;
-  small.points.heads_together = problem.head_count % 2 == 0 ? 2 : 1;
-  small.points.rows_of_block = rows_of_block(problem, device.sm_count);
-  plan.point_blocks = point_blocks(problem, device.sm_count);
-  plan.tiles = tiling.tiles * small.heads;
-  plan.shared_bytes = tile_bytes(small.round_points, row_lanes(problem.head_dim));
-  if (problem.fused() && small.staged_in_shared) {
-    plan.shared_bytes =
-        std::max(plan.shared_bytes, staged_bytes(divide_up(problem.point_total, kPointsAtOnce)));
-  }
-  plan.has_vectors =
-      problem.output_dtype == problem.value_dtype && value_strides_are_multiples(problem, 16) &&
-      row_stride_fits(problem.value, problem.value_dtype) &&
-      strides_are_multiples(problem.output, problem.output_dtype, 16) &&
-      row_stride_fits(problem.output, problem.output_dtype) && gradients_are_near(problem);
-  plan.has_coord_pairs = are_pairs(problem.coord);
-  plan.has_grad_coord_pairs = are_pairs(problem.grad_coord);
-  plan.has_logit_fours =
-      problem.point_total % 4 == 0 && strides_are_multiples(problem.weight, problem.weight_dtype,
-                                                            4 * dtype_bytes(problem.weight_dtype));
-  std::int64_t pixels = 0;
-  for (Level const& level : problem.levels) pixels += level.height * level.width;
-  plan.has_other_tokens = pixels != problem.token_count;
-  plan.launch_count = problem.fused() ? 2 : 1;
-  return prepared;
-}
 
 // ---- launch
 
@@ -82,10 +70,7 @@ void launch(Variant const&, Launch const& launch) {
   auto const& plan = static_cast<SmallPlan const&>(*launch.prepared);
   Problem const& problem = launch.problem;
   auto const stream = static_cast<cudaStream_t>(launch.call.stream);
-  Params p = plan.params;
-  set_buffers(p, launch.call);
-  bool const wants_points =
-      p.grad_coord != nullptr || p.grad_weight != nullptr || p.grad_reference != nullptr;
+  Params const p = with_buffers(plan.params, launch.call);
   bool const has_points = plan.point_blocks > 0 && problem.point_total > 0 &&
                           (problem.token_count > 0 || problem.fused());
   if (!has_points || plan.has_other_tokens) {
@@ -100,9 +85,8 @@ void launch(Variant const&, Launch const& launch) {
   s.sums = space.sums != nullptr ? space.sums : static_cast<float*>(p.grad_value);
   s.points.staged = space.staged;
   s.points.by_pixel = p.grad_reference != nullptr ? space.by_pixel : nullptr;
-  std::int64_t const pair_bytes = 2 * dtype_bytes(p.coord_dtype);
-  s.points.coord_pairs = plan.has_coord_pairs && is_aligned(p.coord, pair_bytes);
-  s.points.grad_coord_pairs = plan.has_grad_coord_pairs && is_aligned(p.grad_coord, pair_bytes);
+  s.points.coord_pairs = are_pairs(p.coord, p.coord_strides, p.coord_dtype);
+  s.points.grad_coord_pairs = are_pairs(p.grad_coord, p.grad_coord_strides, p.coord_dtype);
   s.logit_fours = plan.has_logit_fours && is_aligned(p.weight, 4 * dtype_bytes(p.weight_dtype));
   s.plain_fused = problem.fused() && p.coord_dtype == MSDA_DTYPE_F32 && s.points.coord_pairs &&
                   p.reference_dtype == MSDA_DTYPE_F32 &&
@@ -111,7 +95,7 @@ void launch(Variant const&, Launch const& launch) {
   s.tile_blocks = p.grad_value != nullptr ? plan.tiles : 0;
   bool const vectors = plan.has_vectors && is_aligned(p.value, 16) && is_aligned(p.grad_output, 16);
   launch_overlapping(plan.kernels.gradients[vectors],
-                     {.blocks = s.tile_blocks + (wants_points ? plan.point_blocks : 0),
+                     {.blocks = s.tile_blocks + (p.wants_points() ? plan.point_blocks : 0),
                       .threads = kThreads,
                       .shared_bytes = plan.shared_bytes},
                      stream, p, s);
@@ -120,6 +104,6 @@ void launch(Variant const&, Launch const& launch) {
 
 }  // namespace
 
-extern const FamilyCode kCode = {prepare, launch};
+extern const FamilyCode kCode = {prepare<SmallPlan>, launch};
 
 }  // namespace msda::small

@@ -13,7 +13,6 @@ namespace {
 #define MSDA_COSTS "kernels/small/variants.inc"
 #include "core/costs.inc"
 
-constexpr std::int64_t kMaxIndex = INT32_MAX;
 constexpr std::int64_t kMaxBlocks = std::int64_t{1} << 30;
 
 // Additions to pixels and stores of them that a level has.
@@ -23,15 +22,9 @@ double work_of(Problem const& problem, Level const& level) {
          4 * number(problem.query_count) * number(level.point_count);
 }
 
-// Tokens, heads, rows and the points of a head are counted in 32 bits.
+// Rows are counted in 32 bits.
 bool sizes_fit(Problem const& problem) {
-  if (problem.token_count > kMaxIndex || problem.query_count > kMaxIndex) return false;
-  if (problem.point_total > 0 && problem.query_count > kMaxIndex / problem.point_total) {
-    return false;
-  }
-  std::int64_t const queries = problem.batch * problem.query_count;
-  if (problem.batch * problem.head_count >= kMaxIndex || queries >= kMaxIndex) return false;
-  if (queries > 0 && problem.head_count > kMaxIndex / queries) return false;
+  if (!points::counts_fit(problem) || rows_of(problem) > INT32_MAX) return false;
   double tiles = 0;  // at most: a row of pixels each
   for (Level const& level : problem.levels) {
     tiles += number(level.height) * number(divide_up(level.width, kMaxTileWidth));

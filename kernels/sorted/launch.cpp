@@ -20,36 +20,54 @@ constexpr Kernels (*kLoad[])(KernelOptions) = {
 
 // ---- prepare
 
-struct Planned {
-  Tiling tiling;
-  Bins bins;
-  Passes passes;
-
-  Planned(Problem const& problem, Device const& device)
-      : tiling(make_tiling(problem)),
-        bins(make_bins(problem, tiling, device)),
-        passes(make_passes(problem, tiling, bins, device)) {}
-};
-
-// Tokens that are pixels of no level are not among what the tiles write.
-bool has_other_tokens(Problem const& problem) {
-  std::int64_t pixels = 0;
-  for (Level const& level : problem.levels) pixels += level.height * level.width;
-  return pixels != problem.token_count;
+// Whether 32 bits count the rows of grad_output of a batch item in vecs, as GradRows::row_of()
+// does.
+bool row_vecs_fit(Problem const& problem) {
+  std::int64_t const last = (problem.query_count - 1) * problem.output.row;
+  return problem.output.row >= 0 &&
+         last / (kVecBytes / dtype_bytes(problem.output_dtype)) <= std::int64_t{UINT32_MAX};
 }
 
 struct SortedPlan final : Prepared {
-  SortedPlan(Problem const& problem, Device const& device)
+  SortedPlan(Variant const& variant, Problem const& problem, Device const& device)
       : planned(problem, device),
         far_levels(far_levels_of(problem), device),
         levels(planned.tiling.levels, device),
         sum_levels(planned.tiling.sum_levels, device),
         point_levels(points::point_levels(problem), device),
         params(make_params(problem, far_levels.data())),
-        value(value_params(problem, planned.tiling, planned.bins)) {
+        value(value_params(problem, planned.tiling, planned.bins)),
+        has_other_tokens(points::has_other_tokens(problem)),
+        has_near_gradients(gradients_are_near(problem)),
+        sm_count(device.sm_count) {
     value.levels = levels.data();
     value.sum_levels = sum_levels.data();
     value.point_levels = point_levels.data();
+    bool const same_types = problem.output_dtype == problem.value_dtype;
+    kernels =
+        kLoad[kTable.index_of(variant)]({.head_dim = i32(problem.head_dim),
+                                         .points = problem.point_total,
+                                         .even_heads = heads_together(problem.head_count) == 2,
+                                         .same_types = same_types,
+                                         .fused = problem.fused(),
+                                         .boxes = problem.reference_dim == 4});
+    has_output_vectors = same_types &&
+                         strides_are_multiples(problem.output, problem.output_dtype, 16) &&
+                         row_vecs_fit(problem);
+    has_value_vectors = has_output_vectors && value_strides_are_multiples(problem, 16) &&
+                        row_stride_fits(problem.value, problem.value_dtype);
+    std::int64_t const row_bytes = problem.value.row * dtype_bytes(problem.value_dtype);
+    has_short_heads =
+        has_value_vectors && (problem.token_count - 1) * row_bytes <= std::int64_t{UINT32_MAX};
+    has_plain_sides = std::ranges::all_of(problem.levels, [](Level const& level) {
+      return level.height <= kLargestPlainSide && level.width <= kLargestPlainSide;
+    });
+    Passes const& passes = planned.passes;
+    std::int64_t const value_passes =
+        divide_up(problem.batch * problem.head_count, std::max<std::int64_t>(passes.heads, 1));
+    std::int64_t const point_passes =
+        divide_up(problem.batch * problem.query_count, std::max<std::int64_t>(passes.queries, 1));
+    launch_count = i32(value_passes * 4 + point_passes * (problem.fused() ? 2 : 1));
   }
   Planned planned;
   DeviceArray<LevelParams> far_levels;
@@ -59,60 +77,14 @@ struct SortedPlan final : Prepared {
   Params params;      // all but the buffers
   ValueParams value;  // all but the arrays
   Kernels kernels{};
-  bool has_other_tokens = false;
+  bool has_other_tokens;
   bool has_output_vectors = false;  // as far as strides say
   bool has_value_vectors = false;
   bool has_short_heads = false;  // bytes from a head's first token to its last fit 32 bits
-  bool has_coord_pairs = false;
-  bool has_grad_coord_pairs = false;
-  bool has_near_gradients = false;  // of points
+  bool has_near_gradients;       // of points
   bool has_plain_sides = false;
-  std::int32_t sm_count = 1;
+  std::int32_t sm_count;
 };
-
-// Whether 32 bits count the rows of grad_output of a batch item in vecs, as GradRows::row_of()
-// does.
-bool row_vecs_fit(Problem const& problem) {
-  std::int64_t const last = (problem.query_count - 1) * problem.output.row;
-  return problem.output.row >= 0 &&
-         last / (kVecBytes / dtype_bytes(problem.output_dtype)) <= std::int64_t{UINT32_MAX};
-}
-
-PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const& device,
-                    std::pmr::memory_resource* memory) {
-  PreparedPtr prepared = make_prepared<SortedPlan>(memory, problem, device);
-  auto& plan = static_cast<SortedPlan&>(*prepared);
-  plan.kernels =
-      kLoad[kTable.index_of(variant)]({.head_dim = i32(problem.head_dim),
-                                       .points = problem.point_total,
-                                       .even_heads = heads_together(problem.head_count) == 2,
-                                       .same_types = problem.output_dtype == problem.value_dtype,
-                                       .fused = problem.fused(),
-                                       .boxes = problem.reference_dim == 4});
-  plan.has_other_tokens = has_other_tokens(problem);
-  plan.has_output_vectors = problem.output_dtype == problem.value_dtype &&
-                            strides_are_multiples(problem.output, problem.output_dtype, 16) &&
-                            row_vecs_fit(problem);
-  plan.has_value_vectors = plan.has_output_vectors && value_strides_are_multiples(problem, 16) &&
-                           row_stride_fits(problem.value, problem.value_dtype);
-  plan.has_short_heads = plan.has_value_vectors && (problem.token_count - 1) * problem.value.row *
-                                                           dtype_bytes(problem.value_dtype) <=
-                                                       std::int64_t{UINT32_MAX};
-  plan.has_coord_pairs = are_pairs(problem.coord);
-  plan.has_grad_coord_pairs = are_pairs(problem.grad_coord);
-  plan.has_near_gradients = gradients_are_near(problem);
-  plan.has_plain_sides = std::ranges::all_of(problem.levels, [](Level const& level) {
-    return level.height <= kLargestPlainSide && level.width <= kLargestPlainSide;
-  });
-  plan.sm_count = device.sm_count;
-  Passes const& passes = plan.planned.passes;
-  std::int64_t const value_passes =
-      divide_up(problem.batch * problem.head_count, std::max<std::int64_t>(passes.heads, 1));
-  std::int64_t const point_passes =
-      divide_up(problem.batch * problem.query_count, std::max<std::int64_t>(passes.queries, 1));
-  plan.launch_count = i32(value_passes * 4 + point_passes * (problem.fused() ? 2 : 1));
-  return prepared;
-}
 
 // ---- launch
 
@@ -127,18 +99,15 @@ struct CallOfPlan {
   explicit CallOfPlan(Launch const& launch)
       : plan(static_cast<SortedPlan const&>(*launch.prepared)),
         problem(launch.problem),
-        params(plan.params),
+        params(with_buffers(plan.params, launch.call)),
         workspace(nullptr),
         stream(static_cast<cudaStream_t>(launch.call.stream)) {
-    set_buffers(params, launch.call);
     Arena arena(launch.call.workspace);
-    Planned const& planned = plan.planned;
-    workspace = take_workspace(problem, planned.tiling, planned.bins, planned.passes, arena);
+    workspace = take_workspace(problem, plan.planned, arena);
   }
 
-  std::int64_t pair_bytes() const { return 2 * dtype_bytes(params.coord_dtype); }
   bool has_coord_pairs() const {
-    return plan.has_coord_pairs && is_aligned(params.coord, pair_bytes());
+    return are_pairs(params.coord, params.coord_strides, params.coord_dtype);
   }
   bool has_narrow_coords() const { return params.coord_dtype != MSDA_DTYPE_F32; }
   // As Input has it, but offsets may have 16 bits.
@@ -188,7 +157,7 @@ struct CallOfPlan {
     if (staged_groups() > 0) points.staged = nullptr;
     points.coord_pairs = has_coord_pairs();
     points.grad_coord_pairs =
-        plan.has_grad_coord_pairs && is_aligned(params.grad_coord, pair_bytes());
+        are_pairs(params.grad_coord, params.grad_coord_strides, params.coord_dtype);
     return points;
   }
   // The groups of a fused row's points that are staged in shared memory.
@@ -280,7 +249,7 @@ void launch_points(CallOfPlan const& call, PointParams points) {
 // Passes over queries: points, and the sums over heads where grad_reference is wanted.
 void launch_point_gradients(CallOfPlan const& call) {
   Params const& p = call.params;
-  if (p.grad_coord == nullptr && p.grad_weight == nullptr && p.grad_reference == nullptr) return;
+  if (!p.wants_points()) return;
   std::int64_t const queries = p.batch * p.query_count;
   bool const has_points = queries * p.head_count * p.point_total > 0;
   if (!has_points || (p.token_count == 0 && !call.problem.fused())) {
@@ -308,6 +277,6 @@ void launch(Variant const&, Launch const& launch) {
 
 }  // namespace
 
-extern const FamilyCode kCode = {prepare, launch};
+extern const FamilyCode kCode = {prepare<SortedPlan>, launch};
 
 }  // namespace msda::sorted

@@ -14,21 +14,14 @@ namespace {
 
 // ---- limits
 
-constexpr std::int64_t kMaxIndex = INT32_MAX;
 constexpr std::int64_t kMaxTiles = std::int64_t{1} << 26;  // of a head
 
-// Tokens, points and tiles of a head are counted in 32 bits.
 bool sizes_fit(Problem const& problem) {
-  if (problem.token_count > kMaxIndex || problem.query_count > kMaxIndex) return false;
-  if (problem.point_total > 0 && problem.query_count > kMaxIndex / problem.point_total) {
-    return false;
-  }
   double cells = 0;
   for (Level const& level : problem.levels) {
     cells += number(level.width + 1) * number(level.height + 1);
   }
-  return cells < number(kMaxTiles) && problem.batch * problem.head_count < kMaxIndex &&
-         problem.batch * problem.query_count < kMaxIndex;
+  return cells < number(kMaxTiles) && points::counts_fit(problem);
 }
 
 // ---- cost
@@ -121,12 +114,11 @@ std::int64_t max_parts(std::int64_t points, SumLevel const& level, std::int64_t 
 
 // ---- passes
 
-std::size_t value_bytes(Problem const& problem, Tiling const& tiling, Bins const& bins,
-                        std::int64_t heads) {
-  ValueParams params = value_params(problem, tiling, bins);
+std::size_t value_bytes(Problem const& problem, Planned const& planned, std::int64_t heads) {
+  ValueParams params = value_params(problem, planned.tiling, planned.bins);
   params.heads = i32(heads);
   Arena arena;
-  take_arrays(params, problem, bins, arena);
+  take_arrays(params, problem, planned.bins, arena);
   return arena.used_bytes();
 }
 
@@ -183,9 +175,7 @@ double predicted_us(Costs const& costs, Variant const&, Problem const& problem,
 }
 
 void workspace(Variant const&, Problem const& problem, Device const& device, Arena& arena) {
-  Tiling const tiling = make_tiling(problem);
-  Bins const bins = make_bins(problem, tiling, device);
-  take_workspace(problem, tiling, bins, make_passes(problem, tiling, bins, device), arena);
+  take_workspace(problem, Planned(problem, device), arena);
 }
 
 }  // namespace
@@ -306,8 +296,8 @@ void take_arrays(PointParams& params, Problem const& problem, Arena& arena) {
   params.staged = arena.take<float>(count_of(2 * points));
 }
 
-Passes make_passes(Problem const& problem, Tiling const& tiling, Bins const& bins,
-                   Device const& device) {
+Planned::Planned(Problem const& problem, Device const& device)
+    : tiling(make_tiling(problem)), bins(make_bins(problem, tiling, device)), passes() {
   std::size_t const limit = device.workspace_limit_bytes;
   std::int64_t const blocks =
       std::max({std::int64_t{1}, bins.chunks * bins.tile_ranges,
@@ -317,15 +307,14 @@ Passes make_passes(Problem const& problem, Tiling const& tiling, Bins const& bin
   std::int64_t const rows = std::max<std::int64_t>(problem.head_count, 1);
   std::int64_t const queries =
       std::min(problem.batch * problem.query_count, std::max<std::int64_t>(kMaxBlocks / rows, 1));
-  return {most_that_fit(heads, limit,
-                        [&](std::int64_t n) { return value_bytes(problem, tiling, bins, n); }),
-          most_that_fit(queries, limit, [&](std::int64_t n) { return point_bytes(problem, n); })};
+  passes = {
+      most_that_fit(heads, limit, [&](std::int64_t n) { return value_bytes(problem, *this, n); }),
+      most_that_fit(queries, limit, [&](std::int64_t n) { return point_bytes(problem, n); })};
 }
 
-std::byte* take_workspace(Problem const& problem, Tiling const& tiling, Bins const& bins,
-                          Passes const& passes, Arena& arena) {
-  return arena.take<std::byte>(std::max(value_bytes(problem, tiling, bins, passes.heads),
-                                        point_bytes(problem, passes.queries)));
+std::byte* take_workspace(Problem const& problem, Planned const& planned, Arena& arena) {
+  return arena.take<std::byte>(std::max(value_bytes(problem, planned, planned.passes.heads),
+                                        point_bytes(problem, planned.passes.queries)));
 }
 
 // ---- blocks of points

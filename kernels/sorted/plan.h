@@ -55,8 +55,14 @@ struct Passes {
   std::int64_t heads;    // of B M at a time, for the gradient of the values
   std::int64_t queries;  // of B Q at a time, for the gradients of the points
 };
-Passes make_passes(Problem const& problem, Tiling const& tiling, Bins const& bins,
-                   Device const& device);
+
+struct Planned {
+  Tiling tiling;
+  Bins bins;
+  Passes passes;
+
+  Planned(Problem const& problem, Device const& device);
+};
 
 // Takes the arrays of ValueParams or of PointParams that lie in the workspace. Bytes of a point: 16
 // for its record, at most 2.2 for sums of parts; and 10 a tile and chunk. Or, fused, 16 for what
@@ -65,18 +71,12 @@ void take_arrays(ValueParams& params, Problem const& problem, Bins const& bins, 
 void take_arrays(PointParams& params, Problem const& problem, Arena& arena);
 
 // The longer of the two: they follow each other and share the workspace.
-std::byte* take_workspace(Problem const& problem, Tiling const& tiling, Bins const& bins,
-                          Passes const& passes, Arena& arena);
+std::byte* take_workspace(Problem const& problem, Planned const& planned, Arena& arena);
 
 // ValueParams but for tables and arrays.
 ValueParams value_params(Problem const& problem, Tiling const& tiling, Bins const& bins);
 
 // ---- blocks of points
-
-// The heads of which a warp takes rows side by side.
-constexpr std::int64_t heads_together(std::int64_t head_count) {
-  return head_count % 2 == 0 ? 2 : 1;
-}
 
 // Iterations of a block, where `blocks` would have one each.
 std::int64_t iterations_of_block(std::int64_t blocks, std::int64_t most, std::int32_t sm_count);

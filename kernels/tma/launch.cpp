@@ -283,8 +283,7 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
 void launch(Variant const& variant, Launch const& launch) {
   auto const& plan = static_cast<TmaPlan const&>(*launch.prepared);
   if (plan.rows.rows == 0) return;
-  Params params = plan.params;
-  set_buffers(params, launch.call);
+  Params const params = with_buffers(plan.params, launch.call);
   bool const aligned_output = plan.has_output_vectors && is_aligned(params.output, kMapAlignment);
   auto* const stream = static_cast<cudaStream_t>(launch.call.stream);
   attention::launch(plan.attention, params, stream);

@@ -115,6 +115,13 @@ PreparedPtr make_prepared(std::pmr::memory_resource* memory, Arguments&&... argu
                      PreparedDeleter{memory, sizeof(T), alignof(T)});
 }
 
+// FamilyCode::prepare of a family whose plans are made by their constructor.
+template <typename Plan>
+PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const& device,
+                    std::pmr::memory_resource* memory) {
+  return make_prepared<Plan>(memory, variant, problem, device);
+}
+
 // Everything a launch may look at.
 struct Launch {
   const Problem& problem;

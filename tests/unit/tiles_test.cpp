@@ -36,11 +36,8 @@ ProblemShape backward(std::vector<LevelShape> levels, std::int64_t batch, std::i
 }
 
 std::size_t workspace_of(Problem const& problem, Device const& device) {
-  sorted::Tiling const tiling = sorted::make_tiling(problem);
-  sorted::Bins const bins = sorted::make_bins(problem, tiling, device);
   Arena arena;
-  sorted::take_workspace(problem, tiling, bins, sorted::make_passes(problem, tiling, bins, device),
-                         arena);
+  sorted::take_workspace(problem, sorted::Planned(problem, device), arena);
   return arena.used_bytes();
 }
 

@@ -18,25 +18,18 @@ constexpr Kernel<Params> (*kLoad[])() = {
 constexpr std::int64_t kMaxBlocks = std::int64_t{1} << 30;  // the kernel strides over what is more
 
 struct ExamplePlan final : Prepared {
-  ExamplePlan(Problem const& problem, Device const& device)
+  ExamplePlan(Variant const& variant, Problem const& problem, Device const& device)
       : far_levels(far_levels_of(problem), device),
-        params(make_params(problem, far_levels.data())) {}
+        params(make_params(problem, far_levels.data())),
+        kernel(kLoad[kTable.index_of(variant)]()) {}
   DeviceArray<LevelParams> far_levels;
   Params params;  // all but the buffers
-  Kernel<Params> kernel{};
+  Kernel<Params> kernel;
 };
-
-PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const& device,
-                    std::pmr::memory_resource* memory) {
-  PreparedPtr prepared = make_prepared<ExamplePlan>(memory, problem, device);
-  static_cast<ExamplePlan&>(*prepared).kernel = kLoad[kTable.index_of(variant)]();
-  return prepared;
-}
 
 void launch(Variant const&, Launch const& launch) {
   auto const& plan = static_cast<ExamplePlan const&>(*launch.prepared);
-  Params params = plan.params;
-  set_buffers(params, launch.call);
+  Params const params = with_buffers(plan.params, launch.call);
   std::int64_t const elements =
       params.batch * params.query_count * params.head_count * params.head_dim;
   launch_kernel(plan.kernel,
@@ -48,6 +41,6 @@ void launch(Variant const&, Launch const& launch) {
 
 }  // namespace
 
-extern const FamilyCode kCode = {prepare, launch};
+extern const FamilyCode kCode = {prepare<ExamplePlan>, launch};
 
 }  // namespace msda::example_gpu
