@@ -143,7 +143,8 @@ __device__ __forceinline__ void add_boxes(BoxParams const& schedule, BoxStages c
                          value[u][corner].word);
       }
     }
-    sums.add_pair(record, value, turned, [](int, int) { return true; });
+    sums.add_one(record[0], value[0], turned);
+    sums.add_one(record[1], value[1], turned);
   }
 }
 
@@ -188,8 +189,15 @@ __global__ void __launch_bounds__(kBoxWarps* kWarp, 2)
               const __grid_constant__ BoxParams schedule) {
   MSDA_SHARED(StageBarriers, barriers, );
   if (threadIdx.x == 0) {
-    init_stages(barriers, (kBoxWarps - schedule.producers) * kMaxStages,
-                schedule.producers * schedule.stages, 1);
+    std::int32_t const full = (kBoxWarps - schedule.producers) * kMaxStages;
+    std::int32_t const empty = schedule.producers * schedule.stages;
+    for (std::int32_t i = 0; i < full; ++i) {
+      ptx::init_mbarrier(shared_address(&barriers.full[i]), 1);
+    }
+    for (std::int32_t i = 0; i < empty; ++i) {
+      ptx::init_mbarrier(shared_address(&barriers.empty[i]), 1);
+    }
+    ptx::fence_mbarrier_init();
   }
   __syncthreads();
   ptx::launch_dependents();

@@ -25,13 +25,6 @@ constexpr std::int64_t kMaxQueries = 1 << 24;
 
 // ---- reject
 
-bool has_shared_memory(Entry const& entry, Problem const& problem, Device const& device) {
-  if (entry.shape == box) {
-    return box_shared_bytes(entry, problem) + kStaticSharedBytes <= device.shared_bytes_per_block;
-  }
-  return windows_fit(problem, entry.sums == h, device);
-}
-
 // Rows are counted in 31 bits, B and M are coordinates of a tensor map.
 bool sizes_fit(Problem const& problem) {
   return rows_of(problem) < number(kMaxRows) &&
@@ -64,7 +57,10 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
   if (entry.sums == h && problem.math_mode != MSDA_MATH_FAST) return Reason::kMathMode;
   if (Reason const broken = reject_maps(problem); broken != Reason::kNone) return broken;
   if (!sizes_fit(problem)) return Reason::kTooLarge;
-  return has_shared_memory(entry, problem, device) ? Reason::kNone : Reason::kSharedMemory;
+  bool const is_room = entry.shape == win ? windows_fit(problem, entry.sums == h, device)
+                                          : box_shared_bytes(entry, problem) + kStaticSharedBytes <=
+                                                device.shared_bytes_per_block;
+  return is_room ? Reason::kNone : Reason::kSharedMemory;
 }
 
 // ---- cost

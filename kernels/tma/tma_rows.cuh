@@ -25,19 +25,6 @@ struct StageBarriers {
   std::uint64_t empty[kMaxProducers * kMaxStages];
 };
 
-// Initialises the barriers; one thread does it before the block's first barrier, once, however
-// many entries there are.
-__device__ __forceinline__ void init_stages(StageBarriers& barriers, std::int32_t full,
-                                            std::int32_t empty, std::uint32_t consumers) {
-  for (std::int32_t i = 0; i < full; ++i) {
-    ptx::init_mbarrier(shared_address(&barriers.full[i]), 1);
-  }
-  for (std::int32_t i = 0; i < empty; ++i) {
-    ptx::init_mbarrier(shared_address(&barriers.empty[i]), consumers);
-  }
-  ptx::fence_mbarrier_init();
-}
-
 // A cursor of one side: a stage, and the parity of how often it has been there.
 class StageCursor {
  public:
@@ -323,24 +310,15 @@ class RowSums {
     for (int c = 0; c < Config::kChannels; ++c) sum_[0][c] = sum_[1][c] = 0.0f;
   }
 
-  // Two points. Of each: upper pixel of the column that is read first, of the other one, then the
-  // lower ones. turned: the second column is read first. Pixels that `has` leaves out are no part
-  // of the result.
-  template <class Has>
-  __device__ __forceinline__ void add_pair(LocatedPoint const (&record)[2],
-                                           Vec const (&value)[2][4], bool turned, Has has) {
-    add_one(record[0], value[0], turned, [&](int i) { return has(0, i); });
-    add_one(record[1], value[1], turned, [&](int i) { return has(1, i); });
-  }
-
-  // Adds a point in float32.
-  template <class Has>
+  // Adds a point in float32: the upper pixel of the column that is read first, of the other one,
+  // then the lower ones. turned: the second column is read first.
   __device__ __forceinline__ void add_one(LocatedPoint const& record, Vec const (&value)[4],
-                                          bool turned, Has has) {
+                                          bool turned) {
     static_assert(!Config::kFp16Sums, "records of fp16 sums have no float32");
     add_weighted(__uint_as_float(record.second), __uint_as_float(record.upper),
-                 __uint_as_float(record.lower), value, turned, has);
+                 __uint_as_float(record.lower), value, turned, [](int) { return true; });
   }
+  // Pixels that `has` leaves out are no part of the result.
   template <class Has>
   __device__ __forceinline__ void add_weighted(float second, float upper, float lower,
                                                Vec const (&value)[4], bool turned, Has has) {

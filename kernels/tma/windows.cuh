@@ -406,24 +406,24 @@ class Consumer {
 
   // ---- locate
 
+  // The address of the lane's records of its pair number i.
+  __device__ __forceinline__ std::uint32_t records_of(int pass, int i) const {
+    return records_ + pass * Config::kPassBytes + j_ * Config::kLevelBytes +
+           pair(i) * Config::kPairBytes;
+  }
   // Two points' records.
   __device__ __forceinline__ void put(int pass, int i, WindowRecord const (&record)[2]) const {
-    std::uint32_t const at = records_ + pass * Config::kPassBytes + j_ * Config::kLevelBytes +
-                             pair(i) * Config::kPairBytes;
     if constexpr (Config::kFp16Sums) {
-      ptx::store_shared(at, record[0].first, record[0].second, record[1].first, record[1].second);
+      ptx::store_shared(records_of(pass, i), record[0].first, record[0].second, record[1].first,
+                        record[1].second);
     } else {
-#pragma unroll
-      for (int n = 0; n < 2; ++n) {
-        ptx::store_shared(at + n * Config::kPlaneBytes, record[n].first, record[n].second,
-                          record[n].upper, record[n].lower);
-      }
+      put_one(pass, 2 * i, record[0]);
+      put_one(pass, 2 * i + 1, record[1]);
     }
   }
   // A point's record.
   __device__ __forceinline__ void put_one(int pass, int n, WindowRecord const& record) const {
-    std::uint32_t const at = records_ + pass * Config::kPassBytes + j_ * Config::kLevelBytes +
-                             pair(n / 2) * Config::kPairBytes;
+    std::uint32_t const at = records_of(pass, n / 2);
     if constexpr (Config::kFp16Sums) {
       ptx::store_shared(at + n % 2 * (Config::kVecBytes / 2), record.first, record.second);
     } else {
@@ -682,8 +682,7 @@ class Consumer {
   }
   __device__ __forceinline__ static void add_one(WindowRecord const& record, Vec const (&value)[4],
                                                  RowSums<Config>& sums) {
-    sums.add_one({0, record.second, record.upper, record.lower}, value, false,
-                 [](int) { return true; });
+    sums.add_one({0, record.second, record.upper, record.lower}, value, false);
   }
 
   // ---- results
