@@ -10,8 +10,6 @@ namespace {
 #define MSDA_COSTS "kernels/atomic/variants.inc"
 #include "core/costs.inc"
 
-constexpr std::int64_t kMaxIndex = INT32_MAX;
-
 // Tokens, queries, and points of all rows are counted in 32 bits.
 bool sizes_fit(Problem const& problem) {
   double points = 1;
@@ -19,7 +17,7 @@ bool sizes_fit(Problem const& problem) {
        {problem.batch, problem.query_count, problem.head_count, problem.point_total}) {
     points *= std::max(number(size), 1.0);
   }
-  return points <= number(kMaxIndex) && problem.token_count <= kMaxIndex;
+  return points <= INT32_MAX && problem.token_count <= INT32_MAX;
 }
 
 Reason reject(Variant const& variant, Problem const& problem, Device const& device) {

@@ -17,10 +17,6 @@ constexpr Kernels (*kLoad[])(KernelOptions) = {
 #undef MSDA_VARIANT
 };
 
-bool is_wide(Problem const& problem) {
-  return problem.points_are_f64() || problem.weight_dtype == MSDA_DTYPE_F64;
-}
-
 // Blocks of one launch; the generic kernels walk over what is more in strides of the grid.
 constexpr std::int64_t kMaxBlocks = std::int64_t{1} << 30;
 
@@ -30,11 +26,12 @@ struct DirectPlan final : Prepared {
         params(make_params(problem, far_levels.data())),
         order(problem, device),
         tiles(problem.backward() ? order.tiles.levels : std::vector<LevelTiles>(), device),
-        kernels(kLoad[kTable.index_of(variant)]({.backward = problem.backward(),
-                                                 .fused = problem.fused(),
-                                                 .wide = is_wide(problem),
-                                                 .nearest = problem.nearest(),
-                                                 .split = problem.head_count % 2 == 1})),
+        kernels(kLoad[kTable.index_of(variant)](
+            {.backward = problem.backward(),
+             .fused = problem.fused(),
+             .wide = problem.points_are_f64() || problem.weight_dtype == MSDA_DTYPE_F64,
+             .nearest = problem.nearest(),
+             .split = problem.head_count % 2 == 1})),
         attention(attention::prepare(problem, device, *this)),
         has_aligned_strides(values_are_aligned(problem)) {
     order.bins.levels = tiles.data();
@@ -109,13 +106,6 @@ void launch_value_gradient(DirectPlan const& plan, Problem const& problem, Param
   launch_overlapping(plan.kernels.store_sums, grid_of(plan, elements, kThreads), stream, p);
 }
 
-// Without heads it is the only gradient of points that has elements.
-void clear_references(Params const& p, cudaStream_t stream) {
-  std::int64_t const elements = p.batch * p.query_count * p.level_count * p.reference_dim;
-  clear(p.grad_reference, elements * dtype_bytes(p.reference_dtype), "clearing grad_reference",
-        stream);
-}
-
 void launch(Variant const&, Launch const& launch) {
   auto const& plan = static_cast<DirectPlan const&>(*launch.prepared);
   auto const stream = static_cast<cudaStream_t>(launch.call.stream);
@@ -133,8 +123,13 @@ void launch(Variant const&, Launch const& launch) {
   take_arrays(bins, plan.order.run_heads, arena);
   launch_value_gradient(plan, launch.problem, params, bins, stream);
   if (!params.wants_points()) return;
-  std::int64_t const rows = params.batch * params.query_count * params.head_count;
-  if (rows == 0) return clear_references(params, stream);
+  std::int64_t const queries = params.batch * params.query_count;
+  if (params.head_count == 0) {  // of the gradients of points only this one has elements then
+    std::int64_t const elements = queries * params.level_count * params.reference_dim;
+    clear(params.grad_reference, elements * dtype_bytes(params.reference_dtype),
+          "clearing grad_reference", stream);
+  }
+  std::int64_t const rows = queries * params.head_count;
   launch_overlapping(plan.kernels.of_points, grid_of(plan, rows, kWarpsPerBlock), stream, params);
 }
 

@@ -14,11 +14,6 @@ namespace {
 #define MSDA_COSTS "kernels/direct/variants.inc"
 #include "core/costs.inc"
 
-bool points_fit(Entry const& entry, Problem const& problem) {
-  if (entry.points == pany) return problem.point_total <= kMaxPoints;
-  return every_level_has(problem, entry.points);
-}
-
 Reason reject(Variant const& variant, Problem const& problem, Device const& device) {
   Entry const& entry = kTable[variant];
   if (entry.channels == dany) return reject_basics(variant, problem, device);
@@ -27,7 +22,9 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
   if (device.sm_count_limit != 0) return Reason::kSmLimit;
   if (!head_dim_fits(problem.head_dim, entry.channels, 8)) return Reason::kHeadDim;
   if (!levels_are_near(problem)) return Reason::kLevels;
-  if (!points_fit(entry, problem)) return Reason::kPoints;
+  bool const points_fit = entry.points == pany ? problem.point_total <= kMaxPoints
+                                               : every_level_has(problem, entry.points);
+  if (!points_fit) return Reason::kPoints;
   if (!rows_are_packed(problem)) return Reason::kStrides;
   return tokens_fit(problem, kMaxTokens, kMaxBytes) ? Reason::kNone : Reason::kTooLarge;
 }

@@ -219,8 +219,6 @@ double predicted_us(Costs const& costs, Variant const& variant, Problem const& p
 constexpr double kWavefrontBytes = kLineBytes;
 constexpr double kWarpLanes = 32;
 
-double value_element_bytes(Problem const& problem) { return number(element_bytes(problem)); }
-
 // Instructions of a warp: of a job, a chunk of it, and a turn in which each lane prepares a point.
 // Fused input takes more for each. docs/roofline.md says which of these were counted in the code.
 constexpr double kJobInstructions = 144, kChunkInstructions = 24, kTurnInstructions = 30;
@@ -306,7 +304,7 @@ std::optional<Counts> counts(Variant const& variant, Problem const& problem, Dev
   double const record_bytes = has_fp16_sums(entry.spread) ? 8 : 16;
   double const records = jobs * number(job.records), turns = jobs * number(job.turns);
   Counts counts = counts_of_tensors(problem);
-  counts.row_bytes = number(problem.head_dim) * value_element_bytes(problem);
+  counts.row_bytes = number(problem.head_dim) * number(element_bytes(problem));
   counts.lines_of_load = std::max(slots, 4.0);
   counts.gather_loads = records * 4 * number(job.vecs);
   counts.gather_wavefronts = records * 4 * slots * counts.row_bytes / kWavefrontBytes;

@@ -11,13 +11,11 @@ namespace {
 #define MSDA_COSTS "kernels/pipeline/variants.inc"
 #include "core/costs.inc"
 
-std::int64_t rows_of_block(Entry const& entry, Problem const& problem) {
-  return kThreads / layout_of(entry.channels, element_bytes(problem)).lanes;
-}
-
 bool sizes_fit(Entry const& entry, Problem const& problem) {
-  double const blocks = rows_of(problem) / number(rows_of_block(entry, problem));
-  return blocks <= number(kMaxBlocks) && tokens_fit(problem, kMaxTokens, kMaxBytes);
+  std::int32_t const block_rows =
+      kThreads / layout_of(entry.channels, element_bytes(problem)).lanes;
+  return rows_of(problem) / block_rows <= number(kMaxBlocks) &&
+         tokens_fit(problem, kMaxTokens, kMaxBytes);
 }
 
 Reason reject(Variant const& variant, Problem const& problem, Device const& device) {

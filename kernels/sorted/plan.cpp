@@ -137,11 +137,6 @@ std::uint32_t quotient_multiplier(std::int64_t divisor) {
   return u32(UINT32_MAX / std::max<std::int64_t>(divisor, 1));
 }
 
-// A thread's begins are whole words, and there is one behind those of all tiles.
-std::int64_t begin_stride(std::int64_t tiles) {
-  return (tiles / kTilesOfThread + 1) * kTilesOfThread;
-}
-
 // The bits that tell the tiles of a level apart, in a range of them, too.
 std::int32_t level_tile_bits(Tiling const& tiling) {
   std::uint32_t most = 0;
@@ -259,7 +254,8 @@ ValueParams value_params(Problem const& problem, Tiling const& tiling, Bins cons
   params.range_tiles = i32(bins.range_tiles);
   params.level_tile_bits = level_tile_bits(tiling);
   params.range_counters = i32(bins.range_counters);
-  params.begin_stride = i32(begin_stride(tiling.tiles));
+  // A thread's begins are whole words, and there is one behind those of all tiles.
+  params.begin_stride = i32((tiling.tiles / kTilesOfThread + 1) * kTilesOfThread);
   params.stages_records = bins.stages_records;
   std::int64_t const row_points = std::max<std::int64_t>(problem.point_total, 1);
   params.query_stride = u32(kWarp / row_points);
