@@ -195,14 +195,6 @@ __device__ void fill_round_begins(ScheduleParams const& schedule, Storage<Config
 
 // ---- levels in shared memory: copied for each batch item and group of heads, and read there
 
-template <int kBytes>
-__device__ __forceinline__ Vec<kBytes> load_cached(std::uint32_t at) {
-  static_assert(kBytes == 16, "a lane loads 16 bytes at once");
-  Vec<kBytes> vec;
-  ptx::load_shared(at, vec.word);
-  return vec;
-}
-
 // Copies the levels of one head group, numbered among those of all batch items; all threads of the
 // block call it. When it returns, what the thread has copied is there.
 template <class Config>
@@ -387,8 +379,9 @@ class Gather {
 #pragma unroll
       for (int n = 0; n < Config::kVecs; ++n) {
         if constexpr (kCached) {
-          value[i][n] = load_cached<Config::kVecBytes>(
-              cached_ + vecs[kColumn > 0 ? i / 2 * 2 : i] * kVecBytes + i % 2 * kColumn);
+          ptx::load_shared(
+              cached_ + vecs[kColumn > 0 ? i / 2 * 2 : i] * kVecBytes + i % 2 * kColumn,
+              value[i][n].word);
           continue;
         }
         int const from = kColumn == 0 ? i : kAddsRow ? 0 : i / 2 * 2;
