@@ -13,8 +13,6 @@
 #include "kernels/atomic/atomic.h"
 #include "kernels/common/launch.h"
 #include "kernels/common/ptx.cuh"
-#include "kernels/common/sampling.cuh"
-#include "kernels/points/fused.cuh"
 #include "kernels/points/gradients.cuh"
 
 namespace msda::atomic {

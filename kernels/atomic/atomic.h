@@ -2,11 +2,7 @@
 // row of variants.inc. Host and device include it.
 #pragma once
 
-#include "kernels/common/elements.h"
-#include "kernels/common/params.h"
 #include "kernels/points/points.h"
-
-#include <cstdint>
 
 namespace msda::atomic {
 

@@ -5,8 +5,6 @@
 #include "kernels/atomic/atomic.h"
 #include "kernels/common/plan.h"
 
-#include <cstdint>
-
 namespace msda::atomic {
 
 // The parts of a kernel's id beside its type: none.

@@ -6,8 +6,6 @@
 
 #include "kernels/common/params.h"
 
-#include <cstdint>
-
 namespace msda::attention {
 
 inline constexpr std::int32_t kWarp = 32;

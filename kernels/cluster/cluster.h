@@ -3,12 +3,9 @@
 // device read it.
 #pragma once
 
-#include "kernels/common/elements.h"
-#include "kernels/common/params.h"
 #include "kernels/rows/layout.h"
 
 #include <array>
-#include <cstdint>
 
 namespace msda::cluster {
 

@@ -5,9 +5,6 @@
 #include "kernels/cluster/cluster.h"
 #include "kernels/rows/plan.h"
 
-#include <array>
-#include <cstdint>
-
 namespace msda::cluster {
 
 // The parts of a kernel's id.

@@ -1,7 +1,6 @@
 // Element types in device code: loading and storing one element of any of them.
 #pragma once
 
-#include "kernels/common/elements.h"
 #include "kernels/common/params.h"
 
 #include <cuda_bf16.h>

@@ -3,9 +3,7 @@
 // of CUDA's headers.
 #pragma once
 
-#include <msda.h>
-
-#include <cstdint>
+#include "kernels/common/elements.h"
 
 struct CUkern_st;  // cudaKernel_t points to one
 

@@ -5,10 +5,8 @@
 
 #include "core/dtype.h"
 #include "core/family.h"
-#include "kernels/common/elements.h"
 #include "kernels/common/params.h"
 
-#include <cstdint>
 #include <vector>
 
 namespace msda {

@@ -7,8 +7,6 @@
 #include "kernels/common/launch.h"
 #include "kernels/common/ptx.cuh"
 #include "kernels/common/vecs.cuh"
-#include "kernels/direct/direct.h"
-#include "kernels/direct/generic.cuh"
 #include "kernels/direct/generic_backward.cuh"
 #include "kernels/rows/slots.cuh"
 

@@ -2,10 +2,7 @@
 // generic backward are handed, and what a plan loads. Host and device read it.
 #pragma once
 
-#include "kernels/common/elements.h"
 #include "kernels/common/params.h"
-
-#include <cstdint>
 
 namespace msda::direct {
 

@@ -5,8 +5,6 @@
 #include "kernels/common/plan.h"
 #include "kernels/direct/direct.h"
 
-#include <vector>
-
 namespace msda::direct {
 
 // The parts of a kernel's id.

@@ -2,13 +2,9 @@
 // plan loads. rows/layout.h has the names of variants.inc. Host and device read it.
 #pragma once
 
-#include "kernels/common/elements.h"
-#include "kernels/common/params.h"
 #include "kernels/rows/layout.h"
 
-#include <algorithm>
 #include <array>
-#include <cstdint>
 
 namespace msda::persistent {
 

@@ -24,7 +24,6 @@
 
 #include "kernels/common/ptx.cuh"
 #include "kernels/persistent/exact_row.cuh"
-#include "kernels/persistent/persistent.h"
 
 namespace msda::persistent {
 

@@ -5,8 +5,6 @@
 #include "kernels/persistent/persistent.h"
 #include "kernels/rows/plan.h"
 
-#include <array>
-
 namespace msda::persistent {
 
 inline constexpr VariantTable kTable({

@@ -2,11 +2,9 @@
 // and device read it.
 #pragma once
 
-#include "kernels/common/elements.h"
 #include "kernels/common/params.h"
 
 #include <algorithm>
-#include <cstdint>
 
 namespace msda::pipeline {
 

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "kernels/common/ptx.cuh"
-#include "kernels/points/lanes.cuh"
 #include "kernels/points/locate.cuh"
 
 namespace msda::points {

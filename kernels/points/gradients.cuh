@@ -9,7 +9,6 @@
 #pragma once
 
 #include "kernels/points/fused.cuh"
-#include "kernels/points/locate.cuh"
 #include "kernels/points/products.cuh"
 
 namespace msda::points {

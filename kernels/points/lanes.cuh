@@ -2,12 +2,9 @@
 // they lie in memory.
 #pragma once
 
-#include "kernels/common/elements.cuh"
 #include "kernels/common/ptx.cuh"
 #include "kernels/common/vecs.cuh"
 #include "kernels/points/points.h"
-
-#include <type_traits>
 
 namespace msda::points {
 

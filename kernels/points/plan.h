@@ -4,9 +4,6 @@
 #include "kernels/common/plan.h"
 #include "kernels/points/points.h"
 
-#include <cstdint>
-#include <vector>
-
 namespace msda::points {
 
 // The reasons that do not depend on sizes. takes_overlap: tokens may be pixels of several levels.

@@ -5,7 +5,6 @@
 #include "kernels/common/params.h"
 
 #include <bit>
-#include <cstdint>
 
 namespace msda::points {
 

@@ -3,11 +3,9 @@
 // read it.
 #pragma once
 
-#include "kernels/common/elements.h"
 #include "kernels/common/params.h"
 
 #include <algorithm>
-#include <cstdint>
 
 namespace msda::rows {
 

@@ -5,10 +5,6 @@
 #include "kernels/common/plan.h"
 #include "kernels/rows/layout.h"
 
-#include <algorithm>
-#include <cstdint>
-#include <vector>
-
 namespace msda::rows {
 
 // ---- the order of queries

@@ -6,7 +6,6 @@
 #include "kernels/small/small.h"
 
 #include <array>
-#include <cstdint>
 
 namespace msda::small {
 

@@ -25,8 +25,6 @@
 
 #include "kernels/common/launch.h"
 #include "kernels/common/ptx.cuh"
-#include "kernels/common/vecs.cuh"
-#include "kernels/points/fused.cuh"
 #include "kernels/points/gradients.cuh"
 #include "kernels/small/small.h"
 

@@ -6,12 +6,7 @@
 // of a level that a block has in shared memory at once.
 #pragma once
 
-#include "kernels/common/elements.h"
-#include "kernels/common/params.h"
 #include "kernels/points/points.h"
-
-#include <cstddef>
-#include <cstdint>
 
 namespace msda::small {
 

@@ -11,9 +11,7 @@
 #pragma once
 
 #include "kernels/common/ptx.cuh"
-#include "kernels/common/sampling.cuh"
 #include "kernels/points/fused.cuh"
-#include "kernels/points/locate.cuh"
 #include "kernels/sorted/tiles.cuh"
 
 namespace msda::sorted {

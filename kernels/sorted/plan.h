@@ -5,10 +5,6 @@
 #include "kernels/common/plan.h"
 #include "kernels/sorted/sorted.h"
 
-#include <cstddef>
-#include <cstdint>
-#include <vector>
-
 namespace msda::sorted {
 
 // The parts of a kernel's id beside its type: none.

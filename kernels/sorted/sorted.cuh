@@ -3,13 +3,10 @@
 #pragma once
 
 #include "kernels/common/launch.h"
-#include "kernels/points/fused.cuh"
 #include "kernels/sorted/bin.cuh"
 #include "kernels/sorted/join.cuh"
 #include "kernels/sorted/points.cuh"
-#include "kernels/sorted/sorted.h"
 #include "kernels/sorted/sparse_tiles.cuh"
-#include "kernels/sorted/sum.cuh"
 
 namespace msda::sorted {
 

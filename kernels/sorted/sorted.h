@@ -8,11 +8,7 @@
 // workspace holds: a *pass*. A *chunk* is the points of a head that one block bins.
 #pragma once
 
-#include "kernels/common/elements.h"
-#include "kernels/common/params.h"
 #include "kernels/points/points.h"
-
-#include <cstdint>
 
 namespace msda::sorted {
 

@@ -5,9 +5,6 @@
 #include "kernels/rows/plan.h"
 #include "kernels/tma/tma.h"
 
-#include <cstdint>
-#include <vector>
-
 namespace msda::tma {
 
 // The parts of a kernel's id.

@@ -2,11 +2,7 @@
 // beside the problem, and what a plan loads. Host and device read it.
 #pragma once
 
-#include "kernels/common/elements.h"
-#include "kernels/common/params.h"
 #include "kernels/rows/layout.h"
-
-#include <cstdint>
 
 namespace msda::tma {
 

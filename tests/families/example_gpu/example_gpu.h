@@ -2,7 +2,6 @@
 // header is what host and device share, without CUDA's headers.
 #pragma once
 
-#include "kernels/common/elements.h"
 #include "kernels/common/params.h"
 
 namespace msda::example_gpu {
