@@ -157,14 +157,18 @@ Tiling cut_levels(Problem const& problem, double wanted) {
 
 }  // namespace
 
-// Levels are cut into tiles of the work for which the least time is predicted.
+// Levels are cut into tiles of the work for which the least time is predicted. Blocks that do not
+// all run at once take longer than their work: while the last ones run, SMs are idle.
 Tiling make_tiling(Problem const& problem, std::int32_t sm_count) {
-  constexpr double kMinTileWork = 1000, kMaxTileWork = 16000, kGrowth = 1.19;
+  constexpr double kMinTileWork = 700, kMaxTileWork = 22000, kGrowth = 1.1, kInTurns = 1.3;
+  std::int64_t const heads = problem.batch * problem.head_count;
+  std::int64_t const at_once = std::int64_t{kBlocks} * sm_count - point_blocks(problem, sm_count);
   Tiling best;
   double best_ns = std::numeric_limits<double>::infinity();
   for (double work = kMinTileWork; work < kMaxTileWork; work *= kGrowth) {
     Tiling const tiling = cut_levels(problem, work);
-    double const ns = sizing_ns(problem, tiling, sm_count);
+    double const factor = heads * tiling.tiles > at_once ? kInTurns : 1.0;
+    double const ns = factor * sizing_ns(problem, tiling, sm_count);
     if (ns >= best_ns) continue;
     best = tiling;
     best_ns = ns;
