@@ -31,8 +31,9 @@ struct QueryTiles {
   double width = 0, height = 0;  // fractions of the picture
 };
 
-// Tiles of at most `max_queries` queries; runs of queries where there are no grids.
-QueryTiles make_query_tiles(Problem const& problem, std::int64_t max_queries);
+// Tiles of at most `max_queries` queries, cut so that `blocks` blocks that take them in turn are
+// done at the same time; runs of queries where there are no grids.
+QueryTiles make_query_tiles(Problem const& problem, std::int64_t max_queries, std::int64_t blocks);
 
 // ---- jobs and limits
 

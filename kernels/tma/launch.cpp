@@ -249,7 +249,7 @@ PreparedPtr prepare(Variant const& variant, Problem const& problem, Device const
   std::int64_t tile_count = 0;
   if (entry.shape == win && !is_empty) {
     std::int64_t const rows_of_tile = tile_rows(points_of_level(problem));
-    rows::QueryTiles const tiles = rows::make_query_tiles(problem, rows_of_tile);
+    rows::QueryTiles const tiles = rows::make_query_tiles(problem, rows_of_tile, device.sm_count);
     windows = window_memory(problem, tiles, entry.sums == h, device);
     tables = tables_of(tiles, rows_of_tile);
     tile_count = static_cast<std::int64_t>(tiles.begin.size()) - 1;

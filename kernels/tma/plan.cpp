@@ -159,8 +159,8 @@ std::int64_t points_of_level(Problem const& problem) {
 }
 
 TileTables tables_of(rows::QueryTiles const& tiles, std::int64_t rows) {
-  // Columns of a tile, each once, with the mean of all columns in each half.
-  constexpr std::int32_t kColumns[kSamples] = {1, 6, 3, 4, 0, 7, 2, 5};
+  // Eighths of a tile's width, each once, with the mean of all in each half.
+  constexpr std::int32_t kEighths[kSamples] = {1, 6, 3, 4, 0, 7, 2, 5};
   TileTables tables;
   std::size_t const count = tiles.begin.size() - 1;
   tables.queries.resize(count * static_cast<std::size_t>(rows));
@@ -174,8 +174,14 @@ TileTables tables_of(rows::QueryTiles const& tiles, std::int64_t rows) {
       tables.queries[tile * static_cast<std::size_t>(rows) + static_cast<std::size_t>(i)] =
           i < size ? query_at(begin + i) : ~query_at(begin);
     }
+    std::int32_t width = 1;  // of the finest grid's rows: the longest run of queries
+    for (std::int32_t i = 1, run = 1; i < size; ++i) {
+      run = query_at(begin + i) == query_at(begin + i - 1) + 1 ? run + 1 : 1;
+      width = std::max(width, run);
+    }
     for (std::int32_t i = 0; i < kSamples; ++i) {
-      std::int32_t const place = (2 * i + 1) * size / (2 * kSamples) / 8 * 8 + kColumns[i];
+      std::int32_t const place = (2 * i + 1) * size / (2 * kSamples) / width * width +
+                                 (2 * kEighths[i] + 1) * width / (2 * kSamples);
       tables.samples.push_back(query_at(begin + std::min(place, size - 1)));
     }
   }

@@ -17,6 +17,8 @@ using namespace msda::tma;
 
 namespace {
 
+constexpr std::int64_t kBlocks = 132;
+
 Problem problem_of(std::vector<Level> const& levels, std::vector<Grid> const& grids,
                    std::int64_t queries) {
   Problem problem(std::pmr::get_default_resource());
@@ -71,42 +73,75 @@ TEST_CASE("tma: every query is in one tile, of at most as many as fit") {
                                            {{143, 1}},
                                            {{12, 10}, {6, 3}, {0, 9}, {1, 5}}}) {
       Problem const problem = problem_of({level_of(30, 20)}, grids, 143);
-      check_tiles(make_query_tiles(problem, most), 143, most);
+      check_tiles(make_query_tiles(problem, most, kBlocks), 143, most);
     }
   }
   // An encoder's queries are the pixels of all levels.
   Problem const encoder = problem_of({level_of(20, 34), level_of(10, 17), level_of(5, 9)}, {}, 895);
-  QueryTiles const tiles = make_query_tiles(encoder, 120);
+  QueryTiles const tiles = make_query_tiles(encoder, 120, kBlocks);
   check_tiles(tiles, 895, 120);
-  CHECK(tiles.width == doctest::Approx(8.0 / 34));
+  CHECK(tiles.width == doctest::Approx(9.0 / 34));
   CHECK(tiles.order.size() == 895);
   // Queries without a place are taken as they come.
-  QueryTiles const runs = make_query_tiles(problem_of({level_of(20, 34)}, {}, 250), 120);
+  QueryTiles const runs = make_query_tiles(problem_of({level_of(20, 34)}, {}, 250), 120, kBlocks);
   CHECK(runs.order.empty());
   CHECK(runs.begin == std::vector<std::int32_t>{0, 120, 240, 250});
   CHECK(runs.width == 0);
 }
 
-TEST_CASE("tma: tiles of a grid are of one height, as far as it goes") {
-  // 100 rows of 240 queries of all grids: 22 rows would fit, and 5 tiles of 20 have all of them.
+TEST_CASE("tma: tiles of a grid are cut evenly, for blocks that have alike") {
+  // 20 rows of 8 queries of the finest grid have at most 240 of all grids; of 9, 16 rows.
   Problem const encoder = problem_of(
       {level_of(100, 167), level_of(50, 84), level_of(25, 42), level_of(13, 21)}, {}, 22223);
-  QueryTiles const tiles = make_query_tiles(encoder, 240);
+  QueryTiles const tiles = make_query_tiles(encoder, 240, kBlocks);
   check_tiles(tiles, 22223, 240);
+  CHECK(tiles.width == doctest::Approx(8.0 / 167));
   CHECK(tiles.height == doctest::Approx(0.2));
   CHECK(tiles.begin.size() == 21 * 5 + 1);
   // A grid of another shape is another picture: no tile has queries of both.
-  Problem const rest = problem_of({level_of(92, 160)}, {{123, 125}, {1, 47}}, 15422);
-  QueryTiles const pictures = make_query_tiles(rest, 120);
-  check_tiles(pictures, 15422, 120);
-  CHECK(pictures.width == doctest::Approx(8.0 / 125));
-  CHECK(pictures.begin.size() == 16 * 9 + 6 + 1);
+  Problem const rest = problem_of({level_of(92, 160)}, {{123, 125}, {2, 47}}, 15469);
+  QueryTiles const pictures = make_query_tiles(rest, 120, kBlocks);
+  check_tiles(pictures, 15469, 120);
+  CHECK(pictures.width == doctest::Approx(9.0 / 125));
+  CHECK(pictures.begin.size() == 14 * 10 + 6 + 1);
   CHECK(pictures.order[15375] == 15375);
+  // Where each block has one tile, fewer queries in each are better than fewer tiles.
+  Problem const one = problem_of({level_of(92, 160)}, {{26, 63}}, 1638);
+  CHECK(make_query_tiles(one, 120, 1000).width == doctest::Approx(8.0 / 63));
+  CHECK(make_query_tiles(one, 120, 1).width == doctest::Approx(9.0 / 63));
+}
+
+TEST_CASE("tma: queries of a last row that is not whole have no tiles of their own") {
+  Problem const problem = problem_of({level_of(92, 160)}, {{123, 125}, {1, 47}}, 15422);
+  QueryTiles const tiles = make_query_tiles(problem, 120, kBlocks);
+  check_tiles(tiles, 15422, 120);
+  CHECK(tiles.width == doctest::Approx(9.0 / 125));
+  CHECK(tiles.height == doctest::Approx(13.0 / 124));
+  REQUIRE(tiles.begin.size() == 14 * 10 + 1);
+  // The first tile of the last row of tiles has the first of those queries below the others.
+  std::int32_t const begin = tiles.begin[14 * 9], end = tiles.begin[14 * 9 + 1];
+  CHECK(end - begin > 100);
+  std::int32_t const last = tiles.order[static_cast<std::size_t>(end) - 1];
+  CHECK(last == 15375 + 8);
+  // A level of one row is no last row: it looks at the whole picture, to the right end.
+  Problem const levels = problem_of({level_of(2, 40), level_of(1, 30)}, {}, 110);
+  QueryTiles const level_tiles = make_query_tiles(levels, 120, kBlocks);
+  check_tiles(level_tiles, 110, 120);
+  CHECK(level_tiles.order.back() == 109);
+  CHECK(level_tiles.height == 1);
+  // Grids of one row that come first, follow each other or are as wide as the one before.
+  for (std::vector<Grid> const& grids :
+       {std::vector<Grid>{{1, 3}, {20, 5}, {1, 4}}, {{20, 9}, {1, 4}, {1, 3}}, {{20, 9}, {1, 9}}}) {
+    std::int64_t queries = 0;
+    for (Grid const& grid : grids) queries += grid.height * grid.width;
+    check_tiles(make_query_tiles(problem_of({level_of(92, 160)}, grids, queries), 120, kBlocks),
+                queries, 120);
+  }
 }
 
 TEST_CASE("tma: a tile's table has its queries, and samples that are among them") {
   Problem const problem = problem_of({level_of(30, 20)}, {{13, 11}}, 143);
-  QueryTiles const tiles = make_query_tiles(problem, 120);
+  QueryTiles const tiles = make_query_tiles(problem, 120, kBlocks);
   TileTables const tables = tables_of(tiles, 120);
   std::size_t const count = tiles.begin.size() - 1;
   REQUIRE(tables.queries.size() == count * 120);
@@ -132,7 +167,7 @@ TEST_CASE("tma: windows fit a block, hold the tile, and have even columns") {
         Problem const problem = problem_of({level_of(92, 160, points), level_of(46, 80, points),
                                             level_of(9, 9, 0), level_of(1, 1, points)},
                                            grids, 15500);
-        QueryTiles const tiles = make_query_tiles(problem, tile_rows(points));
+        QueryTiles const tiles = make_query_tiles(problem, tile_rows(points), kBlocks);
         WindowMemory const memory = window_memory(problem, tiles, fp16_sums, test::h200());
         CHECK(memory.shared_bytes + kWindowStaticBytes <= test::h200().shared_bytes_per_block);
         CHECK(memory.windows[2].columns == 0);  // no points, no window
@@ -149,7 +184,7 @@ TEST_CASE("tma: windows fit a block, hold the tile, and have even columns") {
         }
         CHECK(memory.pixels == pixels);
         if (grids.empty()) continue;
-        // 8 x 14 queries of 125 x 124 are 10.3 x 10.4 pixels of 160 x 92.
+        // 9 x 13 queries of 125 x 124 are 11.5 x 9.6 pixels of 160 x 92.
         CHECK(memory.windows[0].columns >= 20);
         CHECK(memory.windows[0].rows >= 20);
       }
