@@ -60,10 +60,15 @@ struct PersistentConfig : RowsConfig<kKind> {
                                        .aligned = Base::kAligned,
                                        .known = Base::kIsKnown};
   static constexpr int kThreads = threads_of(kBlock, kCodeSm);
-  // The lanes of a slot whose points' loads are in flight, and the points of each.
-  static constexpr int kInFlight = Base::kAligned && !Base::kLaneByLane
-                                       ? in_flight_of(Base::kLayout, kKind.spread, Base::kVecs)
-                                       : 1;
+  // The lanes of a slot whose points' loads are in flight, and the points of each. For rows in
+  // lines nvcc puts the loads of a level together, for those of fused input half of them if told
+  // so.
+  static constexpr int kInFlight = !Base::kAligned || Base::kLaneByLane ? 1
+                                   : Base::kInLines && Base::kFused
+                                       ? Base::kPoints / 2
+                                       : in_flight_of(Base::kLayout, kKind.spread, Base::kVecs);
+  static_assert(!Base::kInLines || Base::kPoints % kInFlight == 0,
+                "what is in flight of rows in lines is of one level");
   static constexpr int kTurnsInFlight = !Base::kAligned     ? 1
                                         : Base::kLaneByLane ? Base::kGroup
                                                             : turns_in_flight_of(Base::kGroup);

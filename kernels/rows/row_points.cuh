@@ -23,7 +23,7 @@ struct Inputs {
 template <class Config>
 struct ChunkInputs {
   Inputs<Config::kGroup> points[Config::kRowsOfLane];
-  std::uint32_t reference[Config::kFused ? Config::kRowsOfLane : 1][4];
+  std::uint32_t reference[Config::kFused ? Config::kRowsOfLane : 1][Config::kReferenceWords];
 };
 
 // A lane's group of points as numbers.
@@ -194,17 +194,37 @@ __device__ __forceinline__ void stream_reference(Lane<Config> const& lane, const
   }
 }
 
+// Loads the lane's numbers of a shared reference: element i is word i / kLanesOfReference of lane
+// i % kLanesOfReference.
+template <class Config, int kElementBytes>
+__device__ __forceinline__ void stream_shared_reference(
+    Lane<Config> const& lane, const char* at, bool is_box,
+    std::uint32_t (&to)[Config::kReferenceWords]) {
+#pragma unroll
+  for (int i = 0; i < Config::kReferenceWords; ++i) {
+    unsigned const element = lane.index % Config::kLanesOfReference + i * Config::kLanesOfReference;
+    if (element >= 2 && !is_box) continue;
+    ptx::stream_global<kElementBytes>(at + element * kElementBytes, to + i);
+  }
+}
+
 // Loads the reference of a query on the level of point k, as it lies in memory.
 template <class Config>
 __device__ __forceinline__ void read_reference(Lane<Config> const& lane, std::uint32_t query, int k,
-                                               std::uint32_t (&to)[4]) {
+                                               std::uint32_t (&to)[Config::kReferenceWords]) {
   bool const is_box = lane.p.reference_dim == 4;
   bool const is_float32 = lane.reference_dtype() == MSDA_DTYPE_F32;
   std::uint32_t const bytes =
       static_cast<std::uint32_t>(lane.p.reference_dim) * (is_float32 ? 4 : 2);
   const char* const at = static_cast<const char*>(lane.p.reference) +
                          std::uint64_t{reference_number(lane, query, k)} * bytes;
-  if (is_float32) {
+  if constexpr (Config::kLanesOfReference > 1) {
+    if (is_float32) {
+      stream_shared_reference<Config, 4>(lane, at, is_box, to);
+    } else {
+      stream_shared_reference<Config, 2>(lane, at, is_box, to);
+    }
+  } else if (is_float32) {
     stream_reference<Config, 4>(lane, at, is_box, to);
   } else {
     stream_reference<Config, 2>(lane, at, is_box, to);
@@ -370,11 +390,19 @@ __device__ __forceinline__ Frame frame_of(Lane<Config> const& lane, Row const& r
   return {reference.x, reference.y, reference.width * scale, reference.height * scale,
           reference.check};
 }
-// The frame of a reference that has been read; the check is not made.
+// The frame of a reference that has been read; the check is not made. All lanes of the warp.
 template <class Config>
 __device__ __forceinline__ Frame frame_of(Lane<Config> const& lane,
-                                          std::uint32_t const (&reference)[4], int k) {
+                                          std::uint32_t const (&reference)[Config::kReferenceWords],
+                                          int k) {
   auto const element = [&](int i) {
+    if constexpr (Config::kLanesOfReference > 1) {
+      std::uint32_t const word =
+          __shfl_sync(0xffffffffu, reference[i / Config::kLanesOfReference],
+                      i % Config::kLanesOfReference, Config::kLanesOfReference);
+      if (lane.reference_dtype() == MSDA_DTYPE_F32) return __uint_as_float(word);
+      return pair_of(lane.reference_dtype(), word).x;
+    }
     if (lane.reference_dtype() == MSDA_DTYPE_F32) return __uint_as_float(reference[i]);
     float2 const pair = pair_of(lane.reference_dtype(), reference[i / 2]);
     return i % 2 == 0 ? pair.x : pair.y;

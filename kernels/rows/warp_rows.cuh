@@ -80,6 +80,11 @@ struct RowsConfig {
                                                                 : 0;
   // All points of a chunk lie on one level, whatever the lane.
   static constexpr bool kLevelOfChunk = kLevelsOfSlot == 1 && kSpread == 1;
+  // With rows in lines, lanes whose points lie on one level share its reference, since registers
+  // are short: each holds one number of the four of a box, or two. Other lanes hold all.
+  static constexpr int kLanesOfReference =
+      kFused && kInLines && kPoints > 0 ? std::min(kPoints / kGroup, 4) : 1;
+  static constexpr int kReferenceWords = 4 / kLanesOfReference;
 };
 
 // A block's shared memory. The engine reads `places`, whose entry of a point place_of() numbers,
