@@ -81,6 +81,10 @@ struct PersistentConfig : RowsConfig<kKind> {
                                                              : Base::kGroup;
   static constexpr int kTables = Base::kInLines ? 1 : kTogether == 1 ? 2 : kTogether;
   static_assert(Base::kGroup % kTogether == 0 && kTogether % kTurnsInFlight == 0);
+  // Rows whose slots share the 16 points of a chunk sum the powers of the softmax while its values
+  // travel.
+  static constexpr bool kSumsPowersEarly =
+      Base::kFused && slots_of(kKind.spread) == 4 && Base::kGroup == 1 && !Base::kFp16Sums;
   // Strides of levels are loaded once a chunk, kStrides of them.
   static constexpr bool kStridesOfChunk =
       Base::kInLines ||
@@ -539,6 +543,7 @@ class Warp {
                                            ChunkInputs<Config>& inputs) {
     Lane<Config> const& lane = state_.lane;
     if constexpr (Config::kFused) start_softmax(inputs);
+    [[maybe_unused]] float inverse = 1.0f;  // of the sum of powers so far
 #pragma unroll 1
     for (int k0 = 0; k0 < lane.K; k0 += Config::kChunk) {
       PointGroup<Config::kGroup> points = to_points(
@@ -591,6 +596,7 @@ class Warp {
           inputs = read_next(row, next_row, k0);
         }
         __syncwarp();
+        if constexpr (Config::kSumsPowersEarly) inverse = inverse_of_powers(state_);
         state_.gather.add_prepared(lane, state_.sums, k0 + t0, min(turns - t0, Config::kTogether),
                                    groups, strides);
         if constexpr (Config::kTables > Config::kTogether) {
@@ -598,7 +604,9 @@ class Warp {
         }
       }
     }
-    if constexpr (Config::kFused) state_.sums.multiply(inverse_of_powers(state_));
+    if constexpr (Config::kFused) {
+      state_.sums.multiply(Config::kSumsPowersEarly ? inverse : inverse_of_powers(state_));
+    }
   }
 
   // Before a row's first chunk, whose inputs these are.

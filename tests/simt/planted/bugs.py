@@ -135,7 +135,7 @@ BUGS = (
     Bug("no_warp_barrier", "`__syncwarp()` between storing and reading records is missing", "direct", ROW,
         "      __syncwarp();\n      gather_chunk", "      gather_chunk", "encoder", ORDER, NOWHERE),
     Bug("no_warp_barrier_rows", "the same in `persistent`", "persistent", ROWS,
-        "        __syncwarp();\n        state_.gather.add_prepared", "        state_.gather.add_prepared",
+        "        __syncwarp();\n        if constexpr (Config::kSums", "        if constexpr (Config::kSums",
         "encoder", ORDER, NOWHERE),
     Bug("no_warp_barrier_before", "`__syncwarp()` before records are stored anew is missing", "cached_few", ROWS,
         "      __syncwarp();  // the records before have been read\n", "", "kept_fast", THREADS, RACE),
@@ -244,8 +244,7 @@ BUGS = (
     Bug("level_skipped", "the last level is left out", "generic", ELEMENT,
         "l < p.level_count;", "l < p.level_count - 1;", "encoder", ORDER, WRONG),
     Bug("no_renormalisation", "sums are not divided by the sum of powers", "fused", ROWS,
-        "    if constexpr (Config::kFused) state_.sums.multiply(inverse_of_powers(state_));\n  }\n\n  // Before",
-        "  }\n\n  // Before",
+        "      state_.sums.multiply(Config::kSumsPowersEarly ? inverse : inverse_of_powers(state_));\n", "",
         "decoder", ORDER, WRONG),
     # ---- schedule
     Bug("tile_twice", "each second tile is worked on twice, the others never", "persistent", ROWS,
