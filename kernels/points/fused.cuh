@@ -165,51 +165,67 @@ __device__ __forceinline__ void find_powers(Params const& p, std::int64_t b, std
 // read, of boxes the offset, too. Where grad_reference is not wanted nothing is stored and no
 // kernel launched.
 
-// kReferenceLanes lanes take a query, level after level: its points of all heads, in one order.
+// kReferenceLanes lanes take a level of a query: its points of all heads, in one order, of which
+// each lane has kInFlight in flight.
 static __global__ void __launch_bounds__(kReferenceThreads, 4)
     sum_references(const __grid_constant__ Params p, const __grid_constant__ PointParams s) {
+  constexpr int kInFlight = 4;
   ptx::wait_for_previous_grid();
   std::int64_t const i =
       (static_cast<std::int64_t>(blockIdx.x) * kReferenceThreads + threadIdx.x) / kReferenceLanes;
-  bool const is_there = i < s.queries;
-  std::int64_t const query = is_there ? i : s.queries - 1;  // of the pass
+  std::int64_t const references = s.queries * p.level_count;
+  bool const is_there = i < references;
+  std::int64_t const reference = is_there ? i : references - 1;  // of the pass
+  std::int64_t const query = reference / p.level_count;
+  auto const l = static_cast<std::int32_t>(reference - query * p.level_count);
   auto const of_all = static_cast<std::uint32_t>(s.first_query + query);
   std::uint32_t const b = of_all / static_cast<std::uint32_t>(p.query_count);
   std::uint32_t const q = of_all - b * static_cast<std::uint32_t>(p.query_count);
   auto const* const rows =
       reinterpret_cast<const float2*>(s.by_pixel) + query * p.head_count * p.point_total;
   bool const is_box = p.reference_dim == 4;
-  for (std::int32_t l = 0; l < p.level_count; ++l) {
-    LevelParams const level = p.level(l);
-    float sums[4] = {};  // by x, y; by width, height
-    std::int64_t m = 0;
-    std::int64_t k = lane_of() % kReferenceLanes;
-    while (true) {
+  LevelParams const level = p.level(l);
+  float sums[4] = {};  // by x, y; by width, height
+  std::int64_t m = 0;
+  std::int64_t k = lane_of() % kReferenceLanes;
+  while (true) {
+    float2 by_pixel[kInFlight], offset[kInFlight];
+    int count = 0;  // of points in flight
+#pragma unroll
+    for (int j = 0; j < kInFlight; ++j) {
       for (; m < p.head_count && k >= level.point_count; ++m) k -= level.point_count;
-      if (m >= p.head_count) break;
+      if (m >= p.head_count) continue;
       std::int64_t const point = level.point_start + k;
-      float2 const by_pixel = rows[m * p.point_total + point];
-      sums[0] += by_pixel.x;
-      sums[1] += by_pixel.y;
+      by_pixel[j] = rows[m * p.point_total + point];
       if (is_box) {
-        float2 const offset = load_pair(p.coord_dtype, p.coord,
-                                        p.coord_strides.at(b, q, m) + 2 * point, s.coord_pairs);
-        // A zero gradient stays zero where an offset is no number.
-        if (by_pixel.x != 0.0f) sums[2] += by_pixel.x * offset.x;
-        if (by_pixel.y != 0.0f) sums[3] += by_pixel.y * offset.y;
+        offset[j] = load_pair(p.coord_dtype, p.coord, p.coord_strides.at(b, q, m) + 2 * point,
+                              s.coord_pairs);
       }
       k += kReferenceLanes;
+      ++count;
     }
 #pragma unroll
-    for (int j = 0; j < 4; ++j) sums[j] = sum_of_lanes(sums[j], kReferenceLanes);
-    if (!is_there || lane_of() % kReferenceLanes != 0) continue;
-    float const box_scale = 0.5f / static_cast<float>(level.point_count);
-    std::int64_t const at = (of_all * std::int64_t{p.level_count} + l) * p.reference_dim;
-    for (int j = 0; j < p.reference_dim; ++j) {
-      auto const size = static_cast<float>(j % 2 == 0 ? level.width : level.height);
-      float const gradient = sums[j] * (j < 2 ? size : size * box_scale);
-      store_narrow(p.reference_dtype, p.grad_reference, at + j, sums[j] == 0.0f ? 0.0f : gradient);
+    for (int j = 0; j < kInFlight; ++j) {
+      if (j >= count) continue;
+      sums[0] += by_pixel[j].x;
+      sums[1] += by_pixel[j].y;
+      // A zero gradient stays zero where an offset is no number.
+      if (is_box && by_pixel[j].x != 0.0f) sums[2] += by_pixel[j].x * offset[j].x;
+      if (is_box && by_pixel[j].y != 0.0f) sums[3] += by_pixel[j].y * offset[j].y;
     }
+    if (count < kInFlight) break;
+  }
+#pragma unroll
+  for (int j = 0; j < 4; ++j) sums[j] = sum_of_lanes(sums[j], kReferenceLanes);
+  if (!is_there || lane_of() % kReferenceLanes != 0) return;
+  float const box_scale = 0.5f / static_cast<float>(level.point_count);
+  std::int64_t const at = (of_all * std::int64_t{p.level_count} + l) * p.reference_dim;
+#pragma unroll
+  for (int j = 0; j < 4; ++j) {
+    if (j >= p.reference_dim) break;
+    auto const size = static_cast<float>(j % 2 == 0 ? level.width : level.height);
+    float const gradient = sums[j] * (j < 2 ? size : size * box_scale);
+    store_narrow(p.reference_dtype, p.grad_reference, at + j, sums[j] == 0.0f ? 0.0f : gradient);
   }
 }
 

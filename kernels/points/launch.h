@@ -27,10 +27,11 @@ inline void clear_point_gradients(Kernel<Params> kernel, Params const& p, cudaSt
 inline void sum_references(Kernel<Params, PointParams> kernel, Params const& p,
                            PointParams const& points, cudaStream_t stream) {
   if (p.grad_reference == nullptr) return;
-  launch_overlapping(kernel,
-                     {.blocks = divide_up(points.queries, kReferenceThreads / kReferenceLanes),
-                      .threads = kReferenceThreads},
-                     stream, p, points);
+  launch_overlapping(
+      kernel,
+      {.blocks = divide_up(points.queries * p.level_count, kReferenceThreads / kReferenceLanes),
+       .threads = kReferenceThreads},
+      stream, p, points);
 }
 
 }  // namespace msda::points
