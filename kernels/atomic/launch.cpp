@@ -78,7 +78,7 @@ void add_points(AtomicPlan const& plan, Params const& p, AddParams const& add,
   }
   if (add.gradients == nullptr) return;
   if (p.grad_weight != nullptr) launch_overlapping(kernels.logits, by_row, stream, p, logits);
-  if (p.token_count > 0) points::sum_references(kernels.references, p, add.points, stream);
+  if (p.token_count > 0) points::sum_references(kernels.references, p, add.points, false, stream);
 }
 
 void launch(Variant const&, Launch const& launch) {

@@ -165,67 +165,73 @@ __device__ __forceinline__ void find_powers(Params const& p, std::int64_t b, std
 // read, of boxes the offset, too. Where grad_reference is not wanted nothing is stored and no
 // kernel launched.
 
-// kReferenceLanes lanes take a level of a query: its points of all heads, in one order, of which
-// each lane has kInFlight in flight.
+// kReferenceLanes lanes take a query, level after level: its points of all heads, in one order.
+// Where queries are few they take one level of it, and each lane has more points in flight: 4
+// levels one after the other are 4 waits.
+template <bool kLevelsApart>
 static __global__ void __launch_bounds__(kReferenceThreads, 4)
     sum_references(const __grid_constant__ Params p, const __grid_constant__ PointParams s) {
-  constexpr int kInFlight = 4;
+  constexpr int kInFlight = kLevelsApart ? 4 : 1;
   ptx::wait_for_previous_grid();
   std::int64_t const i =
       (static_cast<std::int64_t>(blockIdx.x) * kReferenceThreads + threadIdx.x) / kReferenceLanes;
-  std::int64_t const references = s.queries * p.level_count;
-  bool const is_there = i < references;
-  std::int64_t const reference = is_there ? i : references - 1;  // of the pass
-  std::int64_t const query = reference / p.level_count;
-  auto const l = static_cast<std::int32_t>(reference - query * p.level_count);
+  std::int64_t const groups = s.queries * (kLevelsApart ? p.level_count : 1);
+  bool const is_there = i < groups;
+  std::int64_t const group = is_there ? i : groups - 1;  // of the pass
+  std::int64_t const query = kLevelsApart ? group / p.level_count : group;
+  auto const first_level = static_cast<std::int32_t>(group - query * p.level_count);
   auto const of_all = static_cast<std::uint32_t>(s.first_query + query);
   std::uint32_t const b = of_all / static_cast<std::uint32_t>(p.query_count);
   std::uint32_t const q = of_all - b * static_cast<std::uint32_t>(p.query_count);
   auto const* const rows =
       reinterpret_cast<const float2*>(s.by_pixel) + query * p.head_count * p.point_total;
   bool const is_box = p.reference_dim == 4;
-  LevelParams const level = p.level(l);
-  float sums[4] = {};  // by x, y; by width, height
-  std::int64_t m = 0;
-  std::int64_t k = lane_of() % kReferenceLanes;
-  while (true) {
-    float2 by_pixel[kInFlight], offset[kInFlight];
-    int count = 0;  // of points in flight
+  std::int32_t const levels = kLevelsApart ? 1 : p.level_count;
+  for (std::int32_t j = 0; j < levels; ++j) {
+    std::int32_t const l = kLevelsApart ? first_level : j;
+    LevelParams const level = p.level(l);
+    float sums[4] = {};  // by x, y; by width, height
+    std::int64_t m = 0;
+    std::int64_t k = lane_of() % kReferenceLanes;
+    while (true) {
+      float2 by_pixel[kInFlight], offset[kInFlight];
+      int count = 0;  // of points in flight
 #pragma unroll
-    for (int j = 0; j < kInFlight; ++j) {
-      for (; m < p.head_count && k >= level.point_count; ++m) k -= level.point_count;
-      if (m >= p.head_count) continue;
-      std::int64_t const point = level.point_start + k;
-      by_pixel[j] = rows[m * p.point_total + point];
-      if (is_box) {
-        offset[j] = load_pair(p.coord_dtype, p.coord, p.coord_strides.at(b, q, m) + 2 * point,
-                              s.coord_pairs);
+      for (int n = 0; n < kInFlight; ++n) {
+        for (; m < p.head_count && k >= level.point_count; ++m) k -= level.point_count;
+        if (m >= p.head_count) continue;
+        std::int64_t const point = level.point_start + k;
+        by_pixel[n] = rows[m * p.point_total + point];
+        if (is_box) {
+          offset[n] = load_pair(p.coord_dtype, p.coord, p.coord_strides.at(b, q, m) + 2 * point,
+                                s.coord_pairs);
+        }
+        k += kReferenceLanes;
+        ++count;
       }
-      k += kReferenceLanes;
-      ++count;
+#pragma unroll
+      for (int n = 0; n < kInFlight; ++n) {
+        if (n >= count) continue;
+        sums[0] += by_pixel[n].x;
+        sums[1] += by_pixel[n].y;
+        // A zero gradient stays zero where an offset is no number.
+        if (is_box && by_pixel[n].x != 0.0f) sums[2] += by_pixel[n].x * offset[n].x;
+        if (is_box && by_pixel[n].y != 0.0f) sums[3] += by_pixel[n].y * offset[n].y;
+      }
+      if (count < kInFlight) break;
     }
 #pragma unroll
-    for (int j = 0; j < kInFlight; ++j) {
-      if (j >= count) continue;
-      sums[0] += by_pixel[j].x;
-      sums[1] += by_pixel[j].y;
-      // A zero gradient stays zero where an offset is no number.
-      if (is_box && by_pixel[j].x != 0.0f) sums[2] += by_pixel[j].x * offset[j].x;
-      if (is_box && by_pixel[j].y != 0.0f) sums[3] += by_pixel[j].y * offset[j].y;
+    for (int n = 0; n < 4; ++n) sums[n] = sum_of_lanes(sums[n], kReferenceLanes);
+    if (!is_there || lane_of() % kReferenceLanes != 0) continue;
+    float const box_scale = 0.5f / static_cast<float>(level.point_count);
+    std::int64_t const at = (of_all * std::int64_t{p.level_count} + l) * p.reference_dim;
+#pragma unroll
+    for (int n = 0; n < 4; ++n) {
+      if (n >= p.reference_dim) break;
+      auto const size = static_cast<float>(n % 2 == 0 ? level.width : level.height);
+      float const gradient = sums[n] * (n < 2 ? size : size * box_scale);
+      store_narrow(p.reference_dtype, p.grad_reference, at + n, sums[n] == 0.0f ? 0.0f : gradient);
     }
-    if (count < kInFlight) break;
-  }
-#pragma unroll
-  for (int j = 0; j < 4; ++j) sums[j] = sum_of_lanes(sums[j], kReferenceLanes);
-  if (!is_there || lane_of() % kReferenceLanes != 0) return;
-  float const box_scale = 0.5f / static_cast<float>(level.point_count);
-  std::int64_t const at = (of_all * std::int64_t{p.level_count} + l) * p.reference_dim;
-#pragma unroll
-  for (int j = 0; j < 4; ++j) {
-    if (j >= p.reference_dim) break;
-    auto const size = static_cast<float>(j % 2 == 0 ? level.width : level.height);
-    float const gradient = sums[j] * (j < 2 ? size : size * box_scale);
-    store_narrow(p.reference_dtype, p.grad_reference, at + j, sums[j] == 0.0f ? 0.0f : gradient);
   }
 }
 

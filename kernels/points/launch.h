@@ -23,15 +23,16 @@ inline void clear_point_gradients(Kernel<Params> kernel, Params const& p, cudaSt
   clear(p.grad_reference, queries * p.level_count * p.reference_dim, p.reference_dtype, stream);
 }
 
-// Nothing is done where grad_reference is not wanted.
+// kernel: sum_references() of levels that are apart or not. Nothing is done where grad_reference is
+// not wanted.
 inline void sum_references(Kernel<Params, PointParams> kernel, Params const& p,
-                           PointParams const& points, cudaStream_t stream) {
+                           PointParams const& points, bool levels_apart, cudaStream_t stream) {
   if (p.grad_reference == nullptr) return;
-  launch_overlapping(
-      kernel,
-      {.blocks = divide_up(points.queries * p.level_count, kReferenceThreads / kReferenceLanes),
-       .threads = kReferenceThreads},
-      stream, p, points);
+  std::int64_t const groups = points.queries * (levels_apart ? p.level_count : 1);
+  launch_overlapping(kernel,
+                     {.blocks = divide_up(groups, kReferenceThreads / kReferenceLanes),
+                      .threads = kReferenceThreads},
+                     stream, p, points);
 }
 
 }  // namespace msda::points

@@ -15,7 +15,7 @@ inline constexpr std::int32_t kPointThreads = 256;
 inline constexpr std::int32_t kPointBlocks = 2;   // an SM
 inline constexpr std::int32_t kPointsAtOnce = 4;  // points whose products lanes reduce at once
 inline constexpr std::int32_t kReferenceThreads = 256;
-inline constexpr std::int32_t kReferenceLanes = 8;  // of a level of a query
+inline constexpr std::int32_t kReferenceLanes = 8;  // of a query, or of one level of it
 // A lane stages its points of a fused row in shared memory where they are at most so many, else in
 // the workspace.
 inline constexpr std::int32_t kStagedPoints = 16;

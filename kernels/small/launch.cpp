@@ -99,7 +99,7 @@ void launch(Variant const&, Launch const& launch) {
                       .threads = kThreads,
                       .shared_bytes = plan.shared_bytes},
                      stream, p, s);
-  sum_references(plan.kernels.references, p, s.points, stream);
+  sum_references(plan.kernels.references, p, s.points, true, stream);
 }
 
 }  // namespace

@@ -264,7 +264,7 @@ void launch_point_gradients(CallOfPlan const& call) {
     } else {
       launch_points(call, points);
     }
-    sum_references(call.plan.kernels.references, p, points, call.stream);
+    sum_references(call.plan.kernels.references, p, points, false, call.stream);
     first += points.queries;
   }
 }
