@@ -30,7 +30,7 @@ std::string element_text(std::string_view name, Shape const& shape, std::int64_t
 // A NaN without its sign: what was never written has one.
 double unsigned_nan(double x) { return std::isnan(x) ? std::fabs(x) : x; }
 
-// What of the error exceeds half an ulp, `excess`, as a share of the bound; more than 1 is wrong.
+// The share of the bound that `excess`, the error beyond half an ulp, takes; more than 1 is wrong.
 double bound_share(double result, double exact, msda_dtype type, double excess, double bound) {
   if (excess <= bound) return excess <= 0 ? 0 : excess / bound;
   bool const is_same =

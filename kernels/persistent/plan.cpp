@@ -41,12 +41,12 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
   Entry const& entry = kTable[variant];
   Reason const reason = reject_forward(variant, problem, device);
   if (reason != Reason::kNone) return reason;
-  if (Reason const reason = reject_rows(entry, problem); reason != Reason::kNone) return reason;
+  if (Reason const wrong = reject_rows(entry, problem); wrong != Reason::kNone) return wrong;
   if (has_fp16_sums(entry.spread) && !groups_have_one_level(problem)) return Reason::kPoints;
   if (!rows_are_packed(problem)) return Reason::kStrides;
   if (caches_levels(entry.spread)) {
-    if (Reason const reason = reject_caching(entry, problem, device); reason != Reason::kNone) {
-      return reason;
+    if (Reason const wrong = reject_caching(entry, problem, device); wrong != Reason::kNone) {
+      return wrong;
     }
   }
   return sizes_fit(entry, problem) ? Reason::kNone : Reason::kTooLarge;

@@ -166,8 +166,8 @@ __device__ __forceinline__ void find_powers(Params const& p, std::int64_t b, std
 // kernel launched.
 
 // kReferenceLanes lanes take a query, level after level: its points of all heads, in one order.
-// Where queries are few they take one level of it, and each lane has more points in flight: 4
-// levels one after the other are 4 waits.
+// kLevelsApart is for few queries: the lanes take one level of a query, each with 4 points in
+// flight, since 4 levels one after the other are 4 waits.
 template <bool kLevelsApart>
 static __global__ void __launch_bounds__(kReferenceThreads, 4)
     sum_references(const __grid_constant__ Params p, const __grid_constant__ PointParams s) {

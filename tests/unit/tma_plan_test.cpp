@@ -105,7 +105,7 @@ TEST_CASE("tma: tiles of a grid are cut evenly, for blocks that have alike") {
   CHECK(pictures.width == doctest::Approx(9.0 / 125));
   CHECK(pictures.begin.size() == 14 * 10 + 6 + 1);
   CHECK(pictures.order[15375] == 15375);
-  // Where each block has one tile, fewer queries in each are better than fewer tiles.
+  // Fewer queries in a tile are better than fewer tiles where each block has one.
   Problem const one = problem_of({level_of(92, 160)}, {{26, 63}}, 1638);
   CHECK(make_query_tiles(one, 120, 1000).width == doctest::Approx(8.0 / 63));
   CHECK(make_query_tiles(one, 120, 1).width == doctest::Approx(9.0 / 63));

@@ -25,7 +25,7 @@ import re
 import parts
 from measurements import Refused, read_csv, write_csv
 
-# What tells a row from others, with the width of its column.
+# The columns that tell a row from others, each with its width.
 KEY = {"workload": 20, "operation": 8, "kernel_id": 32, "value_dtype": 8, "coord_dtype": 8, "math_mode": 8, "input_mode": 7}
 NUMBERS = ("q1_us", "q3_us", "max_error", "error_share", "compared")
 ERROR_GROWTH = 3
