@@ -336,7 +336,7 @@ def test_short_ways_give_the_same_bits(dims, levels, dtype, device, products, mo
             output = ours(query, reference, LEVELS, position=position, padding_mask=mask)
     finally:
         torch.use_deterministic_algorithms(False)
-    assert asked == [True] * (products == 2)
+    assert asked == [True] * (products == 2 or device == "cuda")
     for others in (found, watched, [output]):
         assert all(torch.equal(one, other) for one, other in zip(others, wanted))
 
