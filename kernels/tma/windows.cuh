@@ -366,7 +366,7 @@ class Consumer {
       }
     }
   }
-  // Past L1.
+  // Weights past L1, which keeps the sector of a pair's coordinates for the pair beside it.
   __device__ __forceinline__ void load_vectors(Row const& row,
                                                RawPoint (&raw)[Config::kPoints]) const {
     std::uint32_t const first = (has_level() ? j_ : 0) * Config::kPairs ^ first_pair();
@@ -377,7 +377,7 @@ class Consumer {
 #pragma unroll
     for (int i = 0; i < Config::kPairs; ++i) {
       std::uint32_t at[4], weights[2];
-      ptx::stream_global<16>(reinterpret_cast<const char*>(coord ^ (i * 16)), at);
+      ptx::load_global(reinterpret_cast<const char*>(coord ^ (i * 16)), at);
       ptx::stream_global<8>(reinterpret_cast<const char*>(weight ^ (i * 8)), weights);
 #pragma unroll
       for (int n = 0; n < 2; ++n) {
