@@ -269,8 +269,7 @@ Kernels load_kernels(KernelOptions options) {
   Kernels kernels;
   kernels.softmax = load_kernel(softmax_rows);
   kernels.logits = load_kernel(logit_gradients);
-  kernels.references = load_kernel(points::sum_references<false>);
-  kernels.clear_points = load_kernel(points::clear_points);
+  kernels.engine = points::load_engine<false>();
   kernels.convert = load_kernel(convert_sums);
   points::with_lanes<points::kWarp>(options.head_dim, [&](auto lanes) {
     using Config = PointConfig<kType, Loads::vectors, lanes>;

@@ -45,10 +45,9 @@ struct KernelOptions {
 };
 
 struct Kernels {
+  points::EngineKernels engine;
   Kernel<Params, LogitParams> softmax;  // fused: before and behind `add`
   Kernel<Params, LogitParams> logits;
-  Kernel<Params, points::PointParams> references;
-  Kernel<Params> clear_points;
   Kernel<Params, AddParams> add[2];  // by whether every row can be loaded in vectors
   Kernel<Params, ConvertParams> convert;
   std::int32_t slots = 0;   // of a block of `add`

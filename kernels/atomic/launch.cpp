@@ -73,12 +73,12 @@ void add_points(AtomicPlan const& plan, Params const& p, AddParams const& add,
         {.blocks = divide_up(rows * add.parts, kernels.slots), .threads = points::kPointThreads},
         stream, p, add);
   } else {  // no values to load; softmax alone says what the gradients of logits are
-    points::clear_point_gradients(kernels.clear_points, p, stream);
+    points::clear_point_gradients(kernels.engine, p, stream);
     points::clear(add.gradients, rows * p.point_total, MSDA_DTYPE_F32, stream);
   }
   if (add.gradients == nullptr) return;
   if (p.grad_weight != nullptr) launch_overlapping(kernels.logits, by_row, stream, p, logits);
-  if (p.token_count > 0) points::sum_references(kernels.references, p, add.points, false, stream);
+  if (p.token_count > 0) points::sum_references(kernels.engine, p, add.points, stream);
 }
 
 void launch(Variant const&, Launch const& launch) {
@@ -89,7 +89,7 @@ void launch(Variant const&, Launch const& launch) {
   bool const has_points = row_count(problem) * problem.point_total > 0;
   if (!has_points || (problem.token_count == 0 && !problem.fused())) {
     points::clear(p.grad_value, value_count(problem), p.grad_value_dtype, stream);
-    points::clear_point_gradients(plan.kernels.clear_points, p, stream);
+    points::clear_point_gradients(plan.kernels.engine, p, stream);
     return;
   }
   AddParams add = plan.add;

@@ -8,6 +8,7 @@
 // several groups of four lanes, which take different points or the two sides of each.
 #pragma once
 
+#include "kernels/common/launch.h"
 #include "kernels/points/fused.cuh"
 #include "kernels/points/products.cuh"
 
@@ -257,6 +258,11 @@ __device__ __forceinline__ typename Config::Row load_grad(Params const& p, RowIn
   using Row = typename Config::Row;
   if (!Config::kPlain && d >= p.head_dim) return Row::zeros();
   return Row::load(p.output_dtype, p.grad_output, p.output_strides.at(row.b, row.q, row.m) + d);
+}
+
+template <bool kLevelsApart>
+static EngineKernels load_engine() {
+  return {load_kernel(clear_points), load_kernel(sum_references<kLevelsApart>), kLevelsApart};
 }
 
 }  // namespace msda::points

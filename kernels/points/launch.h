@@ -12,24 +12,24 @@ inline void clear(void* array, std::int64_t elements, msda_dtype dtype, cudaStre
   msda::clear(array, elements * dtype_bytes(dtype), "clearing a gradient", stream);
 }
 
-// kernel: clear_points().
-inline void clear_point_gradients(Kernel<Params> kernel, Params const& p, cudaStream_t stream) {
+inline void clear_point_gradients(EngineKernels const& kernels, Params const& p,
+                                  cudaStream_t stream) {
   std::int64_t const queries = p.batch * p.query_count;
   std::int64_t const points = queries * p.head_count * p.point_total;
   if (points > 0 && (p.grad_coord != nullptr || p.grad_weight != nullptr)) {
-    launch_overlapping(
-        kernel, {.blocks = divide_up(points, kPointThreads), .threads = kPointThreads}, stream, p);
+    launch_overlapping(kernels.clear_points,
+                       {.blocks = divide_up(points, kPointThreads), .threads = kPointThreads},
+                       stream, p);
   }
   clear(p.grad_reference, queries * p.level_count * p.reference_dim, p.reference_dtype, stream);
 }
 
-// kernel: sum_references() of levels that are apart or not. Nothing is done where grad_reference is
-// not wanted.
-inline void sum_references(Kernel<Params, PointParams> kernel, Params const& p,
-                           PointParams const& points, bool levels_apart, cudaStream_t stream) {
+// Nothing is done where grad_reference is not wanted.
+inline void sum_references(EngineKernels const& kernels, Params const& p, PointParams const& points,
+                           cudaStream_t stream) {
   if (p.grad_reference == nullptr) return;
-  std::int64_t const groups = points.queries * (levels_apart ? p.level_count : 1);
-  launch_overlapping(kernel,
+  std::int64_t const groups = points.queries * (kernels.levels_apart ? p.level_count : 1);
+  launch_overlapping(kernels.sum_references,
                      {.blocks = divide_up(groups, kReferenceThreads / kReferenceLanes),
                       .threads = kReferenceThreads},
                      stream, p, points);

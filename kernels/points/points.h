@@ -50,6 +50,13 @@ struct PointParams {
   bool grad_coord_pairs;         // so do those of the gradients
 };
 
+// The kernels that every family has beside its own, made by load_engine().
+struct EngineKernels {
+  Kernel<Params> clear_points;
+  Kernel<Params, PointParams> sum_references;
+  bool levels_apart = false;  // sum_references() takes each level of a query apart
+};
+
 // Whether every lane of a slot has channels: slots are powers of two of kChannelsOfLane each.
 constexpr bool fills_lanes(std::int64_t head_dim) {
   return head_dim % kChannelsOfLane == 0 &&

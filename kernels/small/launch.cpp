@@ -77,7 +77,7 @@ void launch(Variant const&, Launch const& launch) {
     points::clear(p.grad_value, value_count(problem), p.grad_value_dtype, stream);
   }
   if (!has_points) {
-    return clear_point_gradients(plan.kernels.clear_points, p, stream);
+    return clear_point_gradients(plan.kernels.engine, p, stream);
   }
   SmallParams s = plan.small;
   Arena arena(launch.call.workspace);
@@ -99,7 +99,7 @@ void launch(Variant const&, Launch const& launch) {
                       .threads = kThreads,
                       .shared_bytes = plan.shared_bytes},
                      stream, p, s);
-  sum_references(plan.kernels.references, p, s.points, true, stream);
+  sum_references(plan.kernels.engine, p, s.points, stream);
 }
 
 }  // namespace

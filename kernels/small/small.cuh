@@ -850,8 +850,7 @@ void load_lanes(Kernels& kernels) {
 template <ValueType kType>
 Kernels load_kernels(std::int64_t head_dim) {
   Kernels kernels;
-  kernels.references = load_kernel(sum_references<true>);
-  kernels.clear_points = load_kernel(clear_points);
+  kernels.engine = load_engine<true>();
   switch (row_lanes(head_dim)) {
     case 4:
       load_lanes<kType, 4>(kernels);

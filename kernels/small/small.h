@@ -86,8 +86,7 @@ constexpr std::int64_t staged_bytes(std::int64_t groups) { return groups * kThre
 static_assert(staged_bytes(kStagedPoints) <= kMaxSharedBytes, "staged points fit, too");
 
 struct Kernels {
-  Kernel<Params, PointParams> references;
-  Kernel<Params> clear_points;
+  EngineKernels engine;
   Kernel<Params, SmallParams> gradients[2];  // by whether every row can be loaded in vectors
 };
 

@@ -253,7 +253,7 @@ void launch_point_gradients(CallOfPlan const& call) {
   std::int64_t const queries = p.batch * p.query_count;
   bool const has_points = queries * p.head_count * p.point_total > 0;
   if (!has_points || (p.token_count == 0 && !call.problem.fused())) {
-    clear_point_gradients(call.plan.kernels.clear_points, p, call.stream);
+    clear_point_gradients(call.plan.kernels.engine, p, call.stream);
     return;
   }
   for (std::int64_t first = 0; first < queries;) {
@@ -264,7 +264,7 @@ void launch_point_gradients(CallOfPlan const& call) {
     } else {
       launch_points(call, points);
     }
-    sum_references(call.plan.kernels.references, p, points, false, call.stream);
+    sum_references(call.plan.kernels.engine, p, points, call.stream);
     first += points.queries;
   }
 }

@@ -90,8 +90,7 @@ void load_points(KernelOptions const& options, Kernels& kernels) {
 template <ValueType kType>
 Kernels load_kernels(KernelOptions options) {
   Kernels kernels;
-  kernels.references = load_kernel(sum_references<false>);
-  kernels.clear_points = load_kernel(clear_points);
+  kernels.engine = load_engine<false>();
   load_sums<kType>(options, kernels);
   load_points<kType>(options, kernels);
   return kernels;

@@ -219,8 +219,7 @@ enum PointRows { kElementRows, kVectorRows, kPlainRows, kPointRows };
 enum PointInputs { kAnyPoints, kPlainPoints, kNarrowPoints, kPointInputs };
 
 struct Kernels {
-  Kernel<Params, PointParams> references;
-  Kernel<Params> clear_points;
+  EngineKernels engine;
   Kernel<Params, ValueParams> bin[kPointInputs];
   Kernel<ValueParams> list_segments;
   Kernel<Params, ValueParams> sum[2];         // by whether every row can be loaded in vectors
