@@ -17,7 +17,7 @@ inline constexpr std::int64_t kThreadsOfSm = 2048;
 
 struct AddParams {
   points::PointParams points;
-  const float* weights;      // fused: [B][Q][M][K], by softmax; else null
+  float* weights;            // fused: [B][Q][M][K], by softmax; else null
   float* gradients;          // fused: [B][Q][M][K] of the weights; else null
   float* sums;               // [B][S][M][D] of the values' gradient, cleared; null: not wanted
   std::int64_t parts;        // slots that divide a row's points among them

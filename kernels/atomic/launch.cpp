@@ -62,7 +62,7 @@ void add_points(AtomicPlan const& plan, Params const& p, AddParams const& add,
                 cudaStream_t stream) {
   Kernels const& kernels = plan.kernels;
   std::int64_t const rows = add.points.queries * p.head_count;
-  LogitParams const logits = {const_cast<float*>(add.weights), add.gradients, rows};
+  LogitParams const logits = {add.weights, add.gradients, rows};
   LaunchOptions const by_row = {.blocks = divide_up(rows, kRowThreads / kRowLanes),
                                 .threads = kRowThreads};
   if (add.weights != nullptr) launch_overlapping(kernels.softmax, by_row, stream, p, logits);
@@ -96,27 +96,25 @@ void launch(Variant const&, Launch const& launch) {
   add.wants_points = p.wants_points();
   if (p.grad_value == nullptr && !add.wants_points) return;
   Arena arena(launch.call.workspace);
-  Workspace const space(problem, arena);
-  add.weights = space.weights;
-  add.gradients = add.wants_points ? space.gradients : nullptr;
-  add.points.by_pixel = p.grad_reference != nullptr ? space.by_pixel : nullptr;
+  take_arrays(add, problem, arena);
+  if (!add.wants_points) add.gradients = nullptr;
+  if (p.grad_reference == nullptr) add.points.by_pixel = nullptr;
   add.points.coord_pairs = points::are_pairs(p.coord, p.coord_strides, p.coord_dtype);
   add.points.grad_coord_pairs =
       points::are_pairs(p.grad_coord, p.grad_coord_strides, p.coord_dtype);
   std::int64_t const elements = value_count(problem);
-  if (p.grad_value != nullptr) {
-    add.sums = space.sums != nullptr ? space.sums : static_cast<float*>(p.grad_value);
-    add.vector_sums = is_aligned(add.sums, 16);
-    points::clear(add.sums, elements, MSDA_DTYPE_F32, stream);
-  }
+  bool const rounds = add.sums != nullptr && p.grad_value != nullptr;
+  if (!rounds) add.sums = static_cast<float*>(p.grad_value);
+  add.vector_sums = is_aligned(add.sums, 16);
+  points::clear(add.sums, elements, MSDA_DTYPE_F32, stream);
   add_points(plan, p, add, stream);
-  if (p.grad_value == nullptr || space.sums == nullptr) return;
+  if (!rounds) return;
   std::int64_t const quads = elements / kQuadChannels;
   bool const aligned = is_aligned(p.grad_value, kQuadChannels * dtype_bytes(p.grad_value_dtype));
   launch_overlapping(
       plan.kernels.convert,
       {.blocks = divide_up(quads, kConvertThreads * kConvertQuads), .threads = kConvertThreads},
-      stream, p, ConvertParams{space.sums, quads, aligned});
+      stream, p, ConvertParams{add.sums, quads, aligned});
 }
 
 }  // namespace

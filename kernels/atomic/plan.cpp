@@ -48,20 +48,21 @@ double predicted_us(Costs const& costs, Variant const&, Problem const& problem,
 }
 
 void workspace(Variant const&, Problem const& problem, Device const&, Arena& arena) {
-  static_cast<void>(Workspace(problem, arena));
+  AddParams params{};
+  take_arrays(params, problem, arena);
 }
 
 }  // namespace
 
-Workspace::Workspace(Problem const& problem, Arena& arena) {
+void take_arrays(AddParams& params, Problem const& problem, Arena& arena) {
   if (problem.grad_value_dtype != MSDA_DTYPE_F32) {
-    sums = arena.take<float>(count_of(value_count(problem)));
+    params.sums = arena.take<float>(count_of(value_count(problem)));
   }
   if (!problem.fused()) return;
-  auto const points = static_cast<std::size_t>(row_count(problem) * problem.point_total);
-  weights = arena.take<float>(points);
-  gradients = arena.take<float>(points);
-  by_pixel = arena.take<float>(2 * points);
+  std::size_t const points = count_of(row_count(problem) * problem.point_total);
+  params.weights = arena.take<float>(points);
+  params.gradients = arena.take<float>(points);
+  params.points.by_pixel = arena.take<float>(2 * points);
 }
 
 extern const FamilyModel kModel = {

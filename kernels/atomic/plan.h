@@ -7,22 +7,14 @@
 
 namespace msda::atomic {
 
-// The parts of a kernel's id beside its type: none.
-struct Entry {};
 inline constexpr VariantTable kTable({
-#define MSDA_VARIANT(type, ...) \
-  VariantRow<Entry>{MSDA_VARIANT_OF("atomic", type, "", __VA_ARGS__), {}},
+#define MSDA_VARIANT(type, ...) VariantRow<>{MSDA_VARIANT_OF("atomic", type, "", __VA_ARGS__)},
 #include "rows/atomic.inc"
 #undef MSDA_VARIANT
 });
 
-struct Workspace {
-  float* sums = nullptr;       // [B][S][M][D], where grad_value is not of float32
-  float* weights = nullptr;    // fused: [B][Q][M][K]
-  float* gradients = nullptr;  // of weights, as many
-  float* by_pixel = nullptr;   // fused: [B][Q][M][K][2]
-
-  Workspace(Problem const& problem, Arena& arena);
-};
+// Takes the arrays of AddParams that lie in the workspace: sums, where grad_value is not of
+// float32, and of fused points weights, gradients and by_pixel.
+void take_arrays(AddParams& params, Problem const& problem, Arena& arena);
 
 }  // namespace msda::atomic

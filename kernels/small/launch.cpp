@@ -81,10 +81,9 @@ void launch(Variant const&, Launch const& launch) {
   }
   SmallParams s = plan.small;
   Arena arena(launch.call.workspace);
-  Workspace const space(problem, arena);
-  s.sums = space.sums != nullptr ? space.sums : static_cast<float*>(p.grad_value);
-  s.points.staged = space.staged;
-  s.points.by_pixel = p.grad_reference != nullptr ? space.by_pixel : nullptr;
+  take_arrays(s, problem, arena);
+  if (s.sums == nullptr) s.sums = static_cast<float*>(p.grad_value);
+  if (p.grad_reference == nullptr) s.points.by_pixel = nullptr;
   s.points.coord_pairs = are_pairs(p.coord, p.coord_strides, p.coord_dtype);
   s.points.grad_coord_pairs = are_pairs(p.grad_coord, p.grad_coord_strides, p.coord_dtype);
   s.logit_fours = plan.has_logit_fours && is_aligned(p.weight, 4 * dtype_bytes(p.weight_dtype));

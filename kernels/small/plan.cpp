@@ -128,7 +128,8 @@ double predicted_us(Costs const& costs, Variant const&, Problem const& problem,
 }
 
 void workspace(Variant const&, Problem const& problem, Device const&, Arena& arena) {
-  static_cast<void>(Workspace(problem, arena));
+  SmallParams params{};
+  take_arrays(params, problem, arena);
 }
 
 // Cuts levels into tiles of about `wanted` work each.
@@ -194,14 +195,14 @@ std::int64_t largest_points(Problem const& problem) {
   return most;
 }
 
-Workspace::Workspace(Problem const& problem, Arena& arena) {
-  auto const points = static_cast<std::size_t>(row_count(problem) * problem.point_total);
+void take_arrays(SmallParams& params, Problem const& problem, Arena& arena) {
+  std::size_t const points = count_of(row_count(problem) * problem.point_total);
   if (largest_points(problem) > kRoundPoints && problem.grad_value_dtype != MSDA_DTYPE_F32) {
-    sums = arena.take<float>(count_of(value_count(problem)));
+    params.sums = arena.take<float>(count_of(value_count(problem)));
   }
   if (!problem.fused()) return;
-  by_pixel = arena.take<float>(2 * points);
-  if (!stages_in_shared(problem)) staged = arena.take<float>(2 * points);
+  params.points.by_pixel = arena.take<float>(2 * points);
+  if (!stages_in_shared(problem)) params.points.staged = arena.take<float>(2 * points);
 }
 
 extern const FamilyModel kModel = {

@@ -9,11 +9,8 @@
 
 namespace msda::small {
 
-// The parts of a kernel's id beside its type: none.
-struct Entry {};
 inline constexpr VariantTable kTable({
-#define MSDA_VARIANT(type, ...) \
-  VariantRow<Entry>{MSDA_VARIANT_OF("small", type, "", __VA_ARGS__), {}},
+#define MSDA_VARIANT(type, ...) VariantRow<>{MSDA_VARIANT_OF("small", type, "", __VA_ARGS__)},
 #include "rows/small.inc"
 #undef MSDA_VARIANT
 });
@@ -36,15 +33,9 @@ inline bool stages_in_shared(Problem const& problem) {
   return divide_up(problem.point_total, kPointsAtOnce) <= kStagedPoints;
 }
 
-// The arrays that launch() takes from the workspace: float32 sums between rounds, where grad_value
-// cannot hold them; of fused points 8 bytes for grad_reference, and 8 where rows are too long to be
-// staged.
-struct Workspace {
-  float* sums = nullptr;      // [B][S][M][D]
-  float* by_pixel = nullptr;  // [B][Q][M][K][2]
-  float* staged = nullptr;    // [2][B][Q][M][K]
-
-  Workspace(Problem const& problem, Arena& arena);
-};
+// Takes the arrays of SmallParams that lie in the workspace: float32 sums between rounds, where
+// grad_value cannot hold them; of fused points 8 bytes for grad_reference, and 8 where rows are too
+// long to be staged.
+void take_arrays(SmallParams& params, Problem const& problem, Arena& arena);
 
 }  // namespace msda::small

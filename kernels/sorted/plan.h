@@ -7,11 +7,8 @@
 
 namespace msda::sorted {
 
-// The parts of a kernel's id beside its type: none.
-struct Entry {};
 inline constexpr VariantTable kTable({
-#define MSDA_VARIANT(type, ...) \
-  VariantRow<Entry>{MSDA_VARIANT_OF("sorted", type, "", __VA_ARGS__), {}},
+#define MSDA_VARIANT(type, ...) VariantRow<>{MSDA_VARIANT_OF("sorted", type, "", __VA_ARGS__)},
 #include "rows/sorted.inc"
 #undef MSDA_VARIANT
 });

@@ -19,6 +19,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 
 namespace msda {
 
@@ -62,11 +63,11 @@ struct Variant {
   }
 };
 
-// A row of a variants.inc: the variant, and what the family knows of it beside.
-template <typename Row>
+// A row of a variants.inc: the variant, and what the family knows of it beside, if anything.
+template <typename Row = std::monostate>
 struct VariantRow {
   Variant variant;
-  Row row;
+  Row row{};
 };
 // The rows of a variants.inc.
 template <typename Row, std::size_t kCount>

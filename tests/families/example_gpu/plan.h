@@ -6,10 +6,8 @@
 
 namespace msda::example_gpu {
 
-struct Entry {};  // the parts of a kernel's id beside its type
 inline constexpr VariantTable kTable({
-#define MSDA_VARIANT(type, ...) \
-  VariantRow<Entry>{MSDA_VARIANT_OF("example_gpu", type, "", __VA_ARGS__), {}},
+#define MSDA_VARIANT(type, ...) VariantRow<>{MSDA_VARIANT_OF("example_gpu", type, "", __VA_ARGS__)},
 #include "rows/example_gpu.inc"
 #undef MSDA_VARIANT
 });
