@@ -68,12 +68,13 @@ bool every_level_has(Problem const& problem, std::int64_t points) {
                      [&](Level const& level) { return level.point_count == points; });
 }
 
-bool tokens_fit(Problem const& problem, std::int64_t max_tokens, std::int64_t max_bytes) {
+bool tokens_fit(Problem const& problem) {
+  constexpr std::int64_t kMaxTokens = 1 << 29;
   std::int64_t const bytes = problem.value.row * dtype_bytes(problem.value_dtype);
-  if (problem.token_count >= max_tokens || bytes > max_bytes) return false;
+  if (problem.token_count >= kMaxTokens || bytes > UINT32_MAX) return false;
   return problem.head_count <= INT32_MAX &&
          std::ranges::all_of(problem.levels, [&](Level const& level) {
-           return bytes == 0 || level.row_tokens <= max_bytes / bytes;
+           return bytes == 0 || level.row_tokens <= UINT32_MAX / bytes;
          });
 }
 
@@ -82,25 +83,7 @@ bool head_dim_fits(std::int64_t head_dim, std::int64_t most, std::int64_t multip
   return most == multiple || 2 * head_dim > most;
 }
 
-bool strides_are_multiples(Strides const& strides, msda_dtype dtype, std::int64_t alignment) {
-  return (strides.batch | strides.row | strides.head) * dtype_bytes(dtype) % alignment == 0;
-}
-
-bool row_stride_fits(Strides const& strides, msda_dtype dtype) {
-  return strides.row >= 0 && strides.row * dtype_bytes(dtype) <= INT32_MAX;
-}
-
-bool value_strides_are_multiples(Problem const& problem, std::int64_t alignment) {
-  return strides_are_multiples(problem.value, problem.value_dtype, alignment);
-}
-
 // ---- the work of a problem
-
-double rows_of(Problem const& problem) {
-  return number(problem.batch) * number(problem.query_count) * number(problem.head_count);
-}
-
-double points_of(Problem const& problem) { return rows_of(problem) * number(problem.point_total); }
 
 double forward_bytes(Problem const& problem) {
   // The pixels of a level that n points touch which fall anywhere on it, if each touched not its

@@ -38,17 +38,24 @@ bool rows_are_packed(Problem const& problem);
 // Levels that travel with the launch, and whose sides fit.
 bool levels_are_near(Problem const& problem);
 bool every_level_has(Problem const& problem, std::int64_t points);
-// Tokens are fewer than max_tokens, from a pixel to the one below are at most max_bytes, and heads
-// fit 31 bits.
-bool tokens_fit(Problem const& problem, std::int64_t max_tokens, std::int64_t max_bytes);
+// A record of a point can count tokens, 32 bits the bytes from a pixel to the one below, and 31
+// bits heads: for forwards whose records have a token.
+bool tokens_fit(Problem const& problem);
 // The largest head of a variant, `most`, serves those down to half of it.
 bool head_dim_fits(std::int64_t head_dim, std::int64_t most, std::int64_t multiple);
 // Strides in bytes are multiples of `alignment`.
-bool strides_are_multiples(Strides const& strides, msda_dtype dtype, std::int64_t alignment);
+inline bool strides_are_multiples(Strides const& strides, msda_dtype dtype,
+                                  std::int64_t alignment) {
+  return (strides.batch | strides.row | strides.head) * dtype_bytes(dtype) % alignment == 0;
+}
 // Bytes from a row to the next fit 31 bits.
-bool row_stride_fits(Strides const& strides, msda_dtype dtype);
+inline bool row_stride_fits(Strides const& strides, msda_dtype dtype) {
+  return strides.row >= 0 && strides.row * dtype_bytes(dtype) <= INT32_MAX;
+}
 // Strides of value in bytes, all multiples of `alignment`.
-bool value_strides_are_multiples(Problem const& problem, std::int64_t alignment);
+inline bool value_strides_are_multiples(Problem const& problem, std::int64_t alignment) {
+  return strides_are_multiples(problem.value, problem.value_dtype, alignment);
+}
 
 // Both at least 0, `of_one` more.
 constexpr std::int64_t divide_up(std::int64_t items, std::int64_t of_one) {
@@ -76,9 +83,13 @@ inline std::int64_t value_count(Problem const& problem) {
 }
 
 // Rows as a number without an upper limit.
-double rows_of(Problem const& problem);
+inline double rows_of(Problem const& problem) {
+  return number(problem.batch) * number(problem.query_count) * number(problem.head_count);
+}
 // Sampling points of all rows.
-double points_of(Problem const& problem);
+inline double points_of(Problem const& problem) {
+  return rows_of(problem) * number(problem.point_total);
+}
 // Bytes that a forward cannot do without: every tensor once.
 double forward_bytes(Problem const& problem);
 // A forward's bytes of inputs, output and values; of a level's values no more pixels than its

@@ -43,10 +43,7 @@ inline constexpr int kPointsSummed = 4;   // whose corners are loaded and produc
 inline constexpr int kTogether = 8;       // points whose rows of grad_output are loaded at once
 inline constexpr int kTurns = 4;          // launches in which tiles are added
 
-// Limits of the row kernel, which reject() keeps to.
-inline constexpr std::int32_t kMaxPoints = 512;        // K, where P is not a constant
-inline constexpr std::int64_t kMaxTokens = 1 << 29;    // what fits a record
-inline constexpr std::int64_t kMaxBytes = 0xffffffff;  // from a pixel to the one below
+inline constexpr std::int32_t kMaxPoints = 512;  // K of the row kernel, where P is not a constant
 
 // Channels of a vec, which one lane loads at once: 16 bytes, or 8 of an 8-bit type.
 constexpr std::int32_t channels_of_vec(std::int32_t element_bytes) {

@@ -26,7 +26,7 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
                                                : every_level_has(problem, entry.points);
   if (!points_fit) return Reason::kPoints;
   if (!rows_are_packed(problem)) return Reason::kStrides;
-  return tokens_fit(problem, kMaxTokens, kMaxBytes) ? Reason::kNone : Reason::kTooLarge;
+  return tokens_fit(problem) ? Reason::kNone : Reason::kTooLarge;
 }
 
 // ---- the generic backward
@@ -38,20 +38,9 @@ constexpr double kMaxTileRecords = 256;
 constexpr double kMinTileRecords = 64;
 constexpr double kWantedTiles = 32768;
 
-double tile_records(Problem const& problem) {
-  return std::clamp(points_of(problem) / kWantedTiles, kMinTileRecords, kMaxTileRecords);
-}
-
 // Points of a chunk at least, and for each tile: then the places take half a word a point.
 constexpr std::int64_t kMinChunkPoints = 1024;
 constexpr std::int64_t kPointsOfPlace = 2;
-
-std::size_t bytes_of(BinParams bins, std::int64_t heads, std::int64_t other_bytes) {
-  Arena arena;
-  arena.take<std::byte>(count_of(other_bytes));
-  take_arrays(bins, heads, arena);
-  return arena.used_bytes();
-}
 
 // Doubles the shorter side while tiles have too few records; neither grows past the map.
 LevelTiles tiles_of(Level const& level, std::int64_t query_count, double most_records) {
@@ -144,12 +133,6 @@ double row_work_ns(Costs const& costs, Entry const& entry, Problem const& proble
           costs.row_vec_ns * number(row.all_vecs));
 }
 
-// The time that a row waits for its loads, one after the other.
-double row_waits_us(Costs const& costs, Problem const& problem, RowWork const& row) {
-  return costs.wait_us * number(row.points / row.in_flight) +
-         costs.chunk_wait_us * number(row.chunks) + (problem.fused() ? costs.fused_wait_us : 0.0);
-}
-
 double predicted_us(Costs const& costs, Variant const& variant, Problem const& problem,
                     Device const& device) {
   Entry const& entry = kTable[variant];
@@ -161,7 +144,10 @@ double predicted_us(Costs const& costs, Variant const& variant, Problem const& p
   } else {
     RowWork const row = work_of_row(entry, problem);
     work_ns = row_work_ns(costs, entry, problem, row);
-    waits_us = row_waits_us(costs, problem, row);
+    // A row waits for its loads one after the other.
+    waits_us = costs.wait_us * number(row.points / row.in_flight) +
+               costs.chunk_wait_us * number(row.chunks) +
+               (problem.fused() ? costs.fused_wait_us : 0.0);
   }
   return costs.launch_us + waits_us +
          std::max(1e-3 * work_ns / device.sm_count, forward_bytes(problem) / costs.bytes_per_us);
@@ -256,17 +242,17 @@ std::optional<Counts> counts(Variant const& variant, Problem const& problem, Dev
 // ---- what plan.h declares
 
 Tiles make_tiles(Problem const& problem) {
+  double const most_records =
+      std::clamp(points_of(problem) / kWantedTiles, kMinTileRecords, kMaxTileRecords);
   Tiles tiles;
   for (Level const& level : problem.levels) {
     LevelTiles of_level{};
-    bool const has_points =
-        level.width > 0 && level.height > 0 && level.point_count > 0 && problem.query_count > 0;
-    if (has_points) of_level = tiles_of(level, problem.query_count, tile_records(problem));
-    of_level.first = tiles.count;
-    if (has_points) {
-      tiles.count +=
-          of_level.across * divide_up(level.height + 1, std::int64_t{1} << of_level.height_bits);
+    if (level.has_pixels() && level.point_count > 0 && problem.query_count > 0) {
+      of_level = tiles_of(level, problem.query_count, most_records);
     }
+    of_level.first = tiles.count;
+    tiles.count +=
+        of_level.across * divide_up(level.height + 1, std::int64_t{1} << of_level.height_bits);
     tiles.levels.push_back(of_level);
   }
   tiles.rounds = {{0, tiles.count}};
@@ -290,11 +276,15 @@ void take_arrays(BinParams& bins, std::int64_t heads, Arena& arena) {
   bins.list = arena.take<std::int64_t>(count_of(heads * bins.points));
 }
 
-std::int64_t heads_within(Problem const& problem, BinParams const& bins, std::int64_t other_bytes,
+std::int64_t heads_within(Problem const& problem, BinParams bins, std::int64_t other_bytes,
                           std::size_t limit) {
   std::int64_t const all = std::max<std::int64_t>(problem.batch * problem.head_count, 1);
-  return most_that_fit(all, limit,
-                       [&](std::int64_t heads) { return bytes_of(bins, heads, other_bytes); });
+  return most_that_fit(all, limit, [&](std::int64_t heads) {
+    Arena arena;
+    arena.take<std::byte>(count_of(other_bytes));
+    take_arrays(bins, heads, arena);
+    return arena.used_bytes();
+  });
 }
 
 bool needs_sums(Problem const& problem) {

@@ -50,7 +50,7 @@ BinParams bin_params(Problem const& problem, Tiles const& tiles);
 void take_arrays(BinParams& bins, std::int64_t heads, Arena& arena);
 
 // As many heads at a time as fit `limit` bytes beside `other_bytes`, at least one; 0: no limit.
-std::int64_t heads_within(Problem const& problem, BinParams const& bins, std::int64_t other_bytes,
+std::int64_t heads_within(Problem const& problem, BinParams bins, std::int64_t other_bytes,
                           std::size_t limit);
 
 // Backward: how a head's points are ordered, and how many heads at a time.

@@ -17,9 +17,7 @@ inline constexpr std::int32_t kWarp = 32;
 inline constexpr std::int32_t kVecBytes = 16;  // of a pixel, that a lane copies at once
 
 // Limits that reject() keeps to.
-inline constexpr std::int32_t kMaxPoints = 512;        // K
-inline constexpr std::int64_t kMaxTokens = 1 << 29;    // what fits a record
-inline constexpr std::int64_t kMaxBytes = 0xffffffff;  // from a pixel to the one below
+inline constexpr std::int32_t kMaxPoints = 512;  // K
 inline constexpr std::int64_t kMaxBlocks = INT32_MAX;
 
 // How the channels of a row are dealt to lanes.

@@ -11,13 +11,6 @@ namespace {
 #define MSDA_COSTS "kernels/pipeline/variants.inc"
 #include "core/costs.inc"
 
-bool sizes_fit(Entry const& entry, Problem const& problem) {
-  std::int32_t const block_rows =
-      kThreads / layout_of(entry.channels, element_bytes(problem)).lanes;
-  return rows_of(problem) / block_rows <= number(kMaxBlocks) &&
-         tokens_fit(problem, kMaxTokens, kMaxBytes);
-}
-
 Reason reject(Variant const& variant, Problem const& problem, Device const& device) {
   Entry const& entry = kTable[variant];
   Reason const reason = reject_forward(variant, problem, device);
@@ -27,7 +20,9 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
   if (!levels_are_near(problem)) return Reason::kLevels;
   if (problem.point_total > kMaxPoints) return Reason::kPoints;
   if (!rows_are_packed(problem)) return Reason::kStrides;
-  if (!sizes_fit(entry, problem)) return Reason::kTooLarge;
+  Layout const layout = layout_of(entry.channels, element_bytes(problem));
+  double const blocks = rows_of(problem) / (kThreads / layout.lanes);
+  if (blocks > number(kMaxBlocks) || !tokens_fit(problem)) return Reason::kTooLarge;
   std::int64_t const shared_bytes =
       shared_bytes_of(entry.channels, entry.stages, element_bytes(problem));
   return shared_bytes > device.shared_bytes_per_block ? Reason::kSharedMemory : Reason::kNone;
