@@ -29,14 +29,13 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
 // The additions are the L2 cache's, the rest is the SMs' beside them.
 double predicted_us(Costs const& costs, Variant const&, Problem const& problem,
                     Device const& device) {
-  double const values =
-      number(problem.batch * problem.token_count) * number(problem.head_count * problem.head_dim);
+  double const values = number(value_count(problem));
   double const points = points_of(problem);
   double const channels = number(problem.head_dim);
-  bool const mixes_types = problem.output_dtype != problem.value_dtype;
   double const of_point =
       costs.point_instructions + channels / points::kChannelsOfLane * costs.point_lane_instructions;
-  double const work_us = 1e-3 * points * of_point * (mixes_types ? costs.element_factor : 1.0) /
+  double const work_us = 1e-3 * points * of_point *
+                         points::element_factor(problem, costs.element_factor) /
                          (costs.instructions_per_ns * device.sm_count);
   double const addition_us = 4 * points * channels / costs.additions_per_us;
   bool const rounds = problem.grad_value_dtype != MSDA_DTYPE_F32;

@@ -30,6 +30,12 @@ inline bool counts_fit(Problem const& problem) {
          problem.batch * problem.query_count < INT32_MAX;
 }
 
+// A factor on the work of rows that are loaded element by element, since grad_output and the values
+// have two types; 1 for others.
+inline double element_factor(Problem const& problem, double factor) {
+  return problem.output_dtype != problem.value_dtype ? factor : 1.0;
+}
+
 // x and y of every point lie side by side at a multiple of their bytes.
 inline bool are_pairs(const void* array, StrideParams const& strides, msda_dtype dtype) {
   return (strides.batch | strides.row | strides.head) % 2 == 0 &&

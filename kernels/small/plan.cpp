@@ -40,22 +40,17 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
   return device.shared_bytes_per_block < kMaxSharedBytes ? Reason::kSharedMemory : Reason::kNone;
 }
 
-// A row's K logits as the lanes of its softmax take them: a power of two, or warps of them.
-double padded_logits(std::int64_t points) {
-  if (points > kWarp) return number(divide_up(points, kWarp) * kWarp);
-  return number(std::bit_ceil(static_cast<std::uint64_t>(points)));
-}
-
-double element_factor(Problem const& problem, double factor) {
-  return problem.output_dtype != problem.value_dtype ? factor : 1.0;
-}
-
 // How many times the lanes of a row of up to 32 channels a row has.
 double lane_factor(Problem const& problem) { return number(row_lanes(problem.head_dim)) / 4; }
 
-// The logits of the rows of a tile whose softmax its block finds.
+// The logits of the rows of a tile whose softmax its block finds. The lanes of a softmax take a
+// power of two of them, or warps.
 double logits_of(Problem const& problem) {
-  return problem.fused() ? number(problem.query_count) * padded_logits(problem.point_total) : 0;
+  if (!problem.fused()) return 0;
+  std::int64_t const K = problem.point_total;
+  std::int64_t const padded =
+      K > kWarp ? divide_up(K, kWarp) * kWarp : std::int64_t{std::bit_ceil(u32(K))};
+  return number(problem.query_count) * number(padded);
 }
 
 // The time of all blocks: of tiles, `at_once` of which an SM has, and of points. Where all run at

@@ -93,18 +93,15 @@ struct CallOfPlan {
   SortedPlan const& plan;
   Problem const& problem;
   Params params;
-  std::byte* workspace;
+  std::byte* workspace;  // of one pass after the other
   cudaStream_t stream;
 
   explicit CallOfPlan(Launch const& launch)
       : plan(static_cast<SortedPlan const&>(*launch.prepared)),
         problem(launch.problem),
         params(with_buffers(plan.params, launch.call)),
-        workspace(nullptr),
-        stream(static_cast<cudaStream_t>(launch.call.stream)) {
-    Arena arena(launch.call.workspace);
-    workspace = take_workspace(problem, plan.planned, arena);
-  }
+        workspace(launch.call.workspace),
+        stream(static_cast<cudaStream_t>(launch.call.stream)) {}
 
   bool has_coord_pairs() const {
     return are_pairs(params.coord, params.coord_strides, params.coord_dtype);

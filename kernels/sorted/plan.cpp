@@ -29,12 +29,10 @@ bool sizes_fit(Problem const& problem) {
 // The bytes of every tensor once, and of the points' coordinates, weights and records as often as
 // they are read and written.
 double bytes_of(Problem const& problem) {
-  double const values =
-      number(problem.batch * problem.token_count) * number(problem.head_count * problem.head_dim);
   std::int64_t const of_point =
       4 * dtype_bytes(problem.coord_dtype) + 2 * dtype_bytes(problem.weight_dtype) + 32;
   return forward_bytes(problem) + points_of(problem) * number(of_point) +
-         values * number(dtype_bytes(problem.grad_value_dtype));
+         number(value_count(problem)) * number(dtype_bytes(problem.grad_value_dtype));
 }
 
 double instructions_of(Costs const& costs, Problem const& problem) {
@@ -139,14 +137,9 @@ std::uint32_t quotient_multiplier(std::int64_t divisor) {
 
 // The bits that tell the tiles of a level apart, in a range of them, too.
 std::int32_t level_tile_bits(Tiling const& tiling) {
-  std::uint32_t most = 0;
-  std::int64_t end = tiling.tiles;
-  for (std::size_t l = tiling.levels.size(); l-- > 0;) {
-    std::int64_t const first = tiling.levels[l].first_tile;
-    most = std::max(most, u32(std::max<std::int64_t>(end - first, 1) - 1));
-    end = first;
-  }
-  return std::min<std::int32_t>(std::bit_width(most), kTileBits);
+  std::int32_t most = 1;
+  for (SumLevel const& level : tiling.sum_levels) most = std::max(most, level.tiles);
+  return std::min<std::int32_t>(std::bit_width(u32(most - 1)), kTileBits);
 }
 
 // ---- reject and cost
@@ -160,8 +153,7 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
 
 double predicted_us(Costs const& costs, Variant const&, Problem const& problem,
                     Device const& device) {
-  bool const mixes_types = problem.output_dtype != problem.value_dtype;
-  double const factor = (mixes_types ? costs.element_factor : 1.0) *
+  double const factor = element_factor(problem, costs.element_factor) *
                         (dtype_bytes(problem.value_dtype) == 4 ? costs.f32_factor : 1.0);
   double const work_us = 1e-3 * factor * instructions_of(costs, problem) /
                          (costs.instructions_per_ns * device.sm_count);
@@ -170,7 +162,7 @@ double predicted_us(Costs const& costs, Variant const&, Problem const& problem,
 }
 
 void workspace(Variant const&, Problem const& problem, Device const& device, Arena& arena) {
-  take_workspace(problem, Planned(problem, device), arena);
+  arena.take<std::byte>(workspace_bytes(problem, Planned(problem, device)));
 }
 
 }  // namespace
@@ -223,10 +215,9 @@ Bins make_bins(Problem const& problem, Tiling const& tiling, Device const& devic
   bins.chunk_points = kBinThreads * std::clamp<std::int64_t>(of_thread, 1, kPointsOfThread);
   bins.chunks = divide_up(bins.points, bins.chunk_points);
   bins.tile_ranges = divide_up(tiling.tiles, kMaxRangeTiles);
-  bins.range_tiles =
-      bins.tile_ranges == 0
-          ? 0
-          : divide_up(tiling.tiles, bins.tile_ranges * kTilesOfThread) * kTilesOfThread;
+  std::int64_t const of_range =
+      divide_up(tiling.tiles, std::max<std::int64_t>(bins.tile_ranges, 1));
+  bins.range_tiles = divide_up(of_range, kTilesOfThread) * kTilesOfThread;
   bins.stages_records = bins.chunk_points > kBinThreads;
   bins.range_counters = bins.range_tiles + kTilesOfThread;
   bins.shared_bytes = (bins.stages_records ? kStagedBytes : kStagedRowBytes) + kWarpSumBytes +
@@ -308,9 +299,9 @@ Planned::Planned(Problem const& problem, Device const& device)
       most_that_fit(queries, limit, [&](std::int64_t n) { return point_bytes(problem, n); })};
 }
 
-std::byte* take_workspace(Problem const& problem, Planned const& planned, Arena& arena) {
-  return arena.take<std::byte>(std::max(value_bytes(problem, planned, planned.passes.heads),
-                                        point_bytes(problem, planned.passes.queries)));
+std::size_t workspace_bytes(Problem const& problem, Planned const& planned) {
+  return std::max(value_bytes(problem, planned, planned.passes.heads),
+                  point_bytes(problem, planned.passes.queries));
 }
 
 // ---- blocks of points

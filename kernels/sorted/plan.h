@@ -63,8 +63,8 @@ struct Planned {
 void take_arrays(ValueParams& params, Problem const& problem, Bins const& bins, Arena& arena);
 void take_arrays(PointParams& params, Problem const& problem, Arena& arena);
 
-// The longer of the two: they follow each other and share the workspace.
-std::byte* take_workspace(Problem const& problem, Planned const& planned, Arena& arena);
+// Passes over heads and over queries follow each other: the longer ones say what the workspace has.
+std::size_t workspace_bytes(Problem const& problem, Planned const& planned);
 
 // ValueParams but for tables and arrays.
 ValueParams value_params(Problem const& problem, Tiling const& tiling, Bins const& bins);

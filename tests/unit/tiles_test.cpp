@@ -36,9 +36,7 @@ ProblemShape backward(std::vector<LevelShape> levels, std::int64_t batch, std::i
 }
 
 std::size_t workspace_of(Problem const& problem, Device const& device) {
-  Arena arena;
-  sorted::take_workspace(problem, sorted::Planned(problem, device), arena);
-  return arena.used_bytes();
+  return sorted::workspace_bytes(problem, sorted::Planned(problem, device));
 }
 
 }  // namespace
