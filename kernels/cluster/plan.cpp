@@ -18,12 +18,6 @@ namespace {
 #define MSDA_COSTS "kernels/cluster/variants.inc"
 #include "core/costs.inc"
 
-// Values are loaded in vecs, and those of a group of heads are copied together.
-bool values_fit(Entry const& entry, Problem const& problem) {
-  return value_strides_are_multiples(problem, kVecBytes) &&
-         (layout_for(entry.rows, problem).heads == 1 || problem.value.head == problem.head_dim);
-}
-
 Reason reject(Variant const& variant, Problem const& problem, Device const& device) {
   Entry const& entry = kTable[variant];
   bool const has_clusters = device.max_cluster_blocks != 0 && device.has_bulk_copy;
@@ -36,7 +30,11 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
   if (!rows_are_packed(problem)) return Reason::kStrides;
   if (problem.fused()) return Reason::kInputMode;
   if (needs_exact_path(problem)) return Reason::kLevels;
-  if (!values_fit(entry, problem)) return Reason::kStrides;
+  // Values are loaded in vecs, and those of a group of heads are copied together.
+  if (!value_strides_are_multiples(problem, kVecBytes)) return Reason::kStrides;
+  if (layout_for(entry.rows, problem).heads > 1 && problem.value.head != problem.head_dim) {
+    return Reason::kStrides;
+  }
   if (!sizes_fit(entry.rows, problem)) return Reason::kTooLarge;
   if (device.shared_bytes_per_block < kMaxBlockBytes) return Reason::kSharedMemory;
   return cached_levels_of(entry, problem).levels == 0 ? Reason::kSharedMemory : Reason::kNone;
@@ -45,7 +43,6 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
 std::string numbers_of(Reason reason, Variant const& variant, Problem const& problem,
                        Device const& device) {
   Entry const& entry = kTable[variant];
-  std::int64_t const pixel_bytes = head_group_bytes(entry.rows, problem);
   if (reason == Reason::kClusters || reason == Reason::kSmLimit) {
     return fmt::format("{} of {}", entry.size, device.sm_count);
   }
@@ -53,10 +50,10 @@ std::string numbers_of(Reason reason, Variant const& variant, Problem const& pro
   if (device.shared_bytes_per_block < kMaxBlockBytes) {
     return fmt::format("{} bytes of {}", kMaxBlockBytes, device.shared_bytes_per_block);
   }
-  std::int64_t const level_bytes = least_cached_bytes(problem, pixel_bytes, entry.size);
-  std::int64_t const bytes = kDeclaredBytes + kLineBytes;
+  std::int64_t const level_bytes =
+      least_cached_bytes(problem, head_group_bytes(entry.rows, problem), entry.size);
   return fmt::format("{} bytes of {}, with a block's part of the smallest level",
-                     bytes + level_bytes, kMaxBlockBytes);
+                     kDeclaredBytes + kLineBytes + level_bytes, kMaxBlockBytes);
 }
 
 // ---- cost

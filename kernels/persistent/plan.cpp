@@ -16,11 +16,6 @@ namespace {
 #define MSDA_COSTS "kernels/persistent/variants.inc"
 #include "core/costs.inc"
 
-bool groups_have_one_level(Problem const& problem) {
-  return std::ranges::all_of(problem.levels,
-                             [](Level const& level) { return level.point_count % kMaxGroup == 0; });
-}
-
 // Reasons that only kernels with cached levels have.
 Reason reject_caching(Entry const& entry, Problem const& problem, Device const& device) {
   if (device.shared_bytes_per_block < kMaxCachedBytes) return Reason::kSharedMemory;
@@ -42,7 +37,9 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
   Reason const reason = reject_forward(variant, problem, device);
   if (reason != Reason::kNone) return reason;
   if (Reason const wrong = reject_rows(entry, problem); wrong != Reason::kNone) return wrong;
-  if (has_fp16_sums(entry.spread) && !groups_have_one_level(problem)) return Reason::kPoints;
+  bool const groups_have_one_level = std::ranges::all_of(
+      problem.levels, [](Level const& level) { return level.point_count % kMaxGroup == 0; });
+  if (has_fp16_sums(entry.spread) && !groups_have_one_level) return Reason::kPoints;
   if (!rows_are_packed(problem)) return Reason::kStrides;
   if (caches_levels(entry.spread)) {
     if (Reason const wrong = reject_caching(entry, problem, device); wrong != Reason::kNone) {
@@ -73,12 +70,13 @@ void cache_levels_in(ScheduleParams& schedule, Entry const& entry, Problem const
 
 // A warp's work for a job, padding included.
 struct JobWork {
-  std::int64_t vecs;         // of a row, of each lane
-  std::int64_t group;        // points that a lane prepares before they are gathered
-  std::int64_t chunks = 0;   // for which lanes prepare points, and then gather them
-  std::int64_t turns = 0;    // in which every lane prepares a point
-  std::int64_t records = 0;  // of each slot, that its lanes read and load the corners of
-  std::int64_t waits = 0;    // for loads in flight
+  std::int64_t vecs;            // of a row, of each lane
+  std::int64_t group;           // points that a lane prepares before they are gathered
+  std::int64_t chunks = 0;      // for which lanes prepare points, and then gather them
+  std::int64_t turns = 0;       // in which every lane prepares a point
+  std::int64_t records = 0;     // of each slot, that its lanes read and load the corners of
+  std::int64_t waits = 0;       // for loads in flight
+  std::int64_t references = 0;  // reference points that a lane loads
 };
 
 JobWork work_of_job(Entry const& entry, Problem const& problem) {
@@ -100,6 +98,9 @@ JobWork work_of_job(Entry const& entry, Problem const& problem) {
   std::int64_t const left = problem.point_total % chunk;
   add_chunks(problem.point_total / chunk, chunk);
   if (left > 0) add_chunks(1, left);
+  // A lane's group has one reference point, where its points are known to be of one level.
+  bool const of_one_level = entry.points > 0 || job.group == 1 || has_fp16_sums(entry.spread);
+  if (problem.fused()) job.references = of_one_level ? job.chunks : job.turns;
   return job;
 }
 
@@ -135,14 +136,6 @@ double factor_of(Costs const& costs, Entry const& entry, Problem const& problem)
          (needs_exact_path(problem) ? costs.exact_factor : 1.0);
 }
 
-// The reference points that a lane loads for a job. A lane's group has one, where its points are
-// known to be of one level.
-std::int64_t references_of(Entry const& entry, Problem const& problem, JobWork const& job) {
-  if (!problem.fused()) return 0;
-  bool const of_one_level = entry.points > 0 || job.group == 1 || has_fp16_sums(entry.spread);
-  return of_one_level ? job.chunks : job.turns;
-}
-
 // Loads of scattered points that miss L1, for an SM. A level of a group is in L1 as far as it is
 // small beside L1; those that are cached never miss.
 double misses_us(Costs const& costs, Entry const& entry, Problem const& problem,
@@ -154,10 +147,9 @@ double misses_us(Costs const& costs, Entry const& entry, Problem const& problem,
     double const bytes = number(level.height * level.width * head_group_bytes(entry, problem));
     misses += number(level.point_count) * bytes / (bytes + costs.l1_bytes);
   }
-  double const rows = number(problem.query_count * problem.head_count) * number(problem.batch);
   double const miss_ns = costs.miss_ns + costs.miss_byte_ns * number(std::int64_t{entry.channels} *
                                                                      element_bytes(problem));
-  return 1e-3 * rows / device.sm_count * misses * miss_ns;
+  return 1e-3 * rows_of(problem) / device.sm_count * misses * miss_ns;
 }
 
 // Cached levels change the time of scattered points, beside the same kernel without them: fewer
@@ -185,10 +177,9 @@ double predicted_us(Costs const& costs, Variant const& variant, Problem const& p
   std::int64_t const narrow = groups_are_whole(entry, problem) ? 0 : job.chunks * job.group;
   double const slots = 32.0 / layout_for(entry, problem).lanes;
   double const gather_ns = std::max(rates.gather_ns, costs.slot_ns * slots);
-  double const job_ns = rates.job_ns + rates.turn_ns * number(job.turns) +
-                        costs.narrow_ns * number(narrow) +
-                        costs.reference_ns * number(references_of(entry, problem, job)) +
-                        gather_ns * number(job.records * job.vecs);
+  double const job_ns =
+      rates.job_ns + rates.turn_ns * number(job.turns) + costs.narrow_ns * number(narrow) +
+      costs.reference_ns * number(job.references) + gather_ns * number(job.records * job.vecs);
   double const jobs = number(jobs_of(entry, problem).of_item) * number(problem.batch);
   double const work_us = 1e-3 * jobs / device.sm_count * job_ns * factor_of(costs, entry, problem);
   // Warps take a job each at a time. The last ones do not find work for all: of 1.1 jobs a warp
@@ -229,14 +220,9 @@ constexpr double kFusedJobInstructions = 37, kFusedChunkInstructions = 19,
 // fp16 sums a multiply-add for two. F8 is converted to float16 first, two at a time.
 double vec_instructions(Entry const& entry) {
   bool const fp16_sums = has_fp16_sums(entry.spread);
-  switch (entry.type) {
-    case ValueType::f32:
-      return 4;
-    case ValueType::f8:
-      return fp16_sums ? 8 + 8 : 8 + 16 + 16;
-    default:
-      return fp16_sums ? 4 : 8 + 8;
-  }
+  if (entry.type == ValueType::f32) return 4;
+  if (entry.type == ValueType::f8) return fp16_sums ? 8 + 8 : 8 + 16 + 16;
+  return fp16_sums ? 4 : 8 + 8;
 }
 
 // Instructions for a record of each slot.

@@ -83,9 +83,15 @@ void add_tiles(std::span<Part const> picture, Cut const& columns, Cut const& row
   tiles.count += u32(columns.count() * rows.count());
 }
 
-std::vector<std::int32_t> query_counts(Tiles const& tiles) {
-  std::vector<std::int32_t> counts(tiles.count);
-  for (std::uint32_t const tile : tiles.of_query) ++counts[tile];
+// The queries of each tile from `first` on, which are those of `parts`.
+std::vector<std::int32_t> query_counts(Tiles const& tiles, std::span<Part const> parts,
+                                       std::uint32_t first = 0) {
+  std::vector<std::int32_t> counts(tiles.count - first);
+  for (Part const& part : parts) {
+    auto const queries =
+        std::span(tiles.of_query).subspan(count_of(part.first), count_of(part.count()));
+    for (std::uint32_t const tile : queries) ++counts[tile - first];
+  }
   return counts;
 }
 
@@ -151,16 +157,11 @@ EvenCut cut_evenly(std::span<Part const> picture, Grid const& finest, std::int64
                    std::int64_t max_queries, Tiles tiles) {
   std::int64_t queries = 0;
   for (Part const& part : picture) queries += part.count();
-  std::uint32_t const before = tiles.count;
+  std::uint32_t const first = tiles.count;
   for (std::int64_t down = divide_up(queries, across * max_queries);; ++down) {
-    tiles.count = before;
+    tiles.count = first;
     add_tiles(picture, {across, 1}, {down, 1}, tiles);
-    std::vector<std::int32_t> counts(tiles.count - before);
-    for (Part const& part : picture) {
-      for (std::int64_t i = 0; i < part.count(); ++i) {
-        ++counts[tiles.of_query[static_cast<std::size_t>(part.first + i)] - before];
-      }
-    }
+    std::vector<std::int32_t> const counts = query_counts(tiles, picture, first);
     if (down >= finest.height || std::ranges::max(counts) <= max_queries)
       return {across, down, split(counts, max_queries)};
   }
@@ -199,7 +200,7 @@ QueryOrder query_order(Problem const& problem) {
     add_tiles(picture, {finest.width, kTileWidth},
               {finest.height, mixes_grids ? kTileHeight / 2 : kTileHeight}, tiles);
   });
-  order.queries = tile_by_tile(tiles, query_counts(tiles));
+  order.queries = tile_by_tile(tiles, query_counts(tiles, parts));
   return order;
 }
 
@@ -228,7 +229,7 @@ QueryTiles make_query_tiles(Problem const& problem, std::int64_t max_queries, st
     result.width = number(divide_up(finest.width, best.across)) / number(finest.width);
     result.height = number(divide_up(finest.height, best.down)) / number(finest.height);
   });
-  std::vector<std::int32_t> counts = query_counts(tiles);
+  std::vector<std::int32_t> counts = query_counts(tiles, parts);
   result.begin = split(counts, max_queries);
   result.order = tile_by_tile(tiles, std::move(counts));
   return result;

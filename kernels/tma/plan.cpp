@@ -25,13 +25,6 @@ constexpr std::int64_t kMaxQueries = 1 << 24;
 
 // ---- reject
 
-// Rows are counted in 31 bits, B and M are coordinates of a tensor map.
-bool sizes_fit(Problem const& problem) {
-  return rows_of(problem) < number(kMaxRows) &&
-         number(problem.batch) * number(problem.head_count) < number(kMaxRows) &&
-         problem.query_count < kMaxRows;
-}
-
 // A slot's lanes each have a level, with points that come in whole vectors and groups.
 Reason reject_windows(Entry const& entry, Problem const& problem) {
   if (problem.head_dim != entry.channels) return Reason::kHeadDim;
@@ -56,7 +49,11 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
   }
   if (entry.sums == h && problem.math_mode != MSDA_MATH_FAST) return Reason::kMathMode;
   if (Reason const broken = reject_maps(problem); broken != Reason::kNone) return broken;
-  if (!sizes_fit(problem)) return Reason::kTooLarge;
+  // Rows are counted in 31 bits, B and M are coordinates of a tensor map.
+  double const heads = number(problem.batch) * number(problem.head_count);
+  if (std::max({rows_of(problem), heads, number(problem.query_count)}) >= number(kMaxRows)) {
+    return Reason::kTooLarge;
+  }
   bool const is_room = entry.shape == win ? windows_fit(problem, entry.sums == h, device)
                                           : box_shared_bytes(entry, problem) + kStaticSharedBytes <=
                                                 device.shared_bytes_per_block;
@@ -114,19 +111,6 @@ Box window_of(Level const& level, rows::QueryTiles const& tiles, std::int32_t ma
 }  // namespace
 
 // ---- what plan.h declares
-
-std::int32_t pixel_bytes(Problem const& problem) {
-  return i32(problem.head_dim) * element_bytes(problem);
-}
-
-std::int32_t lanes_for(Entry const& entry, Problem const& problem) {
-  return lanes_of(entry.channels, element_bytes(problem));
-}
-
-std::int64_t box_shared_bytes(Entry const& entry, Problem const& problem) {
-  return std::int64_t{entry.producers} * entry.stages * box_stage_bytes(pixel_bytes(problem)) +
-         kAlignmentSlack;
-}
 
 Reason reject_maps(Problem const& problem) {
   std::int64_t const element = dtype_bytes(problem.value_dtype);

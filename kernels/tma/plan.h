@@ -30,9 +30,16 @@ Reason reject_maps(Problem const& problem);
 
 // ---- what a plan of a variant has
 
-std::int32_t pixel_bytes(Problem const& problem);
-std::int32_t lanes_for(Entry const& entry, Problem const& problem);
-std::int64_t box_shared_bytes(Entry const& entry, Problem const& problem);
+inline std::int32_t pixel_bytes(Problem const& problem) {
+  return i32(problem.head_dim) * element_bytes(problem);
+}
+inline std::int32_t lanes_for(Entry const& entry, Problem const& problem) {
+  return lanes_of(entry.channels, element_bytes(problem));
+}
+inline std::int64_t box_shared_bytes(Entry const& entry, Problem const& problem) {
+  return std::int64_t{entry.producers} * entry.stages * box_stage_bytes(pixel_bytes(problem)) +
+         kAlignmentSlack;
+}
 
 // Columns and rows of a level that a copy brings.
 struct Box {
