@@ -21,6 +21,7 @@ namespace msda {
 // ---- limits
 
 inline constexpr std::int32_t kLargestSide = 1 << 24;  // float32 has every pixel
+inline constexpr std::int64_t kMaxBlocks = 1 << 30;    // of a launch of a backward
 
 // The first questions of all: of the device, its compute capability, and the type of the values.
 // has_features: what the family needs of the device beside that.

@@ -17,9 +17,6 @@ constexpr Kernels (*kLoad[])(KernelOptions) = {
 #undef MSDA_VARIANT
 };
 
-// Blocks of one launch; the generic kernels walk over what is more in strides of the grid.
-constexpr std::int64_t kMaxBlocks = std::int64_t{1} << 30;
-
 struct DirectPlan final : Prepared {
   DirectPlan(Variant const& variant, Problem const& problem, Device const& device)
       : far_levels(far_levels_of(problem), device),
@@ -57,7 +54,8 @@ struct DirectPlan final : Prepared {
   attention::Writer attention;
   bool has_aligned_strides;
   std::int64_t forward_blocks = 0;
-  std::int64_t max_blocks = kMaxBlocks;  // of gradients: no more SMs have work
+  // The generic kernels walk over what is more in strides of the grid; with a limit SMs have one.
+  std::int64_t max_blocks = kMaxBlocks;
 };
 
 bool buffers_are_aligned(Params const& p) {

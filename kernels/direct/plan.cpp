@@ -62,16 +62,6 @@ LevelTiles tiles_of(Level const& level, std::int64_t query_count, double most_re
   return tiles;
 }
 
-std::vector<TileRange> levels_in_turn(Tiles const& tiles) {
-  std::vector<TileRange> rounds;
-  for (LevelTiles const& level : tiles.levels) {
-    if (level.across == 0) continue;
-    if (!rounds.empty()) rounds.back().end = level.first;
-    rounds.push_back({level.first, tiles.count});
-  }
-  return rounds;
-}
-
 msda_dtype sum_dtype(Problem const& problem) {
   return problem.value_dtype == MSDA_DTYPE_F64 ? MSDA_DTYPE_F64 : MSDA_DTYPE_F32;
 }
@@ -254,9 +244,11 @@ Tiles make_tiles(Problem const& problem) {
     tiles.count +=
         of_level.across * divide_up(level.height + 1, std::int64_t{1} << of_level.height_bits);
     tiles.levels.push_back(of_level);
+    if (problem.levels_overlap && of_level.across > 0) {
+      tiles.rounds.push_back({of_level.first, tiles.count});
+    }
   }
-  tiles.rounds = {{0, tiles.count}};
-  if (problem.levels_overlap) tiles.rounds = levels_in_turn(tiles);
+  if (!problem.levels_overlap) tiles.rounds = {{0, tiles.count}};
   return tiles;
 }
 

@@ -14,11 +14,8 @@ enum Stages : std::int32_t { s2 = 2, s3 = 3, s4 = 4 };
 
 inline constexpr std::int32_t kThreads = 128;  // of a block
 inline constexpr std::int32_t kWarp = 32;
-inline constexpr std::int32_t kVecBytes = 16;  // of a pixel, that a lane copies at once
-
-// Limits that reject() keeps to.
-inline constexpr std::int32_t kMaxPoints = 512;  // K
-inline constexpr std::int64_t kMaxBlocks = INT32_MAX;
+inline constexpr std::int32_t kVecBytes = 16;    // of a pixel, that a lane copies at once
+inline constexpr std::int32_t kMaxPoints = 512;  // K, a limit that reject() keeps to
 
 // How the channels of a row are dealt to lanes.
 struct Layout {

@@ -22,7 +22,7 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
   if (!rows_are_packed(problem)) return Reason::kStrides;
   Layout const layout = layout_of(entry.channels, element_bytes(problem));
   double const blocks = rows_of(problem) / (kThreads / layout.lanes);
-  if (blocks > number(kMaxBlocks) || !tokens_fit(problem)) return Reason::kTooLarge;
+  if (blocks > INT32_MAX || !tokens_fit(problem)) return Reason::kTooLarge;
   std::int64_t const shared_bytes =
       shared_bytes_of(entry.channels, entry.stages, element_bytes(problem));
   return shared_bytes > device.shared_bytes_per_block ? Reason::kSharedMemory : Reason::kNone;

@@ -245,14 +245,6 @@ bool points_fit(Entry const& entry, Problem const& problem) {
   return problem.point_total <= (entry.points == pfew ? kFewPoints : kMaxPoints);
 }
 
-// True if a record of fp16 sums can count the pixels of every level.
-bool pixels_fit_fp16_points(Entry const& entry, Problem const& problem) {
-  std::int64_t const most = max_pixels_of(layout_for(entry, problem));
-  return std::ranges::all_of(problem.levels, [most](Level const& level) {
-    return level.row_tokens * level.height <= most;
-  });
-}
-
 }  // namespace
 
 Reason reject_rows(Entry const& entry, Problem const& problem) {
@@ -262,7 +254,11 @@ Reason reject_rows(Entry const& entry, Problem const& problem) {
   if (!points_fit(entry, problem)) return Reason::kPoints;
   if (!has_fp16_sums(entry.spread)) return Reason::kNone;
   if (problem.math_mode != MSDA_MATH_FAST) return Reason::kMathMode;
-  return pixels_fit_fp16_points(entry, problem) ? Reason::kNone : Reason::kLevels;
+  std::int64_t const most = max_pixels_of(layout_for(entry, problem));
+  bool const pixels_fit = std::ranges::all_of(problem.levels, [most](Level const& level) {
+    return level.row_tokens * level.height <= most;
+  });
+  return pixels_fit ? Reason::kNone : Reason::kLevels;
 }
 
 bool sizes_fit(Entry const& entry, Problem const& problem) {

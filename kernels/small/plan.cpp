@@ -13,8 +13,6 @@ namespace {
 #define MSDA_COSTS "kernels/small/variants.inc"
 #include "core/costs.inc"
 
-constexpr std::int64_t kMaxBlocks = std::int64_t{1} << 30;
-
 // Additions to pixels and stores of them that a level has.
 double work_of(Problem const& problem, Level const& level) {
   if (!level.has_pixels()) return 0;

@@ -38,7 +38,6 @@ struct SortedPlan final : Prepared {
         params(make_params(problem, far_levels.data())),
         value(value_params(problem, planned.tiling, planned.bins)),
         has_other_tokens(points::has_other_tokens(problem)),
-        has_near_gradients(gradients_are_near(problem)),
         sm_count(device.sm_count) {
     value.levels = levels.data();
     value.sum_levels = sum_levels.data();
@@ -54,11 +53,12 @@ struct SortedPlan final : Prepared {
     has_output_vectors = same_types &&
                          strides_are_multiples(problem.output, problem.output_dtype, 16) &&
                          row_vecs_fit(problem);
-    has_value_vectors = has_output_vectors && value_strides_are_multiples(problem, 16) &&
-                        row_stride_fits(problem.value, problem.value_dtype);
+    has_row_vectors = has_output_vectors && value_strides_are_multiples(problem, 16) &&
+                      row_stride_fits(problem.value, problem.value_dtype) &&
+                      gradients_are_near(problem);
     std::int64_t const row_bytes = problem.value.row * dtype_bytes(problem.value_dtype);
     has_short_heads =
-        has_value_vectors && (problem.token_count - 1) * row_bytes <= std::int64_t{UINT32_MAX};
+        has_row_vectors && (problem.token_count - 1) * row_bytes <= std::int64_t{UINT32_MAX};
     has_plain_sides = std::ranges::all_of(problem.levels, [](Level const& level) {
       return level.height <= kLargestPlainSide && level.width <= kLargestPlainSide;
     });
@@ -79,9 +79,8 @@ struct SortedPlan final : Prepared {
   Kernels kernels{};
   bool has_other_tokens;
   bool has_output_vectors = false;  // as far as strides say
-  bool has_value_vectors = false;
-  bool has_short_heads = false;  // bytes from a head's first token to its last fit 32 bits
-  bool has_near_gradients;       // of points
+  bool has_row_vectors = false;     // of the values, too
+  bool has_short_heads = false;     // bytes from a head's first token to its last fit 32 bits
   bool has_plain_sides = false;
   std::int32_t sm_count;
 };
@@ -121,7 +120,7 @@ struct CallOfPlan {
     return has_narrow_coords() ? kNarrowPoints : kPlainPoints;
   }
   bool has_vectors() const {
-    return plan.has_value_vectors && plan.has_near_gradients && is_aligned(params.value, 16) &&
+    return plan.has_row_vectors && is_aligned(params.value, 16) &&
            is_aligned(params.grad_output, 16);
   }
   bool has_plain_rows() const {

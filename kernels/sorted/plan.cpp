@@ -128,8 +128,6 @@ std::size_t point_bytes(Problem const& problem, std::int64_t queries) {
   return arena.used_bytes();
 }
 
-constexpr std::int64_t kMaxBlocks = std::int64_t{1} << 30;  // of a launch
-
 // The multiplier that quotient() in tiles.cuh takes.
 std::uint32_t quotient_multiplier(std::int64_t divisor) {
   return u32(UINT32_MAX / std::max<std::int64_t>(divisor, 1));

@@ -168,13 +168,13 @@ struct TmaPlan final : Prepared {
 
 // As many blocks as SMs hold; a plan that keeps to some SMs has one on each.
 std::int64_t blocks_for(std::int64_t work, std::int64_t shared_bytes, Device const& device) {
-  constexpr std::int64_t kMaxBlocks = 2;         // by their registers
+  constexpr std::int64_t kMaxOfSm = 2;           // by their registers
   constexpr std::int64_t kReservedBytes = 2048;  // of each block, the kernel's own and the system's
   std::int64_t const of_sm =
       device.sm_count_limit != 0
           ? 1
           : std::clamp<std::int64_t>(device.shared_bytes_per_sm / (shared_bytes + kReservedBytes),
-                                     1, kMaxBlocks);
+                                     1, kMaxOfSm);
   return std::min(work, of_sm * device.sm_count);
 }
 
