@@ -22,7 +22,6 @@ constexpr double kPlotRight = kPlotLeft + kPlotWidth;
 constexpr double kPlotBottom = kPlotTop + kPlotHeight;
 constexpr double kMarkRadius = 5;
 constexpr double kLineHeight = 18;
-constexpr double kWavefrontBytes = 128;
 constexpr double kMicro = 1e-6;
 
 // One of the memories that kernels wait for: a slanted roof, and a mark of each kernel.

@@ -271,7 +271,7 @@ Kernels load_kernels(KernelOptions options) {
   kernels.logits = load_kernel(logit_gradients);
   kernels.engine = points::load_engine<false>();
   kernels.convert = load_kernel(convert_sums);
-  points::with_lanes<points::kWarp>(options.head_dim, [&](auto lanes) {
+  points::with_lanes<kWarp>(options.head_dim, [&](auto lanes) {
     using Config = PointConfig<kType, Loads::vectors, lanes>;
     kernels.add[1] = load_kernel(add_rows<Config>);
     kernels.add[0] = options.same_types

@@ -8,7 +8,6 @@
 
 namespace msda::attention {
 
-inline constexpr std::int32_t kWarp = 32;
 inline constexpr std::int32_t kThreads = 256;  // a warp a row
 
 // The kernel of a plan and its launch; no block where the problem has no such result.

@@ -14,7 +14,7 @@ using namespace rows;  // the engine, of whose kernels the family is one
 // Shared memory of a block, all in all: beyond it an SM has 28 KB of L1 left instead of 60.
 inline constexpr std::int64_t kMaxBlockBytes = 195 << 10;
 inline constexpr std::int32_t kThreads = 448;
-inline constexpr std::int32_t kWarps = kThreads / 32;
+inline constexpr std::int32_t kWarps = kThreads / kWarp;
 
 // Records of one warp, whatever the layout: 32 lanes have 8 bytes of two points each, or 16 of
 // one.

@@ -9,6 +9,10 @@ struct CUkern_st;  // cudaKernel_t points to one
 
 namespace msda {
 
+inline constexpr std::int32_t kWarp = 32;
+inline constexpr std::int32_t kVecBytes = 16;    // a vec: what a lane loads of a row at once
+inline constexpr std::int32_t kLineBytes = 128;  // of memory
+
 // One level. Tokens and points as in core/problem.h.
 struct LevelParams {
   std::int32_t height;

@@ -11,7 +11,6 @@ enum Channels : std::int32_t { dany, d8 = 8, d16 = 16, d32 = 32, d64 = 64, d128 
 enum Points : std::int32_t { pany = 0, p4 = 4, p8 = 8 };
 
 inline constexpr std::int32_t kThreads = 256;  // of a block
-inline constexpr std::int32_t kWarp = 32;
 inline constexpr std::int32_t kWarpsPerBlock = kThreads / kWarp;
 
 // The tiles of a level, see generic_backward.cuh.

@@ -145,9 +145,6 @@ double predicted_us(Costs const& costs, Variant const& variant, Problem const& p
 
 // ---- counts
 
-constexpr double kWavefrontBytes = 128;
-constexpr double kWarpLanes = 32;
-
 // Instructions of a warp. These were not counted in the code: they are what two counters in
 // README.md leave, fp16 with 16 and with 32 points a row, beside loads and sums.
 constexpr double kRowInstructions = 184;    // once
@@ -201,9 +198,9 @@ void count_row_kernel(Entry const& entry, Problem const& problem, Counts& counts
 // A thread an output element. Its instructions were not counted.
 void count_generic_kernel(Problem const& problem, Counts& counts) {
   double const element = number(dtype_bytes(problem.value_dtype));
-  double const warps = rows_of(problem) * number(problem.head_dim) / kWarpLanes;
+  double const warps = rows_of(problem) * number(problem.head_dim) / kWarp;
   double const points = warps * number(problem.point_total);
-  double const load_bytes = kWarpLanes * element;
+  double const load_bytes = kWarp * element;
   counts.row_bytes = number(problem.head_dim) * element;
   counts.lines_of_load = std::max(1.0, load_bytes / kWavefrontBytes);
   counts.gather_loads = points * 4;

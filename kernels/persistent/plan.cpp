@@ -175,7 +175,7 @@ double predicted_us(Costs const& costs, Variant const& variant, Problem const& p
   Rates const rates = rates_of(costs, entry, problem);
   JobWork const job = work_of_job(entry, problem);
   std::int64_t const narrow = groups_are_whole(entry, problem) ? 0 : job.chunks * job.group;
-  double const slots = 32.0 / layout_for(entry, problem).lanes;
+  double const slots = number(kWarp / layout_for(entry, problem).lanes);
   double const gather_ns = std::max(rates.gather_ns, costs.slot_ns * slots);
   double const job_ns =
       rates.job_ns + rates.turn_ns * number(job.turns) + costs.narrow_ns * number(narrow) +
@@ -191,7 +191,7 @@ double predicted_us(Costs const& costs, Variant const& variant, Problem const& p
                            .fused = problem.fused(),
                            .aligned = value_strides_are_multiples(problem, kVecBytes),
                            .known = known_heads(entry, problem) != heads_any};
-  double const warps = threads_of(block, device.sm) / 32;
+  double const warps = threads_of(block, device.sm) / kWarp;
   double const of_sm = jobs / device.sm_count;
   double const waves = std::max(std::ceil(std::ceil(of_sm) / warps), 1.0);
   double const idle = waves - std::max(of_sm / warps, 1.0);
@@ -206,9 +206,6 @@ double predicted_us(Costs const& costs, Variant const& variant, Problem const& p
 }
 
 // ---- counts
-
-constexpr double kWavefrontBytes = kLineBytes;
-constexpr double kWarpLanes = 32;
 
 // Instructions of a warp: of a job, a chunk of it, and a turn in which each lane prepares a point.
 // Fused input takes more for each. docs/roofline.md says which of these were counted in the code.
@@ -286,7 +283,7 @@ std::optional<Counts> counts(Variant const& variant, Problem const& problem, Dev
   JobWork const job = work_of_job(entry, problem);
   Cached const cached = cached_of(entry, problem, device);
   double const jobs = number(jobs_of(entry, problem).of_item) * number(problem.batch);
-  double const slots = kWarpLanes / layout.lanes;
+  double const slots = number(kWarp / layout.lanes);
   double const record_bytes = has_fp16_sums(entry.spread) ? 8 : 16;
   double const records = jobs * number(job.records), turns = jobs * number(job.turns);
   Counts counts = counts_of_tensors(problem);
@@ -299,7 +296,7 @@ std::optional<Counts> counts(Variant const& variant, Problem const& problem, Dev
   counts.value_bytes = std::min(counts.value_bytes, counts.gathered_bytes + counts.copied_bytes);
   counts.copy_wavefronts = cached.bytes / kWavefrontBytes;
   // Written by each lane; read for all slots at once, which takes two wavefronts at least.
-  counts.record_wavefronts = turns * kWarpLanes * record_bytes / kWavefrontBytes +
+  counts.record_wavefronts = turns * kWarp * record_bytes / kWavefrontBytes +
                              records * std::max(2.0, slots * record_bytes / kWavefrontBytes);
   counts.input_wavefronts = counts.input_bytes / kWavefrontBytes;
   counts.output_wavefronts = counts.output_bytes / kWavefrontBytes;

@@ -37,7 +37,7 @@ struct PipelineConfig {
   static constexpr int kElementBytes = sizeof(Element);
   static constexpr int kPoints = 0;        // of a level: any
   static constexpr bool kAligned = false;  // of what is loaded element by element
-  static constexpr int kVecBytes = pipeline::kVecBytes;
+  static constexpr int kVecBytes = msda::kVecBytes;
   static constexpr int kChannels = kVecBytes / kElementBytes;
   static constexpr Layout kLayout = layout_of(kMaxChannels, kElementBytes);
   static constexpr int kLanes = kLayout.lanes;

@@ -12,9 +12,7 @@ namespace msda::pipeline {
 enum Channels : std::int32_t { d8 = 8, d16 = 16, d32 = 32, d64 = 64, d128 = 128, d256 = 256 };
 enum Stages : std::int32_t { s2 = 2, s3 = 3, s4 = 4 };
 
-inline constexpr std::int32_t kThreads = 128;  // of a block
-inline constexpr std::int32_t kWarp = 32;
-inline constexpr std::int32_t kVecBytes = 16;    // of a pixel, that a lane copies at once
+inline constexpr std::int32_t kThreads = 128;    // of a block
 inline constexpr std::int32_t kMaxPoints = 512;  // K, a limit that reject() keeps to
 
 // How the channels of a row are dealt to lanes.

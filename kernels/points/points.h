@@ -8,7 +8,6 @@
 
 namespace msda::points {
 
-inline constexpr std::int32_t kWarp = 32;
 inline constexpr std::int32_t kChannelsOfLane = 8;  // 16 bytes of 16-bit elements
 inline constexpr std::int32_t kMaxHeadDim = kWarp * kChannelsOfLane;
 inline constexpr std::int32_t kPointThreads = 256;

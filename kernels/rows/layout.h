@@ -34,10 +34,7 @@ constexpr std::int32_t slots_of(Spread spread) {
   return spread & ~(kFp16SumsBit | kCachesLevels | kFusedBit);
 }
 
-inline constexpr std::int32_t kLineBytes = 128;
-
-// A vec: the 16 bytes of a pixel that a lane loads at once. Offsets and strides count vecs.
-inline constexpr std::int32_t kVecBytes = 16;
+// The channels of a vec. Offsets and strides count vecs.
 constexpr std::int32_t channels_of_vec(std::int32_t element_bytes) {
   return kVecBytes / element_bytes;
 }
@@ -77,8 +74,8 @@ constexpr Layout layout_of(std::int32_t channels, std::int32_t element_bytes, Sp
                            bool grouped) {
   std::int32_t const row_bytes = channels * element_bytes;
   std::int32_t const vecs = row_bytes / kVecBytes;
-  std::int32_t const lanes = vecs < 32 ? vecs : 32;
-  std::int32_t const slots = 32 / lanes;
+  std::int32_t const lanes = vecs < kWarp ? vecs : kWarp;
+  std::int32_t const slots = kWarp / lanes;
   std::int32_t const heads = grouped && row_bytes < kLineBytes ? kLineBytes / row_bytes : 1;
   bool const by_parity = has_fp16_sums(spread) && heads == 1 && row_bytes == 64;
   // 16 points are what most rows have at least, and what 16 lanes prepare at once.

@@ -33,7 +33,7 @@ struct RowsConfig {
   static constexpr bool kFused = kKind.fused;
   static constexpr bool kAligned = kKind.aligned;
   static constexpr bool kFp16Sums = has_fp16_sums(kKind.spread);  // of two points
-  static constexpr int kVecBytes = rows::kVecBytes;
+  static constexpr int kVecBytes = msda::kVecBytes;
   static constexpr int kChannels = channels_of_vec(kElementBytes);
   static constexpr Layout kLayout =
       layout_of(kKind.channels, kElementBytes, kKind.spread, kKind.grouped);

@@ -69,7 +69,6 @@ inline constexpr std::int32_t kFewRecords = 32;  // a tile of no more is summed 
 inline constexpr std::int32_t kSparseRecords = 64;
 inline constexpr std::int32_t kFewOfWarp = 96;
 inline constexpr std::int32_t kSparseBlocks = 4;   // an SM
-inline constexpr std::int32_t kVecBytes = 16;      // rows of grad_output are counted in these
 inline constexpr std::int32_t kMaxSliceLanes = 4;  // of a slot: channels beyond are other blocks'
 inline constexpr std::int32_t kMaxSlice = kMaxSliceLanes * kChannelsOfLane;
 // A tile with more records, times the slices of a head's channels, is summed in parts by several

@@ -17,10 +17,6 @@ enum Stages : std::int32_t { n2 = 2, n3 = 3, n4 = 4, n6 = 6, n8 = 8 };
 inline constexpr std::int32_t kMaxProducers = 4;
 inline constexpr std::int32_t kMaxStages = 8;
 
-inline constexpr std::int32_t kWarp = 32;
-inline constexpr std::int32_t kVecBytes = 16;    // of a pixel's channels, what a lane loads at once
-inline constexpr std::int32_t kLineBytes = 128;  // tiles of tensors begin at whole lines
-
 // Limits that reject() keeps to. A record has a pixel's column and row in 16 bits each.
 inline constexpr std::int64_t kMaxSide = 65534;
 inline constexpr std::int32_t kMaxPoints = 512;  // K

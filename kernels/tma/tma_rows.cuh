@@ -87,7 +87,7 @@ struct TmaConfig {
   static constexpr ValueType kType = kTypeOfRow;
   using Element = typename ValueTraits<kType>::Element;
   static constexpr int kElementBytes = sizeof(Element);
-  static constexpr int kVecBytes = tma::kVecBytes;
+  static constexpr int kVecBytes = msda::kVecBytes;
   static constexpr int kChannels = kVecBytes / kElementBytes;  // of a vec
   static constexpr bool kAligned = kIsAligned;
   static constexpr int kLanes = lanes_of(kMax, kElementBytes);

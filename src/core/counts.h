@@ -4,6 +4,8 @@
 
 namespace msda {
 
+inline constexpr double kWavefrontBytes = 128;  // that one cycle of an SM moves through L1
+
 struct Counts {
   // Bytes of device memory.
   double input_bytes = 0;   // coordinates, weights and reference points, once
@@ -18,7 +20,7 @@ struct Counts {
   double lines_of_load = 0;  // lines of 128 bytes that one of them touches
   double row_bytes = 0;      // that it reads in one place
 
-  // L1 wavefronts: 128 bytes that one cycle of an SM moves.
+  // L1 wavefronts.
   double gather_wavefronts = 0;
   double record_wavefronts = 0;  // points on their way from the lanes that locate them
   double input_wavefronts = 0;

@@ -40,7 +40,7 @@ const std::vector<Size> kBev = {{92, 160}, {46, 80}, {23, 40}, {12, 20}};
 
 TEST_CASE("a block and the levels that it caches have 195 KB of shared memory") {
   CHECK(kRoom == 192000);
-  CHECK(kDeclaredBytes + kRoom + rows::kLineBytes == 195 << 10);
+  CHECK(kDeclaredBytes + kRoom + kLineBytes == 195 << 10);
 }
 
 TEST_CASE("bird's-eye views: a cluster of two has half of level 1 in each block") {
