@@ -86,8 +86,7 @@ void launch(Variant const&, Launch const& launch) {
   Problem const& problem = launch.problem;
   auto const stream = static_cast<cudaStream_t>(launch.call.stream);
   Params const p = with_buffers(plan.params, launch.call);
-  bool const has_points = row_count(problem) * problem.point_total > 0;
-  if (!has_points || (problem.token_count == 0 && !problem.fused())) {
+  if (!points::has_gradients(problem)) {
     points::clear(p.grad_value, value_count(problem), p.grad_value_dtype, stream);
     points::clear_point_gradients(plan.kernels.engine, p, stream);
     return;
@@ -98,10 +97,7 @@ void launch(Variant const&, Launch const& launch) {
   Arena arena(launch.call.workspace);
   take_arrays(add, problem, arena);
   if (!add.wants_points) add.gradients = nullptr;
-  if (p.grad_reference == nullptr) add.points.by_pixel = nullptr;
-  add.points.coord_pairs = points::are_pairs(p.coord, p.coord_strides, p.coord_dtype);
-  add.points.grad_coord_pairs =
-      points::are_pairs(p.grad_coord, p.grad_coord_strides, p.coord_dtype);
+  points::look_at_buffers(add.points, p);
   std::int64_t const elements = value_count(problem);
   bool const rounds = add.sums != nullptr && p.grad_value != nullptr;
   if (!rounds) add.sums = static_cast<float*>(p.grad_value);

@@ -3,8 +3,7 @@
 #pragma once
 
 #include "kernels/common/launch.h"
-#include "kernels/common/plan.h"
-#include "kernels/points/points.h"
+#include "kernels/points/plan.h"
 
 namespace msda::points {
 
@@ -22,6 +21,13 @@ inline void clear_point_gradients(EngineKernels const& kernels, Params const& p,
                        stream, p);
   }
   clear(p.grad_reference, queries * p.level_count * p.reference_dim, p.reference_dtype, stream);
+}
+
+// The buffers of a call say whether x and y lie in pairs, and whether anything reads by_pixel.
+inline void look_at_buffers(PointParams& points, Params const& p) {
+  points.coord_pairs = are_pairs(p.coord, p.coord_strides, p.coord_dtype);
+  points.grad_coord_pairs = are_pairs(p.grad_coord, p.grad_coord_strides, p.coord_dtype);
+  if (p.grad_reference == nullptr) points.by_pixel = nullptr;
 }
 
 // Nothing is done where grad_reference is not wanted.

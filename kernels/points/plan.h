@@ -42,6 +42,12 @@ inline bool are_pairs(const void* array, StrideParams const& strides, msda_dtype
          is_aligned(array, 2 * dtype_bytes(dtype));
 }
 
+// Whether gradients of points may differ from 0: without tokens those of logits do whose softmax is
+// NaN.
+inline bool has_gradients(Problem const& problem) {
+  return problem.has_points() && (problem.token_count > 0 || problem.fused());
+}
+
 // The heads of which a warp takes rows side by side.
 constexpr std::int64_t heads_together(std::int64_t head_count) {
   return head_count % 2 == 0 ? 2 : 1;

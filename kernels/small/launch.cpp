@@ -71,21 +71,15 @@ void launch(Variant const&, Launch const& launch) {
   Problem const& problem = launch.problem;
   auto const stream = static_cast<cudaStream_t>(launch.call.stream);
   Params const p = with_buffers(plan.params, launch.call);
-  bool const has_points = plan.point_blocks > 0 && problem.point_total > 0 &&
-                          (problem.token_count > 0 || problem.fused());
-  if (!has_points || plan.has_other_tokens) {
+  if (!has_gradients(problem) || plan.has_other_tokens) {
     points::clear(p.grad_value, value_count(problem), p.grad_value_dtype, stream);
   }
-  if (!has_points) {
-    return clear_point_gradients(plan.kernels.engine, p, stream);
-  }
+  if (!has_gradients(problem)) return clear_point_gradients(plan.kernels.engine, p, stream);
   SmallParams s = plan.small;
   Arena arena(launch.call.workspace);
   take_arrays(s, problem, arena);
   if (s.sums == nullptr) s.sums = static_cast<float*>(p.grad_value);
-  if (p.grad_reference == nullptr) s.points.by_pixel = nullptr;
-  s.points.coord_pairs = are_pairs(p.coord, p.coord_strides, p.coord_dtype);
-  s.points.grad_coord_pairs = are_pairs(p.grad_coord, p.grad_coord_strides, p.coord_dtype);
+  look_at_buffers(s.points, p);
   s.logit_fours = plan.has_logit_fours && is_aligned(p.weight, 4 * dtype_bytes(p.weight_dtype));
   s.plain_fused = problem.fused() && p.coord_dtype == MSDA_DTYPE_F32 && s.points.coord_pairs &&
                   p.reference_dtype == MSDA_DTYPE_F32 &&

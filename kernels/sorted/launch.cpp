@@ -149,11 +149,8 @@ struct CallOfPlan {
         std::min(plan.planned.passes.queries, params.batch * params.query_count - first);
     Arena arena(workspace);
     take_arrays(points, problem, arena);
-    if (params.grad_reference == nullptr) points.by_pixel = nullptr;
+    look_at_buffers(points, params);
     if (staged_groups() > 0) points.staged = nullptr;
-    points.coord_pairs = has_coord_pairs();
-    points.grad_coord_pairs =
-        are_pairs(params.grad_coord, params.grad_coord_strides, params.coord_dtype);
     return points;
   }
   // The groups of a fused row's points that are staged in shared memory.
@@ -247,10 +244,8 @@ void launch_point_gradients(CallOfPlan const& call) {
   Params const& p = call.params;
   if (!p.wants_points()) return;
   std::int64_t const queries = p.batch * p.query_count;
-  bool const has_points = queries * p.head_count * p.point_total > 0;
-  if (!has_points || (p.token_count == 0 && !call.problem.fused())) {
-    clear_point_gradients(call.plan.kernels.engine, p, call.stream);
-    return;
+  if (!has_gradients(call.problem)) {
+    return clear_point_gradients(call.plan.kernels.engine, p, call.stream);
   }
   for (std::int64_t first = 0; first < queries;) {
     PointParams const points = call.point_params(first);
