@@ -31,9 +31,7 @@ struct PersistentPlan final : Prepared {
         attention(attention::prepare(problem, device, *this)),
         has_aligned_strides(value_strides_are_multiples(problem, kVecBytes)),
         has_whole_groups(groups_are_whole(kTable[variant], problem)),
-        has_f32_inputs(problem.coord_dtype == MSDA_DTYPE_F32 &&
-                       problem.weight_dtype == MSDA_DTYPE_F32 &&
-                       (!problem.fused() || problem.reference_dtype == MSDA_DTYPE_F32)) {
+        has_f32_inputs(inputs_are_f32(problem)) {
     schedule.order = exact_schedule.order = order.data();
   }
   DeviceArray<std::int32_t> order;  // [Q] queries, or none

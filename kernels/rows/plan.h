@@ -83,6 +83,12 @@ inline bool needs_exact_path(Problem const& problem) {
   });
 }
 
+// Coordinates, weights and references are float32.
+inline bool inputs_are_f32(Problem const& problem) {
+  return problem.coord_dtype == MSDA_DTYPE_F32 && problem.weight_dtype == MSDA_DTYPE_F32 &&
+         (!problem.fused() || problem.reference_dtype == MSDA_DTYPE_F32);
+}
+
 // The bytes that a pixel has in the channels of a head group.
 inline std::int64_t head_group_bytes(Entry const& entry, Problem const& problem) {
   return layout_for(entry, problem).heads * problem.head_dim * element_bytes(problem);
