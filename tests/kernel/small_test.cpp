@@ -50,15 +50,17 @@ void check_bits(TestHandle const& handle, TestProblem const& problem) {
 
 }  // namespace
 
-// Beside a level of one round there is one of as many points as a round has, and one less and more,
-// and one of three rounds. Sums between rounds lie in the workspace, or in float32 gradients.
+// Beside a level of one round there are two of as many points as a round has, and one less and
+// more, and of three rounds: one of crowded pixels, one without, whose tiles end a round with no
+// barrier of a crowd. Sums between rounds lie in the workspace, or in float32 gradients.
 TEST_CASE("small backward: rounds that are just full" * needs_gpu()) {
   TestHandle const handle(gpu_options());
   for (std::int64_t const queries : {1023, 1024, 1025, 2049}) {
     for (msda_dtype const dtype : {MSDA_DTYPE_F32, MSDA_DTYPE_F16}) {
       check_against_oracle(
           handle,
-          problem_of(backward_shape({{{5, 9, 4}, {2, 3, 1}}, 1, queries, 1, 8}, dtype), 81));
+          problem_of(backward_shape({{{5, 9, 4}, {31, 40, 4}, {2, 3, 1}}, 1, queries, 1, 8}, dtype),
+                     81));
     }
   }
 }
