@@ -52,12 +52,10 @@ double logits_of(Problem const& problem) {
 }
 
 // The time of all blocks: of tiles, `at_once` of which an SM has, and of points. Where all run at
-// once the slowest tile counts, where they take turns their sum, and both where neither is much the
-// larger.
+// once the slowest counts, where they take turns their sum: a norm of `power` has both.
 template <class TileNs>
-double blocks_ns(Problem const& problem, Tiling const& tiling, std::int32_t sm_count, int at_once,
-                 double points_ns, TileNs tile_ns) {
-  double slowest = 0;
+double blocks_ns(Problem const& problem, Tiling const& tiling, std::int32_t sm_count,
+                 double at_once, double points_ns, double slowest, int power, TileNs tile_ns) {
   double all = 0;
   for (std::size_t l = 0; l < problem.levels.size(); ++l) {
     Level const& level = problem.levels[l];
@@ -68,7 +66,9 @@ double blocks_ns(Problem const& problem, Tiling const& tiling, std::int32_t sm_c
     all += ns * tiles.tiles_across * number(divide_up(level.height, tiles.tile_height));
   }
   double const heads = number(problem.batch * problem.head_count);
-  return std::hypot(slowest, (heads * all / at_once + points_ns) / std::max(sm_count, 1));
+  double const sum = (heads * all / at_once + points_ns) / std::max(sm_count, 1);
+  return power == 2 ? std::hypot(slowest, sum)
+                    : std::pow(std::pow(slowest, power) + std::pow(sum, power), 1.0 / power);
 }
 
 // The time by which tiles are sized. Its costs are its own, so that tiles stay as they were
@@ -78,7 +78,7 @@ double sizing_ns(Problem const& problem, Tiling const& tiling, std::int32_t sm_c
   double const factor = lane_factor(problem) * (problem.value_dtype == MSDA_DTYPE_F32 ? 1.44 : 1.0);
   double const points_ns = factor * points_of(problem) * kPointNs;
   return blocks_ns(
-      problem, tiling, sm_count, kBlocks, points_ns, [&](Level const& level, double pixels) {
+      problem, tiling, sm_count, kBlocks, points_ns, 0, 2, [&](Level const& level, double pixels) {
         double const points = number(problem.query_count) * number(level.point_count);
         double const records = 4 * points * pixels / (number(level.height) * number(level.width));
         return points * kScanNs + logits_of(problem) * kLogitNs +
@@ -86,38 +86,45 @@ double sizing_ns(Problem const& problem, Tiling const& tiling, std::int32_t sm_c
       });
 }
 
-// The time of a block for a tile: it scans the level's points, and waits for the rows of
-// grad_output that its pixels add up. A slot has a pixel of few records, a warp one of many, and
-// all have each crowded one.
+// The fraction of pixels or cells that have more than `limit` of points spread evenly, about.
+double fraction_above(double limit, double mean) {
+  return 0.5 * std::erfc((limit + 0.5 - mean) / std::sqrt(2 * std::max(mean, 0.05)));
+}
+
+// The time of a block for a tile: it scans the level's points, orders records, 32 cells a warp one
+// after the other where they have many, and waits for the rows of grad_output that its pixels add
+// up. A slot has a pixel of few, a warp one of many, and all have each crowded one.
 double tile_ns(Costs const& costs, Problem const& problem, Level const& level, double pixels) {
+  double const lanes = number(row_lanes(problem.head_dim));
+  double const slots = kThreads / lanes, warp_slots = kWarp / lanes;
   double const points = number(problem.query_count) * number(level.point_count);
   double const rounds = std::max(std::ceil(points / kRoundPoints), 1.0);
   double const records = 4 * points / (rounds * number(level.height) * number(level.width));
-  double const slots = number(kThreads / row_lanes(problem.head_dim));
-  double const warp_slots = number(kWarp / row_lanes(problem.head_dim));
-  double add = 0;
-  if (records <= kRecordsOfSlot) {
-    add = std::max(pixels / slots, 1.0) * (records * costs.row_ns + costs.pixel_ns);
-  } else if (records <= 2 * kRecordsOfSlot * warp_slots) {
-    add = std::max(pixels / kWarps, 1.0) *
-          (records / warp_slots * costs.row_ns + costs.warp_pixel_ns);
-  } else {
-    add = pixels * (records / slots * costs.row_ns + costs.block_pixel_ns);
-  }
+  double const many = fraction_above(kRecordsOfSlot, records);
+  double const crowded = fraction_above(2 * kRecordsOfSlot * warp_slots, records);
+  double const rows_ns = records * costs.row_ns;
+  double const add =
+      std::max(pixels / slots, 1.0) * (costs.pixel_ns + (1 - many) * rows_ns) +
+      std::max(pixels / kWarps, 1.0) * (many - crowded) * (costs.pixel_ns + rows_ns / warp_slots) +
+      pixels * crowded * (lanes * costs.crowded_lane_ns + rows_ns / slots);
+  double const words = std::min(number(largest_points(problem)), number(kRoundPoints)) / kWarp;
+  double const order = fraction_above(kFewRecords, records / 4) * words * costs.word_ns *
+                       std::max(std::min(pixels, number(kWarp)), pixels / kWarps);
   return points * costs.scan_ns + logits_of(problem) * costs.logit_ns +
-         rounds * (costs.tile_ns + element_factor(problem, costs.element_factor) * add);
+         rounds * (costs.tile_ns + order + element_factor(problem, costs.element_factor) * add);
 }
 
+// Registers leave an SM one block of float32, or two of other types, which do half as much again.
 double predicted_us(Costs const& costs, Variant const&, Problem const& problem,
                     Device const& device) {
-  double const points_ns = problem.value_dtype == MSDA_DTYPE_F32
-                               ? lane_factor(problem) * points_of(problem) * costs.f32_point_ns
-                               : 0;
+  double const at_once = problem.value_dtype == MSDA_DTYPE_F32 ? 1.0 : 1.5;
+  double const row_points = number(divide_up(problem.point_total, kPointsAtOnce) * kPointsAtOnce);
+  double const rows_ns = costs.rows_ns + row_points * costs.point_ns;  // of a block
   double const ns = blocks_ns(
-      problem, make_tiling(problem, device.sm_count), device.sm_count, 1, points_ns,
+      problem, make_tiling(problem, device.sm_count), device.sm_count, at_once,
+      number(point_blocks(problem, device.sm_count)) * rows_ns / at_once, rows_ns, 3,
       [&](Level const& level, double pixels) { return tile_ns(costs, problem, level, pixels); });
-  double const bytes = 2 * forward_bytes(problem);  // each tensor and its gradient
-  return costs.launch_us + std::max(1e-3 * ns, bytes / costs.bytes_per_us);
+  return costs.launch_us + 1e-3 * ns + 2 * forward_bytes(problem) / costs.bytes_per_us;
 }
 
 void workspace(Variant const&, Problem const& problem, Device const&, Arena& arena) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <iterator>
 
 namespace msda::sorted {
@@ -22,33 +23,6 @@ bool sizes_fit(Problem const& problem) {
     cells += number(level.width + 1) * number(level.height + 1);
   }
   return cells < number(kMaxTiles) && points::counts_fit(problem);
-}
-
-// ---- cost
-
-// The bytes of every tensor once, and of the points' coordinates, weights and records as often as
-// they are read and written.
-double bytes_of(Problem const& problem) {
-  std::int64_t const of_point =
-      4 * dtype_bytes(problem.coord_dtype) + 2 * dtype_bytes(problem.weight_dtype) + 32;
-  return forward_bytes(problem) + points_of(problem) * number(of_point) +
-         number(value_count(problem)) * number(dtype_bytes(problem.grad_value_dtype));
-}
-
-double instructions_of(Costs const& costs, Problem const& problem) {
-  double const lanes = std::max(1.0, number(problem.head_dim) / kChannelsOfLane);
-  double const slices = number(divide_up(problem.head_dim, kMaxSlice));
-  double tiles = 0;
-  for (SumLevel const& level : make_tiling(problem).sum_levels) {
-    tiles += number(level.tiles) *
-             (level.is_sparse ? costs.sparse_tile_instructions : costs.tile_instructions);
-  }
-  double const heads = number(problem.batch * problem.head_count);
-  double const of_point = costs.bin_instructions + costs.sum_instructions * slices +
-                          costs.point_instructions +
-                          (problem.fused() ? costs.fused_instructions : 0.0) +
-                          lanes * (costs.sum_lane_instructions + costs.point_lane_instructions);
-  return points_of(problem) * of_point + heads * slices * tiles;
 }
 
 // ---- tiles and bins
@@ -149,14 +123,48 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
   return device.shared_bytes_per_block < kMinSharedBytes ? Reason::kSharedMemory : Reason::kNone;
 }
 
+// Blocks that all run at once take as long as the slowest one, those that take turns the sum.
+double launch_ns(double slowest, double all, Device const& device) {
+  return std::hypot(slowest, all / std::max(device.sm_count, 1));
+}
+
+// A block, or a warp on a sparse level, sums a tile, or a part of a long one.
+double sum_ns(Costs const& costs, Problem const& problem, Tiling const& tiling, double lanes,
+              Device const& device) {
+  double const slices = number(divide_up(problem.head_dim, kMaxSlice));
+  int const blocks = tiling.sum_blocks < tiling.tiles ? kSparseBlocks : kSumBlocks;  // of an SM
+  double slowest = 0, all = 0;
+  for (std::size_t l = 0; l < tiling.sum_levels.size(); ++l) {
+    SumLevel const& level = tiling.sum_levels[l];
+    double const records = number(problem.query_count) * records_of_tile(problem.levels[l], level);
+    double const parts = std::max(records / (kPartRecords * slices), 1.0);
+    double const lane_records = records / parts * std::min(lanes, number(kMaxSliceLanes));
+    double const ns = level.is_sparse ? costs.sparse_tile_ns + records * costs.sparse_record_ns
+                                      : costs.tile_ns + lane_records * costs.lane_record_ns;
+    slowest = std::max(slowest, ns);
+    all += ns * parts * level.tiles / (level.is_sparse ? kSparseBlocks * kSumWarps : blocks);
+  }
+  return launch_ns(slowest, number(problem.batch * problem.head_count) * slices * all, device);
+}
+
 double predicted_us(Costs const& costs, Variant const&, Problem const& problem,
                     Device const& device) {
-  double const factor = element_factor(problem, costs.element_factor) *
-                        (dtype_bytes(problem.value_dtype) == 4 ? costs.f32_factor : 1.0);
-  double const work_us = 1e-3 * factor * instructions_of(costs, problem) /
-                         (costs.instructions_per_ns * device.sm_count);
-  constexpr double kLaunches = 5;
-  return costs.launch_us * kLaunches + std::max(work_us, bytes_of(problem) / costs.bytes_per_us);
+  Tiling const tiling = make_tiling(problem);
+  double const lanes = std::max(1.0, number(problem.head_dim) / kChannelsOfLane);
+  double const of_point = (costs.point_ns + lanes * costs.point_lane_ns) *
+                          (problem.fused() ? costs.fused_factor : 1.0) *
+                          (dtype_bytes(problem.value_dtype) == 4 ? costs.f32_factor : 1.0);
+  double ns = sum_ns(costs, problem, tiling, lanes, device) +
+              launch_ns(number(problem.point_total) * costs.row_point_ns,
+                        points_of(problem) * of_point, device);
+  ns *= element_factor(problem, costs.element_factor);
+  if (problem.has_points() && kWarp % problem.point_total != 0) {  // kAnyPoints
+    Bins const bins = make_bins(problem, tiling, device);
+    std::int64_t const blocks = problem.batch * problem.head_count * bins.chunks * bins.tile_ranges;
+    ns += launch_ns(costs.any_bin_ns, number(blocks) / kBinBlocks * costs.any_bin_ns, device);
+  }
+  return (problem.fused() ? 6 : 5) * costs.launch_us + 1e-3 * ns +
+         2 * forward_bytes(problem) / costs.bytes_per_us;  // each tensor and its gradient
 }
 
 void workspace(Variant const&, Problem const& problem, Device const& device, Arena& arena) {
