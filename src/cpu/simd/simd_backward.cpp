@@ -19,6 +19,7 @@ namespace {
 // two barriers.
 constexpr std::int64_t kPointsTogether = 1 << 20;
 constexpr std::int64_t kHeadsPerThread = 2;
+constexpr std::int64_t kItemsPerThread = 8;
 
 std::int64_t heads_in_flight(Problem const& problem, std::int64_t thread_count) {
   std::int64_t const unit = problem.fused() ? problem.head_count : 1;  // references: all heads
@@ -69,7 +70,7 @@ struct Scratch {
             row_floats == 0 ? nullptr : grad_output + i * row_floats};
   }
   WindowScratch window(std::int64_t i) const {
-    return {rows + i * windows.padded_dim, pixels + i * pixel_floats,
+    return {rows + 2 * i * windows.padded_dim, pixels + i * pixel_floats,
             is_loaded + i * windows.window_pixels};
   }
 
@@ -102,7 +103,7 @@ struct Scratch {
   float* grad_output = take<float>(heads * row_floats);
   // [Q][L][reference_dim]: gradients by the heads so far.
   float* references = take<float>(problem.query_count * reference_floats);
-  float* rows = take<float>(sums * windows.padded_dim);
+  float* rows = take<float>(2 * sums * windows.padded_dim);
   float* pixels = take<float>(sums * pixel_floats);
   unsigned char* is_loaded = take<unsigned char>(sums * windows.window_pixels);
 };
@@ -184,10 +185,29 @@ class Heads {
     });
   }
 
+  bool sums_in_place(std::int64_t band) const {
+    return windows_.sums_in_place && windows_.level_of(band).has_few_points &&
+           call_.wants_points() && call_[Tensor::kGradValue] != nullptr;
+  }
+
+  // Heads of a batch item whose points are summed together from this head on, in place; -1: with
+  // a head before. Their number changes no bit: it leaves all threads something to do.
+  std::int64_t heads_together(std::int64_t head) const {
+    std::int64_t together = std::min(problem_.head_count, kMaxHeadsTogether);
+    std::int64_t const others = launch_.device.thread_count - 1;
+    auto const items = [&] { return windows_.band_count * count_ / together; };
+    while (together % 2 == 0 && items() < kItemsPerThread * others) together /= 2;
+    std::int64_t const place = (first_ + head) % problem_.head_count;
+    std::int64_t const before = place % together;
+    if (before > 0 && head > 0) return -1;
+    return std::min({together - before, problem_.head_count - place, count_ - head});
+  }
+
   // Bands from the last on: those of the coarse levels have the most points.
   void sum_bands() const {
     std::int64_t const items = count_ * windows_.band_count;
     std::atomic<std::int64_t> next{0};
+    if (windows_.sums_in_place) std::fill_n(scratch_.edges, count_ * scratch_.edge_floats, 0.0f);
     each(scratch_.sums, [&](std::int64_t sum) {
       WindowScratch const window = scratch_.window(sum);
       std::fill_n(window.pixels, scratch_.pixel_floats, 0.0f);
@@ -195,7 +215,9 @@ class Heads {
         std::int64_t const i = next.fetch_add(1, std::memory_order_relaxed);
         if (i >= items) return;
         std::int64_t const head = i % count_, band = windows_.band_count - 1 - i / count_;
-        tables_.band.sum(source(head), windows_, band, scratch_.head(head), window);
+        std::int64_t const heads = sums_in_place(band) ? heads_together(head) : 0;
+        if (heads < 0) continue;  // with those before
+        tables_.band.sum(source(head), windows_, band, heads, scratch_.head(head), window);
       }
     });
   }

@@ -12,6 +12,9 @@
 
 namespace msda::simd {
 
+// Heads whose points are summed in place together, at most.
+inline constexpr std::int64_t kMaxHeadsTogether = 16;
+
 // Scratch of one head in flight.
 struct HeadScratch {
   Record* records;  // [points of the head]; of a chunk in the order of windows or of rows
@@ -27,7 +30,7 @@ using BinChunk = void (*)(HeadSource const&, Windows const&, PointBlocks<PointWi
 
 // Scratch with which a thread sums a window.
 struct WindowScratch {
-  float* row;                // [padded_dim]: channels of grad_output
+  float* row;                // [2][padded_dim]: channels of grad_output; sums of no pixel
   float* pixels;             // [window_pixels][value and gradient][padded_dim]
   unsigned char* is_loaded;  // [window_pixels]
 };
@@ -46,9 +49,10 @@ struct BandKernels {
   // Copies a head's rows [first, last) of grad_output to where the sums find them near each other.
   void (*pack)(HeadSource const&, std::int64_t first, std::int64_t last, Windows const&,
                HeadScratch const&);
-  // Sums the points of a band. Gradients in `pixels` are zero before, and again afterwards.
-  void (*sum)(HeadSource const&, Windows const&, std::int64_t band, HeadScratch const&,
-              WindowScratch const&);
+  // Sums the points of a band: in place those of `heads` heads, or for 0 of one in a window.
+  // Gradients in `pixels` are zero before, and again afterwards.
+  void (*sum)(HeadSource const&, Windows const&, std::int64_t band, std::int64_t heads,
+              HeadScratch const&, WindowScratch const&);
   // Adds what two bands have for the first row of pixels of the lower one.
   void (*join_edge)(HeadSource const&, Windows const&, std::int64_t band, HeadScratch const&);
 };

@@ -17,6 +17,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 
 HWY_BEFORE_NAMESPACE();
 namespace msda::simd::HWY_NAMESPACE {
@@ -32,6 +33,7 @@ struct Batch {
   HWY_ALIGN Record records[kLanes] = {};
   Record* from[kLanes];            // where they lie
   std::int64_t first_row[kLanes];  // query, of the record's chunk
+  std::int64_t head[kLanes];       // of those that are summed together
   HWY_ALIGN float x[kLanes];       // fractions
   HWY_ALIGN float y[kLanes];
   HWY_ALIGN float weight[kLanes];
@@ -41,7 +43,9 @@ struct Batch {
   HWY_ALIGN std::int32_t column[kLanes];
   HWY_ALIGN std::int32_t pixel[kLanes];  // the same as a number
   std::uintptr_t grad_output[kLanes];    // address of the query's channels
-  std::uintptr_t value[4][kLanes];       // of the corners', where they are read in place
+  // In place: addresses of the corners' values and sums.
+  std::uintptr_t value[4][kLanes];
+  float* sum[4][kLanes];
   // Pixels whose values have to be read before these sums.
   std::int64_t missing_count = 0;
   std::int64_t missing[4 * kLanes];
@@ -103,30 +107,35 @@ void pack_rows(HeadSource const& source, std::int64_t first, std::int64_t last,
 }
 
 // The place from which values of a window's pixels are read: none, if no gradients of points are
-// asked for; in a copy of those that points reach; or in the caller's array, which is faster where
-// points are few.
+// asked for; in a copy of those that points reach; or in the caller's array, where points are few.
+// Then sums may be formed in place, too, and those of several heads in turns: pixels of one head
+// lie in few sets of a cache.
 enum class Values : std::uint8_t { kNone, kCopied, kInPlace };
 
-// One band of a head. kVectors: of the channels; 0: any number.
+// One band of a head, or of some heads in place. kVectors: of the channels; 0: any number.
 template <int kVectors, bool kOfValue, Values kValues>
 class BandSum {
  public:
   BandSum(HeadSource const& source, Windows const& windows, LevelWindows const& level,
-          std::int64_t band, HeadScratch const& scratch, WindowScratch const& window)
+          std::int64_t band, std::int64_t heads, HeadScratch const& scratch,
+          WindowScratch const& window)
       : source_(source),
         windows_(windows),
         place_(level),
         scratch_(scratch),
         window_scratch_(window),
+        sums_in_place_(heads > 0),
+        heads_(std::max<std::int64_t>(heads, 1)),
         first_row_((band - level.first_band) * windows.side) {}
 
   void run() {
     std::int64_t const first_window =
         place_.first_window + first_row_ / windows_.side * place_.across;
+    if (kInPlace && sums_in_place_) return sum_in_place(first_window);
     for (std::int64_t i = 0; i < place_.across; ++i) {
       first_column_ = i * windows_.side;
       columns_ = std::min(windows_.side, level_.width + 1 - first_column_);
-      sum_window(first_window + i);
+      sum_windows(first_window + i, 1);
       if (kValues == Values::kCopied && i + 1 < place_.across)
         prefetch_window(first_window + i + 1);
       if constexpr (kOfValue) {
@@ -177,17 +186,17 @@ class BandSum {
     std::int64_t const first = first_column_ + windows_.side;
     std::int64_t const columns = std::min(windows_.side, level_.width + 1 - first);
     std::int64_t count = 0;
-    each_segment(window, [&](Record* begin, Record* end, std::int64_t) { count += end - begin; });
+    each_segment(window, [&](auto points, std::int64_t) { count += std::ssize(points(0)); });
     if (count >= (rows_ + 1) * (columns + 1) / 2) {
       for (std::int64_t r = 0; r <= rows_; ++r) {
         for (std::int64_t c = 1; c <= columns; ++c) prefetch_pixel(first_row_ + r, first + c);
       }
       return;
     }
-    each_segment(window, [&](Record* begin, Record* end, std::int64_t) {
-      for (Record* record = begin; record < end; ++record) {
-        auto const column = static_cast<std::int64_t>(record->x + 1.0f);
-        auto const row = static_cast<std::int64_t>(record->y + 1.0f);
+    each_segment(window, [&](auto points, std::int64_t) {
+      for (Record const& record : points(0)) {
+        auto const column = static_cast<std::int64_t>(record.x + 1.0f);
+        auto const row = static_cast<std::int64_t>(record.y + 1.0f);
         prefetch_pixel(row, column);
         prefetch_pixel(row, column + 1);
         prefetch_pixel(row + 1, column);
@@ -220,17 +229,71 @@ class BandSum {
     }
   }
 
-  // Finds the values of the four pixels of a cell where the caller has them, and asks for their
-  // lines.
-  HWY_INLINE void find_values(std::int64_t record, Batch& batch) const {
-    std::int64_t const row = first_row_ + batch.row[record];
-    std::int64_t const column = first_column_ + batch.column[record];
-    for (int i = 0; i < 4; ++i) {
-      bool const inside = is_inside(row + i / 2, column + i % 2);
-      std::uintptr_t const from = inside ? value_at(row + i / 2, column + i % 2) : zeros_;
-      prefetch_value(from);
-      batch.value[i][record] = from;
+  // ---- in place
+
+  // Sum of a pixel of the band's first head.
+  float* sum_at(std::int64_t row, std::int64_t column) const {
+    return static_cast<float*>(source_.call[Tensor::kGradValue]) + source_.grad_value +
+           token(row, column) * grad_row_;
+  }
+
+  // Finds the values of the four pixels of a cell and asks for their lines; finds their sums.
+  HWY_INLINE void find_pixels(std::int64_t record, Batch& batch) const {
+    std::int64_t const r = batch.row[record], column = first_column_ + batch.column[record];
+    std::int64_t const row = first_row_ + r, head = batch.head[record];
+    if (HWY_LIKELY(r >= 1 && r < rows_ - 1 && column >= 1 && column < level_.width)) {
+      std::uintptr_t const value =
+          value_at(row, column) + static_cast<std::uintptr_t>(head * value_head_bytes_);
+      auto const right = static_cast<std::uintptr_t>(value_row_bytes_);
+      std::uintptr_t const down = static_cast<std::uintptr_t>(level_.row_tokens) * right;
+      bool const in_place = sums_in_place_;
+      float* const sum = in_place ? sum_at(row, column) + head * D_
+                                  : window_ + batch.pixel[record] * pixel_floats_ + grad_at_;
+      std::int64_t const next = in_place ? grad_row_ : pixel_floats_;
+      std::int64_t const below = in_place ? level_.row_tokens * next : pitch_ * next;
+      for (int i = 0; i < 4; ++i) {
+        batch.value[i][record] = value + (i % 2 == 0 ? 0 : right) + (i / 2 == 0 ? 0 : down);
+        batch.sum[i][record] = sum + (i % 2 == 0 ? 0 : next) + (i / 2 == 0 ? 0 : below);
+      }
+    } else {
+      for (int i = 0; i < 4; ++i) find_corner(i, row + i / 2, column + i % 2, record, batch);
     }
+    for (int i = 0; i < 4; ++i) {
+      auto const* const value = reinterpret_cast<const float*>(batch.value[i][record]);
+      for (std::int64_t v = 0; v < vectors(); ++v) __builtin_prefetch(value + v * kLanes, 0, 2);
+    }
+  }
+
+  // Does that for one corner, which may be outside the map or on an edge of the band.
+  void find_corner(int i, std::int64_t row, std::int64_t column, std::int64_t record,
+                   Batch& batch) const {
+    bool const inside = is_inside(row, column), is_upper = row == first_row_;
+    std::int64_t const head = batch.head[record];
+    batch.value[i][record] =
+        inside ? value_at(row, column) + static_cast<std::uintptr_t>(head * value_head_bytes_)
+               : zeros_;
+    float*& sum = batch.sum[i][record];
+    if (!sums_in_place_) {
+      sum = window_ + (batch.pixel[record] + i / 2 * pitch_ + i % 2) * pixel_floats_ + grad_at_;
+    } else if (!inside) {
+      sum = row_buffer_ + padded_;
+    } else if (is_upper || row == first_row_ + rows_) {
+      sum = edge_at(row, column, is_upper ? 1 : 0) + head * edge_floats_;
+    } else {
+      sum = sum_at(row, column) + head * D_;
+    }
+  }
+
+  // The edges are zero before.
+  void sum_in_place(std::int64_t first_window) {
+    std::int64_t const pixels = heads_ == problem_.head_count ? level_.width : 1;
+    for (std::int64_t row = first_row_ + 1; row < first_row_ + rows_; ++row) {
+      for (std::int64_t column = 1; column <= level_.width; column += pixels) {
+        std::memset(sum_at(row, column), 0,
+                    static_cast<std::size_t>(pixels * heads_ * D_) * sizeof(float));
+      }
+    }
+    sum_windows(first_window, place_.across);
   }
 
   HWY_INLINE void load_missing(Batch& batch) {
@@ -332,37 +395,61 @@ class BandSum {
 
   // ---- records
 
-  // Calls fn(first record, behind the last, first query of the chunk) for each chunk's points of a
-  // window.
+  // Calls fn(points of a head, first query of the chunk) for each chunk; points(head) are those in
+  // a window.
   template <class Fn>
   HWY_INLINE void each_segment(std::int64_t window, Fn fn) const {
     std::int64_t const K = problem_.point_total, bins = windows_.window_count + 1;
+    std::int64_t const bins_of_head = bins * windows_.chunk_count;
     const std::uint16_t* ends = scratch_.ends + window;
     for (std::int64_t row = 0; row < problem_.query_count; row += windows_.rows_of_chunk) {
       for (std::int64_t part = 0; part < windows_.chunks_of_row; ++part, ends += bins) {
         Record* const records = scratch_.records + row * K + part * kChunkPoints;
-        fn(records + (window == 0 ? 0 : ends[-1]), records + *ends, row);
+        auto const points = [&](std::int64_t head) {
+          Record* const of_head = records + head * windows_.records;
+          const std::uint16_t* const end = ends + head * bins_of_head;
+          return std::span(of_head + (window == 0 ? 0 : end[-1]), of_head + *end);
+        };
+        fn(points, row);
       }
     }
   }
 
-  void sum_window(std::int64_t window) {
+  void sum_windows(std::int64_t first, std::int64_t count) {
     if constexpr (kValues == Values::kCopied) {
       std::memset(is_loaded_, 0, static_cast<std::size_t>((rows_ + 1) * pitch_));
     }
     Batch batches[2];
     Batch *now = &batches[0], *before = &batches[1];
-    each_segment(window, [&](Record* begin, Record* end, std::int64_t first_row) {
-      for (Record* record = begin; record < end; ++record) {
-        now->records[now->count] = *record;
-        now->from[now->count] = record;
-        now->first_row[now->count++] = first_row;
-        if (now->count < kLanes) continue;
-        prepare(*now);
-        if (before->count > 0) sum_batch(*before);
-        std::swap(now, before);
-      }
-    });
+    auto const add = [&](Record& record, std::int64_t first_row, std::int64_t head) {
+      now->records[now->count] = record;
+      now->from[now->count] = &record;
+      if constexpr (kInPlace) now->head[now->count] = head;
+      now->first_row[now->count++] = first_row;
+      if (now->count < kLanes) return;
+      prepare(*now);
+      if (before->count > 0) sum_batch(*before);
+      std::swap(now, before);
+    };
+    for (std::int64_t window = first; window < first + count; ++window) {
+      each_segment(window, [&](auto points, std::int64_t first_row) {
+        if constexpr (!kInPlace) {
+          for (Record& record : points(0)) add(record, first_row, 0);
+          return;
+        }
+        std::span<Record> left[kMaxHeadsTogether];
+        for (std::int64_t h = 0; h < heads_; ++h) left[h] = points(h);
+        for (bool is_done = false; !is_done;) {
+          is_done = true;
+          for (std::int64_t h = 0; h < heads_; ++h) {
+            if (left[h].empty()) continue;
+            add(left[h].front(), first_row, h);
+            left[h] = left[h].subspan(1);
+            is_done = false;
+          }
+        }
+      });
+    }
     if (now->count > 0) prepare(*now);
     if (before->count > 0) sum_batch(*before);
     if (now->count > 0) sum_batch(*now);
@@ -401,10 +488,12 @@ class BandSum {
     hn::Store(hn::ConvertTo(di, query), di, row_of_chunk);
     for (std::int64_t i = 0; i < batch.count; ++i) {
       std::int64_t const q = batch.first_row[i] + row_of_chunk[i];
-      batch.grad_output[i] = grad_output_ + static_cast<std::uintptr_t>(q * grad_row_bytes_);
+      std::int64_t offset = q * grad_row_bytes_;
+      if constexpr (kInPlace) offset += batch.head[i] * grad_head_bytes_;
+      batch.grad_output[i] = grad_output_ + static_cast<std::uintptr_t>(offset);
       prefetch_lines(batch.grad_output[i], D_ * grad_bytes_);
       if constexpr (kValues == Values::kCopied) require(i, batch);
-      if constexpr (kInPlace) find_values(i, batch);
+      if constexpr (kInPlace) find_pixels(i, batch);
     }
   }
 
@@ -426,10 +515,11 @@ class BandSum {
     for (std::int64_t i = 0; i < count; ++i) {
       const float* const grad = channels(batch.grad_output[i]);
       float* const upper = window + batch.pixel[i] * right;
-      float* const corner[4] = {upper, upper + right, upper + down, upper + down + right};
+      float* sum[4] = {upper, upper + right, upper + down, upper + down + right};
       const float* value[4];
       for (int c = 0; c < 4; ++c) {
-        value[c] = kInPlace ? reinterpret_cast<const float*>(batch.value[c][i]) : corner[c];
+        value[c] = kInPlace ? reinterpret_cast<const float*>(batch.value[c][i]) : sum[c];
+        sum[c] = kInPlace ? batch.sum[c][i] : sum[c] + grad_at;
       }
       V dot[4] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
       V const weight[4] = {
@@ -442,8 +532,8 @@ class BandSum {
             dot[c] = hn::MulAdd(g, hn::LoadU(d, value[c] + v * kLanes), dot[c]);
           }
           if constexpr (kOfValue) {
-            float* const at = corner[c] + grad_at + v * kLanes;
-            hn::Store(hn::MulAdd(g, weight[c], hn::Load(d, at)), d, at);
+            float* const at = sum[c] + v * kLanes;
+            hn::StoreU(hn::MulAdd(g, weight[c], hn::LoadU(d, at)), d, at);
           }
         }
       }
@@ -467,8 +557,8 @@ class BandSum {
         auto const g = hn::LoadU(d, grad + v * kLanes);
         if constexpr (kOfPoints) dot = hn::MulAdd(g, hn::LoadU(d, value + v * kLanes), dot);
         if constexpr (kOfValue) {
-          float* const at = pixel + grad_at_ + v * kLanes;
-          hn::Store(hn::MulAdd(g, weight, hn::Load(d, at)), d, at);
+          float* const at = (kInPlace ? batch.sum[0][i] : pixel + grad_at_) + v * kLanes;
+          hn::StoreU(hn::MulAdd(g, weight, hn::LoadU(d, at)), d, at);
         }
       }
       if constexpr (kOfPoints) {
@@ -545,7 +635,7 @@ class BandSum {
   Level const& level_ = problem_.levels[static_cast<std::size_t>(place_.level)];
   HeadScratch const& scratch_;
   WindowScratch const& window_scratch_;
-  float* row_buffer_ = window_scratch_.row;  // [padded_]
+  float* row_buffer_ = window_scratch_.row;  // [2][padded_]
   unsigned char* is_loaded_ = window_scratch_.is_loaded;
   float* window_ = window_scratch_.pixels;  // [rows_ + 1][pitch_][value and gradient][padded_]
   std::int64_t D_ = problem_.head_dim;
@@ -553,6 +643,8 @@ class BandSum {
   // The gradient in a pixel's floats: behind its values, where they are.
   std::int64_t grad_at_ = kOfPoints ? padded_ : 0;
   std::int64_t pixel_floats_ = kOfValue ? grad_at_ + padded_ : padded_;
+  bool sums_in_place_;
+  std::int64_t heads_;      // from the source's on
   std::int64_t first_row_;  // of the band, with border
   std::int64_t rows_ = std::min(windows_.side, level_.height + 1 - first_row_);  // of cells
   std::int64_t pitch_ = std::min(windows_.side, level_.width + 1) + 1;  // pixels from row to row
@@ -561,6 +653,8 @@ class BandSum {
   bool has_copy_ = scratch_.grad_output != nullptr;
   std::int64_t grad_bytes_ = dtype_bytes(has_copy_ ? MSDA_DTYPE_F32 : problem_.output_dtype);
   std::int64_t grad_row_bytes_ = grad_bytes_ * (has_copy_ ? padded_ : problem_.output.row);
+  std::int64_t grad_head_bytes_ =
+      grad_bytes_ * (has_copy_ ? problem_.query_count * padded_ : problem_.output.head);
   std::uintptr_t grad_output_ =
       has_copy_ ? reinterpret_cast<std::uintptr_t>(scratch_.grad_output) : grad_output_of(source_);
   bool takes_rows_ =  // as they are
@@ -573,49 +667,42 @@ class BandSum {
       may_stream(static_cast<const float*>(source_.call[Tensor::kGradValue]));
   std::int64_t value_bytes_ = dtype_bytes(problem_.value_dtype);
   std::int64_t value_row_bytes_ = problem_.value.row * value_bytes_;
+  std::int64_t value_head_bytes_ = problem_.value.head * value_bytes_;
+  std::int64_t edge_floats_ = 2 * windows_.edge_pixels * D_;  // of a head
   std::uintptr_t zeros_ = reinterpret_cast<std::uintptr_t>(source_.tables.zeros.data());
   std::uintptr_t values_ = zeros_ + static_cast<std::uintptr_t>(source_.value);
   std::int64_t first_column_ = 0;  // of the window, with border
   std::int64_t columns_ = 0;       // of cells
 };
 
-LevelWindows const& level_of(Windows const& windows, std::int64_t band) {
-  auto const next = std::upper_bound(
-      windows.levels.begin(), windows.levels.end(), band,
-      [](std::int64_t b, LevelWindows const& level) { return b < level.first_band; });
-  return *(next - 1);
-}
-
 template <int kVectors, Values kValues>
 void sum_band_of(HeadSource const& source, Windows const& windows, LevelWindows const& level,
-                 std::int64_t band, HeadScratch const& scratch, WindowScratch const& window) {
+                 std::int64_t band, std::int64_t heads, HeadScratch const& scratch,
+                 WindowScratch const& window) {
   if (source.call[Tensor::kGradValue] == nullptr) {
-    BandSum<kVectors, false, kValues>(source, windows, level, band, scratch, window).run();
+    BandSum<kVectors, false, kValues>(source, windows, level, band, heads, scratch, window).run();
   } else {
-    BandSum<kVectors, true, kValues>(source, windows, level, band, scratch, window).run();
+    BandSum<kVectors, true, kValues>(source, windows, level, band, heads, scratch, window).run();
   }
 }
 
 template <int kVectors>
 void sum_band(HeadSource const& source, Windows const& windows, std::int64_t band,
-              HeadScratch const& scratch, WindowScratch const& window) {
-  Problem const& problem = source.problem;
-  LevelWindows const& level = level_of(windows, band);
-  bool const takes_values =
-      problem.value_dtype == MSDA_DTYPE_F32 && problem.head_dim == windows.padded_dim;
-  std::fill_n(window.row, windows.padded_dim, 0.0f);
+              std::int64_t heads, HeadScratch const& scratch, WindowScratch const& window) {
+  LevelWindows const& level = windows.level_of(band);
+  std::fill_n(window.row, 2 * windows.padded_dim, 0.0f);
   if (!source.call.wants_points()) {
-    BandSum<kVectors, true, Values::kNone>(source, windows, level, band, scratch, window).run();
-  } else if (level.has_few_points && takes_values) {
-    sum_band_of<kVectors, Values::kInPlace>(source, windows, level, band, scratch, window);
+    BandSum<kVectors, true, Values::kNone>(source, windows, level, band, 0, scratch, window).run();
+  } else if (level.has_few_points && windows.takes_values) {
+    sum_band_of<kVectors, Values::kInPlace>(source, windows, level, band, heads, scratch, window);
   } else {
-    sum_band_of<kVectors, Values::kCopied>(source, windows, level, band, scratch, window);
+    sum_band_of<kVectors, Values::kCopied>(source, windows, level, band, 0, scratch, window);
   }
 }
 
 void join_edge(HeadSource const& source, Windows const& windows, std::int64_t band,
                HeadScratch const& scratch) {
-  LevelWindows const& place = level_of(windows, band);
+  LevelWindows const& place = windows.level_of(band);
   Level const& level = source.problem.levels[static_cast<std::size_t>(place.level)];
   std::int64_t const D = source.problem.head_dim, index = band - place.first_band;
   if (index == 0) return;

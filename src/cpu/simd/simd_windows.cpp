@@ -11,6 +11,9 @@ constexpr std::int64_t kNearBytes = 384 * 1024;
 constexpr int kLargestNearShift = 5;
 constexpr std::int64_t kMaxWindows = 4096;
 constexpr std::int64_t kFewPoints = 1;  // a pixel
+// Sums of a batch item of at most this many values are formed in place: they come from a cache.
+// Larger ones are stored past the caches once a window is done.
+constexpr std::int64_t kItemInCache = 4 << 20;
 
 std::int64_t parts(std::int64_t count, std::int64_t size) { return (count + size - 1) / size; }
 
@@ -58,6 +61,9 @@ Windows::Windows(Problem const& problem, std::int64_t lanes, std::pmr::memory_re
   std::int64_t const K = problem.point_total;
   shift = choose_shift(problem, padded_dim);
   side = std::int64_t{1} << shift;
+  takes_values = problem.value_dtype == MSDA_DTYPE_F32 && problem.head_dim == padded_dim;
+  sums_in_place = takes_values && problem.grad_value_dtype == MSDA_DTYPE_F32 &&
+                  problem.token_count * problem.head_count * padded_dim <= kItemInCache;
   for (std::size_t l = 0; l < problem.levels.size(); ++l) {
     Level const& level = problem.levels[l];
     if (!has_windows(level)) continue;
@@ -79,6 +85,10 @@ Windows::Windows(Problem const& problem, std::int64_t lanes, std::pmr::memory_re
   chunks_of_row = K == 0 ? 1 : parts(K, kChunkPoints);
   chunk_count = parts(problem.query_count, rows_of_chunk) * chunks_of_row;
   records = problem.query_count * K;
+}
+
+LevelWindows const& Windows::level_of(std::int64_t band) const {
+  return *(std::ranges::upper_bound(levels, band, {}, &LevelWindows::first_band) - 1);
 }
 
 Chunk Windows::chunk(Problem const& problem, std::int64_t index) const {

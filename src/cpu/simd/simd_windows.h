@@ -60,6 +60,7 @@ struct Windows {
   Windows(Problem const& problem, std::int64_t lanes, std::pmr::memory_resource* memory);
 
   Chunk chunk(Problem const& problem, std::int64_t index) const;
+  LevelWindows const& level_of(std::int64_t band) const;
 
   std::pmr::vector<LevelWindows> levels;
   std::pmr::vector<TokenRange> gaps;  // tokens of a batch item that are of no level
@@ -75,6 +76,8 @@ struct Windows {
   std::int64_t records = 0;        // points of a head
   std::int64_t padded_dim = 0;     // D, up to a whole vector
   std::int64_t window_pixels = 0;  // of the largest window
+  bool takes_values = false;       // as they are: whole vectors of float32
+  bool sums_in_place = false;      // of levels that have few points
 };
 
 // Windows of the level of each point of a block.
