@@ -19,7 +19,7 @@ namespace {
 // two barriers.
 constexpr std::int64_t kPointsTogether = 1 << 20;
 constexpr std::int64_t kHeadsPerThread = 2;
-constexpr std::int64_t kItemsPerThread = 8;
+constexpr std::int64_t kItemsPerThread = 4;
 
 std::int64_t heads_in_flight(Problem const& problem, std::int64_t thread_count) {
   std::int64_t const unit = problem.fused() ? problem.head_count : 1;  // references: all heads
