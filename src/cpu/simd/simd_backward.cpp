@@ -19,7 +19,7 @@ namespace {
 // two barriers.
 constexpr std::int64_t kPointsTogether = 1 << 20;
 constexpr std::int64_t kHeadsPerThread = 2;
-constexpr std::int64_t kItemsPerThread = 4;
+constexpr std::int64_t kItemsPerThread = 4;  // bands with heads that are summed together
 
 std::int64_t heads_in_flight(Problem const& problem, std::int64_t thread_count) {
   std::int64_t const unit = problem.fused() ? problem.head_count : 1;  // references: all heads
@@ -207,7 +207,6 @@ class Heads {
   void sum_bands() const {
     std::int64_t const items = count_ * windows_.band_count;
     std::atomic<std::int64_t> next{0};
-    if (windows_.sums_in_place) std::fill_n(scratch_.edges, count_ * scratch_.edge_floats, 0.0f);
     each(scratch_.sums, [&](std::int64_t sum) {
       WindowScratch const window = scratch_.window(sum);
       std::fill_n(window.pixels, scratch_.pixel_floats, 0.0f);

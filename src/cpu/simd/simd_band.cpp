@@ -258,6 +258,8 @@ class BandSum {
     } else {
       for (int i = 0; i < 4; ++i) find_corner(i, row + i / 2, column + i % 2, record, batch);
     }
+    // A prefetch a vector, whose number is compiled in: with prefetch_value() rtdetr takes 1.08
+    // times as long.
     for (int i = 0; i < 4; ++i) {
       auto const* const value = reinterpret_cast<const float*>(batch.value[i][record]);
       for (std::int64_t v = 0; v < vectors(); ++v) __builtin_prefetch(value + v * kLanes, 0, 2);
@@ -284,8 +286,9 @@ class BandSum {
     }
   }
 
-  // The edges are zero before.
   void sum_in_place(std::int64_t first_window) {
+    clear_edge(first_row_, 1);
+    clear_edge(first_row_ + rows_, 0);
     std::int64_t const pixels = heads_ == problem_.head_count ? level_.width : 1;
     for (std::int64_t row = first_row_ + 1; row < first_row_ + rows_; ++row) {
       for (std::int64_t column = 1; column <= level_.width; column += pixels) {
@@ -294,6 +297,16 @@ class BandSum {
       }
     }
     sum_windows(first_window, place_.across);
+  }
+
+  // Does nothing where the map has no such row: there is no other band.
+  void clear_edge(std::int64_t row, int half) const {
+    if (!is_inside(row, 1)) return;
+    for (std::int64_t head = 0; head < heads_; ++head) {
+      for (std::int64_t column = 1; column <= level_.width; ++column) {
+        std::fill_n(edge_at(row, column, half) + head * edge_floats_, D_, 0.0f);
+      }
+    }
   }
 
   HWY_INLINE void load_missing(Batch& batch) {
