@@ -51,12 +51,17 @@ double logits_of(Problem const& problem) {
   return number(problem.query_count) * number(padded);
 }
 
-// The time of all blocks: of tiles, `at_once` of which an SM has, and of points. Where all run at
-// once the slowest counts, where they take turns their sum: a norm of `power` has both.
+// Times of blocks: where all run at once the slowest counts, where they take turns an SM's part of
+// their sum. A norm of the two has both.
+struct BlockTimes {
+  double slowest_ns, sum_ns;
+};
+
+// The blocks of tiles, `at_once` of which an SM has, and beside them those of points.
 template <class TileNs>
-double blocks_ns(Problem const& problem, Tiling const& tiling, std::int32_t sm_count,
-                 double at_once, double points_ns, double slowest, int power, TileNs tile_ns) {
-  double all = 0;
+BlockTimes block_times(Problem const& problem, Tiling const& tiling, std::int32_t sm_count,
+                       double at_once, double points_ns, TileNs tile_ns) {
+  double slowest = 0, all = 0;
   for (std::size_t l = 0; l < problem.levels.size(); ++l) {
     Level const& level = problem.levels[l];
     if (!level.has_pixels()) continue;
@@ -66,9 +71,7 @@ double blocks_ns(Problem const& problem, Tiling const& tiling, std::int32_t sm_c
     all += ns * tiles.tiles_across * number(divide_up(level.height, tiles.tile_height));
   }
   double const heads = number(problem.batch * problem.head_count);
-  double const sum = (heads * all / at_once + points_ns) / std::max(sm_count, 1);
-  return power == 2 ? std::hypot(slowest, sum)
-                    : std::pow(std::pow(slowest, power) + std::pow(sum, power), 1.0 / power);
+  return {slowest, (heads * all / at_once + points_ns) / std::max(sm_count, 1)};
 }
 
 // The time by which tiles are sized. Its costs are its own, so that tiles stay as they were
@@ -77,13 +80,14 @@ double sizing_ns(Problem const& problem, Tiling const& tiling, std::int32_t sm_c
   constexpr double kScanNs = 3.45, kLogitNs = 0.8, kPixelNs = 3.0, kRecordNs = 1.4, kPointNs = 12.2;
   double const factor = lane_factor(problem) * (problem.value_dtype == MSDA_DTYPE_F32 ? 1.44 : 1.0);
   double const points_ns = factor * points_of(problem) * kPointNs;
-  return blocks_ns(
-      problem, tiling, sm_count, kBlocks, points_ns, 0, 2, [&](Level const& level, double pixels) {
+  BlockTimes const blocks = block_times(
+      problem, tiling, sm_count, kBlocks, points_ns, [&](Level const& level, double pixels) {
         double const points = number(problem.query_count) * number(level.point_count);
         double const records = 4 * points * pixels / (number(level.height) * number(level.width));
         return points * kScanNs + logits_of(problem) * kLogitNs +
                factor * element_factor(problem, 4) * (pixels * kPixelNs + records * kRecordNs);
       });
+  return std::hypot(blocks.slowest_ns, blocks.sum_ns);
 }
 
 // The fraction of pixels or cells that have more than `limit` of points spread evenly, about.
@@ -120,10 +124,12 @@ double predicted_us(Costs const& costs, Variant const&, Problem const& problem,
   double const at_once = problem.value_dtype == MSDA_DTYPE_F32 ? 1.0 : 1.5;
   double const row_points = number(divide_up(problem.point_total, kPointsAtOnce) * kPointsAtOnce);
   double const rows_ns = costs.rows_ns + row_points * costs.point_ns;  // of a block
-  double const ns = blocks_ns(
+  BlockTimes const blocks = block_times(
       problem, make_tiling(problem, device.sm_count), device.sm_count, at_once,
-      number(point_blocks(problem, device.sm_count)) * rows_ns / at_once, rows_ns, 3,
+      number(point_blocks(problem, device.sm_count)) * rows_ns / at_once,
       [&](Level const& level, double pixels) { return tile_ns(costs, problem, level, pixels); });
+  double const slowest_ns = std::max(blocks.slowest_ns, rows_ns);
+  double const ns = std::pow(std::pow(slowest_ns, 3) + std::pow(blocks.sum_ns, 3), 1.0 / 3);
   return costs.launch_us + 1e-3 * ns + 2 * forward_bytes(problem) / costs.bytes_per_us;
 }
 
