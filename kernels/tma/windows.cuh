@@ -366,7 +366,7 @@ class Consumer {
       }
     }
   }
-  // Weights past L1, which keeps the sector of a pair's coordinates for the pair beside it.
+  // Loads weights past L1, which keeps the sector of a pair's coordinates for the pair beside it.
   __device__ __forceinline__ void load_vectors(Row const& row,
                                                RawPoint (&raw)[Config::kPoints]) const {
     std::uint32_t const first = (has_level() ? j_ : 0) * Config::kPairs ^ first_pair();

@@ -41,7 +41,7 @@ def calls(monkeypatch):
     monkeypatch.setattr(_calls, "cached_plan", lambda _plan, _problem, _kernel, handle: Plan(handle.device, made))
     monkeypatch.setattr(_calls, "_calls", type(_calls._calls)(16))  # no call of these tests is remembered
     monkeypatch.setattr(_calls.KIND, "_raw_stream", lambda device: 1000 + device)
-    # Where there is a GPU, torch's makes a tensor on the device, which may not be there.
+    # torch's own makes a tensor on the device where there is a GPU, and the second device may not be there.
     monkeypatch.setattr(fake_tensor, "init_gpu_context", lambda _device: None, raising=False)
     return made
 
