@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch._utils import _unflatten_dense_tensors
+from torch._utils import _flatten_dense_tensors, _unflatten_dense_tensors
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import linear
 
@@ -87,7 +87,7 @@ class WideNode(torch.autograd.Function):
         train = any(wanted)
 
         grad_output = cast(grad_output, call.dtype).flatten(0, 1)
-        ones = grad_output.new_ones(8, len(grad_output)) if train else None
+        ones = _ones(grad_output) if train else None
         of_output = _of_layer(grad_output, sampled, ones) if train else ()
         del sampled
         grad_sampled = torch.mm(grad_output, weights[3])
@@ -108,7 +108,7 @@ class WideNode(torch.autograd.Function):
         if train:
             of_points = _of_layer(grad_points, asked, ones)
             if len(grad_values) != len(grad_points):
-                ones = grad_values.new_ones(8, len(grad_values))
+                ones = _ones(grad_values)
             layers = _of_layer(grad_values, source, ones), of_points, of_output
             rows = [len(one) for one in weights]
             value_weight, point_weights, output_weight = [of_weight for of_weight, _ in layers]
@@ -146,11 +146,14 @@ def _cast_together(
     parameters: Sequence[torch.Tensor], dtype: torch.dtype
 ) -> tuple[Sequence[torch.Tensor], Sequence[torch.Tensor]]:
     """The layers' weights, which lie one behind another, and their biases."""
-    weights, biases = parameters[::2], parameters[1::2]
-    memory = weights[0].new_empty(sum([one.numel() for one in parameters]), dtype=dtype)
-    casts = _unflatten_dense_tensors(memory, [*weights, *biases])
-    torch._foreach_copy_(casts, [*weights, *biases])
+    given = [*parameters[::2], *parameters[1::2]]
+    casts = _unflatten_dense_tensors(_flatten_dense_tensors(given).to(dtype), given)
     return casts[:4], casts[4:]
+
+
+def _ones(rows: torch.Tensor) -> torch.Tensor:
+    """8 ones for each row, side by side: a product reads them 16 bytes at a time, however many rows there are."""
+    return rows.new_ones(len(rows), 8).t()
 
 
 def _of_layer(grad: torch.Tensor, rows: torch.Tensor, ones: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
