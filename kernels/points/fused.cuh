@@ -37,6 +37,13 @@ __device__ __forceinline__ void find_largest_of_lanes(float (&x)[kCount], int la
   }
 }
 
+// The largest number of a warp's lanes, found as that of integers in the order of their floats: one
+// instruction where shuffles are ten. A NaN may be the largest or ignored; its own power is none.
+__device__ __forceinline__ float largest_of_warp(float x) {
+  auto const ordered = [](std::int32_t bits) { return bits ^ (bits >> 31 & 0x7fffffff); };
+  return __int_as_float(ordered(__reduce_max_sync(kAllLanes, ordered(__float_as_int(x)))));
+}
+
 // A lane remembers a power and a gradient of each of its points of a row, one of each group: in
 // registers, or at addresses of its own.
 template <int kGroups>

@@ -478,7 +478,12 @@ class PointWeights {
     for (int j = 0; j < kTogether; ++j) {
       joined[j] = powers[j] = weight_of(dtype_, bits_[first + j]);
     }
-    find_largest_of_lanes(joined, row_lanes_);
+    if (row_lanes_ == kWarp) {
+#pragma unroll
+      for (int j = 0; j < kTogether; ++j) joined[j] = largest_of_warp(joined[j]);
+    } else {
+      find_largest_of_lanes(joined, row_lanes_);
+    }
 #pragma unroll
     for (int j = 0; j < kTogether; ++j) joined[j] = powers[j] = expf(powers[j] - joined[j]);
     sum_over_lanes(joined, row_lanes_);

@@ -378,6 +378,8 @@ class PairedRows {
     return locate_point(point, level(group), kFused, kBoxes);
   }
   __device__ __forceinline__ bool is_there() const { return query_ < end_; }
+  // Groups in which the lane has a point.
+  __device__ __forceinline__ int group_count() const { return group_count_; }
   __device__ __forceinline__ bool has_point(int group) const {
     return is_there() && group < group_count_;
   }
@@ -421,8 +423,8 @@ class PairedRows {
 
   Params const& p_;
   PairedParams const& s_;
-  std::uint32_t query_, end_;        // of the batch item
-  int group_count_ = 0;              // groups in which the lane has a point
+  std::uint32_t query_, end_;  // of the batch item
+  int group_count_ = 0;
   PointLevel levels_[kGroups] = {};  // where they are kept
   std::int64_t first_point_;         // of a row
   int weight_bytes_;
@@ -435,37 +437,42 @@ class PairedRows {
 };
 
 // Loads the corners of the lane group's points, which another lane has located, and multiplies
-// them.
-template <class Config>
+// them. meanwhile() is called once, while the first kInFlight points' are under way.
+template <int kInFlight, class Config, class Meanwhile>
 __device__ __forceinline__ void multiply_stored_corners(const char* values,
                                                         StoredCorners<Config> const& corners,
-                                                        typename Config::Products& products) {
+                                                        typename Config::Products& products,
+                                                        Meanwhile meanwhile) {
   using Row = typename Config::Row;
 #pragma unroll
-  for (int j = 0; j < Config::kPoints; j += Config::kInFlight) {
-    Row row[Config::kInFlight][4];
+  for (int j = 0; j < Config::kPoints; j += kInFlight) {
+    Row row[kInFlight][4];
 #pragma unroll
-    for (int i = 0; i < Config::kInFlight; ++i) {
+    for (int i = 0; i < kInFlight; ++i) {
       auto const offsets = corners[j + i];
 #pragma unroll
       for (int c = 0; c < 4; ++c) row[i][c] = Row::load_at(values + offsets[c]);
     }
+    if (j == 0) meanwhile();
 #pragma unroll
-    for (int i = 0; i < Config::kInFlight; ++i) {
+    for (int i = 0; i < kInFlight; ++i) {
 #pragma unroll
       for (int c = 0; c < 4; ++c) products.multiply(j + i, c, row[i][c]);
     }
   }
 }
 
-// The points of the next group, or of the next row's first one, are on their way while the corners
-// of a group are loaded.
+// While the corners of a group's points are under way the points of the next group are loaded, or
+// of the next row's first one, and the softmax is started. Branches in these hold the
+// multiplication behind all loads: without them ptxas mixes both, and a warp waits several times.
 template <class Config, int kGroups, bool kBoxes, bool kNarrow>
 static __global__ void __launch_bounds__(kPointThreads, Config::kBlocks)
     paired_point_gradients(const __grid_constant__ Params p,
                            const __grid_constant__ PairedParams s) {
   constexpr bool kFused = Config::kInput == Input::fused;
   static_assert(kFused || kGroups == 1, "groups of sampled input are other blocks'");
+  // Boxes of four rows have no registers for more.
+  constexpr int kInFlight = kBoxes && Config::kWarpRows == 4 ? 1 : Config::kPoints;
   MSDA_SHARED(typename StoredCorners<Config>::Storage, storage, );
   ptx::wait_for_previous_grid();
   StoredCorners<Config> corners(
@@ -478,29 +485,34 @@ static __global__ void __launch_bounds__(kPointThreads, Config::kBlocks)
   for (std::uint32_t left = rows.iterations; left > 0; --left) {
     typename Config::Products products(grad);
     RowSoftmax<Config, PointsInRegisters<kGroups>> softmax({});
-    float weight = weight_of(p.weight_dtype, bits[0]);
-    if constexpr (kFused) {
-      softmax.start([&](int group) {
-        return rows.has_point(group) ? weight_of(p.weight_dtype, bits[group]) : -INFINITY;
-      });
-    }
+    std::uint32_t given[kGroups];  // the row's own bits
+#pragma unroll
+    for (int group = 0; group < kGroups; ++group) given[group] = bits[group];
     bool const stores = rows.is_there();
 #pragma unroll
     for (int group = 0; group < kGroups; ++group) {
       LocatedPoint const mine = rows.locate(point, group);
-      if constexpr (kFused) weight = softmax.weight(group);
       corners.hand_out(mine);
-      if (group + 1 < kGroups) {
-        point = rows.load_point(group + 1);
-      } else {
-        rows.advance();
-        rows.load_weights(bits);
-        point = rows.load_point(0);
-        grad = rows.load_grad();
-      }
-      multiply_stored_corners(rows.values, corners, products);
+      multiply_stored_corners<kInFlight>(rows.values, corners, products, [&] {
+        if (group + 1 < kGroups) {
+          point = rows.load_point(group + 1);
+        } else {
+          rows.advance();
+          rows.load_weights(bits);
+          point = rows.load_point(0);
+          grad = rows.load_grad();
+        }
+        if constexpr (kFused) {
+          if (group > 0) return;
+          softmax.start([&](int n) {
+            return stores && n < rows.group_count() ? weight_of(p.weight_dtype, given[n])
+                                                    : -INFINITY;
+          });
+        }
+      });
       float sums[4];
       products.sum(sums);
+      float const weight = kFused ? softmax.weight(group) : weight_of(p.weight_dtype, given[group]);
       PointGradient const gradient = point_gradient(mine, weight, sums);
       if (stores) rows.store_coord(group, mine, gradient);
       if constexpr (kFused) {

@@ -174,7 +174,7 @@ TEST_CASE("sorted backward: fused rows that are no numbers" * needs_gpu()) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   for (msda_dtype const offsets : {MSDA_DTYPE_F32, MSDA_DTYPE_F16, MSDA_DTYPE_BF16}) {
     for (std::int32_t const dim : {2, 4}) {
-      for (std::int32_t const points : {4, 5}) {
+      for (std::int32_t const points : {4, 5, 16}) {
         Shape const shape = {{{5, 6, points}, {4, 3, points}}, 1, 24, 2, 32};
         TestProblem problem = problem_of(with_offsets(shape, MSDA_DTYPE_F16, dim, offsets), 74);
         double i = 0;
@@ -193,6 +193,18 @@ TEST_CASE("sorted backward: fused rows that are no numbers" * needs_gpu()) {
         }
       }
     }
+  }
+}
+
+// Powers of the row's largest logit alone are finite. A row of 32 is a warp's.
+TEST_CASE("sorted backward: fused rows of logits far below zero" * needs_gpu()) {
+  TestHandle const handle(gpu_options());
+  for (std::int32_t const points : {8, 16}) {
+    Shape const shape = {{{5, 6, points}, {4, 3, points}}, 1, 24, 2, 32};
+    TestProblem problem = problem_of(backward_shape(shape, MSDA_DTYPE_F16, 2), 76);
+    for (double& logit : problem.inputs[TensorId::kLogit]) logit = 200 * logit - 2000;
+    problem.settle();
+    check_at_addresses(handle, problem);
   }
 }
 
