@@ -11,9 +11,9 @@ namespace {
 #define MSDA_COSTS "kernels/tma/variants.inc"
 #include "core/costs.inc"
 
-// Pixels on each side of a tile that its points may lie beside it. With 5, 6, 8 and 9 enc-local took
-// 107, 84, 83 and 87 us, bev-local 429, 348, 299 and 294 (fast, H200). A tile without a place has all
-// that there is room for.
+// Pixels on each side of a tile that its points may lie beside it. With 5, 6, 8 and 9 enc-local
+// took 107, 84, 83 and 87 us, bev-local 429, 348, 299 and 294 (fast, H200). A tile without a place
+// has all that there is room for.
 constexpr std::int32_t kMaxMargin = 8;
 constexpr std::int32_t kMinSide = 4;
 
