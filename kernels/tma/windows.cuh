@@ -2,13 +2,11 @@
 // which a tensor map brings to where the mean of some of the tile's points lies.
 //
 // A block an SM has every gridDim-th unit. Each level has one window in shared memory. The producer
-// warp says where the next unit's windows will lie (`placed`) and fills each as soon as all
-// consumer warps have left it (`empty`), while they gather from the other levels' (`full`). A slot
-// of four lanes has one row of a unit, or two (passes):
+// warp says where the next unit's will lie (`placed`) and fills each when all consumer warps have
+// left it (`empty`), while they gather from others (`full`). Four lanes, a slot, have a row or two:
 //
 //   locate   lane j locates the points of level j, whose inputs were loaded a unit ahead, and
-//            stores records of all levels in shared memory, while the first window travels;
-//            rounding down by adding 1.5 * 2^23
+//            stores records of all levels in shared memory; rounding down by adding 1.5 * 2^23
 //   gather   level by level, sums in registers: a record's four pixels, 16 bytes a lane; those of
 //            far points, which lie in the level but not in its window, from memory
 //
@@ -200,8 +198,7 @@ class Producer {
     return {left & ~1, begin(y, window.rows, 0.5f, -1, level.height + 1 - window.rows)};
   }
 
-  // One lane says where windows will lie: consumers locate before the windows are filled. All of
-  // them have left the first level of the unit before the last one, whose places these replace.
+  // One lane says where windows will lie. All have left the unit whose places these replace.
   __device__ __forceinline__ void place(WindowOrigin const (&origin)[kMaxWindows],
                                         std::uint32_t turn) {
 #pragma unroll
@@ -792,8 +789,7 @@ __global__ void __launch_bounds__(kWindowWarps* kWarp, 1)
   __syncthreads();
   ptx::launch_dependents();
   ptx::wait_for_previous_grid();
-  // Of lane 0, so that ptxas sees warps that do not part: else shuffles have a way for lanes apart,
-  // and a unit takes 3 % longer.
+  // Lane 0 tells it, so that ptxas knows that no warp parts: kernels take 3 % less.
   auto const warp = __shfl_sync(0xffffffffu, static_cast<std::int32_t>(threadIdx.x / kWarp), 0);
   if (warp == kWindowConsumers) {
     Producer<Config>(maps, p, schedule, shared).run();
