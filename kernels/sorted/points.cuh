@@ -6,7 +6,7 @@
 // ones. Of sampled input it takes one group of each row's points, as many as a warp locates at
 // once; of fused input all kGroups groups of a row, whose softmax is in registers. So a lane's
 // points differ from iteration to iteration in their query alone: levels and head stay in
-// registers, and addresses go on by a stride. For 32 points it takes 241 instructions and 125
+// registers, and addresses go on by a stride. For 32 points it takes 233 instructions and 125
 // wavefronts of L1.
 #pragma once
 

@@ -89,6 +89,11 @@ struct Unit {
   }
 };
 
+// Behind the last unit the last one: what is loaded ahead is there.
+__device__ __forceinline__ Unit unit_or_last(WindowParams const& schedule, std::int32_t index) {
+  return {schedule, min(index, schedule.units - 1)};
+}
+
 __device__ __forceinline__ const char* row_at(const char* first, RowBytes const& bytes,
                                               Row const& row) {
   const char* const head =
@@ -139,18 +144,16 @@ class Producer {
     return {p_, unit.b, query_, unit.m};
   }
 
-  // The lane's query of a unit; of one behind the last unit that of the last one.
-  __device__ __forceinline__ Unit unit_of(std::int32_t index) const {
-    return {schedule_, min(index, schedule_.units - 1)};
-  }
+  // The lane's query of a unit.
   __device__ __forceinline__ std::int32_t sample_of(std::int32_t index) const {
     unsigned const lane = threadIdx.x % kWarp;
-    return __ldg(schedule_.samples + unit_of(index).tile * kSamples + static_cast<int>(lane / 4));
+    return __ldg(schedule_.samples + unit_or_last(schedule_, index).tile * kSamples +
+                 static_cast<int>(lane / 4));
   }
   __device__ __forceinline__ void load(std::int32_t index, std::int32_t query) {
     unsigned const lane = threadIdx.x % kWarp;
     query_ = query;
-    PointRow const row = row_of(unit_of(index));
+    PointRow const row = row_of(unit_or_last(schedule_, index));
 #pragma unroll
     for (int i = 0; i < kMaxWindows; ++i) {
       if (i >= schedule_.level_count) break;
@@ -339,13 +342,10 @@ class Consumer {
   // j. Of a unit behind the last one it is what can be loaded.
   __device__ __forceinline__ std::int32_t query_of(std::int32_t index) const {
     auto const pass = static_cast<std::int32_t>(j_ % Config::kPasses);
-    std::int32_t const place = unit_of(index).tile * Config::kTileRows +
+    std::int32_t const place = unit_or_last(schedule_, index).tile * Config::kTileRows +
                                (pass * kWindowConsumers + warp()) * kWindowSlots +
                                static_cast<std::int32_t>(slot());
     return __ldg(schedule_.queries + place);
-  }
-  __device__ __forceinline__ Unit unit_of(std::int32_t index) const {
-    return {schedule_, min(index, schedule_.units - 1)};
   }
   __device__ __forceinline__ static bool is_busy(unsigned slots, int pass) {
     return (slots >> pass & 1) != 0;
@@ -355,7 +355,7 @@ class Consumer {
     return row_of_query(index, __shfl_sync(0xffffffffu, query, pass, kWindowLanes));
   }
   __device__ __forceinline__ Row row_of_query(std::int32_t index, std::int32_t query) const {
-    Unit const unit = unit_of(index);
+    Unit const unit = unit_or_last(schedule_, index);
     return {unit.b, max(query, ~query), unit.m, query >= 0};
   }
   // A lane takes the pairs of its level in an order of its own, so that eight lanes load from
