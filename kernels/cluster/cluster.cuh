@@ -349,7 +349,7 @@ class Warp {
   // Copies a tile's levels; one warp of the block does it.
   __device__ void copy(Tile const& tile, std::uint32_t buffer) const {
     if constexpr (!Config::kAligned) return;
-    if (threadIdx.x < 32) copy_levels<Config>(lane_, tile, buffer);
+    if (uniform_warp() == 0) copy_levels<Config>(lane_, tile, buffer);
   }
   // Waits until the buffer has been filled once more than `fills_before`.
   __device__ void wait_for_levels(std::uint32_t fills_before) const {

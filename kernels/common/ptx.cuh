@@ -13,6 +13,12 @@ __device__ __forceinline__ std::uint32_t shared_address(const T* at) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(at));
 }
 
+// The warp's number in its block. Lane 0 tells it, so that ptxas knows that no branch on it parts a
+// warp, and makes no second way for lanes apart: else windows take 3 % longer, clusters 4 to 10 %.
+__device__ __forceinline__ std::uint32_t uniform_warp() {
+  return __shfl_sync(0xffffffffu, threadIdx.x / 32, 0);
+}
+
 }  // namespace msda
 
 #ifndef MSDA_SIMULATED  // tests/simt/ptx has a twin of each function

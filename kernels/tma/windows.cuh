@@ -789,9 +789,7 @@ __global__ void __launch_bounds__(kWindowWarps* kWarp, 1)
   __syncthreads();
   ptx::launch_dependents();
   ptx::wait_for_previous_grid();
-  // Lane 0 tells it, so that ptxas knows that no warp parts: kernels take 3 % less.
-  auto const warp = __shfl_sync(0xffffffffu, static_cast<std::int32_t>(threadIdx.x / kWarp), 0);
-  if (warp == kWindowConsumers) {
+  if (uniform_warp() == kWindowConsumers) {
     Producer<Config>(maps, p, schedule, shared).run();
   } else {
     Consumer<Config>(p, schedule, shared).run();
