@@ -20,6 +20,9 @@ struct QueryOrder {
   bool mixes_grids = false;
 };
 
+// Whether queries are the pixels of grids: those that the problem names, or those of the levels.
+bool has_query_grids(Problem const& problem);
+
 // Pictures one after the other, each tile by tile.
 QueryOrder query_order(Problem const& problem);
 
@@ -34,6 +37,9 @@ struct QueryTiles {
 // Tiles of at most `max_queries` queries, cut so that `blocks` blocks that take them in turn are
 // done at the same time; runs of queries where there are no grids.
 QueryTiles make_query_tiles(Problem const& problem, std::int64_t max_queries, std::int64_t blocks);
+
+// About how many tiles that makes, from the sizes of the grids alone.
+std::int64_t count_query_tiles(Problem const& problem, std::int64_t max_queries);
 
 // ---- jobs and limits
 

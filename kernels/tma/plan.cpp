@@ -63,26 +63,34 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
 
 // ---- cost
 
-// Windows hold hardly any point of those that are scattered: each is read from device memory.
-double window_ps(Costs const& costs, Entry const& entry, Problem const& problem) {
-  return (entry.sums == h ? costs.window_fp16_ps : costs.window_ps) +
-         (problem.scattered() ? costs.window_far_ps : 0.0) +
-         (problem.fused() ? costs.window_fused_ps : 0.0);
+// Blocks take units in turn, each of which takes as long whatever rows it has. Windows hold hardly
+// any point of those that are scattered, or of queries in no order: each is read from device
+// memory.
+double window_us(Costs const& costs, Entry const& entry, Problem const& problem, double sms) {
+  std::int64_t const rows = tile_rows(points_of_level(problem));
+  bool const is_far = problem.scattered() || !rows::has_query_grids(problem);
+  double const units = number(problem.batch) * number(problem.head_count) *
+                       number(rows::count_query_tiles(problem, rows));
+  double const of_point = (entry.sums == h ? costs.window_fp16_ps : costs.window_ps) +
+                          (is_far ? costs.window_far_ps : 0.0);
+  double const of_unit = costs.window_unit_us + (problem.fused() ? costs.window_fused_us : 0.0) +
+                         1e-6 * number(rows * problem.point_total) * of_point;
+  return costs.window_launch_us + std::ceil(units / sms) * of_unit;
 }
 
-double box_ps(Costs const& costs, Entry const& entry, Problem const& problem) {
-  return costs.box_ps / static_cast<int>(entry.producers) *
-         (pixel_bytes(problem) >= kLineBytes ? costs.wide_factor : 1.0) *
-         (problem.fused() ? costs.fused_factor : 1.0);
+double box_us(Costs const& costs, Entry const& entry, Problem const& problem, double sms) {
+  double const of_point = costs.box_ps / static_cast<int>(entry.producers) *
+                          (pixel_bytes(problem) >= kLineBytes ? costs.wide_factor : 1.0) *
+                          (problem.fused() ? costs.fused_factor : 1.0);
+  return costs.launch_us + 1e-6 * points_of(problem) * of_point / sms;
 }
 
 double predicted_us(Costs const& costs, Variant const& variant, Problem const& problem,
                     Device const& device) {
   Entry const& entry = kTable[variant];
-  bool const is_box = entry.shape == box;
-  double const of_point = is_box ? box_ps(costs, entry, problem) : window_ps(costs, entry, problem);
-  return (is_box ? costs.launch_us : costs.window_launch_us) +
-         1e-6 * points_of(problem) * of_point / std::max(device.sm_count, 1);
+  double const sms = std::max(device.sm_count, 1);
+  return entry.shape == box ? box_us(costs, entry, problem, sms)
+                            : window_us(costs, entry, problem, sms);
 }
 
 // ---- windows

@@ -44,10 +44,11 @@ struct Variant {
   msda_dtype value_dtype;   // MSDA_DTYPE_NONE: any
   std::int32_t sm_min = 0;  // 0: CPU
   std::int32_t sm_max = 0;  // 0: open
-  // A plan takes it for its predicted time only where the problem says that points are scattered;
-  // else for a measured time or by its id. It is faster on some tensors and slower on others of the
-  // same shapes.
+  // A plan takes it for its predicted time only where the problem says that points are scattered,
+  // or local; else for a measured time or by its id. It is faster on some tensors and slower on
+  // others of the same shapes.
   bool for_scattered_points = false;
+  bool for_local_points = false;
   // No measurement has shown it to be the fastest: a plan takes it for a measured time or by its
   // id.
   bool unproven = false;
@@ -57,6 +58,11 @@ struct Variant {
   // Its bits differ from run to run: it takes no problem that asks for MSDA_DETERMINISTIC.
   bool not_deterministic = false;
 
+  // Whether points of such locality are those that it is for.
+  bool suits(msda_point_locality locality) const {
+    return (!for_scattered_points || locality == MSDA_POINTS_SCATTERED) &&
+           (!for_local_points || locality == MSDA_POINTS_LOCAL);
+  }
   // The compute capability alone decides; the device is a GPU.
   bool runs_on(Device const& device) const {
     return device.sm >= sm_min && (sm_max == 0 || device.sm <= sm_max);

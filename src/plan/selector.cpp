@@ -13,8 +13,9 @@ std::string_view when_chosen(Ranked const& entry) {
   Variant const& variant = *entry.kernel.variant;
   if (entry.may_be_chosen) return "";
   if (variant.last_resort) return ", only chosen where no other kernel takes the problem";
-  return variant.unproven ? ", only chosen by tuning"
-                          : ", only chosen for scattered points or by tuning";
+  if (variant.unproven) return ", only chosen by tuning";
+  return variant.for_local_points ? ", only chosen for local points or by tuning"
+                                  : ", only chosen for scattered points or by tuning";
 }
 
 // A last resort may be chosen only where nothing else may.
@@ -54,8 +55,7 @@ Ranked judge(KernelRef kernel, Problem const& problem, Device const& any_device,
     return result;
   }
   result.predicted_us = model.cost(*kernel.variant, problem, device);
-  result.may_be_chosen =
-      !kernel.variant->unproven && (problem.scattered() || !kernel.variant->for_scattered_points);
+  result.may_be_chosen = !kernel.variant->unproven && kernel.variant->suits(problem.point_locality);
   return result;
 }
 

@@ -43,6 +43,10 @@ std::map<std::string, ProblemShape> workloads() {
     for (std::size_t l = 0; l < entry["levels"].size(); ++l) {
       shape.levels.push_back({entry["levels"][l][0], entry["levels"][l][1], entry["points"][l]});
     }
+    if (!entry.contains("reference_grid")) continue;
+    std::int32_t const width = entry["reference_grid"][1];
+    std::int32_t const rows = entry["queries"].get<std::int32_t>() / width;
+    shape.query_hw = {rows, width, 1, entry["queries"].get<std::int32_t>() - rows * width};
   }
   return shapes;
 }
@@ -224,7 +228,7 @@ TEST_CASE("on an H200 the kernel chosen with the hint is nearly the fastest one 
   std::map<std::string, double> const limits = {{kSpreadRow, kLimitOfSpreadRow},
                                                 {kShortRow, kLimitOfShortRow}};
   std::vector<double> regrets;
-  int caching = 0;
+  int caching = 0, for_local = 0;
   for (auto const& [name, measured] : measurements(source_path(kBaseline))) {
     CAPTURE(name);
     std::vector<Ranked> const ranking = ranking_of(measured, Hint::kGiven);
@@ -234,7 +238,9 @@ TEST_CASE("on an H200 the kernel chosen with the hint is nearly the fastest one 
     CHECK(regret.beside_all < (limits.contains(name) ? limits.at(name) : kLimitWithHint));
     regrets.push_back(regret.beside_all);
     bool const is_scattered = measured.shape.point_locality == MSDA_POINTS_SCATTERED;
-    if (!is_scattered) {
+    if (ranking.front().kernel.variant->for_local_points) {
+      ++for_local;
+    } else if (!is_scattered) {
       CHECK(ranking.front().kernel.variant ==
             ranking_of(measured, Hint::kUnknown).front().kernel.variant);
     } else if (caches_levels(regret.fastest)) {
@@ -242,9 +248,10 @@ TEST_CASE("on an H200 the kernel chosen with the hint is nearly the fastest one 
       ++caching;
     }
   }
-  MESSAGE(fmt::format("{} problems, {} of which choose cached levels; {}", regrets.size(), caching,
-                      summary("all kernels", regrets)));
+  MESSAGE(fmt::format("{} problems, {} of which choose cached levels and {} windows; {}",
+                      regrets.size(), caching, for_local, summary("all kernels", regrets)));
   CHECK(caching >= 10);
+  CHECK(for_local >= 2);
 }
 
 // The id of the same kernel without cached levels but for its architecture and revision.
@@ -291,14 +298,16 @@ TEST_CASE("on an H200 predictions are times, those of kernels that are left out 
   for (auto const& [name, measured] : measurements(source_path(kBaseline))) {
     for (Ranked const& ranked : ranking_of(measured, Hint::kUnknown)) {
       double const us = time_of(measured, ranked);
-      if (us == 0 || ranked.kernel.variant->unproven) continue;
+      Variant const& variant = *ranked.kernel.variant;
+      if (us == 0 || variant.unproven) continue;
+      if (variant.for_local_points && measured.shape.point_locality != MSDA_POINTS_LOCAL) continue;
       double const error = std::log(ranked.predicted_us / us);
       CAPTURE(name);
-      CAPTURE(ranked.kernel.variant->id);
+      CAPTURE(variant.id);
       CAPTURE(us);
       CAPTURE(ranked.predicted_us);
       CHECK(std::abs(error) < std::log(2.0));
-      Errors& errors = all[ranked.kernel.variant->for_scattered_points];
+      Errors& errors = all[!variant.suits(MSDA_POINTS_UNKNOWN)];
       ++errors.count;
       errors.sum += error;
       errors.squares += error * error;
@@ -340,10 +349,12 @@ TEST_CASE("kernels for scattered points are ranked and without the hint never th
       }
       ++tried;
       predicted_faster += ranked.predicted_us < ranking.front().predicted_us ? 1 : 0;
-      bool const is_unproven = ranked.kernel.variant->unproven;
+      Variant const& variant = *ranked.kernel.variant;
       std::string const line = fmt::format("  {}  predicted {:.1f} us, only chosen {}by tuning\n",
-                                           ranked.kernel.variant->id, ranked.predicted_us,
-                                           is_unproven ? "" : "for scattered points or ");
+                                           variant.id, ranked.predicted_us,
+                                           variant.unproven           ? ""
+                                           : variant.for_local_points ? "for local points or "
+                                                                      : "for scattered points or ");
       CHECK(explain_text(ranking).find(line) != std::string::npos);
     }
     std::string const first = explain_text({ranking.front()});

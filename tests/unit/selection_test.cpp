@@ -100,7 +100,7 @@ TEST_CASE("accepting kernels come first by predicted time") {
   }
 }
 
-TEST_CASE("with scattered points every proven kernel may be chosen, cheapest first" *
+TEST_CASE("kernels for scattered points, or local ones, are chosen where the problem says so" *
           doctest::skip(MSDA_HAS_CUDA == 0)) {
   msda::test::ProblemShape shape;
   shape.levels = command::make_levels({100, 167, 50, 84, 25, 42, 13, 21}, {4});
@@ -115,22 +115,33 @@ TEST_CASE("with scattered points every proven kernel may be chosen, cheapest fir
     Problem const problem = api::canonical_problem(&view.c, std::pmr::new_delete_resource());
     std::vector<Ranked> ranking = rank_kernels(problem, msda::test::h200(), 0);
     std::erase_if(ranking, [](Ranked const& r) { return r.rejected != Reason::kNone; });
-    bool const is_told = locality == MSDA_POINTS_SCATTERED;
-    int left_out = 0;
-    for (Ranked const& ranked : ranking) {
+    bool const is_scattered = locality == MSDA_POINTS_SCATTERED;
+    bool const is_local = locality == MSDA_POINTS_LOCAL;
+    int for_scattered = 0, for_local = 0;
+    std::erase_if(ranking, [&](Ranked const& ranked) {
       Variant const& variant = *ranked.kernel.variant;
-      left_out += ranked.may_be_chosen || variant.unproven ? 0 : 1;
+      for_scattered += variant.for_scattered_points ? 1 : 0;
+      for_local += variant.for_local_points ? 1 : 0;
       CHECK(ranked.may_be_chosen ==
-            (!variant.unproven && (is_told || !variant.for_scattered_points)));
-    }
-    CHECK((left_out == 0) == is_told);
-    if (is_told) CHECK(std::ranges::is_sorted(ranking, {}, &Ranked::predicted_us));
-    CHECK((explain_text(ranking).find("only chosen for") == std::string::npos) == is_told);
+            (!variant.unproven && (is_scattered || !variant.for_scattered_points) &&
+             (is_local || !variant.for_local_points)));
+      return !ranked.may_be_chosen;
+    });
+    CHECK(for_scattered > 0);
+    CHECK((for_local > 0) == (shape.math_mode == MSDA_MATH_FAST));
+    CHECK(std::ranges::is_sorted(ranking, {}, &Ranked::predicted_us));
     return std::string(ranking.front().kernel.variant->id);
   };
   CHECK(first_with(MSDA_POINTS_SCATTERED).find(".s1c@") != std::string::npos);
   CHECK(first_with(MSDA_POINTS_UNKNOWN).find(".s1@") != std::string::npos);
   CHECK(first_with(MSDA_POINTS_LOCAL) == first_with(MSDA_POINTS_UNKNOWN));
+  shape.math_mode = MSDA_MATH_FAST;
+  CHECK(first_with(MSDA_POINTS_SCATTERED).find(".h1c@") != std::string::npos);
+  CHECK(first_with(MSDA_POINTS_UNKNOWN).find(".h1@") != std::string::npos);
+  CHECK(first_with(MSDA_POINTS_LOCAL).find(".win.h.") != std::string::npos);
+  // One query more: they are no grid's.
+  ++shape.query_count;
+  CHECK(first_with(MSDA_POINTS_LOCAL).find(".h1@") != std::string::npos);
 }
 
 TEST_CASE("a last resort is chosen where no other kernel takes the problem, whatever its time") {
