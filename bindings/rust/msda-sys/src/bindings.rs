@@ -90,7 +90,7 @@ pub type _bindgen_ty_5 = core::ffi::c_uint;
  output keeps the same bound. It may choose another kernel, and so other bits within that bound.
  @since 0.1*/
 pub type msda_point_locality = i32;
-/// Not said; plans are made as for MSDA_POINTS_LOCAL.
+/// Not said; plans are made as for MSDA_POINTS_LOCAL, without kernels that pay only there.
 pub const MSDA_POINTS_UNKNOWN: _bindgen_ty_6 = 0;
 /** Queries that follow one another have their points near one another, within some pixels of
   their level: those of an encoder, or of a bird's-eye view around its reference points.*/
@@ -129,8 +129,8 @@ pub type _bindgen_ty_8 = core::ffi::c_uint;
 /** How msda_plan_create() picks the kernel.
  @since 0.1*/
 pub type msda_plan_mode = i32;
-/** The kernel with the smallest predicted time. Those that pay only where points are scattered
-  are left out unless msda_problem::point_locality says so.*/
+/** The kernel with the smallest predicted time. Those that pay only where points are scattered,
+  or local, are left out unless msda_problem::point_locality says so.*/
 pub const MSDA_PLAN_HEURISTIC: _bindgen_ty_9 = 0;
 /** The kernel measured fastest for this problem, from the handle's tuning records; that of
   MSDA_PLAN_HEURISTIC where no record is of the same problem, options, device, threads, library
@@ -1073,8 +1073,9 @@ extern "C" {
 }
 extern "C" {
     /** Says what each kernel makes of a problem, one line a kernel: those that take it first, the one
- chosen, then by predicted time; ", only chosen for scattered points or by tuning" or ", only
- chosen where no other kernel takes the problem" ends a line where that is so:
+ chosen, then by predicted time; ", only chosen for scattered points or by tuning", the same for
+ local ones, or ", only chosen where no other kernel takes the problem" ends a line where that is
+ so:
 
      1  simd.cpu.f32@1  predicted 812.3 us
      2  ref.cpu@1  predicted 91843.0 us, only chosen where no other kernel takes the problem
