@@ -191,7 +191,7 @@ def test_reports(msda_ok, tmp_path):
     report = json.loads((tmp_path / "out.json").read_text())
     assert report["settings"] == {"threads": 2, "seed": 20260, "warmup": 2, "flush_bytes": 1 << 20}
     names = ["dec[levels queries=30 points]", "dfine[levels batch=2 queries=30 points]"]
-    kernels = ["ref.cpu@1", "simd.cpu.f32@1"]
+    kernels = ["ref.cpu@1", "simd.cpu.f32@2"]
     rows = report["results"]
     assert [(r["workload"], r["kernel_id"]) for r in rows] == [
         (n, k) for n in names for k in kernels
@@ -396,7 +396,7 @@ def test_slow_kernels_stop_early(msda_ok, tmp_path):
 def test_progress_bar_only_on_a_terminal(msda_ok):
     arguments = ["bench", *SMALL, "--iterations", 3, "--flush-mib", 0]
     bar, table = on_a_terminal(*arguments)
-    assert "custom  making data" in bar and "simd.cpu.f32@1  timing" in bar and "%" in bar
+    assert "custom  making data" in bar and "simd.cpu.f32@2  timing" in bar and "%" in bar
     assert "[####" in bar
     assert bar.endswith("\r\x1b[2K"), "the bar is taken away at the end"
     assert "\x1b" not in table

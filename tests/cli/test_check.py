@@ -73,7 +73,7 @@ def test_bench(msda, planted_bug, tmp_path, bug):
     assert result.returncode == 1
     rows = json.loads((tmp_path / "out.json").read_text())["results"]
     passed = {row["kernel_id"]: row["check"]["passed"] for row in rows}
-    assert passed == {"ref.cpu@1": True, "simd.cpu.f32@1": False}
+    assert passed == {"ref.cpu@1": True, "simd.cpu.f32@2": False}
     assert [row["kernel_id"] for row in rows if "time_us" in row] == ["ref.cpu@1"]
     assert "FAILED" in result.stdout
 
@@ -97,7 +97,7 @@ def test_one_wrong_element_of_the_whole(msda, planted_bug, tmp_path, bug):
     whole = late(msda, planted_bug, bug, "--check", "all", *csv)
     assert whole.returncode == 1
     words = whole.stderr.split(": ")
-    assert words[:3] == ["msda bench", "custom", "simd.cpu.f32@1"]
+    assert words[:3] == ["msda bench", "custom", "simd.cpu.f32@2"]
     assert words[3].startswith("output[1,98,7,31] is ") and ", exact " in words[3]
     assert whole.stderr.endswith("; wrong elements: 1\n")
     row = json.loads((tmp_path / "out.json").read_text())["results"][0]
@@ -126,7 +126,7 @@ def test_every_unwritten_element_is_counted(msda, planted_bug):
 def test_a_wrong_reference(msda, planted_bug, bug, element, words):
     result = late(msda, planted_bug, bug, "--check", "all", element=element)
     assert result.returncode == 1
-    start = "msda bench: custom: simd.cpu.f32@1: the reference ref.cpu@1 is wrong itself: "
+    start = "msda bench: custom: simd.cpu.f32@2: the reference ref.cpu@1 is wrong itself: "
     assert result.stderr.startswith(start + words)
 
 
@@ -135,7 +135,7 @@ def test_run_names_the_wrong_element(msda, planted_bug):
         *["run", GOLDEN / "encoder_small.npz", "--dtype", "f32", "--check"],
         env={"LD_PRELOAD": str(planted_bug), "PLANTED_BUG": "slightly off"},
     )
-    assert bad.stderr.startswith("msda run: simd.cpu.f32@1: output[0,0,0,5] is ")
+    assert bad.stderr.startswith("msda run: simd.cpu.f32@2: output[0,0,0,5] is ")
 
 
 # ---- parts: a large problem is checked a part at a time
@@ -218,7 +218,7 @@ def test_a_wrong_element_of_the_last_part(msda, planted_bug, tmp_path, large, ba
     np.savez(tmp_path / "in.npz", **arrays)
     bug = {"PLANTED_BUG": "not a number", "PLANTED_ELEMENT": str(element)}
     result = msda(
-        *("run", tmp_path / "in.npz", "--iterations", 1, "--kernel", "simd.cpu.f32@1", "--check", *backward),
+        *("run", tmp_path / "in.npz", "--iterations", 1, "--kernel", "simd.cpu.f32@2", "--check", *backward),
         env={"LD_PRELOAD": str(planted_bug), **bug},
     )
     assert result.returncode == 1

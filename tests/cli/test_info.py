@@ -35,7 +35,7 @@ def test_info(msda_ok):
     assert report["devices"][0]["device"] == "cpu" and report["devices"][0]["threads"] >= 1
     assert report["build"] in text
     ids = [kernel["id"] for kernel in report["kernels"]]
-    assert "ref.cpu@1" in ids and "simd.cpu.f32@1" in ids
+    assert "ref.cpu@1" in ids and "simd.cpu.f32@2" in ids
     assert f"`msda info --kernels` lists all {len(ids)}." in text
     has_gpu = report["gpu_unavailable"] is None
     assert has_gpu or report["gpu_unavailable"].startswith("--device is 0: ") and f"none ({report['gpu_unavailable']})" in text

@@ -396,13 +396,13 @@ def test_kernel_is_forced_and_threads_change_nothing(msda_ok, tmp_path):
             "--dtype",
             "f32",
             "--kernel",
-            "simd.cpu.f32@1",
+            "simd.cpu.f32@2",
             "--threads",
             threads,
             "--output",
             tmp_path / f"{threads}.npy",
         )
-        assert line(text, "kernel").startswith("kernel   simd.cpu.f32@1,")
+        assert line(text, "kernel").startswith("kernel   simd.cpu.f32@2,")
     contents = {(tmp_path / f"{threads}.npy").read_bytes() for threads in (1, 2, 3)}
     assert len(contents) == 1
 

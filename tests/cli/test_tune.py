@@ -56,7 +56,7 @@ def test_table_and_reports(msda_ok, tmp_path):
     for row, line in zip(rows, table, strict=True):
         assert row["problem"]["points"] == [4, 4] and row["recorded"] is True
         before, after = row["before"]["time_us"], row["after"]["time_us"]
-        assert row["before"]["kernel_id"] == "simd.cpu.f32@1"
+        assert row["before"]["kernel_id"] == "simd.cpu.f32@2"
         assert len(before["runs"]) == 3 and before["median"] == before["runs"][1] > 0
         if row["after"]["kernel_id"] == row["before"]["kernel_id"]:
             assert after == before and row["speedup"] == 1
@@ -95,7 +95,7 @@ def test_records_are_added_to_those_of_the_file(msda_ok, tmp_path):
     # Another run of the same problem replaces it.
     msda_ok(*TUNE, *SMALL, "--wisdom", wisdom)
     assert len(records(wisdom)) == 3
-    assert records(wisdom)["2", "2", "1"] in ("simd.cpu.f32@1", "ref.cpu@1")
+    assert records(wisdom)["2", "2", "1"] in ("simd.cpu.f32@2", "ref.cpu@1")
 
 
 def test_bench_takes_the_kernel_of_the_records(msda_ok, tmp_path):
@@ -104,13 +104,13 @@ def test_bench_takes_the_kernel_of_the_records(msda_ok, tmp_path):
     prefer("ref.cpu@1", wisdom)
     before = wisdom.read_bytes()
     given = ["--wisdom", wisdom]
-    assert kernels(msda_ok, tmp_path, *SMALL) == ["simd.cpu.f32@1"]
+    assert kernels(msda_ok, tmp_path, *SMALL) == ["simd.cpu.f32@2"]
     assert kernels(msda_ok, tmp_path, *SMALL, *given) == ["ref.cpu@1"]
     # Not of another problem or type, and not where kernels are named.
-    assert kernels(msda_ok, tmp_path, *SMALL, "--batch", 1, *given) == ["simd.cpu.f32@1"]
+    assert kernels(msda_ok, tmp_path, *SMALL, "--batch", 1, *given) == ["simd.cpu.f32@2"]
     assert kernels(msda_ok, tmp_path, *SMALL, "--dtype", "f16", *given) == ["simd.cpu.f16@1"]
-    named = ["--kernels", "simd.cpu.f32@1", *given]
-    assert kernels(msda_ok, tmp_path, *SMALL, *named) == ["simd.cpu.f32@1"]
+    named = ["--kernels", "simd.cpu.f32@2", *given]
+    assert kernels(msda_ok, tmp_path, *SMALL, *named) == ["simd.cpu.f32@2"]
     assert wisdom.read_bytes() == before
 
 
@@ -121,10 +121,10 @@ def test_run_takes_the_kernel_of_the_records(msda_ok, tmp_path):
     prefer("ref.cpu@1", wisdom)
     msda_ok("bench", *SMALL, "--save-inputs", inputs)
     run = ["run", inputs, "--threads", 2, "--check"]
-    assert "kernel   simd.cpu.f32@1," in msda_ok(*run)
+    assert "kernel   simd.cpu.f32@2," in msda_ok(*run)
     assert "kernel   ref.cpu@1," in msda_ok(*run, "--wisdom", wisdom)
-    forced = msda_ok(*run, "--wisdom", wisdom, "--kernel", "simd.cpu.f32@1")
-    assert "kernel   simd.cpu.f32@1," in forced
+    forced = msda_ok(*run, "--wisdom", wisdom, "--kernel", "simd.cpu.f32@2")
+    assert "kernel   simd.cpu.f32@2," in forced
     msda_ok("bench", *SMALL, "--backward", "--save-inputs", inputs)
     assert "kernel   ref.cpu@1," in msda_ok(*run, "--backward", "--wisdom", wisdom)
 
@@ -151,6 +151,6 @@ def test_progress_bar_only_on_a_terminal(msda_ok):
     arguments = [*TUNE, *SMALL]
     bar, table = on_a_terminal(*arguments)
     assert "custom  making data" in bar and "custom  tuning" in bar
-    assert "custom  simd.cpu.f32@1  timing" in bar and bar.endswith("\r\x1b[2K")
+    assert "custom  simd.cpu.f32@2  timing" in bar and bar.endswith("\r\x1b[2K")
     assert "\x1b" not in table
     assert "\x1b" not in msda_ok(*arguments)  # and its stderr is empty

@@ -144,7 +144,7 @@ def test_a_kernel_and_threads_may_be_asked_for():
         call(*inputs, kernel="nothing.cpu@1")
     half = [x.astype("float16") for x in inputs]
     with pytest.raises(libmsda.UnsupportedError, match="value_dtype"):
-        call(*half, kernel="simd.cpu.f32@1")
+        call(*half, kernel="simd.cpu.f32@2")
 
 
 def test_threads_that_compile_and_run_at_once():

@@ -95,17 +95,9 @@ void check_invariance(TestHandle const& handle) {
   });
 }
 
-// Backward: a batch item has the same gradients alone. Of so many points that the chunks in which
-// the GPU's kernels bin them are of another size then, so that no order but that of the points
-// gives the same sums.
-void check_batch_item(TestHandle const& handle, std::int64_t points_of_item, std::int64_t batch) {
-  ProblemShape shape;
-  shape.levels = {{12, 14, 3}, {6, 7, 1}};
-  shape.batch = batch;
-  shape.head_count = 2;
-  shape.query_count = points_of_item / (shape.head_count * shape.point_total());
-  shape.head_dim = 8;
-  shape.operation = MSDA_BACKWARD;
+// Backward: a batch item has the same gradients alone.
+void check_batch_item(TestHandle const& handle, ProblemShape const& shape) {
+  std::int64_t const batch = shape.batch;
   Rng rng(3);
   TestProblem const problem = fill_problem(shape, DataKind{}, rng);
   std::vector<std::int64_t> queries(static_cast<std::size_t>(shape.query_count));
@@ -125,6 +117,32 @@ void check_batch_item(TestHandle const& handle, std::int64_t points_of_item, std
       CHECK(std::equal(of_item.rbegin(), of_item.rend(), of_all.rbegin()));
     }
   }
+}
+
+// Of so many points that the chunks in which the GPU's kernels bin them are of another size when an
+// item is alone, so that no order but that of the points gives the same sums.
+ProblemShape many_points(std::int64_t points_of_item, std::int64_t batch) {
+  ProblemShape shape;
+  shape.levels = {{12, 14, 3}, {6, 7, 1}};
+  shape.batch = batch;
+  shape.head_count = 2;
+  shape.query_count = points_of_item / (shape.head_count * shape.point_total());
+  shape.head_dim = 8;
+  shape.operation = MSDA_BACKWARD;
+  return shape;
+}
+
+// A small problem, whose sums the simd family forms in grad_value where an item is alone, and in a
+// buffer of so many.
+ProblemShape many_items() {
+  ProblemShape shape;
+  shape.levels = {{20, 24, 4}, {7, 23, 2}};
+  shape.batch = 15;
+  shape.head_count = 8;
+  shape.query_count = 20;
+  shape.head_dim = 32;
+  shape.operation = MSDA_BACKWARD;
+  return shape;
 }
 
 void check_hint(TestHandle const& handle) {
@@ -192,13 +210,14 @@ TEST_CASE("a query has the same bits whatever else is computed with it, on the G
 }
 
 TEST_CASE("the same bits backward of a batch item alone") {
-  check_batch_item(TestHandle(2), 1600, 3);
+  check_batch_item(TestHandle(2), many_points(1600, 3));
+  check_batch_item(TestHandle(2), many_items());
 }
 TEST_CASE("the same bits backward of a batch item alone, on the GPU" * needs_gpu()) {
   TestHandle const handle(gpu_options());
   // `sorted` has chunks of 512 points for each 1024 that an SM has: one of them alone, two of four.
   std::int64_t const points = 600 * handle.sm_count();
-  check_batch_item(handle, points, 4);
+  check_batch_item(handle, many_points(points, 4));
 }
 
 TEST_CASE("query_hw changes no bit") { check_hint(TestHandle(2)); }

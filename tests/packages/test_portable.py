@@ -85,7 +85,7 @@ def test_info_says_what_runs_here(system):
     text = system.run("/usr/bin/msda", "info").stdout
     assert ("NEON (used here)" if system.emulator else "(used here)") in text
     result = system.run("/usr/bin/msda", "run", "/golden/edges.npz", "--dtype=f32", "--check")
-    assert "kernel   simd.cpu.f32@1" in result.stdout and result.returncode == 0
+    assert "kernel   simd.cpu.f32@2" in result.stdout and result.returncode == 0
 
 
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)

@@ -102,7 +102,7 @@ def test_a_reference_of_one_level_is_broadcast(small):
 
 
 @pytest.mark.parametrize("dim", [2, 4])
-@pytest.mark.parametrize("kernel", ["ref.cpu@1", "simd.cpu.f32@1"])
+@pytest.mark.parametrize("kernel", ["ref.cpu@1", "simd.cpu.f32@2"])
 def test_references_beside_offsets_of_16_bits(small, kernel, dim):
     """The numbers that they are together: those of offsets that are as wide, which hold the same."""
     reference = np.random.default_rng(7).uniform(0.2, 0.8, (2, 7, 2, dim)).astype(np.float32)
@@ -166,8 +166,8 @@ def test_options_are_keywords(small):
     options = libmsda.Options(kernel="ref.cpu@1", threads=1)
     expected = libmsda.forward(**small, kernel="ref.cpu@1", threads=1)
     assert np.array_equal(libmsda.forward(**small, options=options), expected)
-    simd = libmsda.forward(**small, options=options, kernel="simd.cpu.f32@1")
-    assert np.array_equal(simd, libmsda.forward(**small, kernel="simd.cpu.f32@1"))
+    simd = libmsda.forward(**small, options=options, kernel="simd.cpu.f32@2")
+    assert np.array_equal(simd, libmsda.forward(**small, kernel="simd.cpu.f32@2"))
     with pytest.raises(libmsda.InvalidArgumentError, match="options is 3"):
         libmsda.forward(**small, options=3)
     with pytest.raises(libmsda.InvalidArgumentError, match="kernel is 3"):
@@ -260,7 +260,7 @@ def test_arrays_through_dlpack(small):
     expected = libmsda.forward(**small)
     out = np.full_like(expected, np.nan)
     arrays = {name: Declared(small[name]) for name in ("value", "coord", "weight")}
-    libmsda.forward(**arrays, level_hw=small["level_hw"], out=Declared(out), kernel="simd.cpu.f32@1")
+    libmsda.forward(**arrays, level_hw=small["level_hw"], out=Declared(out), kernel="simd.cpu.f32@2")
     assert np.array_equal(out, expected)
     with pytest.raises(libmsda.InvalidArgumentError, match="a new array of shape"):
         libmsda.forward(**arrays, level_hw=small["level_hw"])

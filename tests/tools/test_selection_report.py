@@ -16,7 +16,7 @@ from selection_report import csv_rows, family_lines, judged, nearest, ranked, re
 EXPLAINED = """1  persistent.s1@3  predicted 20.5 us
 2  persistent.s1c@1  predicted 20.1 us, only chosen for scattered points or by tuning
 3  direct.p4@1  predicted 31.0 us
--  simd.cpu.f32@1  rejected: runs on the CPU, the handle's device is a GPU
+-  simd.cpu.f32@2  rejected: runs on the CPU, the handle's device is a GPU
 """
 WORK = {"batch": 2, "heads": 8, "channels": 32, "levels": [[40, 60], [20, 30]], "queries": 900, "points": [4, 4],
         "pattern": "uniform"}

@@ -176,7 +176,7 @@ TEST_CASE("a last resort is chosen where no other kernel takes the problem, what
 TEST_CASE("the predicted time of a backward counts the gradients that no point reaches") {
   ThreadPool pool(1);
   Device const device = cpu_device(pool);
-  for (char const* const id : {"ref.cpu@1", "simd.cpu.f32@1"}) {
+  for (char const* const id : {"ref.cpu@1", "simd.cpu.f32@2"}) {
     Problem problem = problem_of(MSDA_DTYPE_F32);
     problem.operation = MSDA_BACKWARD;
     double const few = judge(find_kernel(id), problem, device, 0).predicted_us;

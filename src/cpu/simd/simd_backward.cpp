@@ -19,10 +19,16 @@ namespace {
 // two barriers.
 constexpr std::int64_t kPointsTogether = 1 << 20;
 constexpr std::int64_t kHeadsPerThread = 2;
-constexpr std::int64_t kItemsPerThread = 4;  // bands with heads that are summed together
 
-std::int64_t heads_in_flight(Problem const& problem, std::int64_t thread_count) {
-  std::int64_t const unit = problem.fused() ? problem.head_count : 1;  // references: all heads
+// Whether heads in flight are whole batch items or a part of one: references have sums over all
+// heads, and strips are cleared for all.
+bool has_whole_items(Problem const& problem, Windows const& windows) {
+  return problem.fused() || windows.in_strips;
+}
+
+std::int64_t heads_in_flight(Problem const& problem, Windows const& windows,
+                             std::int64_t thread_count) {
+  std::int64_t const unit = has_whole_items(problem, windows) ? problem.head_count : 1;
   std::int64_t const points = std::max(problem.query_count * problem.point_total, std::int64_t{1});
   std::int64_t count = std::max(kPointsTogether / points, std::int64_t{1});
   if (thread_count > 1) count = std::max(count, kHeadsPerThread * thread_count);
@@ -34,6 +40,7 @@ std::int64_t heads_in_flight(Problem const& problem, std::int64_t thread_count) 
 // pages. It has to pay, and with all else to keep to 24 bytes a point and 8 a value.
 constexpr std::int64_t kPointsThatPay = 4;
 constexpr std::int64_t kRowsOfPart = 512;
+constexpr std::int64_t kReferencesOfPart = 64;
 constexpr std::int64_t kBytesOfPoint = 24, kBytesOfValue = 8;
 
 template <typename T>
@@ -52,14 +59,14 @@ bool packs_rows(Problem const& problem, Windows const& windows) {
                               bytes_of<std::uint16_t>(ends_of(windows)) +
                               bytes_of<float>(2 * windows.edge_pixels * problem.head_dim) +
                               bytes_of<float>(problem.query_count * windows.padded_dim);
-  return problem.point_total >= kPointsThatPay && needed <= allowed;
+  return !windows.in_strips && problem.point_total >= kPointsThatPay && needed <= allowed;
 }
 
 // The heads and queries that a call has in its workspace at a time. Less of it changes no bit: a
 // head's sums and a query's references have one order.
 struct InFlight {
   std::int64_t heads;
-  std::int64_t sums;  // of bands, that run at the same time
+  std::int64_t sums;  // of windows, that run at the same time
   bool has_copy;      // of grad_output
 };
 
@@ -70,8 +77,14 @@ struct Scratch {
             row_floats == 0 ? nullptr : grad_output + i * row_floats};
   }
   WindowScratch window(std::int64_t i) const {
-    return {rows + 2 * i * windows.padded_dim, pixels + i * pixel_floats,
+    return {rows + i * windows.padded_dim, pixels + i * pixel_floats,
             is_loaded + i * windows.window_pixels};
+  }
+  // Of the head at this place among those in flight.
+  StripScratch strips(std::int64_t i) const {
+    float* const row = rows + 2 * i * windows.padded_dim;
+    return {row, row + windows.padded_dim,
+            strip_floats == 0 ? nullptr : strips_of_heads + i * strip_floats};
   }
 
   float* references_of(std::int64_t q) const {
@@ -103,21 +116,22 @@ struct Scratch {
   float* grad_output = take<float>(heads * row_floats);
   // [Q][L][reference_dim]: gradients by the heads so far.
   float* references = take<float>(problem.query_count * reference_floats);
-  float* rows = take<float>(2 * sums * windows.padded_dim);
+  float* rows = take<float>((windows.in_strips ? 2 * heads : sums) * windows.padded_dim);
   float* pixels = take<float>(sums * pixel_floats);
+  std::int64_t strip_floats = windows.strip_pixels * problem.head_dim;
+  float* strips_of_heads = take<float>(heads * strip_floats);
   unsigned char* is_loaded = take<unsigned char>(sums * windows.window_pixels);
 };
 
-// Heads that are worked on together: with fused input either whole batch items or a part of one.
-std::int64_t whole_heads(Problem const& problem, std::int64_t count) {
+std::int64_t whole_heads(Problem const& problem, Windows const& windows, std::int64_t count) {
   std::int64_t const M = problem.head_count;
-  return problem.fused() && count > M ? count / M * M : count;
+  return has_whole_items(problem, windows) && count > M ? count / M * M : count;
 }
 
 // As many heads as fit workspace_limit_bytes. Where one is too many, it does without the copy of
 // grad_output, then with the window of one thread.
 InFlight choose_in_flight(Problem const& problem, Windows const& windows, Device const& device) {
-  InFlight const most{heads_in_flight(problem, device.thread_count), device.thread_count,
+  InFlight const most{heads_in_flight(problem, windows, device.thread_count), device.thread_count,
                       packs_rows(problem, windows)};
   std::size_t const limit = device.workspace_limit_bytes;
   auto const bytes = [&](InFlight const& in_flight) {
@@ -127,7 +141,7 @@ InFlight choose_in_flight(Problem const& problem, Windows const& windows, Device
   };
   for (bool const has_copy : {most.has_copy, false}) {
     auto const of_heads = [&](std::int64_t count) {
-      return InFlight{whole_heads(problem, count), most.sums, has_copy};
+      return InFlight{whole_heads(problem, windows, count), most.sums, has_copy};
     };
     InFlight const less = of_heads(most_that_fit(
         most.heads, limit, [&](std::int64_t count) { return bytes(of_heads(count)); }));
@@ -145,21 +159,10 @@ class Heads {
       : launch_(launch), scratch_(scratch), first_(first), count_(count) {}
 
   void run() const {
-    // Here and in store_points() the heads of a chunk follow one another: where rows do not begin
-    // lines, two heads share one.
-    each(count_ * windows_.chunk_count, [this](std::int64_t i) {
-      std::int64_t const head = i % count_;
-      tables_.bin(source(head), windows_, tables_.windows_of_points, i / count_,
-                  scratch_.head(head));
-    });
-    if (scratch_.row_floats > 0) pack_rows();
-    sum_bands();
-    if (call_[Tensor::kGradValue] != nullptr) {
-      each(count_ * windows_.band_count, [this](std::int64_t i) {
-        std::int64_t const head = i / windows_.band_count;
-        tables_.band.join_edge(source(head), windows_, i % windows_.band_count,
-                               scratch_.head(head));
-      });
+    if (windows_.in_strips) {
+      sum_strips();
+    } else {
+      sum_windows();
     }
     if (call_.wants_points()) store_points();
   }
@@ -175,6 +178,57 @@ class Heads {
     return {problem_, call_, tables_.points, i / M, i % M};
   }
 
+  void bin(std::int64_t head, std::int64_t chunk) const {
+    tables_.bin(source(head), windows_, tables_.windows_of_points, chunk, scratch_.head(head));
+  }
+
+  // Each thread owns the sums of some heads of a batch item, and waits for no other.
+  void sum_strips() const {
+    std::int64_t const M = problem_.head_count, threads = launch_.device.thread_count;
+    std::int64_t const together =
+        std::min({(count_ + threads - 1) / threads, M, kMaxHeadsTogether});
+    bool const in_place = scratch_.strip_floats == 0 && call_[Tensor::kGradValue] != nullptr;
+    if (in_place && together < M) clear_items();
+    each(count_, [this, M, together](std::int64_t head) {
+      std::int64_t const m = (first_ + head) % M, before = m % together;
+      if (before > 0 && head > 0) return;  // with a head before
+      std::int64_t const heads = std::min({together - before, M - m, count_ - head});
+      for (std::int64_t h = head; h < head + heads; ++h) {
+        for (std::int64_t c = 0; c < windows_.chunk_count; ++c) bin(h, c);
+      }
+      tables_.sum_strips(source(head), windows_, heads, scratch_.head(head), scratch_.strips(head));
+    });
+  }
+
+  // Whole batch items, with the first of their heads.
+  void clear_items() const {
+    constexpr std::int64_t kPart = 256 * 1024;
+    std::int64_t const M = problem_.head_count, item = first_ / M;
+    if (first_ % M != 0) return;
+    std::int64_t const item_bytes = bytes_of<float>(problem_.token_count * M * problem_.head_dim);
+    std::int64_t const bytes = std::max(count_ / M, std::int64_t{1}) * item_bytes;
+    auto* const begin = static_cast<std::byte*>(call_[Tensor::kGradValue]) + item * item_bytes;
+    each((bytes + kPart - 1) / kPart, [=](std::int64_t i) {
+      std::int64_t const size = std::min(kPart, bytes - i * kPart);
+      std::memset(begin + i * kPart, 0, static_cast<std::size_t>(size));
+    });
+  }
+
+  void sum_windows() const {
+    // Here and in store_points() the heads of a chunk follow one another: where rows do not begin
+    // lines, two heads share one.
+    each(count_ * windows_.chunk_count, [this](std::int64_t i) { bin(i % count_, i / count_); });
+    if (scratch_.row_floats > 0) pack_rows();
+    sum_bands();
+    if (call_[Tensor::kGradValue] != nullptr) {
+      each(count_ * windows_.band_count, [this](std::int64_t i) {
+        std::int64_t const head = i / windows_.band_count;
+        tables_.band.join_edge(source(head), windows_, i % windows_.band_count,
+                               scratch_.head(head));
+      });
+    }
+  }
+
   void pack_rows() const {
     std::int64_t const Q = problem_.query_count;
     std::int64_t const parts = (Q + kRowsOfPart - 1) / kRowsOfPart;
@@ -183,24 +237,6 @@ class Heads {
       tables_.band.pack(source(head), first, std::min(first + kRowsOfPart, Q), windows_,
                         scratch_.head(head));
     });
-  }
-
-  bool sums_in_place(std::int64_t band) const {
-    return windows_.sums_in_place && windows_.level_of(band).has_few_points &&
-           call_.wants_points() && call_[Tensor::kGradValue] != nullptr;
-  }
-
-  // Heads of a batch item whose points are summed together from this head on, in place; -1: with
-  // a head before. Their number changes no bit: it leaves all threads something to do.
-  std::int64_t heads_together(std::int64_t head) const {
-    std::int64_t together = std::min(problem_.head_count, kMaxHeadsTogether);
-    std::int64_t const others = launch_.device.thread_count - 1;
-    auto const items = [&] { return windows_.band_count * count_ / together; };
-    while (together % 2 == 0 && items() < kItemsPerThread * others) together /= 2;
-    std::int64_t const place = (first_ + head) % problem_.head_count;
-    std::int64_t const before = place % together;
-    if (before > 0 && head > 0) return -1;
-    return std::min({together - before, problem_.head_count - place, count_ - head});
   }
 
   // Bands from the last on: those of the coarse levels have the most points.
@@ -214,43 +250,62 @@ class Heads {
         std::int64_t const i = next.fetch_add(1, std::memory_order_relaxed);
         if (i >= items) return;
         std::int64_t const head = i % count_, band = windows_.band_count - 1 - i / count_;
-        std::int64_t const heads = sums_in_place(band) ? heads_together(head) : 0;
-        if (heads < 0) continue;  // with those before
-        tables_.band.sum(source(head), windows_, band, heads, scratch_.head(head), window);
+        tables_.band.sum(source(head), windows_, band, scratch_.head(head), window);
       }
     });
   }
 
+  // References, which have sums over all heads, are stored with the points, while these are near;
+  // but where threads would have nothing to do, after them.
   void store_points() const {
     std::int64_t const groups = windows_.chunk_count / windows_.chunks_of_row;
-    std::int64_t const together = problem_.fused() ? std::min(problem_.head_count, count_) : 1;
-    std::int64_t const head_groups = count_ / together;
-    each(head_groups * groups, [&](std::int64_t i) {
-      store_group(i % head_groups * together, together, i / head_groups * windows_.chunks_of_row);
+    std::int64_t const together = std::min(problem_.head_count, count_);
+    std::int64_t const items = count_ / together * groups;
+    bool const has_references = problem_.fused() && call_[Tensor::kGradReference] != nullptr;
+    if (has_references && items >= launch_.device.thread_count) {
+      each(items, [=, this](std::int64_t i) {
+        std::int64_t const head = i / groups * together, group = i % groups;
+        for (std::int64_t h = head; h < head + together; ++h) store_rows(h, group);
+        Chunk const chunk = chunk_of(group);
+        store_references(head, chunk.first_row, chunk.first_row + chunk.row_count);
+      });
+      return;
+    }
+    each(count_ * groups, [this](std::int64_t i) { store_rows(i % count_, i / count_); });
+    if (!has_references) return;
+    std::int64_t const Q = problem_.query_count,
+                       parts = (Q + kReferencesOfPart - 1) / kReferencesOfPart;
+    each(count_ / together * parts, [=, this](std::int64_t i) {
+      std::int64_t const first = i % parts * kReferencesOfPart;
+      store_references(i / parts * together, first, std::min(first + kReferencesOfPart, Q));
     });
   }
 
-  // Rows of the chunks from `chunk` on, of `together` heads.
-  void store_group(std::int64_t head, std::int64_t together, std::int64_t chunk) const {
-    for (std::int64_t h = head; h < head + together; ++h) {
-      for (std::int64_t c = 0; c < windows_.chunks_of_row; ++c) unbin(h, chunk + c);
+  Chunk chunk_of(std::int64_t group) const {
+    return windows_.chunk(problem_, group * windows_.chunks_of_row);
+  }
+
+  // A head's rows of a chunk, or of the chunks of a longer row.
+  void store_rows(std::int64_t head, std::int64_t group) const {
+    for (std::int64_t c = 0; c < windows_.chunks_of_row; ++c) {
+      unbin(head, group * windows_.chunks_of_row + c);
     }
-    Chunk const rows = windows_.chunk(problem_, chunk);
-    std::int64_t const last = rows.first_row + rows.row_count;
-    for (std::int64_t h = head; h < head + together; ++h) {
-      HeadSource const head_source = source(h);
-      Softmax softmax;
-      for (std::int64_t q = rows.first_row; q < last; ++q) {
-        tables_.point_grads.store(head_source, q, row_of(h, q), softmax);
-      }
+    Chunk const rows = chunk_of(group);
+    HeadSource const head_source = source(head);
+    Softmax softmax;
+    for (std::int64_t q = rows.first_row; q < rows.first_row + rows.row_count; ++q) {
+      tables_.point_grads.store(head_source, q, row_of(head, q), softmax);
     }
     hwy::FlushStream();
-    if (call_[Tensor::kGradReference] == nullptr || !problem_.fused()) return;
+  }
+
+  // Of queries [first, last), by all heads of a batch item that are in flight, from `head` on.
+  void store_references(std::int64_t head, std::int64_t first, std::int64_t last) const {
     HeadSource const first_source = source(head);
-    for (std::int64_t q = rows.first_row; q < last; ++q) {
+    for (std::int64_t q = first; q < last; ++q) {
       QueryHeads const heads{row_of(head, q), windows_.records,
-                             (first_ + head) % problem_.head_count, together,
-                             scratch_.references_of(q)};
+                             (first_ + head) % problem_.head_count,
+                             std::min(problem_.head_count, count_), scratch_.references_of(q)};
       tables_.point_grads.store_reference(first_source, q, heads);
     }
   }
@@ -335,6 +390,7 @@ BackwardTables::BackwardTables(Problem const& problem, std::pmr::memory_resource
     : points(problem, nullptr, memory),
       bin(choose_bin()),
       band(choose_band(problem)),
+      sum_strips(choose_strips(problem)),
       point_grads(choose_point_grads(problem)),
       windows(problem, band.lanes, memory),
       windows_of_points(point_windows(problem, windows, memory)) {}
@@ -362,7 +418,7 @@ void run_backward(Launch const& launch) {
   Arena arena(launch.call.workspace);
   Scratch const scratch{problem, windows, choose_in_flight(problem, windows, launch.device), arena};
   // A part of a batch item's heads ends with them.
-  bool const has_parts = scratch.reference_floats > 0;
+  bool const has_parts = has_whole_items(problem, windows) && scratch.heads < problem.head_count;
   std::int64_t count = 0;
   for (std::int64_t first = 0; first < heads; first += count) {
     std::int64_t const left =

@@ -12,7 +12,7 @@
 
 namespace msda::simd {
 
-// Heads whose points are summed in place together, at most.
+// Heads whose points are summed in turns, at most.
 inline constexpr std::int64_t kMaxHeadsTogether = 16;
 
 // Scratch of one head in flight.
@@ -30,7 +30,7 @@ using BinChunk = void (*)(HeadSource const&, Windows const&, PointBlocks<PointWi
 
 // Scratch with which a thread sums a window.
 struct WindowScratch {
-  float* row;                // [2][padded_dim]: channels of grad_output; sums of no pixel
+  float* row;                // [padded_dim]: channels of grad_output
   float* pixels;             // [window_pixels][value and gradient][padded_dim]
   unsigned char* is_loaded;  // [window_pixels]
 };
@@ -49,13 +49,23 @@ struct BandKernels {
   // Copies a head's rows [first, last) of grad_output to where the sums find them near each other.
   void (*pack)(HeadSource const&, std::int64_t first, std::int64_t last, Windows const&,
                HeadScratch const&);
-  // Sums the points of a band: in place those of `heads` heads, or for 0 of one in a window.
-  // Gradients in `pixels` are zero before, and again afterwards.
-  void (*sum)(HeadSource const&, Windows const&, std::int64_t band, std::int64_t heads,
-              HeadScratch const&, WindowScratch const&);
+  // Sums the points of a band. Gradients in `pixels` are zero before, and again afterwards.
+  void (*sum)(HeadSource const&, Windows const&, std::int64_t band, HeadScratch const&,
+              WindowScratch const&);
   // Adds what two bands have for the first row of pixels of the lower one.
   void (*join_edge)(HeadSource const&, Windows const&, std::int64_t band, HeadScratch const&);
 };
+// Scratch with which a thread sums strips.
+struct StripScratch {
+  float* row;      // [padded_dim]: channels of grad_output
+  float* outside;  // [padded_dim]: sums of corners outside their map
+  float* sums;     // [strip_pixels][heads][D], or null: in grad_value
+};
+
+// Sums the points of `heads` heads of a batch item; the scratch is of the first.
+using SumStrips = void (*)(HeadSource const&, Windows const&, std::int64_t heads,
+                           HeadScratch const&, StripScratch const&);
+
 struct PointKernels {
   // Stores the gradients of the points of a row; null: all sums are 0.
   void (*store)(HeadSource const&, std::int64_t q, const Record* row, Softmax&);
@@ -65,6 +75,7 @@ struct PointKernels {
 };
 BinChunk choose_bin();
 BandKernels choose_band(Problem const& problem);
+SumStrips choose_strips(Problem const& problem);
 PointKernels choose_point_grads(Problem const& problem);
 
 struct BackwardTables final : Prepared {
@@ -73,6 +84,7 @@ struct BackwardTables final : Prepared {
   Tables points;
   BinChunk bin;
   BandKernels band;
+  SumStrips sum_strips;
   PointKernels point_grads;
   Windows windows;
   PointBlocks<PointWindows> windows_of_points;

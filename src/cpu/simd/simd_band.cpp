@@ -8,7 +8,7 @@
 #define HWY_TARGET_INCLUDE "cpu/simd/simd_band.cpp"
 #include <hwy/foreach_target.h>
 // After foreach_target:
-#include "cpu/simd/simd_elements-inl.h"
+#include "cpu/simd/simd_sums-inl.h"
 
 #include "core/dtype.h"
 
@@ -17,7 +17,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <span>
 
 HWY_BEFORE_NAMESPACE();
 namespace msda::simd::HWY_NAMESPACE {
@@ -25,55 +24,19 @@ namespace msda::simd::HWY_NAMESPACE {
 #if HWY_TARGET == HWY_SCALAR
 BandKernels band_kernels(Problem const&) { return {}; }
 #else
-using V = hn::Vec<Floats>;
-
-// As many records of one window as a vector has lanes, or fewer at its end.
-struct Batch {
-  std::int64_t count = 0;
+// A batch of one window, whose `row` and `column` are those of the window.
+struct WindowBatch : Batch {
   HWY_ALIGN Record records[kLanes] = {};
-  Record* from[kLanes];            // where they lie
-  std::int64_t first_row[kLanes];  // query, of the record's chunk
-  std::int64_t head[kLanes];       // of those that are summed together
-  HWY_ALIGN float x[kLanes];       // fractions
-  HWY_ALIGN float y[kLanes];
-  HWY_ALIGN float weight[kLanes];
-  HWY_ALIGN float place[kLanes];  // its bits
-  HWY_ALIGN float corner_weight[4][kLanes];
-  HWY_ALIGN std::int32_t row[kLanes];  // of the upper left pixel, in the window
-  HWY_ALIGN std::int32_t column[kLanes];
-  HWY_ALIGN std::int32_t pixel[kLanes];  // the same as a number
+  Record* from[kLanes];                  // where they lie
+  std::int64_t first_row[kLanes];        // query, of the record's chunk
+  HWY_ALIGN std::int32_t pixel[kLanes];  // `row` and `column` as a number
   std::uintptr_t grad_output[kLanes];    // address of the query's channels
-  // In place: addresses of the corners' values and sums.
-  std::uintptr_t value[4][kLanes];
-  float* sum[4][kLanes];
+  std::uintptr_t value[4][kLanes];       // of the corners', where they are read in place
   // Pixels whose values have to be read before these sums.
   std::int64_t missing_count = 0;
   std::int64_t missing[4 * kLanes];
   std::uintptr_t missing_from[4 * kLanes];
 };
-
-// Adds the blocks of four lanes of a vector.
-template <class D>
-HWY_INLINE void store_sum_of_blocks(D d, hn::Vec<D> v, float* to) {
-  if constexpr (hn::MaxLanes(D()) == 4) {
-    hn::StoreU(v, d, to);
-  } else {
-    const hn::Half<D> half;
-    store_sum_of_blocks(half, hn::Add(hn::LowerHalf(half, v), hn::UpperHalf(half, v)), to);
-  }
-}
-
-// The sums of the lanes of four vectors, one behind the other.
-HWY_INLINE void store_sums(V a, V b, V c, V e, float* to) {
-  const Floats d;
-  const hn::Repartition<double, Floats> pairs;
-  auto const ab = hn::Add(hn::InterleaveLower(d, a, b), hn::InterleaveUpper(d, a, b));
-  auto const ce = hn::Add(hn::InterleaveLower(d, c, e), hn::InterleaveUpper(d, c, e));
-  auto const lower = hn::InterleaveLower(pairs, hn::BitCast(pairs, ab), hn::BitCast(pairs, ce));
-  auto const upper = hn::InterleaveUpper(pairs, hn::BitCast(pairs, ab), hn::BitCast(pairs, ce));
-  auto const blocks = hn::Add(hn::BitCast(d, lower), hn::BitCast(d, upper));
-  store_sum_of_blocks(d, blocks, to);
-}
 
 HWY_INLINE void store_grad_value(HeadSource const& source, std::int64_t token, float* sum) {
   Problem const& problem = source.problem;
@@ -107,35 +70,30 @@ void pack_rows(HeadSource const& source, std::int64_t first, std::int64_t last,
 }
 
 // The place from which values of a window's pixels are read: none, if no gradients of points are
-// asked for; in a copy of those that points reach; or in the caller's array, where points are few.
-// Then sums may be formed in place, too, and those of several heads in turns: pixels of one head
-// lie in few sets of a cache.
+// asked for; in a copy of those that points reach; or in the caller's array, which is faster where
+// points are few.
 enum class Values : std::uint8_t { kNone, kCopied, kInPlace };
 
-// One band of a head, or of some heads in place. kVectors: of the channels; 0: any number.
+// One band of a head. kVectors: of the channels; 0: any number.
 template <int kVectors, bool kOfValue, Values kValues>
 class BandSum {
  public:
   BandSum(HeadSource const& source, Windows const& windows, LevelWindows const& level,
-          std::int64_t band, std::int64_t heads, HeadScratch const& scratch,
-          WindowScratch const& window)
+          std::int64_t band, HeadScratch const& scratch, WindowScratch const& window)
       : source_(source),
         windows_(windows),
         place_(level),
         scratch_(scratch),
         window_scratch_(window),
-        sums_in_place_(heads > 0),
-        heads_(std::max<std::int64_t>(heads, 1)),
         first_row_((band - level.first_band) * windows.side) {}
 
   void run() {
     std::int64_t const first_window =
         place_.first_window + first_row_ / windows_.side * place_.across;
-    if (kInPlace && sums_in_place_) return sum_in_place(first_window);
     for (std::int64_t i = 0; i < place_.across; ++i) {
       first_column_ = i * windows_.side;
       columns_ = std::min(windows_.side, level_.width + 1 - first_column_);
-      sum_windows(first_window + i, 1);
+      sum_window(first_window + i);
       if (kValues == Values::kCopied && i + 1 < place_.across)
         prefetch_window(first_window + i + 1);
       if constexpr (kOfValue) {
@@ -186,17 +144,17 @@ class BandSum {
     std::int64_t const first = first_column_ + windows_.side;
     std::int64_t const columns = std::min(windows_.side, level_.width + 1 - first);
     std::int64_t count = 0;
-    each_segment(window, [&](auto points, std::int64_t) { count += std::ssize(points(0)); });
+    each_segment(window, [&](Record* begin, Record* end, std::int64_t) { count += end - begin; });
     if (count >= (rows_ + 1) * (columns + 1) / 2) {
       for (std::int64_t r = 0; r <= rows_; ++r) {
         for (std::int64_t c = 1; c <= columns; ++c) prefetch_pixel(first_row_ + r, first + c);
       }
       return;
     }
-    each_segment(window, [&](auto points, std::int64_t) {
-      for (Record const& record : points(0)) {
-        auto const column = static_cast<std::int64_t>(record.x + 1.0f);
-        auto const row = static_cast<std::int64_t>(record.y + 1.0f);
+    each_segment(window, [&](Record* begin, Record* end, std::int64_t) {
+      for (Record* record = begin; record < end; ++record) {
+        auto const column = static_cast<std::int64_t>(record->x + 1.0f);
+        auto const row = static_cast<std::int64_t>(record->y + 1.0f);
         prefetch_pixel(row, column);
         prefetch_pixel(row, column + 1);
         prefetch_pixel(row + 1, column);
@@ -206,7 +164,7 @@ class BandSum {
   }
 
   // Notes that the values of the four pixels of a cell are needed, and asks for their lines.
-  HWY_INLINE void require(std::int64_t record, Batch& batch) {
+  HWY_INLINE void require(std::int64_t record, WindowBatch& batch) {
     std::int64_t const pixel = batch.pixel[record];
     std::int64_t const corner[4] = {pixel, pixel + 1, pixel + pitch_, pixel + pitch_ + 1};
     if (HWY_LIKELY((is_loaded_[corner[0]] & is_loaded_[corner[1]] & is_loaded_[corner[2]] &
@@ -229,91 +187,38 @@ class BandSum {
     }
   }
 
-  // ---- in place
-
-  // Sum of a pixel of the band's first head.
-  float* sum_at(std::int64_t row, std::int64_t column) const {
-    return static_cast<float*>(source_.call[Tensor::kGradValue]) + source_.grad_value +
-           token(row, column) * grad_row_;
-  }
-
-  // Finds the values of the four pixels of a cell and asks for their lines; finds their sums.
-  HWY_INLINE void find_pixels(std::int64_t record, Batch& batch) const {
-    std::int64_t const r = batch.row[record], column = first_column_ + batch.column[record];
-    std::int64_t const row = first_row_ + r, head = batch.head[record];
-    if (HWY_LIKELY(r >= 1 && r < rows_ - 1 && column >= 1 && column < level_.width)) {
-      std::uintptr_t const value =
-          value_at(row, column) + static_cast<std::uintptr_t>(head * value_head_bytes_);
+  // Finds the values of the four pixels of a cell where the caller has them, and asks for their
+  // lines.
+  HWY_INLINE void find_values(std::int64_t record, WindowBatch& batch) const {
+    std::int64_t const row = first_row_ + batch.row[record];
+    std::int64_t const column = first_column_ + batch.column[record];
+    if (HWY_LIKELY(is_inside(row, column) && is_inside(row + 1, column + 1))) {
       auto const right = static_cast<std::uintptr_t>(value_row_bytes_);
-      std::uintptr_t const down = static_cast<std::uintptr_t>(level_.row_tokens) * right;
-      bool const in_place = sums_in_place_;
-      float* const sum = in_place ? sum_at(row, column) + head * D_
-                                  : window_ + batch.pixel[record] * pixel_floats_ + grad_at_;
-      std::int64_t const next = in_place ? grad_row_ : pixel_floats_;
-      std::int64_t const below = in_place ? level_.row_tokens * next : pitch_ * next;
-      for (int i = 0; i < 4; ++i) {
-        batch.value[i][record] = value + (i % 2 == 0 ? 0 : right) + (i / 2 == 0 ? 0 : down);
-        batch.sum[i][record] = sum + (i % 2 == 0 ? 0 : next) + (i / 2 == 0 ? 0 : below);
-      }
+      auto const down = static_cast<std::uintptr_t>(level_.row_tokens) * right;
+      std::uintptr_t const value = value_at(row, column);
+      batch.value[0][record] = value;
+      batch.value[1][record] = value + right;
+      batch.value[2][record] = value + down;
+      batch.value[3][record] = value + down + right;
     } else {
-      for (int i = 0; i < 4; ++i) find_corner(i, row + i / 2, column + i % 2, record, batch);
+      for (int i = 0; i < 4; ++i) {
+        bool const inside = is_inside(row + i / 2, column + i % 2);
+        batch.value[i][record] = inside ? value_at(row + i / 2, column + i % 2) : zeros_;
+      }
     }
-    // A prefetch a vector, whose number is compiled in: with prefetch_value() rtdetr takes 1.08
-    // times as long.
+    // A prefetch a vector, whose number is compiled in: with prefetch_value() dec takes 1.08 times
+    // as long.
     for (int i = 0; i < 4; ++i) {
       auto const* const value = reinterpret_cast<const float*>(batch.value[i][record]);
       for (std::int64_t v = 0; v < vectors(); ++v) __builtin_prefetch(value + v * kLanes, 0, 2);
     }
   }
 
-  // Does that for one corner, which may be outside the map or on an edge of the band.
-  void find_corner(int i, std::int64_t row, std::int64_t column, std::int64_t record,
-                   Batch& batch) const {
-    bool const inside = is_inside(row, column), is_upper = row == first_row_;
-    std::int64_t const head = batch.head[record];
-    batch.value[i][record] =
-        inside ? value_at(row, column) + static_cast<std::uintptr_t>(head * value_head_bytes_)
-               : zeros_;
-    float*& sum = batch.sum[i][record];
-    if (!sums_in_place_) {
-      sum = window_ + (batch.pixel[record] + i / 2 * pitch_ + i % 2) * pixel_floats_ + grad_at_;
-    } else if (!inside) {
-      sum = row_buffer_ + padded_;
-    } else if (is_upper || row == first_row_ + rows_) {
-      sum = edge_at(row, column, is_upper ? 1 : 0) + head * edge_floats_;
-    } else {
-      sum = sum_at(row, column) + head * D_;
-    }
-  }
-
-  void sum_in_place(std::int64_t first_window) {
-    clear_edge(first_row_, 1);
-    clear_edge(first_row_ + rows_, 0);
-    std::int64_t const pixels = heads_ == problem_.head_count ? level_.width : 1;
-    for (std::int64_t row = first_row_ + 1; row < first_row_ + rows_; ++row) {
-      for (std::int64_t column = 1; column <= level_.width; column += pixels) {
-        std::memset(sum_at(row, column), 0,
-                    static_cast<std::size_t>(pixels * heads_ * D_) * sizeof(float));
-      }
-    }
-    sum_windows(first_window, place_.across);
-  }
-
-  // Does nothing where the map has no such row: there is no other band.
-  void clear_edge(std::int64_t row, int half) const {
-    if (!is_inside(row, 1)) return;
-    for (std::int64_t head = 0; head < heads_; ++head) {
-      for (std::int64_t column = 1; column <= level_.width; ++column) {
-        std::fill_n(edge_at(row, column, half) + head * edge_floats_, D_, 0.0f);
-      }
-    }
-  }
-
-  HWY_INLINE void load_missing(Batch& batch) {
+  HWY_INLINE void load_missing(WindowBatch& batch) {
     const Floats d;
     for (std::int64_t i = 0; i < batch.missing_count; ++i) {
       float* const to = window_ + batch.missing[i] * pixel_floats_;
-      if (HWY_LIKELY(takes_values_)) {
+      if (HWY_LIKELY(windows_.takes_values)) {
         auto const* const from = reinterpret_cast<const float*>(batch.missing_from[i]);
         for (std::int64_t v = 0; v < vectors(); ++v) {
           hn::Store(hn::LoadU(d, from + v * kLanes), d, to + v * kLanes);
@@ -408,105 +313,59 @@ class BandSum {
 
   // ---- records
 
-  // Calls fn(points of a head, first query of the chunk) for each chunk; points(head) are those in
-  // a window.
+  // Calls fn(first record, behind the last, first query of the chunk) for each chunk's points of a
+  // window.
   template <class Fn>
   HWY_INLINE void each_segment(std::int64_t window, Fn fn) const {
     std::int64_t const K = problem_.point_total, bins = windows_.window_count + 1;
-    std::int64_t const bins_of_head = bins * windows_.chunk_count;
     const std::uint16_t* ends = scratch_.ends + window;
     for (std::int64_t row = 0; row < problem_.query_count; row += windows_.rows_of_chunk) {
       for (std::int64_t part = 0; part < windows_.chunks_of_row; ++part, ends += bins) {
         Record* const records = scratch_.records + row * K + part * kChunkPoints;
-        auto const points = [&](std::int64_t head) {
-          Record* const of_head = records + head * windows_.records;
-          const std::uint16_t* const end = ends + head * bins_of_head;
-          return std::span(of_head + (window == 0 ? 0 : end[-1]), of_head + *end);
-        };
-        fn(points, row);
+        fn(records + (window == 0 ? 0 : ends[-1]), records + *ends, row);
       }
     }
   }
 
-  void sum_windows(std::int64_t first, std::int64_t count) {
+  void sum_window(std::int64_t window) {
     if constexpr (kValues == Values::kCopied) {
       std::memset(is_loaded_, 0, static_cast<std::size_t>((rows_ + 1) * pitch_));
     }
-    Batch batches[2];
-    Batch *now = &batches[0], *before = &batches[1];
-    auto const add = [&](Record& record, std::int64_t first_row, std::int64_t head) {
-      now->records[now->count] = record;
-      now->from[now->count] = &record;
-      if constexpr (kInPlace) now->head[now->count] = head;
-      now->first_row[now->count++] = first_row;
-      if (now->count < kLanes) return;
-      prepare(*now);
-      if (before->count > 0) sum_batch(*before);
-      std::swap(now, before);
-    };
-    for (std::int64_t window = first; window < first + count; ++window) {
-      each_segment(window, [&](auto points, std::int64_t first_row) {
-        if constexpr (!kInPlace) {
-          for (Record& record : points(0)) add(record, first_row, 0);
-          return;
-        }
-        std::span<Record> left[kMaxHeadsTogether];
-        for (std::int64_t h = 0; h < heads_; ++h) left[h] = points(h);
-        for (bool is_done = false; !is_done;) {
-          is_done = true;
-          for (std::int64_t h = 0; h < heads_; ++h) {
-            if (left[h].empty()) continue;
-            add(left[h].front(), first_row, h);
-            left[h] = left[h].subspan(1);
-            is_done = false;
-          }
-        }
-      });
-    }
+    WindowBatch batches[2];
+    WindowBatch *now = &batches[0], *before = &batches[1];
+    each_segment(window, [&](Record* begin, Record* end, std::int64_t first_row) {
+      for (Record* record = begin; record < end; ++record) {
+        now->records[now->count] = *record;
+        now->from[now->count] = record;
+        now->first_row[now->count++] = first_row;
+        if (now->count < kLanes) continue;
+        prepare(*now);
+        if (before->count > 0) sum_batch(*before);
+        std::swap(now, before);
+      }
+    });
     if (now->count > 0) prepare(*now);
     if (before->count > 0) sum_batch(*before);
     if (now->count > 0) sum_batch(*now);
   }
 
-  HWY_NOINLINE void prepare(Batch& batch) {
-    const Floats d;
+  HWY_NOINLINE void prepare(WindowBatch& batch) {
+    batch.read(batch.records, per_row_);
     const hn::RebindToSigned<Floats> di;
-    V x, y, weight, bits;
-    hn::LoadInterleaved4(d, reinterpret_cast<const float*>(batch.records), x, y, weight, bits);
-    auto const floor_x = hn::Floor(x), floor_y = hn::Floor(y);
-    auto const fx = hn::Sub(x, floor_x), fy = hn::Sub(y, floor_y);
-    auto const one = hn::Set(d, 1.0f);
-    auto const gx = hn::Sub(one, fx), gy = hn::Sub(one, fy);
-    auto const upper = hn::Mul(weight, gy), lower = hn::Mul(weight, fy);
-    hn::Store(hn::Mul(upper, gx), d, batch.corner_weight[0]);
-    hn::Store(hn::Mul(upper, fx), d, batch.corner_weight[1]);
-    hn::Store(hn::Mul(lower, gx), d, batch.corner_weight[2]);
-    hn::Store(hn::Mul(lower, fx), d, batch.corner_weight[3]);
-    hn::Store(fx, d, batch.x);
-    hn::Store(fy, d, batch.y);
-    hn::Store(weight, d, batch.weight);
-    hn::Store(bits, d, batch.place);
-    auto const column = hn::Sub(hn::ConvertTo(di, floor_x),
+    auto const column = hn::Sub(hn::Load(di, batch.column),
                                 hn::Set(di, static_cast<std::int32_t>(first_column_ - 1)));
     auto const row =
-        hn::Sub(hn::ConvertTo(di, floor_y), hn::Set(di, static_cast<std::int32_t>(first_row_ - 1)));
+        hn::Sub(hn::Load(di, batch.row), hn::Set(di, static_cast<std::int32_t>(first_row_ - 1)));
     hn::Store(row, di, batch.row);
     hn::Store(column, di, batch.column);
     hn::Store(hn::Add(hn::Mul(row, hn::Set(di, static_cast<std::int32_t>(pitch_))), column), di,
               batch.pixel);
-    // Exact: places are below 2^12, and half a point is far more than the error of the quotient.
-    auto const place = hn::ConvertTo(d, hn::BitCast(di, bits));
-    auto const query = hn::Mul(hn::Add(place, hn::Set(d, 0.5f)), hn::Set(d, per_row_));
-    HWY_ALIGN std::int32_t row_of_chunk[kLanes];
-    hn::Store(hn::ConvertTo(di, query), di, row_of_chunk);
     for (std::int64_t i = 0; i < batch.count; ++i) {
-      std::int64_t const q = batch.first_row[i] + row_of_chunk[i];
-      std::int64_t offset = q * grad_row_bytes_;
-      if constexpr (kInPlace) offset += batch.head[i] * grad_head_bytes_;
-      batch.grad_output[i] = grad_output_ + static_cast<std::uintptr_t>(offset);
+      std::int64_t const q = batch.first_row[i] + batch.query[i];
+      batch.grad_output[i] = grad_output_ + static_cast<std::uintptr_t>(q * grad_row_bytes_);
       prefetch_lines(batch.grad_output[i], D_ * grad_bytes_);
       if constexpr (kValues == Values::kCopied) require(i, batch);
-      if constexpr (kInPlace) find_pixels(i, batch);
+      if constexpr (kInPlace) find_values(i, batch);
     }
   }
 
@@ -516,7 +375,7 @@ class BandSum {
     return row_buffer_;
   }
 
-  HWY_NOINLINE void sum_batch(Batch& batch) {
+  HWY_NOINLINE void sum_batch(WindowBatch& batch) {
     const Floats d;
     if constexpr (kValues == Values::kCopied) load_missing(batch);
     if (HWY_UNLIKELY(problem_.nearest())) return sum_nearest(batch);
@@ -532,52 +391,28 @@ class BandSum {
       const float* value[4];
       for (int c = 0; c < 4; ++c) {
         value[c] = kInPlace ? reinterpret_cast<const float*>(batch.value[c][i]) : sum[c];
-        sum[c] = kInPlace ? batch.sum[c][i] : sum[c] + grad_at;
+        sum[c] += grad_at;
       }
-      V dot[4] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
       V const weight[4] = {
           hn::Set(d, batch.corner_weight[0][i]), hn::Set(d, batch.corner_weight[1][i]),
           hn::Set(d, batch.corner_weight[2][i]), hn::Set(d, batch.corner_weight[3][i])};
-      for (std::int64_t v = 0; v < vector_count; ++v) {
-        auto const g = hn::LoadU(d, grad + v * kLanes);
-        for (int c = 0; c < 4; ++c) {
-          if constexpr (kOfPoints) {
-            dot[c] = hn::MulAdd(g, hn::LoadU(d, value[c] + v * kLanes), dot[c]);
-          }
-          if constexpr (kOfValue) {
-            float* const at = sum[c] + v * kLanes;
-            hn::StoreU(hn::MulAdd(g, weight[c], hn::LoadU(d, at)), d, at);
-          }
-        }
-      }
-      if constexpr (kOfPoints) store_sums(dot[0], dot[1], dot[2], dot[3], dots + 4 * i);
+      add_point<kOfValue, kOfPoints>(grad, vector_count, value, sum, weight, dots + 4 * i);
     }
     if constexpr (kOfPoints) finish_points(batch, dots);
     batch.count = 0;
   }
 
-  // Nearest points have one pixel each, and no number of another one may get into their sums.
-  HWY_NOINLINE void sum_nearest(Batch& batch) {
-    const Floats d;
+  HWY_NOINLINE void sum_nearest(WindowBatch& batch) {
     for (std::int64_t i = 0; i < batch.count; ++i) {
-      const float* const grad = channels(batch.grad_output[i]);
       float* const pixel = window_ + batch.pixel[i] * pixel_floats_;
       const float* const value =
           kInPlace ? reinterpret_cast<const float*>(batch.value[0][i]) : pixel;
-      V const weight = hn::Set(d, batch.weight[i]);
-      V dot = hn::Zero(d);
-      for (std::int64_t v = 0; v < vectors(); ++v) {
-        auto const g = hn::LoadU(d, grad + v * kLanes);
-        if constexpr (kOfPoints) dot = hn::MulAdd(g, hn::LoadU(d, value + v * kLanes), dot);
-        if constexpr (kOfValue) {
-          float* const at = (kInPlace ? batch.sum[0][i] : pixel + grad_at_) + v * kLanes;
-          hn::StoreU(hn::MulAdd(g, weight, hn::LoadU(d, at)), d, at);
-        }
-      }
+      float const dot = add_nearest<kOfValue, kOfPoints>(channels(batch.grad_output[i]), vectors(),
+                                                         value, pixel + grad_at_, batch.weight[i]);
       if constexpr (kOfPoints) {
         Record& result = *batch.from[i];
         result.x = result.y = 0.0f;
-        result.weight = hn::GetLane(hn::SumOfLanes(d, dot)) * source_.scale;
+        result.weight = dot * source_.scale;
       }
     }
     batch.count = 0;
@@ -585,60 +420,25 @@ class BandSum {
 
   // ---- gradients of the points
 
-  HWY_INLINE void finish_points(Batch& batch, const float* dots) {
+  HWY_INLINE void finish_points(WindowBatch& batch, const float* dots) {
     const Floats d;
-    V dot[4];
-    hn::LoadInterleaved4(d, dots, dot[0], dot[1], dot[2], dot[3]);
-    auto const fx = hn::Load(d, batch.x), fy = hn::Load(d, batch.y);
-    auto const one = hn::Set(d, 1.0f);
-    auto const gx = hn::Sub(one, fx), gy = hn::Sub(one, fy);
-    auto const mix = [](V a, V wa, V b, V wb)
-                         HWY_ATTR { return hn::MulAdd(a, wa, hn::Mul(b, wb)); };
-    HWY_ALIGN float by[3][kLanes];
-    hn::Store(mix(hn::Sub(dot[1], dot[0]), gy, hn::Sub(dot[3], dot[2]), fy), d, by[0]);
-    hn::Store(mix(hn::Sub(dot[2], dot[0]), gx, hn::Sub(dot[3], dot[1]), fx), d, by[1]);
-    hn::Store(mix(mix(dot[0], gx, dot[1], fx), gy, mix(dot[2], gx, dot[3], fx), fy), d, by[2]);
-    auto const all = hn::Add(hn::Add(dot[0], dot[1]), hn::Add(dot[2], dot[3]));
-    auto const zero_if_number = hn::Sub(all, all);
-    if (HWY_UNLIKELY(!hn::AllTrue(d, hn::Eq(zero_if_number, hn::Zero(d))))) {
-      for (std::int64_t i = 0; i < batch.count; ++i) literal_sums(batch, i, by);
+    PointSums by;
+    if (HWY_UNLIKELY(!sum_dots(dots, hn::Load(d, batch.x), hn::Load(d, batch.y), by))) {
+      for (std::int64_t i = 0; i < batch.count; ++i) sum_point_literally(batch, i, by);
     }
-    auto const scale = hn::Set(d, source_.scale);
-    auto const weight = hn::Mul(hn::Load(d, batch.weight), scale);
-    auto const width = hn::Set(d, static_cast<float>(level_.width));
-    auto const height = hn::Set(d, static_cast<float>(level_.height));
-    auto const by_x = hn::Mul(hn::Load(d, by[0]), hn::Mul(weight, width));
-    auto const by_y = hn::Mul(hn::Load(d, by[1]), hn::Mul(weight, height));
-    auto const by_weight = hn::Mul(hn::Load(d, by[2]), scale);
     HWY_ALIGN Record results[kLanes];
-    hn::StoreInterleaved4(by_x, by_y, by_weight, hn::Load(d, batch.place), d,
-                          reinterpret_cast<float*>(results));
+    store_gradients(batch, by, level_.width, level_.height, source_.scale, results);
     for (std::int64_t i = 0; i < batch.count; ++i) *batch.from[i] = results[i];
   }
 
-  // Sums of products with infinities cannot be taken apart, nor sums that overflow: these are the
-  // formula's own.
-  HWY_NOINLINE void literal_sums(Batch const& batch, std::int64_t i, float (&by)[3][kLanes]) const {
-    const float* const grad = channels(batch.grad_output[i]);
-    std::int64_t const row = batch.row[i], column = batch.column[i];
-    double const fx = batch.x[i], fy = batch.y[i];
-    double by_x = 0, by_y = 0, by_weight = 0;
-    for (std::int64_t d = 0; d < D_; ++d) {
-      double v[4] = {}, sample = 0;
-      for (int c = 0; c < 4; ++c) {
-        std::int64_t const r = row + c / 2, k = column + c % 2;
-        if (!is_inside(first_row_ + r, first_column_ + k)) continue;
-        v[c] = kInPlace ? reinterpret_cast<const float*>(batch.value[c][i])[d] : pixel_at(r, k)[d];
-        sample += (c % 2 == 0 ? 1 - fx : fx) * (c / 2 == 0 ? 1 - fy : fy) * v[c];
-      }
-      double const g = grad[d];
-      by_x += g * ((1 - fy) * (v[1] - v[0]) + fy * (v[3] - v[2]));
-      by_y += g * ((1 - fx) * (v[2] - v[0]) + fx * (v[3] - v[1]));
-      by_weight += g * sample;
+  HWY_NOINLINE void sum_point_literally(WindowBatch const& batch, std::int64_t i,
+                                        PointSums& by) const {
+    const float* value[4];
+    for (int c = 0; c < 4; ++c) {
+      value[c] = kInPlace ? reinterpret_cast<const float*>(batch.value[c][i])
+                          : pixel_at(batch.row[i] + c / 2, batch.column[i] + c % 2);
     }
-    by[0][i] = static_cast<float>(by_x);
-    by[1][i] = static_cast<float>(by_y);
-    by[2][i] = static_cast<float>(by_weight);
+    sum_literally(channels(batch.grad_output[i]), D_, value, batch.x[i], batch.y[i], i, by);
   }
 
   HeadSource const& source_;
@@ -648,7 +448,7 @@ class BandSum {
   Level const& level_ = problem_.levels[static_cast<std::size_t>(place_.level)];
   HeadScratch const& scratch_;
   WindowScratch const& window_scratch_;
-  float* row_buffer_ = window_scratch_.row;  // [2][padded_]
+  float* row_buffer_ = window_scratch_.row;  // [padded_]
   unsigned char* is_loaded_ = window_scratch_.is_loaded;
   float* window_ = window_scratch_.pixels;  // [rows_ + 1][pitch_][value and gradient][padded_]
   std::int64_t D_ = problem_.head_dim;
@@ -656,8 +456,6 @@ class BandSum {
   // The gradient in a pixel's floats: behind its values, where they are.
   std::int64_t grad_at_ = kOfPoints ? padded_ : 0;
   std::int64_t pixel_floats_ = kOfValue ? grad_at_ + padded_ : padded_;
-  bool sums_in_place_;
-  std::int64_t heads_;      // from the source's on
   std::int64_t first_row_;  // of the band, with border
   std::int64_t rows_ = std::min(windows_.side, level_.height + 1 - first_row_);  // of cells
   std::int64_t pitch_ = std::min(windows_.side, level_.width + 1) + 1;  // pixels from row to row
@@ -666,13 +464,10 @@ class BandSum {
   bool has_copy_ = scratch_.grad_output != nullptr;
   std::int64_t grad_bytes_ = dtype_bytes(has_copy_ ? MSDA_DTYPE_F32 : problem_.output_dtype);
   std::int64_t grad_row_bytes_ = grad_bytes_ * (has_copy_ ? padded_ : problem_.output.row);
-  std::int64_t grad_head_bytes_ =
-      grad_bytes_ * (has_copy_ ? problem_.query_count * padded_ : problem_.output.head);
   std::uintptr_t grad_output_ =
       has_copy_ ? reinterpret_cast<std::uintptr_t>(scratch_.grad_output) : grad_output_of(source_);
   bool takes_rows_ =  // as they are
       has_copy_ || (problem_.output_dtype == MSDA_DTYPE_F32 && D_ == padded_);
-  bool takes_values_ = problem_.value_dtype == MSDA_DTYPE_F32 && D_ == padded_;  // as they are
   std::int64_t grad_row_ = problem_.head_count * D_;  // from a token of grad_value to the next
   bool streams_ =  // grad_value past the caches: whole lines of it
       problem_.grad_value_dtype == MSDA_DTYPE_F32 && D_ * 4 % 64 == 0 && source_.scale == 1.0f &&
@@ -680,8 +475,6 @@ class BandSum {
       may_stream(static_cast<const float*>(source_.call[Tensor::kGradValue]));
   std::int64_t value_bytes_ = dtype_bytes(problem_.value_dtype);
   std::int64_t value_row_bytes_ = problem_.value.row * value_bytes_;
-  std::int64_t value_head_bytes_ = problem_.value.head * value_bytes_;
-  std::int64_t edge_floats_ = 2 * windows_.edge_pixels * D_;  // of a head
   std::uintptr_t zeros_ = reinterpret_cast<std::uintptr_t>(source_.tables.zeros.data());
   std::uintptr_t values_ = zeros_ + static_cast<std::uintptr_t>(source_.value);
   std::int64_t first_column_ = 0;  // of the window, with border
@@ -690,26 +483,25 @@ class BandSum {
 
 template <int kVectors, Values kValues>
 void sum_band_of(HeadSource const& source, Windows const& windows, LevelWindows const& level,
-                 std::int64_t band, std::int64_t heads, HeadScratch const& scratch,
-                 WindowScratch const& window) {
+                 std::int64_t band, HeadScratch const& scratch, WindowScratch const& window) {
   if (source.call[Tensor::kGradValue] == nullptr) {
-    BandSum<kVectors, false, kValues>(source, windows, level, band, heads, scratch, window).run();
+    BandSum<kVectors, false, kValues>(source, windows, level, band, scratch, window).run();
   } else {
-    BandSum<kVectors, true, kValues>(source, windows, level, band, heads, scratch, window).run();
+    BandSum<kVectors, true, kValues>(source, windows, level, band, scratch, window).run();
   }
 }
 
 template <int kVectors>
 void sum_band(HeadSource const& source, Windows const& windows, std::int64_t band,
-              std::int64_t heads, HeadScratch const& scratch, WindowScratch const& window) {
+              HeadScratch const& scratch, WindowScratch const& window) {
   LevelWindows const& level = windows.level_of(band);
-  std::fill_n(window.row, 2 * windows.padded_dim, 0.0f);
+  std::fill_n(window.row, windows.padded_dim, 0.0f);
   if (!source.call.wants_points()) {
-    BandSum<kVectors, true, Values::kNone>(source, windows, level, band, 0, scratch, window).run();
+    BandSum<kVectors, true, Values::kNone>(source, windows, level, band, scratch, window).run();
   } else if (level.has_few_points && windows.takes_values) {
-    sum_band_of<kVectors, Values::kInPlace>(source, windows, level, band, heads, scratch, window);
+    sum_band_of<kVectors, Values::kInPlace>(source, windows, level, band, scratch, window);
   } else {
-    sum_band_of<kVectors, Values::kCopied>(source, windows, level, band, 0, scratch, window);
+    sum_band_of<kVectors, Values::kCopied>(source, windows, level, band, scratch, window);
   }
 }
 

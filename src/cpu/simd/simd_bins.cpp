@@ -44,7 +44,7 @@ HWY_INLINE void place_block(Windows const& windows, PointWindows const& levels,
     auto const rows = hn::BitCast(du, hn::Load(di, levels.rows + i));
     auto const is_there = hn::RebindMask(
         di, hn::And(hn::Lt(hn::BitCast(du, column), columns), hn::Lt(hn::BitCast(du, row), rows)));
-    auto const across = hn::ShiftRightSame(column, windows.shift);
+    auto const across = hn::ShiftRightSame(column, windows.column_shift);
     auto const down = hn::ShiftRightSame(row, windows.shift);
     auto const window = hn::Add(hn::Add(hn::Load(di, levels.first_window + i), across),
                                 hn::Mul(down, hn::Load(di, levels.across + i)));

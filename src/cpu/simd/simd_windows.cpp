@@ -11,9 +11,18 @@ constexpr std::int64_t kNearBytes = 384 * 1024;
 constexpr int kLargestNearShift = 5;
 constexpr std::int64_t kMaxWindows = 4096;
 constexpr std::int64_t kFewPoints = 1;  // a pixel
-// Sums of a batch item of at most this many values are formed in place: they come from a cache.
-// Larger ones are stored past the caches once a window is done.
-constexpr std::int64_t kItemInCache = 4 << 20;
+// A problem is small whose tokens and points have so many channels of all heads: strips take it.
+// Threads share the heads, of which there have to be some, and pixels must not share the sets of a
+// cache.
+constexpr std::int64_t kSmallProblem = 3 << 20;
+constexpr std::int64_t kHeadsToShare = 4;
+constexpr std::int64_t kSetBytes = 4096;
+// Values and gradients of a strip, of all heads, are to stay in the second level of cache.
+constexpr std::int64_t kStripBytes = 1536 * 1024;
+// Sums of strips are formed in grad_value where all that a call reads and writes stays in a cache.
+constexpr std::int64_t kCacheBytes = 18 << 20;
+constexpr int kLargestStripShift = 3;
+constexpr int kAllColumns = 31;
 
 std::int64_t parts(std::int64_t count, std::int64_t size) { return (count + size - 1) / size; }
 
@@ -23,21 +32,57 @@ std::int64_t bytes_of_window(std::int64_t side, std::int64_t padded_dim) {
   return (side + 1) * (side + 1) * 2 * padded_dim * static_cast<std::int64_t>(sizeof(float));
 }
 
-std::int64_t windows_of(Problem const& problem, std::int64_t side) {
+std::int64_t windows_of(Problem const& problem, std::int64_t rows, std::int64_t columns) {
   std::int64_t count = 0;
   for (Level const& level : problem.levels) {
-    if (has_windows(level)) count += parts(level.height + 1, side) * parts(level.width + 1, side);
+    if (has_windows(level))
+      count += parts(level.height + 1, rows) * parts(level.width + 1, columns);
   }
   return count;
 }
 
-int choose_shift(Problem const& problem, std::int64_t padded_dim) {
-  int shift = kLargestNearShift;
-  auto const bytes = [&] { return bytes_of_window(std::int64_t{1} << shift, padded_dim); };
-  while (shift > 0 && bytes() > kNearBytes) --shift;
+// The largest power of two, as a shift, up to which bytes(side) are near; a larger one where there
+// would be too many windows.
+template <class Bytes, class Count>
+int choose_shift(Problem const& problem, int largest, std::int64_t near_bytes, Bytes bytes,
+                 Count count) {
+  int shift = largest;
+  while (shift > 0 && bytes(std::int64_t{1} << shift) > near_bytes) --shift;
   auto const level_count = static_cast<std::int64_t>(problem.levels.size());
-  while (windows_of(problem, std::int64_t{1} << shift) > kMaxWindows + level_count) ++shift;
+  while (count(std::int64_t{1} << shift) > kMaxWindows + level_count) ++shift;
   return shift;
+}
+
+int choose_window_shift(Problem const& problem, std::int64_t padded_dim) {
+  return choose_shift(
+      problem, kLargestNearShift, kNearBytes,
+      [&](std::int64_t side) { return bytes_of_window(side, padded_dim); },
+      [&](std::int64_t side) { return windows_of(problem, side, side); });
+}
+
+// Of the values of a token, as sums.
+std::int64_t row_bytes(Problem const& problem) {
+  return problem.head_count * problem.head_dim * static_cast<std::int64_t>(sizeof(float));
+}
+
+int choose_strip_shift(Problem const& problem) {
+  std::int64_t width = 0;
+  for (Level const& level : problem.levels) width = std::max(width, level.width);
+  return choose_shift(
+      problem, kLargestStripShift, kStripBytes,
+      [&](std::int64_t side) { return 2 * side * width * row_bytes(problem); },
+      [&](std::int64_t side) { return windows_of(problem, side, std::int64_t{1} << kAllColumns); });
+}
+
+bool is_small(Problem const& problem) {
+  std::int64_t const rows = problem.token_count + problem.query_count * problem.point_total;
+  return problem.head_count >= kHeadsToShare && row_bytes(problem) % kSetBytes != 0 &&
+         rows <= kSmallProblem / (problem.head_count * problem.head_dim);
+}
+
+bool stays_in_cache(Problem const& problem) {
+  std::int64_t const rows = problem.batch * (2 * problem.token_count + problem.query_count);
+  return rows <= kCacheBytes / row_bytes(problem);
 }
 
 // Levels may start in any order; they do not overlap.
@@ -59,15 +104,15 @@ void add_gaps(Problem const& problem, std::pmr::vector<TokenRange>& gaps) {
 Windows::Windows(Problem const& problem, std::int64_t lanes, std::pmr::memory_resource* memory)
     : levels(memory), gaps(memory), padded_dim(parts(problem.head_dim, lanes) * lanes) {
   std::int64_t const K = problem.point_total;
-  shift = choose_shift(problem, padded_dim);
-  side = std::int64_t{1} << shift;
   takes_values = problem.value_dtype == MSDA_DTYPE_F32 && problem.head_dim == padded_dim;
-  sums_in_place = takes_values && problem.grad_value_dtype == MSDA_DTYPE_F32 &&
-                  problem.token_count * problem.head_count * padded_dim <= kItemInCache;
+  in_strips = takes_values && problem.grad_value_dtype == MSDA_DTYPE_F32 && is_small(problem);
+  shift = in_strips ? choose_strip_shift(problem) : choose_window_shift(problem, padded_dim);
+  column_shift = in_strips ? kAllColumns : shift;
+  side = std::int64_t{1} << shift;
   for (std::size_t l = 0; l < problem.levels.size(); ++l) {
     Level const& level = problem.levels[l];
     if (!has_windows(level)) continue;
-    std::int64_t const across = parts(level.width + 1, side);
+    std::int64_t const across = parts(level.width + 1, std::int64_t{1} << column_shift);
     std::int64_t const bands = parts(level.height + 1, side);
     bool const has_few_points =
         problem.query_count * level.point_count < kFewPoints * level.height * level.width;
@@ -75,6 +120,11 @@ Windows::Windows(Problem const& problem, std::int64_t lanes, std::pmr::memory_re
                       edge_pixels, has_few_points});
     window_count += across * bands;
     band_count += bands;
+    if (in_strips) {
+      if (stays_in_cache(problem)) continue;
+      strip_pixels = std::max(strip_pixels, (std::min(side, level.height) + 1) * level.width);
+      continue;
+    }
     edge_pixels += (bands - 1) * level.width;
     std::int64_t const pixels =
         (std::min(side, level.height + 1) + 1) * (std::min(side, level.width + 1) + 1);

@@ -17,7 +17,8 @@ namespace msda::simd {
 // has a border of one pixel around it, a cell is where its upper left pixel is.
 //
 // A window is `side` x `side` cells, fewer at the right and lower end, and so (side + 1) x (side +
-// 1) pixels with border. A band is a row of windows.
+// 1) pixels with border. A band is a row of windows. Where a problem is small, a band is a single
+// window, a strip: `side` rows of cells.
 
 // The windows of a level that has pixels and points.
 struct LevelWindows {
@@ -64,11 +65,15 @@ struct Windows {
 
   std::pmr::vector<LevelWindows> levels;
   std::pmr::vector<TokenRange> gaps;  // tokens of a batch item that are of no level
-  int shift = 0;                      // side = 2^shift
+  bool takes_values = false;          // as they are: whole vectors of float32
+  bool in_strips = false;
+  int shift = 0;         // side = 2^shift
+  int column_shift = 0;  // the same of a window's columns
   std::int64_t side = 1;
   std::int64_t window_count = 0;  // of a head
   std::int64_t band_count = 0;    // of a head
   // Pixels of a head that two bands add to: the first row of all bands but the first of a level.
+  // None of strips.
   std::int64_t edge_pixels = 0;
   std::int64_t rows_of_chunk = 1;
   std::int64_t chunks_of_row = 1;  // more than 1 where a row is longer than a chunk
@@ -76,8 +81,9 @@ struct Windows {
   std::int64_t records = 0;        // points of a head
   std::int64_t padded_dim = 0;     // D, up to a whole vector
   std::int64_t window_pixels = 0;  // of the largest window
-  bool takes_values = false;       // as they are: whole vectors of float32
-  bool sums_in_place = false;      // of levels that have few points
+  // Pixels of the largest strip, where sums are formed apart from grad_value; 0: there. Bits are
+  // the same.
+  std::int64_t strip_pixels = 0;
 };
 
 // Windows of the level of each point of a block.

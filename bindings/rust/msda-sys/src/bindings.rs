@@ -1077,7 +1077,7 @@ extern "C" {
  local ones, or ", only chosen where no other kernel takes the problem" ends a line where that is
  so:
 
-     1  simd.cpu.f32@1  predicted 812.3 us
+     1  simd.cpu.f32@2  predicted 812.3 us
      2  ref.cpu@1  predicted 91843.0 us, only chosen where no other kernel takes the problem
      -  simd.cpu.f16@1  rejected: does not take this value_dtype
 

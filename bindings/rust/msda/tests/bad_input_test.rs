@@ -118,8 +118,8 @@ fn kernels_that_cannot() {
     let error = handle.plan_with(&problem(), &forced("no.such@1")).unwrap_err();
     expect(error, Status::INVALID_ARGUMENT, &["no.such@1"]);
     let doubles = Problem::new(&[[2, 2]], Dtype::F64).points(1).queries(1).heads(1, 1);
-    let error = handle.plan_with(&doubles, &forced("simd.cpu.f32@1")).unwrap_err();
-    expect(error, Status::UNSUPPORTED, &["simd.cpu.f32@1"]);
+    let error = handle.plan_with(&doubles, &forced("simd.cpu.f32@2")).unwrap_err();
+    expect(error, Status::UNSUPPORTED, &["simd.cpu.f32@2"]);
     let error = handle.plan_with(&problem(), &forced("a\0b")).unwrap_err();
     expect(error, Status::INVALID_ARGUMENT, &["kernel_id", "NUL"]);
 }

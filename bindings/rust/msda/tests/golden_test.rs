@@ -148,5 +148,5 @@ fn default_kernel_is_the_fast_one() {
     let handle = Handle::cpu(1).unwrap();
     let case = Golden::read(&golden::files()[0]);
     let plan = handle.plan(&case.problem(Dtype::F32)).unwrap();
-    assert_eq!(plan.info().unwrap().kernel_id, "simd.cpu.f32@1");
+    assert_eq!(plan.info().unwrap().kernel_id, "simd.cpu.f32@2");
 }
