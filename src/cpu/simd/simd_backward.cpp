@@ -77,14 +77,13 @@ struct Scratch {
             row_floats == 0 ? nullptr : grad_output + i * row_floats};
   }
   WindowScratch window(std::int64_t i) const {
-    return {rows + i * windows.padded_dim, pixels + i * pixel_floats,
+    return {rows + 2 * i * windows.padded_dim, pixels + i * pixel_floats,
             is_loaded + i * windows.window_pixels};
   }
-  // Of the head at this place among those in flight.
   StripScratch strips(std::int64_t i) const {
     float* const row = rows + 2 * i * windows.padded_dim;
     return {row, row + windows.padded_dim,
-            strip_floats == 0 ? nullptr : strips_of_heads + i * strip_floats};
+            strip_floats == 0 ? nullptr : strip_sums + i * strip_floats};
   }
 
   float* references_of(std::int64_t q) const {
@@ -104,6 +103,8 @@ struct Scratch {
   std::int64_t sums = std::min(heads * windows.band_count, in_flight.sums);
   std::int64_t edge_floats = 2 * windows.edge_pixels * problem.head_dim;
   std::int64_t pixel_floats = 2 * windows.window_pixels * windows.padded_dim;
+  std::int64_t strip_floats = windows.strip_pixels * problem.head_dim *
+                              std::min({heads, problem.head_count, kMaxHeadsTogether});
   std::int64_t row_floats = in_flight.has_copy ? problem.query_count * windows.padded_dim : 0;
   // Floats of a query; 0 where all heads of a batch item are in flight.
   std::int64_t reference_floats =
@@ -116,10 +117,9 @@ struct Scratch {
   float* grad_output = take<float>(heads * row_floats);
   // [Q][L][reference_dim]: gradients by the heads so far.
   float* references = take<float>(problem.query_count * reference_floats);
-  float* rows = take<float>((windows.in_strips ? 2 * heads : sums) * windows.padded_dim);
+  float* rows = take<float>(2 * sums * windows.padded_dim);
   float* pixels = take<float>(sums * pixel_floats);
-  std::int64_t strip_floats = windows.strip_pixels * problem.head_dim;
-  float* strips_of_heads = take<float>(heads * strip_floats);
+  float* strip_sums = take<float>(sums * strip_floats);
   unsigned char* is_loaded = take<unsigned char>(sums * windows.window_pixels);
 };
 
@@ -173,6 +173,20 @@ class Heads {
     launch_.device.pool->run(count, item);
   }
 
+  // Items one by one, each on the scratch that its thread has taken.
+  template <typename Take, typename Item>
+  void each_with(std::int64_t count, Take take, Item item) const {
+    std::atomic<std::int64_t> next{0};
+    each(scratch_.sums, [&](std::int64_t sum) {
+      auto const scratch = take(sum);
+      for (;;) {
+        std::int64_t const i = next.fetch_add(1, std::memory_order_relaxed);
+        if (i >= count) return;
+        item(i, scratch);
+      }
+    });
+  }
+
   HeadSource source(std::int64_t head) const {
     std::int64_t const i = first_ + head, M = problem_.head_count;
     return {problem_, call_, tables_.points, i / M, i % M};
@@ -189,14 +203,15 @@ class Heads {
         std::min({(count_ + threads - 1) / threads, M, kMaxHeadsTogether});
     bool const in_place = scratch_.strip_floats == 0 && call_[Tensor::kGradValue] != nullptr;
     if (in_place && together < M) clear_items();
-    each(count_, [this, M, together](std::int64_t head) {
+    auto const take = [this](std::int64_t sum) { return scratch_.strips(sum); };
+    each_with(count_, take, [this, M, together](std::int64_t head, StripScratch const& strips) {
       std::int64_t const m = (first_ + head) % M, before = m % together;
       if (before > 0 && head > 0) return;  // with a head before
       std::int64_t const heads = std::min({together - before, M - m, count_ - head});
       for (std::int64_t h = head; h < head + heads; ++h) {
         for (std::int64_t c = 0; c < windows_.chunk_count; ++c) bin(h, c);
       }
-      tables_.sum_strips(source(head), windows_, heads, scratch_.head(head), scratch_.strips(head));
+      tables_.sum_strips(source(head), windows_, heads, scratch_.head(head), strips);
     });
   }
 
@@ -241,18 +256,17 @@ class Heads {
 
   // Bands from the last on: those of the coarse levels have the most points.
   void sum_bands() const {
-    std::int64_t const items = count_ * windows_.band_count;
-    std::atomic<std::int64_t> next{0};
-    each(scratch_.sums, [&](std::int64_t sum) {
+    auto const take = [this](std::int64_t sum) {
       WindowScratch const window = scratch_.window(sum);
       std::fill_n(window.pixels, scratch_.pixel_floats, 0.0f);
-      for (;;) {
-        std::int64_t const i = next.fetch_add(1, std::memory_order_relaxed);
-        if (i >= items) return;
-        std::int64_t const head = i % count_, band = windows_.band_count - 1 - i / count_;
-        tables_.band.sum(source(head), windows_, band, scratch_.head(head), window);
-      }
-    });
+      return window;
+    };
+    each_with(count_ * windows_.band_count, take,
+              [this](std::int64_t i, WindowScratch const& window) {
+                std::int64_t const head = i % count_;
+                std::int64_t const band = windows_.band_count - 1 - i / count_;
+                tables_.band.sum(source(head), windows_, band, scratch_.head(head), window);
+              });
   }
 
   // References, which have sums over all heads, are stored with the points, while these are near;
@@ -299,7 +313,8 @@ class Heads {
     hwy::FlushStream();
   }
 
-  // Of queries [first, last), by all heads of a batch item that are in flight, from `head` on.
+  // Stores those of queries [first, last), by all heads of a batch item that are in flight, from
+  // `head` on.
   void store_references(std::int64_t head, std::int64_t first, std::int64_t last) const {
     HeadSource const first_source = source(head);
     for (std::int64_t q = first; q < last; ++q) {

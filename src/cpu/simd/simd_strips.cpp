@@ -293,7 +293,7 @@ class StripSums {
     return x >= 0 && x < level_.width && y >= 0 && y < level_.height;
   }
 
-  // Of any point: a corner outside has zeros, and a row that nobody reads.
+  // Any point's: a corner outside has zeros, and a row that nobody reads.
   HWY_NOINLINE CornerRows corners(StripBatch const& batch, std::int64_t i) const {
     CornerRows at;
     for (int c = 0; c < 4; ++c) {

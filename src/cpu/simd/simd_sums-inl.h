@@ -1,5 +1,5 @@
-// What a point adds to the gradients of its corners' values, and what these values give the
-// gradients of the point. Included once a target by foreach_target.
+// Sums of a point: it adds to the gradients of its corners' values, and these values give its own
+// gradients. Included once a target by foreach_target.
 #if defined(MSDA_SIMD_SUMS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef MSDA_SIMD_SUMS_INL_H_
 #undef MSDA_SIMD_SUMS_INL_H_
@@ -112,8 +112,8 @@ HWY_INLINE void add_point(const float* grad, std::int64_t vectors, const float* 
   if constexpr (kOfPoints) store_sums(dot, dots);
 }
 
-// The same of nearest sampling, which has one corner; returns the dot product. Apart, for no number
-// of another pixel may get into the sums.
+// Nearest sampling has one corner, whose dot product this returns. No number of another pixel may
+// get into its sums.
 template <bool kOfValue, bool kOfPoints>
 HWY_INLINE float add_nearest(const float* grad, std::int64_t vectors, const float* value,
                              float* sum, float weight) {
@@ -137,8 +137,8 @@ struct PointSums {
   HWY_ALIGN float weight[kLanes];
 };
 
-// Of the dot products of each point's corners. Returns whether all of them are numbers; a point
-// where one is none has to be done by sum_literally().
+// Gradients follow from the dot products of each point's corners. Returns whether all of these are
+// numbers; a point where one is none has to be done by sum_literally().
 HWY_INLINE bool sum_dots(const float* dots, V fx, V fy, PointSums& to) {
   const Floats d;
   V dot[4];

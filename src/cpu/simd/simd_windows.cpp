@@ -60,7 +60,7 @@ int choose_window_shift(Problem const& problem, std::int64_t padded_dim) {
       [&](std::int64_t side) { return windows_of(problem, side, side); });
 }
 
-// Of the values of a token, as sums.
+// Bytes of a token's sums.
 std::int64_t row_bytes(Problem const& problem) {
   return problem.head_count * problem.head_dim * static_cast<std::int64_t>(sizeof(float));
 }
