@@ -27,8 +27,9 @@ struct Softmax {
   double largest_logit = 0;
   float exp_sum = 0;
   std::int64_t begin = 0, end = 0;  // queries whose weights are here
-  std::int64_t row_floats = 0;      // of each, up to a whole vector
-  alignas(64) float weights[kSoftmaxAhead];
+  std::int64_t row_floats = 0;  // of each: its weights, and unless it has two, up to a whole vector
+  // And a vector, which is as much as is read of the last row.
+  alignas(64) float weights[kSoftmaxAhead + 16];
 };
 
 // A block of points: where they lie in pixels, and their attention weights. A point that

@@ -168,6 +168,23 @@ HWY_INLINE void vector_rows(const T* logit, std::int64_t stride, std::int64_t ro
   }
 }
 
+// Weights of rows of two logits, in `to` one behind the other.
+template <typename T>
+HWY_INLINE void pair_rows(const T* logit, std::int64_t stride, std::int64_t rows, float* to) {
+  const Floats d;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    HWY_ALIGN float copy[kLanes];
+    const float* const floats = as_floats(logit + r * stride, 2, copy);
+    to[2 * r] = floats[0];
+    to[2 * r + 1] = floats[1];
+  }
+  for (std::int64_t i = 0; i < 2 * rows; i += kLanes) {
+    auto const x = load_first(d, to + i, 2 * rows - i);
+    auto const e = exponential(hn::Sub(x, hn::Max(x, hn::Reverse2(d, x))));
+    hn::Store(hn::Div(e, hn::Add(e, hn::Reverse2(d, e))), d, to + i);
+  }
+}
+
 // Weights of rows of at most a block of logits, the same with vectors to the row.
 template <typename T>
 HWY_INLINE void block_rows(const T* logit, std::int64_t stride, std::int64_t rows, std::int64_t K,
@@ -190,11 +207,13 @@ void short_rows(HeadSource const& source, std::int64_t q, Softmax& known) {
   std::int64_t const stride = source.problem.weight.row;
   const T* const logit =
       static_cast<const T*>(source.call[Tensor::kLogit]) + source.weight + q * stride;
-  known.row_floats = (K + kLanes - 1) / kLanes * kLanes;
+  bool const has_pairs = K == 2 && !std::is_same_v<T, double>;
+  known.row_floats = has_pairs ? 2 : (K + kLanes - 1) / kLanes * kLanes;
   known.begin = q;
   known.end = std::min(q + kSoftmaxAhead / known.row_floats, source.problem.query_count);
   std::int64_t const rows = known.end - q;
   if constexpr (!std::is_same_v<T, double>) {
+    if (has_pairs) return pair_rows(logit, stride, rows, known.weights);
     if (K <= kLanes) return vector_rows(logit, stride, rows, K, known.weights);
   }
   block_rows(logit, stride, rows, K, known.row_floats, known.weights);
@@ -262,7 +281,7 @@ HWY_INLINE void read_softmax(HeadSource const& source, std::int64_t q, std::int6
   }
   if (q < known.begin || q >= known.end) read_short_rows(source, q, known);
   const float* const row = known.weights + (q - known.begin) * known.row_floats;
-  for (std::int64_t i = 0; i < count; i += kLanes) hn::Store(hn::Load(d, row + i), d, to + i);
+  for (std::int64_t i = 0; i < count; i += kLanes) hn::Store(hn::LoadU(d, row + i), d, to + i);
 }
 
 // ---- coordinates
