@@ -104,7 +104,7 @@ def test_explain_ranks_every_kernel(msda_ok, source):
         "types    value f32"
     )
     kernels = rows[2:]
-    assert re.match(r"1  simd\.cpu\.f32@1  predicted [0-9.]{1,4} [um]s$", kernels[0])
+    assert re.match(r"1  simd\.cpu\.f32@2  predicted [0-9.]{1,4} [um]s$", kernels[0])
     last = ", [0-9]+ % above the first, only chosen where no other kernel takes the problem"
     assert re.match(rf"2  ref\.cpu@1  predicted [0-9.]{{1,4}} [um]s{last}$", kernels[1])
     assert all(re.match(r"-  \S+  rejected: ", row) for row in kernels[2:])
@@ -126,9 +126,9 @@ def test_explain_says_how_much_longer_a_kernel_takes(msda_ok):
 def test_explain_changes_with_the_problem(msda_ok):
     backward = msda_ok("explain", "--workload", "dec", "--backward")
     assert backward.startswith("problem  backward sampled")
-    assert re.search(r"^1  simd\.cpu\.f32@1  predicted ", backward, re.MULTILINE)
+    assert re.search(r"^1  simd\.cpu\.f32@2  predicted ", backward, re.MULTILINE)
     wide = msda_ok("explain", "--workload", "dec", "--backward", "--dtype", "f64")
-    assert re.search(r"^-  simd\.cpu\.f32@1  rejected: ", wide, re.MULTILINE)
+    assert re.search(r"^-  simd\.cpu\.f32@2  rejected: ", wide, re.MULTILINE)
     several = msda_ok("explain", "--workload", "dec,rtdetr", "--fused", 4)
     assert several.count("problem  forward fused(4)") == 2
 
