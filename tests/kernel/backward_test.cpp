@@ -290,7 +290,7 @@ TEST_CASE("backward of levels of many windows") {
   }
 }
 
-// Small problems of float32, whose sums the simd family forms in grad_value, strip by strip.
+// Small problems of float32, whose sums the simd family forms strip by strip.
 std::vector<ProblemShape> strip_shapes() {
   std::vector<ProblemShape> shapes;
   struct Case {

@@ -119,8 +119,8 @@ void check_batch_item(TestHandle const& handle, ProblemShape const& shape) {
   }
 }
 
-// Of so many points that the chunks in which the GPU's kernels bin them are of another size when an
-// item is alone, so that no order but that of the points gives the same sums.
+// An item has so many points that the chunks in which the GPU's kernels bin them are of another
+// size when it is alone, so that no order but that of the points gives the same sums.
 ProblemShape many_points(std::int64_t points_of_item, std::int64_t batch) {
   ProblemShape shape;
   shape.levels = {{12, 14, 3}, {6, 7, 1}};

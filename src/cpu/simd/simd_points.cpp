@@ -8,8 +8,8 @@
 #define HWY_TARGET_INCLUDE "cpu/simd/simd_points.cpp"
 #include <hwy/foreach_target.h>
 // After foreach_target:
-#include "cpu/simd/simd_elements-inl.h"
 #include "cpu/simd/simd_references-inl.h"
+#include "cpu/simd/simd_sums-inl.h"
 
 #include "core/dtype.h"
 
@@ -441,16 +441,10 @@ HWY_INLINE void read_wide_coords(HeadSource const& source, std::int64_t q, std::
 
 // ---- corners
 
-template <class V>
 HWY_INLINE void store_weights(V fx, V fy, V weight, std::int64_t i, Corners& corners) {
-  const Floats d;
-  auto const one = hn::Set(d, 1.0f);
-  auto const gx = hn::Sub(one, fx), gy = hn::Sub(one, fy);
-  auto const upper = hn::Mul(weight, gy), lower = hn::Mul(weight, fy);
-  hn::Store(hn::Mul(upper, gx), d, corners.weight[0] + i);
-  hn::Store(hn::Mul(upper, fx), d, corners.weight[1] + i);
-  hn::Store(hn::Mul(lower, gx), d, corners.weight[2] + i);
-  hn::Store(hn::Mul(lower, fx), d, corners.weight[3] + i);
+  V to[4];
+  find_corner_weights(fx, fy, weight, to);
+  for (int c = 0; c < 4; ++c) hn::Store(to[c], Floats(), corners.weight[c] + i);
 }
 
 // Byte offsets, half a vector of points at a time because they take 64 bits.
