@@ -149,50 +149,78 @@ void store_points(HeadSource const& source, std::int64_t q, const Record* row, S
   }
 }
 
-// Adds what the points of one level of a row give the gradient of its reference; `coord` is the
-// row's element in offset.
-void add_to_reference(HeadSource const& source, std::int64_t coord, Level const& level,
-                      const Record* row, float (&sum)[kLanes]) {
-  Problem const& problem = source.problem;
-  float const per_point = 0.5f / static_cast<float>(level.point_count);
-  std::int64_t const end = level.point_start + level.point_count;
-  for (std::int64_t first = level.point_start; first < end; first += kPointBlock) {
-    std::int64_t const count = std::min(end - first, kPointBlock);
-    float offset[2 * kPointBlock];
-    if (problem.reference_dim == 4) {
-      read_elements(source, Tensor::kOffset, problem.coord_dtype, coord + 2 * first, 2 * count,
-                    offset);
-    }
-    for (std::int64_t i = 0; i < count; ++i) {
-      Record const& by = row[first + i];
-      sum[0] += by.x;
-      sum[1] += by.y;
-      if (problem.reference_dim != 4) continue;
-      if (by.x != 0) sum[2] += by.x * (offset[2 * i] * per_point);
-      if (by.y != 0) sum[3] += by.y * (offset[2 * i + 1] * per_point);
-    }
-  }
-}
+// Gradients of the references of one query, each summed head by head.
+class ReferenceSums {
+ public:
+  ReferenceSums(HeadSource const& first_head, std::int64_t query, QueryHeads const& heads)
+      : first_(first_head), q_(query), heads_(heads) {}
 
-void store_reference(HeadSource const& source, std::int64_t q, QueryHeads const& heads) {
-  Problem const& problem = source.problem;
-  auto const level_count = static_cast<std::int64_t>(problem.levels.size());
-  std::int64_t const R = problem.reference_dim;
-  for (std::int64_t l = 0; l < level_count; ++l) {
-    float sum[kLanes] = {};
-    if (heads.first > 0) std::copy_n(heads.sums + l * R, R, sum);
-    for (std::int64_t i = 0; i < heads.count; ++i) {
-      add_to_reference(source, source.coord + q * problem.coord.row + i * problem.coord.head,
-                       problem.levels[static_cast<std::size_t>(l)],
-                       heads.row + i * heads.head_records, sum);
+  void run() const {
+    auto const level_count = static_cast<std::int64_t>(problem_.levels.size());
+    bool const is_whole = heads_.first + heads_.count == problem_.head_count;
+    for (std::int64_t l = 0; l < level_count; ++l) {
+      Level const& level = problem_.levels[static_cast<std::size_t>(l)];
+      HWY_ALIGN float sum[4] = {};
+      if (heads_.first > 0) std::copy_n(heads_.sums + l * R_, R_, sum);
+      add_centres(level, sum);
+      if (R_ == 4) add_extents(level, sum);
+      if (is_whole) {
+        store_row(sum, R_, problem_.reference_dtype, first_.call[Tensor::kGradReference],
+                  first_.reference + (q_ * level_count + l) * R_);
+      } else {
+        std::copy_n(sum, R_, heads_.sums + l * R_);
+      }
     }
-    if (heads.first + heads.count < problem.head_count) {
-      std::copy_n(sum, R, heads.sums + l * R);
-      continue;
-    }
-    store_row(sum, R, problem.reference_dtype, source.call[Tensor::kGradReference],
-              source.reference + (q * level_count + l) * R);
   }
+
+ private:
+  // A record is a vector, of which the first two numbers are wanted.
+  void add_centres(Level const& level, float (&sum)[4]) const {
+    const hn::CappedTag<float, 4> d;
+    auto total = hn::Load(d, sum);
+    const Record* row = heads_.row + level.point_start;
+    for (std::int64_t i = 0; i < heads_.count; ++i, row += heads_.head_records) {
+      for (const Record* by = row; by < row + level.point_count; ++by) {
+        total = hn::Add(total, hn::LoadU(d, &by->x));
+      }
+    }
+    HWY_ALIGN float all[4];
+    hn::Store(total, d, all);
+    std::copy_n(all, 2, sum);
+  }
+
+  void add_extents(Level const& level, float (&sum)[4]) const {
+    for (std::int64_t i = 0; i < heads_.count; ++i) {
+      std::int64_t const end = level.point_start + level.point_count;
+      for (std::int64_t first = level.point_start; first < end; first += kPointBlock) {
+        add_extents_of(i, level, first, std::min(end - first, kPointBlock), sum);
+      }
+    }
+  }
+
+  void add_extents_of(std::int64_t head, Level const& level, std::int64_t first, std::int64_t count,
+                      float (&sum)[4]) const {
+    float const per_point = 0.5f / static_cast<float>(level.point_count);
+    const Record* const row = heads_.row + head * heads_.head_records + first;
+    float offset[2 * kPointBlock];
+    read_elements(first_, Tensor::kOffset, problem_.coord_dtype,
+                  first_.coord + q_ * problem_.coord.row + head * problem_.coord.head + 2 * first,
+                  2 * count, offset);
+    for (std::int64_t i = 0; i < count; ++i) {
+      if (row[i].x != 0) sum[2] += row[i].x * (offset[2 * i] * per_point);
+      if (row[i].y != 0) sum[3] += row[i].y * (offset[2 * i + 1] * per_point);
+    }
+  }
+
+  HeadSource const& first_;
+  Problem const& problem_ = first_.problem;
+  std::int64_t q_;
+  QueryHeads const& heads_;
+  std::int64_t R_ = problem_.reference_dim;
+};
+
+void store_reference(HeadSource const& first_head, std::int64_t q, QueryHeads const& heads) {
+  ReferenceSums(first_head, q, heads).run();
 }
 
 PointKernels point_kernels(Problem const&) { return {store_points, store_reference}; }
