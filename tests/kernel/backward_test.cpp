@@ -25,22 +25,6 @@ using namespace msda::test;
 
 namespace {
 
-void check_kernels(TestHandle const& handle, TestProblem const& problem) {
-  CAPTURE(problem.shape.describe());
-  ExpectationsByArithmetic expectations(problem);
-  for (std::string const& id : accepting_kernels(handle, problem.shape)) {
-    CAPTURE(id);
-    RunResult const result = run(handle, problem, id, 3);
-    REQUIRE(result.failure == "");
-    for (TensorRow const& row : tensor_rows()) {
-      if (!row.is_result() || !row.belongs_to(problem.shape)) continue;
-      CAPTURE(row.name);
-      Expected const expected = expected_of(id, expectations[arithmetic_of(id)], row.id);
-      CHECK(compare(expected, result.values[row.id]).failure == "");
-    }
-  }
-}
-
 ProblemShape backward_shape(std::vector<LevelShape> levels, msda_dtype dtype) {
   ProblemShape shape;
   shape.levels = std::move(levels);
@@ -79,7 +63,7 @@ void check_spoiled_rows(TestHandle const& handle) {
       TestProblem problem = corpus_case(name).make(shape);
       Rng rng(11);
       spoil_rows(problem, rng);
-      check_kernels(handle, problem);
+      check_all_kernels(handle, problem);
     }
   }
 }
@@ -163,7 +147,7 @@ void check_one_pixel(TestHandle const& handle) {
     for (double& g : problem.inputs[TensorId::kGradOutput]) g = rng.uniform(0, 6e4);
     for (double& w : problem.inputs[TensorId::kWeight]) w = rng.uniform(0, weight);
     problem.settle();
-    check_kernels(handle, problem);
+    check_all_kernels(handle, problem);
   }
 }
 
@@ -261,7 +245,7 @@ TEST_CASE("backward of rows that are longer than what is sorted at a time") {
     shape.query_count = 3;
     shape.reference_dim = reference_dim;
     Rng rng(static_cast<std::uint64_t>(reference_dim));
-    check_kernels(handle, fill_problem(shape, DataKind{}, rng));
+    check_all_kernels(handle, fill_problem(shape, DataKind{}, rng));
   }
 }
 
@@ -282,9 +266,9 @@ TEST_CASE("backward of levels of many windows") {
         shape.value_border = border;
         Rng rng(static_cast<std::uint64_t>(dtype));
         TestProblem problem = fill_problem(shape, DataKind{}, rng);
-        check_kernels(handle, problem);
+        check_all_kernels(handle, problem);
         spoil_rows(problem, rng);
-        check_kernels(handle, problem);
+        check_all_kernels(handle, problem);
       }
     }
   }
@@ -330,9 +314,9 @@ TEST_CASE("backward of small problems, whole and with rows that are no numbers")
     Rng rng(++seed);
     if (!next_in_shard()) continue;
     TestProblem problem = fill_problem(shape, DataKind{}, rng);
-    check_kernels(handle, problem);
+    check_all_kernels(handle, problem);
     spoil_rows(problem, rng);
-    check_kernels(handle, problem);
+    check_all_kernels(handle, problem);
   }
 }
 

@@ -50,6 +50,22 @@ Expected expected_of(std::string const& kernel_id, Expectations const& expectati
   return expected;
 }
 
+void check_all_kernels(TestHandle const& handle, TestProblem const& problem) {
+  CAPTURE(problem.shape.describe());
+  ExpectationsByArithmetic expectations(problem);
+  for (std::string const& id : accepting_kernels(handle, problem.shape)) {
+    CAPTURE(id);
+    RunResult const result = run(handle, problem, id, 3);
+    REQUIRE(result.failure == "");
+    for (TensorRow const& row : tensor_rows()) {
+      if (!row.is_result() || !row.belongs_to(problem.shape)) continue;
+      CAPTURE(row.name);
+      Expected const expected = expected_of(id, expectations[arithmetic_of(id)], row.id);
+      CHECK(compare(expected, result.values[row.id]).failure == "");
+    }
+  }
+}
+
 std::optional<ProblemShape> shape_for(TestHandle const& handle, std::string const& id,
                                       msda_operation operation, std::int32_t reference_dim) {
   for (msda_dtype const dtype : kAllDtypes) {

@@ -22,6 +22,9 @@ void for_kernels_and_cases(TestHandle const& handle, std::vector<const char*> co
 // where multiplies_corners().
 Expected expected_of(std::string const& kernel_id, Expectations const& expectations, TensorId id);
 
+// Every result of every kernel that takes the problem, against the oracle.
+void check_all_kernels(TestHandle const& handle, TestProblem const& problem);
+
 // A small problem that the kernel computes, the first that it takes of some; none where it does not
 // do the operation or input of this reference_dim. Its levels are of 2 x 2 pixels and more.
 std::optional<ProblemShape> shape_for(TestHandle const& handle, std::string const& id,

@@ -307,8 +307,10 @@ class Heads {
     Chunk const rows = chunk_of(group);
     HeadSource const head_source = source(head);
     Softmax softmax;
-    for (std::int64_t q = rows.first_row; q < rows.first_row + rows.row_count; ++q) {
-      tables_.point_grads.store(head_source, q, row_of(head, q), softmax);
+    std::int64_t const together = tables_.points.read.rows, end = rows.first_row + rows.row_count;
+    for (std::int64_t q = rows.first_row; q < end; q += together) {
+      tables_.point_grads.store(head_source, q, std::min(together, end - q), row_of(head, q),
+                                softmax);
     }
     hwy::FlushStream();
   }
@@ -360,7 +362,7 @@ void run_without_samples(Launch const& launch) {
     HeadSource const source(problem, launch.call, tables.points, i / M, i % M);
     Softmax softmax;
     for (std::int64_t q = 0; q < problem.query_count; ++q) {
-      tables.point_grads.store(source, q, nullptr, softmax);
+      tables.point_grads.store(source, q, 1, nullptr, softmax);
     }
     hwy::FlushStream();
   };
@@ -408,7 +410,7 @@ BackwardTables::BackwardTables(Problem const& problem, std::pmr::memory_resource
       sum_strips(choose_strips(problem)),
       point_grads(choose_point_grads(problem)),
       windows(problem, band.lanes, memory),
-      windows_of_points(point_windows(problem, windows, memory)) {}
+      windows_of_points(point_windows(problem, windows, points.read.rows, memory)) {}
 
 void take_backward(Problem const& problem, Device const& device, Arena& arena) {
   if (!problem.has_samples()) return;

@@ -65,17 +65,21 @@ void bin_chunk(HeadSource const& source, Windows const& windows,
   Chunk const chunk = windows.chunk(source.problem, index);
   Unsorted unsorted;
   std::int64_t count = 0;
-  std::int64_t const last_row = chunk.first_row + chunk.row_count - 1;
+  std::int64_t const end = chunk.first_row + chunk.row_count;
+  PointRange range;
   Softmax softmax;
-  for (std::int64_t q = chunk.first_row; q <= last_row; ++q) {
-    source.prefetch_inputs(std::min(q + 2, last_row));
+  for (range.q = chunk.first_row; range.q < end; range.q += range.rows) {
+    range.rows = std::min(source.tables.read.rows, end - range.q);
+    for (std::int64_t row = 0; row < range.rows; ++row) {
+      source.prefetch_inputs(std::min(range.q + row + 2 * range.rows, end - 1));
+    }
     for (std::int64_t k = 0; k < chunk.point_count; k += kPointBlock) {
-      std::int64_t const first = chunk.first_point + k;
-      std::int64_t const block = std::min(chunk.point_count - k, kPointBlock);
+      range.first = chunk.first_point + k;
+      range.count = std::min(chunk.point_count - k, kPointBlock);
       Points points;
-      source.tables.read.points(source, q, first, block, softmax, points);
-      place_block(windows, windows_of_points[first], points, block, count, unsorted);
-      count += block;
+      source.tables.read.points(source, range, softmax, points);
+      place_block(windows, windows_of_points[range.first], points, range.size(), count, unsorted);
+      count += range.size();
     }
   }
 

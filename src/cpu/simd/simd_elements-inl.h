@@ -150,6 +150,25 @@ HWY_INLINE void to_floats(msda_dtype dtype, std::uintptr_t address, std::int64_t
   }
 }
 
+// ---- rows of K = 1, 2, 4 or 8 lanes, several in a vector
+
+// Combines the lanes of each row, all of which get the result.
+template <class V, class Op>
+HWY_INLINE V over_rows(V v, std::int64_t K, Op op) {
+  if constexpr (kLanes >= 8) {
+    if (K >= 8) v = op(v, hn::SwapAdjacentBlocks(v));
+  }
+  if (K >= 4) v = op(v, hn::Shuffle1032(v));
+  if (K >= 2) v = op(v, hn::Shuffle2301(v));
+  return v;
+}
+
+// In the order in which SumOfLanes adds the lanes of a vector.
+template <class V>
+HWY_INLINE V sum_of_rows(V v, std::int64_t K) {
+  return over_rows(v, K, [](V a, V b) HWY_ATTR { return hn::Add(a, b); });
+}
+
 // ---- stores: one rounding, to nearest even; overflow becomes infinity
 
 // The bits of a bfloat16 in the upper half of each lane; the lower half is to be dropped.

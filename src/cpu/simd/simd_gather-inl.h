@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <type_traits>
+#include <utility>
 
 #if HWY_TARGET != HWY_SCALAR
 HWY_BEFORE_NAMESPACE();
@@ -99,15 +100,15 @@ class Sums {
     }
   }
 
-  // Adds points [0, count). `base` is the address of the row of zeros, moved to the first channel;
-  // `last` the offset of the last group, which overlaps the one before where the channels are no
-  // whole number of groups. When kPrefetch, asks for the lines of the same channels of the points
-  // in `next`; `straddles` says that these may begin within a line and so end in one more.
+  // Adds points [first, end). `base` is the address of the row of zeros, moved to the first
+  // channel; `last` the offset of the last group, which overlaps the one before where the channels
+  // are no whole number of groups. When kPrefetch, asks for the lines of the same channels of the
+  // points in `next`; `straddles` says that these may begin within a line and so end in one more.
   template <bool kPrefetch>
-  HWY_INLINE void add(Corners const& corners, std::int64_t count, std::uintptr_t base,
-                      std::int64_t last, Corners const& next, bool straddles) {
-    if (HWY_UNLIKELY(corners.has_infinite_weight)) return add_samples(corners, count, base, last);
-    for (std::int64_t k = 0; k < count; ++k) {
+  HWY_INLINE void add(Corners const& corners, std::int64_t first, std::int64_t end,
+                      std::uintptr_t base, std::int64_t last, Corners const& next, bool straddles) {
+    if (HWY_UNLIKELY(corners.has_infinite_weight)) return add_samples(corners, end, base, last);
+    for (std::int64_t k = first; k < end; ++k) {
       for (int corner = 0; corner < 4; ++corner) {
         if constexpr (kPrefetch) {
           prefetch(base + static_cast<std::uintptr_t>(next.offset[corner][k]), last, straddles);
@@ -197,27 +198,29 @@ class HeadGather {
  public:
   explicit HeadGather(HeadSource const& source) : source_(source) {}
 
-  // The points of a row are one block: while it is summed, the corners of the next are known and
-  // its lines on their way.
+  // The points of a row are one block, those of rows that are read together one, too: while it is
+  // summed, the corners of the next are known and its lines on their way.
+  template <bool kTogether>
   void run_pipelined(std::int64_t first, std::int64_t last) const {
+    std::int64_t const together = kTogether ? tables_.read.rows : 1;
+    auto const range_at = [&](std::int64_t q) HWY_ATTR {
+      return PointRange{q, kTogether ? std::min(together, last - q) : 1, 0, K_};
+    };
     Corners corners[2];
+    Corners *now = &corners[0], *next = &corners[1];
     Softmax softmax;
-    tables_.read.locate(source_, first, 0, K_, softmax, corners[0]);
-    for (std::int64_t q = first; q < last; ++q) {
-      Corners const& now = corners[(q - first) & 1];
-      Corners& next = corners[(q - first + 1) & 1];
-      source_.prefetch(std::min(q + 2, last - 1));
-      tables_.read.locate(source_, std::min(q + 1, last - 1), 0, K_, softmax, next);
-      each_channel_block([&](auto groups, std::int64_t channel) HWY_ATTR {
-        row<decltype(groups)::value>(
-            q, channel, [&](auto& sums, std::uintptr_t base, std::int64_t end) HWY_ATTR {
-              if (tables_.prefetch) {
-                sums.template add<true>(now, K_, base, end, next, straddles_);
-              } else {
-                sums.template add<false>(now, K_, base, end, next, false);
-              }
-            });
-      });
+    tables_.read.locate(source_, range_at(first), softmax, *now);
+    for (std::int64_t q = first; q < last; q += together, std::swap(now, next)) {
+      PointRange const range = range_at(q);
+      for (std::int64_t row = q; row < q + range.rows; ++row) {
+        source_.prefetch(std::min(row + 2 * together, last - 1));
+      }
+      tables_.read.locate(source_, range_at(std::min(q + together, last - 1)), softmax, *next);
+      if (kTogether && HWY_UNLIKELY(now->has_infinite_weight)) {
+        run_blocked(q, q + range.rows);  // no bit of a row depends on another's weight
+        continue;
+      }
+      for (std::int64_t r = 0; r < range.rows; ++r) sum_row<kTogether>(q + r, *now, r * K_, *next);
     }
   }
 
@@ -231,8 +234,8 @@ class HeadGather {
             q, channel, [&](auto& sums, std::uintptr_t base, std::int64_t end) HWY_ATTR {
               for (std::int64_t k = 0; k < K_; k += kPointBlock) {
                 std::int64_t const count = std::min(K_ - k, kPointBlock);
-                tables_.read.locate(source_, q, k, count, softmax, corners);
-                sums.template add<false>(corners, count, base, end, corners, false);
+                tables_.read.locate(source_, {q, 1, k, count}, softmax, corners);
+                sums.template add<false>(corners, 0, count, base, end, corners, false);
               }
             });
       });
@@ -243,6 +246,24 @@ class HeadGather {
   static constexpr int kMaxGroups = 4 / Group::kVectors;
   template <int kValue>
   using Int = std::integral_constant<int, kValue>;
+
+  // Sums row q, whose points begin at `point`. A template, for GCC inlines the lambdas into one
+  // caller only.
+  template <bool kTogether>
+  HWY_INLINE void sum_row(std::int64_t q, Corners const& corners, std::int64_t point,
+                          Corners const& next) const {
+    std::int64_t const end = point + K_;
+    each_channel_block([&](auto groups, std::int64_t channel) HWY_ATTR {
+      row<decltype(groups)::value>(
+          q, channel, [&](auto& sums, std::uintptr_t base, std::int64_t last) HWY_ATTR {
+            if (tables_.prefetch) {
+              sums.template add<true>(corners, point, end, base, last, next, straddles_);
+            } else {
+              sums.template add<false>(corners, point, end, base, last, next, false);
+            }
+          });
+    });
+  }
 
   // Calls fn(number of groups, first channel) for as many groups at a time as registers hold.
   template <class Fn>
@@ -286,8 +307,10 @@ class HeadGather {
 template <class Group>
 void gather(HeadSource const& source, std::int64_t first, std::int64_t last) {
   HeadGather<Group> const head(source);
-  if (source.problem.point_total <= kPointBlock) {
-    head.run_pipelined(first, last);
+  if (source.tables.read.rows > 1) {
+    head.template run_pipelined<true>(first, last);
+  } else if (source.problem.point_total <= kPointBlock) {
+    head.template run_pipelined<false>(first, last);
   } else {
     head.run_blocked(first, last);
   }

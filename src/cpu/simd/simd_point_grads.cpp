@@ -28,15 +28,9 @@ struct BlockGrads {
   HWY_ALIGN float weight[kPointBlock];
 };
 
-// Reads points [first, first + count) of a row, see PointKernels.
-HWY_INLINE void read_block(const Record* row, std::int64_t first, std::int64_t count,
-                           BlockGrads& to) {
+// Reads `count` records, see PointKernels.
+HWY_INLINE void read_block(const Record* from, std::int64_t count, BlockGrads& to) {
   const Floats d;
-  if (HWY_UNLIKELY(row == nullptr)) {
-    to = {};
-    return;
-  }
-  const Record* const from = row + first;
   for (std::int64_t i = 0; i < count; i += kLanes) {
     HWY_ALIGN float copy[4 * kLanes];
     const float* at = reinterpret_cast<const float*>(from + i);
@@ -57,12 +51,11 @@ HWY_INLINE void read_block(const Record* row, std::int64_t first, std::int64_t c
 // Gradients by offsets from those by pixels. A zero gradient stays zero where the map is empty or a
 // box is no number.
 template <int kReference>
-HWY_INLINE void undo_offsets(HeadSource const& source, std::int64_t q, std::int64_t first,
-                             std::int64_t count, BlockGrads& grads) {
+HWY_INLINE void undo_offsets(HeadSource const& source, PointRange const& range, BlockGrads& grads) {
   const Floats d;
-  PointLevels const& levels = source.tables.levels[first];
-  const BlockReferences<kReference == 4 ? 4 : 0> boxes(source, q, first, count);
-  for (std::int64_t i = 0; i < count; i += kLanes) {
+  PointLevels const& levels = source.tables.levels[range.first];
+  const BlockReferences<kReference == 4 ? 4 : 0> boxes(source, range);
+  for (std::int64_t i = 0; i < range.size(); i += kLanes) {
     auto const x = hn::Load(d, grads.x + i), y = hn::Load(d, grads.y + i);
     auto by_x = hn::Load(d, levels.per_width + i), by_y = hn::Load(d, levels.per_height + i);
     if constexpr (kReference == 4) {
@@ -74,19 +67,6 @@ HWY_INLINE void undo_offsets(HeadSource const& source, std::int64_t q, std::int6
     hn::Store(hn::IfThenZeroElse(hn::Eq(x, zero), hn::Mul(x, by_x)), d, grads.x + i);
     hn::Store(hn::IfThenZeroElse(hn::Eq(y, zero), hn::Mul(y, by_y)), d, grads.y + i);
   }
-}
-
-// Gradients by normalised coordinates, or by offsets.
-void store_coords(HeadSource const& source, std::int64_t count, std::int64_t index,
-                  BlockGrads const& grads) {
-  const Floats d;
-  HWY_ALIGN float pairs[2 * kPointBlock];
-  for (std::int64_t i = 0; i < count; i += kLanes) {
-    hn::StoreInterleaved2(hn::Load(d, grads.x + i), hn::Load(d, grads.y + i), d, pairs + 2 * i);
-  }
-  Tensor const tensor = source.problem.fused() ? Tensor::kGradOffset : Tensor::kGradCoord;
-  store_row(pairs, 2 * count, source.problem.coord_dtype, source.call[tensor], index,
-            source.streams_points);
 }
 
 // A block's part of sum w_j g_j, which the softmax's derivative w_k (g_k - sum w_j g_j) needs.
@@ -102,51 +82,104 @@ HWY_INLINE V add_products(Points const& points, BlockGrads const& grads, std::in
   return sum;
 }
 
-void store_points(HeadSource const& source, std::int64_t q, const Record* row, Softmax& softmax) {
-  const Floats d;
-  Problem const& problem = source.problem;
-  Call const& call = source.call;
-  std::int64_t const K = problem.point_total;
-  std::int64_t const to_coord = source.grad_coord + q * problem.grad_coord.row;
-  std::int64_t const to_weight = source.grad_weight + q * problem.grad_weight.row;
-  bool const by_coord = call[problem.fused() ? Tensor::kGradOffset : Tensor::kGradCoord] != nullptr;
-  bool const by_logit = problem.fused() && call[Tensor::kGradLogit] != nullptr;
-  bool const by_weight = !problem.fused() && call[Tensor::kGradWeight] != nullptr;
-  Points points;
-  BlockGrads grads;
-  auto const read = [&](std::int64_t k) HWY_ATTR {
-    std::int64_t const count = std::min(K - k, kPointBlock);
-    read_block(row, k, count, grads);
-    if (by_logit) source.tables.read.softmax(source, q, k, count, softmax, points);
-    return count;
-  };
-  auto sum = hn::Zero(d);
-  for (std::int64_t k = 0; by_logit && k < K; k += kPointBlock) {
-    std::int64_t const count = read(k);
-    sum = add_products(points, grads, count, sum);
-  }
-  auto const mean = hn::SumOfLanes(d, sum);
-  bool const is_read = by_logit && K <= kPointBlock;
-  for (std::int64_t k = 0; k < K; k += kPointBlock) {
-    std::int64_t const count = is_read ? K : read(k);
-    if (by_coord) {
-      // Without samples, which `row` is null for, all gradients are zero and levels not known.
-      if (problem.reference_dim == 2 && row != nullptr) undo_offsets<2>(source, q, k, count, grads);
-      if (problem.reference_dim == 4 && row != nullptr) undo_offsets<4>(source, q, k, count, grads);
-      store_coords(source, count, to_coord + 2 * k, grads);
-    }
-    if (by_logit) {
-      for (std::int64_t i = 0; i < count; i += kLanes) {
-        auto const above = hn::Sub(hn::Load(d, grads.weight + i), mean);
-        hn::Store(hn::Mul(hn::Load(d, points.weight + i), above), d, grads.weight + i);
+// The gradients of a row's points, or of rows that are read together, into the caller's arrays.
+class PointGrads {
+ public:
+  PointGrads(HeadSource const& source, std::int64_t query, std::int64_t rows, const Record* records,
+             Softmax& softmax)
+      : source_(source), q_(query), rows_(rows), records_(records), softmax_(softmax) {}
+
+  void run() {
+    const Floats d;
+    std::int64_t const K = problem_.point_total;
+    auto mean = hn::Zero(d);
+    if (by_logit_) {
+      for (std::int64_t k = 0; k < K; k += kPointBlock) {
+        read(k);
+        mean = add_products(points_, grads_, range_.size(), mean);
       }
+      mean = rows_ > 1 ? sum_of_rows(mean, K) : hn::SumOfLanes(d, mean);
     }
-    if (by_weight || by_logit) {
-      Tensor const tensor = by_logit ? Tensor::kGradLogit : Tensor::kGradWeight;
-      store_row(grads.weight, count, problem.weight_dtype, call[tensor], to_weight + k,
-                source.streams_points);
+    bool const is_read = by_logit_ && K <= kPointBlock;
+    for (std::int64_t k = 0; k < K; k += kPointBlock) {
+      if (!is_read) read(k);
+      if (by_coord_) store_coords();
+      if (by_logit_) undo_softmax(mean);
+      if (by_weight_ || by_logit_) store_weights();
     }
   }
+
+ private:
+  void read(std::int64_t k) {
+    range_ = {q_, rows_, k, std::min(problem_.point_total - k, kPointBlock)};
+    if (HWY_LIKELY(records_ != nullptr)) {
+      read_block(records_ + k, range_.size(), grads_);
+    } else {
+      grads_ = {};
+    }
+    if (by_logit_) source_.tables.read.softmax(source_, range_, softmax_, points_);
+  }
+
+  // By normalised coordinates, or by offsets.
+  void store_coords() {
+    const Floats d;
+    // Without samples, which have no records, all gradients are zero and levels not known.
+    if (records_ != nullptr && problem_.reference_dim == 2)
+      undo_offsets<2>(source_, range_, grads_);
+    if (records_ != nullptr && problem_.reference_dim == 4)
+      undo_offsets<4>(source_, range_, grads_);
+    HWY_ALIGN float pairs[2 * kPointBlock];
+    for (std::int64_t i = 0; i < range_.size(); i += kLanes) {
+      hn::StoreInterleaved2(hn::Load(d, grads_.x + i), hn::Load(d, grads_.y + i), d, pairs + 2 * i);
+    }
+    store(pairs, 2, problem_.coord_dtype, to_coord_, source_.grad_coord, problem_.grad_coord.row);
+  }
+
+  template <class V>
+  void undo_softmax(V mean) {
+    const Floats d;
+    for (std::int64_t i = 0; i < range_.size(); i += kLanes) {
+      auto const above = hn::Sub(hn::Load(d, grads_.weight + i), mean);
+      hn::Store(hn::Mul(hn::Load(d, points_.weight + i), above), d, grads_.weight + i);
+    }
+  }
+
+  void store_weights() const {
+    store(grads_.weight, 1, problem_.weight_dtype,
+          by_logit_ ? Tensor::kGradLogit : Tensor::kGradWeight, source_.grad_weight,
+          problem_.grad_weight.row);
+  }
+
+  // Rows of `components` floats a point, into elements `stride` apart; `element` is query 0's.
+  HWY_INLINE void store(const float* from, std::int64_t components, msda_dtype dtype, Tensor tensor,
+                        std::int64_t element, std::int64_t stride) const {
+    std::int64_t const count = components * range_.count;
+    element += range_.q * stride + components * range_.first;
+    for (std::int64_t r = 0; r < range_.rows; ++r) {
+      store_row(from + r * count, count, dtype, source_.call[tensor], element + r * stride,
+                source_.streams_points);
+    }
+  }
+
+  HeadSource const& source_;
+  Problem const& problem_ = source_.problem;
+  Call const& call_ = source_.call;
+  std::int64_t q_;
+  std::int64_t rows_;
+  const Record* records_;
+  Softmax& softmax_;
+  Tensor to_coord_ = problem_.fused() ? Tensor::kGradOffset : Tensor::kGradCoord;
+  bool by_coord_ = call_[to_coord_] != nullptr;
+  bool by_logit_ = problem_.fused() && call_[Tensor::kGradLogit] != nullptr;
+  bool by_weight_ = !problem_.fused() && call_[Tensor::kGradWeight] != nullptr;
+  PointRange range_;  // of the block in points_ and grads_
+  Points points_;
+  BlockGrads grads_;
+};
+
+void store_points(HeadSource const& source, std::int64_t q, std::int64_t rows,
+                  const Record* records, Softmax& softmax) {
+  PointGrads(source, q, rows, records, softmax).run();
 }
 
 // Gradients of the references of one query, each summed head by head.
@@ -160,7 +193,7 @@ class ReferenceSums {
     bool const is_whole = heads_.first + heads_.count == problem_.head_count;
     for (std::int64_t l = 0; l < level_count; ++l) {
       Level const& level = problem_.levels[static_cast<std::size_t>(l)];
-      HWY_ALIGN float sum[4] = {};
+      HWY_ALIGN float sum[kLanes] = {};
       if (heads_.first > 0) std::copy_n(heads_.sums + l * R_, R_, sum);
       add_centres(level, sum);
       if (R_ == 4) add_extents(level, sum);
@@ -175,7 +208,7 @@ class ReferenceSums {
 
  private:
   // A record is a vector, of which the first two numbers are wanted.
-  void add_centres(Level const& level, float (&sum)[4]) const {
+  void add_centres(Level const& level, float* sum) const {
     const hn::CappedTag<float, 4> d;
     auto total = hn::Load(d, sum);
     const Record* row = heads_.row + level.point_start;
@@ -189,7 +222,7 @@ class ReferenceSums {
     std::copy_n(all, 2, sum);
   }
 
-  void add_extents(Level const& level, float (&sum)[4]) const {
+  void add_extents(Level const& level, float* sum) const {
     for (std::int64_t i = 0; i < heads_.count; ++i) {
       std::int64_t const end = level.point_start + level.point_count;
       for (std::int64_t first = level.point_start; first < end; first += kPointBlock) {
@@ -199,7 +232,7 @@ class ReferenceSums {
   }
 
   void add_extents_of(std::int64_t head, Level const& level, std::int64_t first, std::int64_t count,
-                      float (&sum)[4]) const {
+                      float* sum) const {
     float const per_point = 0.5f / static_cast<float>(level.point_count);
     const Record* const row = heads_.row + head * heads_.head_records + first;
     float offset[2 * kPointBlock];

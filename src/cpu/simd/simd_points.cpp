@@ -37,34 +37,45 @@ HWY_INLINE const float* as_floats(const T* from, std::int64_t count, float* copy
   return copy;
 }
 
-// ---- attention weights
-
+// `count` elements of each of some rows, `stride` apart, as float32 one row behind the other, and
+// up to a vector more.
 template <typename T>
-HWY_INLINE void copy_weights(const T* from, std::int64_t count, float* to) {
+HWY_INLINE void copy_rows(const T* from, std::int64_t stride, std::int64_t rows, std::int64_t count,
+                          float* to) {
   const Floats d;
-  HWY_ALIGN float copy[kPointBlock];
-  const float* const floats = as_floats(from, count, copy);
-  for (std::int64_t i = 0; i < count; i += kLanes) {
-    hn::Store(load_first(d, floats + i, count - i), d, to + i);
+  for (std::int64_t r = 0; r < rows; ++r, from += stride, to += count) {
+    HWY_ALIGN float copy[kPointBlock];
+    const float* const floats = as_floats(from, count, copy);
+    for (std::int64_t i = 0; i < count; i += kLanes) {
+      hn::StoreU(load_first(d, floats + i, count - i), d, to + i);
+    }
   }
 }
 
-HWY_INLINE void copy_weights(const double* from, std::int64_t count, float* to) {
+HWY_INLINE void copy_rows(const double* from, std::int64_t, std::int64_t, std::int64_t count,
+                          float* to) {
   for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<float>(from[i]);
 }
 
-HWY_INLINE void read_weights(HeadSource const& source, std::int64_t row, std::int64_t count,
-                             float* to) {
-  const void* const array = source.call[Tensor::kWeight];
+// ---- attention weights
+
+template <typename T>
+HWY_INLINE void copy_weights(HeadSource const& source, PointRange const& range, float* to) {
+  std::int64_t const row = source.problem.weight.row;
+  const T* const array = static_cast<const T*>(source.call[Tensor::kWeight]);
+  copy_rows(array + source.weight + range.q * row + range.first, row, range.rows, range.count, to);
+}
+
+HWY_INLINE void read_weights(HeadSource const& source, PointRange const& range, float* to) {
   switch (source.problem.weight_dtype) {
     case MSDA_DTYPE_F32:
-      return copy_weights(static_cast<const float*>(array) + row, count, to);
+      return copy_weights<float>(source, range, to);
     case MSDA_DTYPE_F16:
-      return copy_weights(static_cast<const F16*>(array) + row, count, to);
+      return copy_weights<F16>(source, range, to);
     case MSDA_DTYPE_BF16:
-      return copy_weights(static_cast<const Bf16*>(array) + row, count, to);
+      return copy_weights<Bf16>(source, range, to);
     default:
-      return copy_weights(static_cast<const double*>(array) + row, count, to);
+      return copy_weights<double>(source, range, to);
   }
 }
 
@@ -168,20 +179,17 @@ HWY_INLINE void vector_rows(const T* logit, std::int64_t stride, std::int64_t ro
   }
 }
 
-// Weights of rows of two logits, in `to` one behind the other.
+// Weights of rows that are read together, in `to` one behind the other.
 template <typename T>
-HWY_INLINE void pair_rows(const T* logit, std::int64_t stride, std::int64_t rows, float* to) {
+HWY_INLINE void packed_rows(const T* logit, std::int64_t stride, std::int64_t rows, std::int64_t K,
+                            float* to) {
   const Floats d;
-  for (std::int64_t r = 0; r < rows; ++r) {
-    HWY_ALIGN float copy[kLanes];
-    const float* const floats = as_floats(logit + r * stride, 2, copy);
-    to[2 * r] = floats[0];
-    to[2 * r + 1] = floats[1];
-  }
-  for (std::int64_t i = 0; i < 2 * rows; i += kLanes) {
-    auto const x = load_first(d, to + i, 2 * rows - i);
-    auto const e = exponential(hn::Sub(x, hn::Max(x, hn::Reverse2(d, x))));
-    hn::Store(hn::Div(e, hn::Add(e, hn::Reverse2(d, e))), d, to + i);
+  auto const larger = [](auto a, auto b) HWY_ATTR { return hn::Max(a, b); };
+  copy_rows(logit, stride, rows, K, to);
+  for (std::int64_t i = 0; i < rows * K; i += kLanes) {
+    auto const x = load_first(d, to + i, rows * K - i);
+    auto const e = exponential(hn::Sub(x, over_rows(x, K, larger)));
+    hn::Store(hn::Div(e, sum_of_rows(e, K)), d, to + i);
   }
 }
 
@@ -207,13 +215,13 @@ void short_rows(HeadSource const& source, std::int64_t q, Softmax& known) {
   std::int64_t const stride = source.problem.weight.row;
   const T* const logit =
       static_cast<const T*>(source.call[Tensor::kLogit]) + source.weight + q * stride;
-  bool const has_pairs = K == 2 && !std::is_same_v<T, double>;
-  known.row_floats = has_pairs ? 2 : (K + kLanes - 1) / kLanes * kLanes;
+  bool const is_packed = source.tables.read.rows > 1;
+  known.row_floats = is_packed ? K : (K + kLanes - 1) / kLanes * kLanes;
   known.begin = q;
   known.end = std::min(q + kSoftmaxAhead / known.row_floats, source.problem.query_count);
   std::int64_t const rows = known.end - q;
   if constexpr (!std::is_same_v<T, double>) {
-    if (has_pairs) return pair_rows(logit, stride, rows, known.weights);
+    if (is_packed) return packed_rows(logit, stride, rows, K, known.weights);
     if (K <= kLanes) return vector_rows(logit, stride, rows, K, known.weights);
   }
   block_rows(logit, stride, rows, K, known.row_floats, known.weights);
@@ -273,15 +281,18 @@ HWY_NOINLINE void read_long_row(HeadSource const& source, std::int64_t q, std::i
   }
 }
 
-HWY_INLINE void read_softmax(HeadSource const& source, std::int64_t q, std::int64_t first,
-                             std::int64_t count, Softmax& known, float* to) {
+HWY_INLINE void read_softmax(HeadSource const& source, PointRange const& range, Softmax& known,
+                             float* to) {
   const Floats d;
   if (HWY_UNLIKELY(source.problem.point_total > kPointBlock)) {
-    return read_long_row(source, q, first, count, known, to);
+    return read_long_row(source, range.q, range.first, range.count, known, to);
   }
-  if (q < known.begin || q >= known.end) read_short_rows(source, q, known);
-  const float* const row = known.weights + (q - known.begin) * known.row_floats;
-  for (std::int64_t i = 0; i < count; i += kLanes) hn::Store(hn::LoadU(d, row + i), d, to + i);
+  bool const is_known = range.q >= known.begin && range.q + range.rows <= known.end;
+  if (!is_known) read_short_rows(source, range.q, known);
+  const float* const row = known.weights + (range.q - known.begin) * known.row_floats;
+  for (std::int64_t i = 0; i < range.size(); i += kLanes) {
+    hn::Store(hn::LoadU(d, row + i), d, to + i);
+  }
 }
 
 // ---- coordinates
@@ -326,13 +337,19 @@ HWY_INLINE V zero_if_number(V v) {
 // A coordinate that is no number takes the point's weight with it, NaN or not. All others are
 // clamped so that what is far outside stays outside and fits an integer.
 template <int kReference, bool kNearest, typename T>
-HWY_INLINE void read_coords(HeadSource const& source, std::int64_t q, const T* coord,
-                            std::int64_t first, std::int64_t count, Points& points) {
+HWY_INLINE void read_coords(HeadSource const& source, PointRange const& range, const T* coord,
+                            Points& points) {
   const Floats d;
-  PointLevels const& levels = source.tables.levels[first];
-  const BlockReferences<kReference> references(source, q, first, count);
+  std::int64_t const count = range.size();
+  PointLevels const& levels = source.tables.levels[range.first];
+  const BlockReferences<kReference> references(source, range);
   HWY_ALIGN float copy[2 * kPointBlock];
-  const float* const pairs = as_floats(coord, 2 * count, copy);
+  const float* pairs = copy;
+  if (range.rows > 1) {
+    copy_rows(coord, source.problem.coord.row, range.rows, 2 * range.count, copy);
+  } else {
+    pairs = as_floats(coord, 2 * count, copy);
+  }
   for (std::int64_t i = 0; i < count; i += kLanes) {
     auto const a = load_first(d, pairs + 2 * i, 2 * (count - i));
     auto const b = load_first(d, pairs + 2 * i + kLanes, 2 * (count - i) - kLanes);
@@ -383,9 +400,10 @@ HWY_INLINE const double* as_doubles(msda_dtype dtype, const void* array, std::in
 // Coordinates that are float64, or relative to float64 references, are turned into pixels in
 // float64: in float32 they would lose the bound. `row` is the element of the first one.
 template <int kReference, bool kNearest>
-HWY_INLINE void read_wide_coords(HeadSource const& source, std::int64_t q, std::int64_t row,
-                                 std::int64_t first, std::int64_t count, Points& points) {
+HWY_INLINE void read_wide_coords(HeadSource const& source, PointRange const& range,
+                                 std::int64_t row, Points& points) {
   Problem const& problem = source.problem;
+  std::int64_t const q = range.q, first = range.first, count = range.count;
   auto const& levels = problem.levels;
   double pairs[2 * kPointBlock];
   const double* const coord = as_doubles(
@@ -498,8 +516,9 @@ HWY_NOINLINE void keep_weights_apart(std::int64_t count, Points const& points, C
 }
 
 template <bool kNearest>
-HWY_INLINE void find_corners(HeadSource const& source, std::int64_t first, std::int64_t count,
+HWY_INLINE void find_corners(HeadSource const& source, PointRange const& range,
                              Points const& points, Corners& corners) {
+  std::int64_t const first = range.first, count = range.size();
   const Floats d;
   const hn::RebindToSigned<Floats> di;
   const hn::RebindToUnsigned<Floats> du;
@@ -542,21 +561,19 @@ HWY_INLINE void find_corners(HeadSource const& source, std::int64_t first, std::
 // ---- the functions of a plan
 
 template <int kReference, bool kNearest, typename T>
-void read_points(HeadSource const& source, std::int64_t q, std::int64_t first, std::int64_t count,
-                 Softmax& known, Points& points) {
-  Problem const& problem = source.problem;
+void read_points(HeadSource const& source, PointRange const& range, Softmax& known,
+                 Points& points) {
   if constexpr (kReference == 0) {
-    read_weights(source, source.weight + q * problem.weight.row + first, count, points.weight);
+    read_weights(source, range, points.weight);
   } else {
-    read_softmax(source, q, first, count, known, points.weight);
+    read_softmax(source, range, known, points.weight);
   }
-  std::int64_t const row = source.coord + q * problem.coord.row + 2 * first;
+  std::int64_t const row = source.coord + range.q * source.problem.coord.row + 2 * range.first;
   if constexpr (std::is_same_v<T, double>) {
-    read_wide_coords<kReference, kNearest>(source, q, row, first, count, points);
+    read_wide_coords<kReference, kNearest>(source, range, row, points);
   } else {
     const void* const coord = source.call[kReference == 0 ? Tensor::kCoord : Tensor::kOffset];
-    read_coords<kReference, kNearest>(source, q, static_cast<const T*>(coord) + row, first, count,
-                                      points);
+    read_coords<kReference, kNearest>(source, range, static_cast<const T*>(coord) + row, points);
   }
 }
 
@@ -584,16 +601,15 @@ ReadPoints reader_by_input(Problem const& problem) {
 }
 
 template <bool kNearest>
-void locate(HeadSource const& source, std::int64_t q, std::int64_t first, std::int64_t count,
-            Softmax& softmax, Corners& corners) {
+void locate(HeadSource const& source, PointRange const& range, Softmax& softmax, Corners& corners) {
   Points points;
-  source.tables.read.points(source, q, first, count, softmax, points);
-  find_corners<kNearest>(source, first, count, points, corners);
+  source.tables.read.points(source, range, softmax, points);
+  find_corners<kNearest>(source, range, points, corners);
 }
 
-void softmax_weights(HeadSource const& source, std::int64_t q, std::int64_t first,
-                     std::int64_t count, Softmax& known, Points& points) {
-  read_softmax(source, q, first, count, known, points.weight);
+void softmax_weights(HeadSource const& source, PointRange const& range, Softmax& known,
+                     Points& points) {
+  read_softmax(source, range, known, points.weight);
 }
 
 void store_attention(HeadSource const& source, std::int64_t q, std::int64_t to, Softmax& softmax) {
@@ -601,15 +617,31 @@ void store_attention(HeadSource const& source, std::int64_t q, std::int64_t to, 
   for (std::int64_t k = 0; k < K; k += kPointBlock) {
     std::int64_t const count = std::min(K - k, kPointBlock);
     Points points;
-    read_softmax(source, q, k, count, softmax, points.weight);
+    read_softmax(source, {q, 1, k, count}, softmax, points.weight);
     store_row(points.weight, count, source.problem.weight_dtype, source.call[Tensor::kAttention],
               to + k);
   }
 }
 
+// See PointReaders::rows. In float64 points are read one by one.
+std::int64_t rows_together(Problem const& problem) {
+  for (msda_dtype const dtype :
+       {problem.coord_dtype, problem.reference_dtype, problem.weight_dtype}) {
+    if (dtype == MSDA_DTYPE_F64) return 1;
+  }
+  std::int64_t const references =
+      static_cast<std::int64_t>(problem.levels.size()) * problem.reference_dim;
+  for (std::int64_t K = 1; K < kLanes; K *= 2) {
+    if (problem.point_total == K)
+      return std::max(kLanes / std::max(K, references), std::int64_t{1});
+  }
+  return 1;
+}
+
 PointReaders point_readers(Problem const& problem) {
   return {problem.nearest() ? reader_by_input<true>(problem) : reader_by_input<false>(problem),
-          softmax_weights, store_attention, problem.nearest() ? locate<true> : locate<false>};
+          softmax_weights, store_attention, problem.nearest() ? locate<true> : locate<false>,
+          rows_together(problem)};
 }
 #endif  // HWY_TARGET
 

@@ -36,18 +36,18 @@ class BlockReferences {
  public:
   using V = hn::Vec<Floats>;
 
-  HWY_INLINE BlockReferences(HeadSource const& source, std::int64_t q, std::int64_t first,
-                             std::int64_t count)
-      : place_(source.tables.levels[first].reference) {
+  HWY_INLINE BlockReferences(HeadSource const& source, PointRange const& range)
+      : place_(source.tables.levels[range.first].reference) {
     Problem const& problem = source.problem;
-    std::int64_t const elements = static_cast<std::int64_t>(problem.levels.size()) * kReference;
-    std::int64_t const row = source.reference + q * elements;
+    std::int64_t const of_query = static_cast<std::int64_t>(problem.levels.size()) * kReference;
+    std::int64_t const row = source.reference + range.q * of_query;
+    std::int64_t const elements = range.rows * of_query;
     is_vector_ = elements <= kLanes;
     if (HWY_LIKELY(is_vector_ && problem.reference_dtype == MSDA_DTYPE_F32)) {
       const auto* const floats = static_cast<const float*>(source.call[Tensor::kReference]);
       all_ = load_first(Floats(), floats + row, elements);
     } else {
-      all_ = read(source, row, elements, first, count);
+      all_ = read(source, row, elements, range);
     }
   }
 
@@ -62,9 +62,9 @@ class BlockReferences {
 
  private:
   HWY_NOINLINE V read(HeadSource const& source, std::int64_t row, std::int64_t elements,
-                      std::int64_t first, std::int64_t count) {
+                      PointRange const& range) {
     if (!is_vector_) {
-      spread(source, row, first, count);
+      spread(source, row, range.first, range.count);
       return hn::Zero(Floats());
     }
     HWY_ALIGN float copy[kLanes] = {};
@@ -92,7 +92,7 @@ class BlockReferences {
   }
 
   const std::int32_t* place_;  // of each point's level in all_
-  bool is_vector_;             // the references of all levels fit all_; else they are in spread_
+  bool is_vector_;  // the references of all levels fit all_; else one row's are in spread_
   V all_;
   HWY_ALIGN float spread_[kReference][kPointBlock + kLanes];
 };
@@ -101,7 +101,7 @@ class BlockReferences {
 template <>
 class BlockReferences<0> {
  public:
-  HWY_INLINE BlockReferences(HeadSource const&, std::int64_t, std::int64_t, std::int64_t) {}
+  HWY_INLINE BlockReferences(HeadSource const&, PointRange const&) {}
 };
 
 }  // namespace msda::simd::HWY_NAMESPACE

@@ -38,20 +38,23 @@ Tables::Tables(Problem const& problem, Gather gather_rows, std::pmr::memory_reso
   for (Level const& level : problem.levels) {
     wide_strides = wide_strides || (level.has_pixels() && level.row_tokens * pixel_bytes > kNarrow);
   }
-  levels.fill(problem, [this, &problem](PointLevels& block, std::int64_t i, Level const& level) {
+  std::int64_t const of_query =
+      static_cast<std::int64_t>(problem.levels.size()) * problem.reference_dim;
+  auto const set = [&](PointLevels& block, std::int64_t i, Level const& level) {
+    std::int64_t const row = i / problem.point_total, l = &level - problem.levels.data();
     block.width[i] = size_of(level.width, problem);
     block.height[i] = size_of(level.height, problem);
     block.half_step[i] = 0.5f / static_cast<float>(level.point_count);
     block.per_width[i] = 1.0f / static_cast<float>(level.width);
     block.per_height[i] = 1.0f / static_cast<float>(level.height);
-    block.reference[i] =
-        static_cast<std::int32_t>((&level - problem.levels.data()) * problem.reference_dim);
+    block.reference[i] = static_cast<std::int32_t>(row * of_query + l * problem.reference_dim);
     if (!level.has_pixels()) return;  // there are no places, and the products could overflow
     block.columns[i] = static_cast<std::int32_t>(level.width);
     block.rows[i] = static_cast<std::int32_t>(level.height);
     block.row_bytes[i] = level.row_tokens * pixel_bytes;
     block.origin[i] = level.origin * pixel_bytes;
-  });
+  };
+  levels.fill(problem, read.rows, set);
 }
 
 }  // namespace msda::simd

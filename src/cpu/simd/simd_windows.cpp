@@ -153,11 +153,11 @@ Chunk Windows::chunk(Problem const& problem, std::int64_t index) const {
 }
 
 PointBlocks<PointWindows> point_windows(Problem const& problem, Windows const& windows,
-                                        std::pmr::memory_resource* memory) {
+                                        std::int64_t rows, std::pmr::memory_resource* memory) {
   PointBlocks<PointWindows> points(memory);
   if (!problem.has_samples()) return points;
   auto next = windows.levels.begin();
-  points.fill(problem, [&](PointWindows& block, std::int64_t i, Level const& level) {
+  points.fill(problem, rows, [&](PointWindows& block, std::int64_t i, Level const& level) {
     if (!has_windows(level)) return;
     Level const* const levels = problem.levels.data();
     while (levels + next->level != &level) ++next;

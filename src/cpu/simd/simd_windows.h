@@ -86,7 +86,7 @@ struct Windows {
   std::int64_t strip_pixels = 0;
 };
 
-// Windows of the level of each point of a block.
+// Windows of the level of each point of a block; `rows` are read together.
 struct alignas(64) PointWindows {
   std::int32_t columns[kPointBlock] = {};  // of cells; 0 where the level has no windows
   std::int32_t rows[kPointBlock] = {};
@@ -94,6 +94,6 @@ struct alignas(64) PointWindows {
   std::int32_t across[kPointBlock] = {};
 };
 PointBlocks<PointWindows> point_windows(Problem const& problem, Windows const& windows,
-                                        std::pmr::memory_resource* memory);
+                                        std::int64_t rows, std::pmr::memory_resource* memory);
 
 }  // namespace msda::simd
