@@ -81,7 +81,7 @@ ARGUMENTS = [
     (["run", EDGES, "--points", "2147483648"], "run", "must be a number from 0 to 2147483647"),
     (["run", EDGES, "--value-border", 2], "run", "--value-border is '2': must be"),
     (["run", EDGES, "--kernel", "none.cpu@1"], "run", "error: --kernel is 'none.cpu@1': must be one of ref.cpu@1, "),
-    (["run", EDGES, "--kernel", "simd.cpu.f16@1"], "run", "value_dtype"),
+    (["run", EDGES, "--kernel", "simd.cpu.f16@2"], "run", "value_dtype"),
     (["run", EDGES, "--device", NO_DEVICE], "run", f"error: --device is {NO_DEVICE}: "),
     (["run", EDGES, "--coord-dtype", "f8_e4m3"], "run", "must be f64, f32, f16 or bf16"),
     (["run", EDGES, "--output-dtype", "f8_e4m3"], "run", "must be f64, f32, f16 or bf16"),

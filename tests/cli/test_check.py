@@ -195,7 +195,7 @@ def test_memory_of_a_check(tmp_path, large, backward):
     ref.cpu@1 take 17 bytes a token of f8, which is more where nothing else is in the file.
     """
     np.savez(tmp_path / "in.npz", **problem(np.random.default_rng(1), points=2, **LARGE[large]))
-    kernel = f"simd.cpu.{ {'f8': 'f8@1', np.float16: 'f16@1'}.get(LARGE[large].get('value'), 'f32@2')}"
+    kernel = f"simd.cpu.{ {'f8': 'f8@1', np.float16: 'f16@2'}.get(LARGE[large].get('value'), 'f32@2')}"
     words = ("run", "in.npz", "--iterations", 1, "--warmup", 0, "--kernel", kernel, "--output", "o.npz", *backward)
     without, with_check = (peak_bytes(tmp_path, *words, *check) for check in ([], ["--check"]))
     size = sum(file.stat().st_size for file in tmp_path.iterdir())

@@ -344,7 +344,7 @@ TEST_CASE("records of other machines versions and kernels are kept and not used"
         replaced(ref.text, "version=0.", "version=9."), with_word(ref.text, "threads", "77"),
         with_word(ref.text, "kernel", "ref.cpu@999"), with_word(ref.text, "kernel", "gone.cpu@1"),
         // There, and does not take float32.
-        with_word(ref.text, "kernel", "simd.cpu.f16@1"),
+        with_word(ref.text, "kernel", "simd.cpu.f16@2"),
         with_word(ref.text, "sm_count_limit", "8")}) {
     CAPTURE(text);
     TestHandle const handle(2);

@@ -124,12 +124,12 @@ WRONG = {  # what is changed in a call that is right: the exception and what its
     "a kernel of another revision": (
         dict(kernel="simd.cpu.f16@99"),
         libmsda.InvalidArgumentError,
-        r"kernel_id is 'simd.cpu.f16@99': must be simd.cpu.f16@1$",
+        r"kernel_id is 'simd.cpu.f16@99': must be simd.cpu.f16@2$",
     ),
     "a kernel of another type": (
-        dict(kernel="simd.cpu.f16@1"),
+        dict(kernel="simd.cpu.f16@2"),
         libmsda.UnsupportedError,
-        "simd.cpu.f16@1.*value_dtype",
+        "simd.cpu.f16@2.*value_dtype",
     ),
     "negative threads": (
         dict(threads=-1),

@@ -192,7 +192,7 @@ def test_explain_of_a_call(small):
     asked = libmsda.explain(libmsda.forward, **small, kernel="ref.cpu@1")
     assert asked == f"ref.cpu@1 is asked for; without that:\n{text}"
     with pytest.raises(libmsda.UnsupportedError, match="value_dtype"):
-        libmsda.explain(libmsda.forward, **small, kernel="simd.cpu.f16@1")
+        libmsda.explain(libmsda.forward, **small, kernel="simd.cpu.f16@2")
     reference = np.full((2, 7, 1, 2), 0.4, np.float32)
     fused = [small["value"], small["level_hw"], reference, small["coord"], small["weight"]]
     assert libmsda.explain(libmsda.forward_fused, *fused).startswith("1  simd")

@@ -283,7 +283,7 @@ def test_kernels_and_explain(problem):
     lines = libmsda.explain(problem).strip().splitlines()
     assert len(lines) == len(KERNELS)
     assert lines[0].split()[:2] == ["1", libmsda.Plan(problem).info.kernel_id]
-    assert any(line.startswith("-  simd.cpu.f16@1  rejected: ") for line in lines)
+    assert any(line.startswith("-  simd.cpu.f16@2  rejected: ") for line in lines)
     assert all("rejected: runs on a GPU" in line for line in lines if ".sm" in line)
 
 

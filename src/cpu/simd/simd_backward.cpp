@@ -4,8 +4,6 @@
 #include "cpu/thread_pool.h"
 #include "cpu/zero_results.h"
 
-#include <hwy/cache_control.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
@@ -59,7 +57,9 @@ bool packs_rows(Problem const& problem, Windows const& windows) {
                               bytes_of<std::uint16_t>(ends_of(windows)) +
                               bytes_of<float>(2 * windows.edge_pixels * problem.head_dim) +
                               bytes_of<float>(problem.query_count * windows.padded_dim);
-  return !windows.in_strips && problem.point_total >= kPointsThatPay && needed <= allowed;
+  bool const pays = problem.point_total >= kPointsThatPay &&
+                    !(windows.in_strips && problem.output_dtype == MSDA_DTYPE_F32);
+  return pays && needed <= allowed;
 }
 
 // The heads and queries that a call has in its workspace at a time. Less of it changes no bit: a
@@ -210,6 +210,7 @@ class Heads {
       std::int64_t const heads = std::min({together - before, M - m, count_ - head});
       for (std::int64_t h = head; h < head + heads; ++h) {
         for (std::int64_t c = 0; c < windows_.chunk_count; ++c) bin(h, c);
+        if (scratch_.row_floats > 0) pack(h, 0, problem_.query_count);
       }
       tables_.sum_strips(source(head), windows_, heads, scratch_.head(head), strips);
     });
@@ -248,10 +249,13 @@ class Heads {
     std::int64_t const Q = problem_.query_count;
     std::int64_t const parts = (Q + kRowsOfPart - 1) / kRowsOfPart;
     each(count_ * parts, [this, Q, parts](std::int64_t i) {
-      std::int64_t const head = i / parts, first = i % parts * kRowsOfPart;
-      tables_.band.pack(source(head), first, std::min(first + kRowsOfPart, Q), windows_,
-                        scratch_.head(head));
+      std::int64_t const first = i % parts * kRowsOfPart;
+      pack(i / parts, first, std::min(first + kRowsOfPart, Q));
     });
+  }
+
+  void pack(std::int64_t head, std::int64_t first, std::int64_t last) const {
+    tables_.band.pack(source(head), first, last, windows_, scratch_.head(head));
   }
 
   // Bands from the last on: those of the coarse levels have the most points.
@@ -305,14 +309,8 @@ class Heads {
       unbin(head, group * windows_.chunks_of_row + c);
     }
     Chunk const rows = chunk_of(group);
-    HeadSource const head_source = source(head);
-    Softmax softmax;
-    std::int64_t const together = tables_.points.read.rows, end = rows.first_row + rows.row_count;
-    for (std::int64_t q = rows.first_row; q < end; q += together) {
-      tables_.point_grads.store(head_source, q, std::min(together, end - q), row_of(head, q),
-                                softmax);
-    }
-    hwy::FlushStream();
+    tables_.point_grads.store(source(head), rows.first_row, rows.first_row + rows.row_count,
+                              row_of(head, rows.first_row));
   }
 
   // Stores those of queries [first, last), by all heads of a batch item that are in flight, from
@@ -360,11 +358,7 @@ void run_without_samples(Launch const& launch) {
   std::int64_t const M = problem.head_count;
   auto store_head = [&](std::int64_t i) {
     HeadSource const source(problem, launch.call, tables.points, i / M, i % M);
-    Softmax softmax;
-    for (std::int64_t q = 0; q < problem.query_count; ++q) {
-      tables.point_grads.store(source, q, 1, nullptr, softmax);
-    }
-    hwy::FlushStream();
+    tables.point_grads.store(source, 0, problem.query_count, nullptr);
   };
   launch.device.pool->run(problem.batch * M, store_head);
 }

@@ -67,8 +67,8 @@ using SumStrips = void (*)(HeadSource const&, Windows const&, std::int64_t heads
                            HeadScratch const&, StripScratch const&);
 
 struct PointKernels {
-  // Stores the gradients of the points of rows that are read together; null: all sums are 0.
-  void (*store)(HeadSource const&, std::int64_t q, std::int64_t rows, const Record*, Softmax&);
+  // Stores the gradients of the points of queries [first, last); null: all sums are 0.
+  void (*store)(HeadSource const&, std::int64_t first, std::int64_t last, const Record*);
   // Adds what the points of these heads have for a query's references; stores it with the last
   // head.
   void (*store_reference)(HeadSource const& first_head, std::int64_t q, QueryHeads const&);

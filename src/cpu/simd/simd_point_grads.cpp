@@ -11,6 +11,7 @@
 #include "cpu/simd/simd_elements-inl.h"
 #include "cpu/simd/simd_references-inl.h"
 
+#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #include <algorithm>
@@ -51,7 +52,7 @@ HWY_INLINE void read_block(const Record* from, std::int64_t count, BlockGrads& t
 // Gradients by offsets from those by pixels. A zero gradient stays zero where the map is empty or a
 // box is no number.
 template <int kReference>
-HWY_INLINE void undo_offsets(HeadSource const& source, PointRange const& range, BlockGrads& grads) {
+HWY_INLINE void undo(HeadSource const& source, PointRange const& range, BlockGrads& grads) {
   const Floats d;
   PointLevels const& levels = source.tables.levels[range.first];
   const BlockReferences<kReference == 4 ? 4 : 0> boxes(source, range);
@@ -82,104 +83,112 @@ HWY_INLINE V add_products(Points const& points, BlockGrads const& grads, std::in
   return sum;
 }
 
-// The gradients of a row's points, or of rows that are read together, into the caller's arrays.
+// The gradients of the points of one head's rows, into the caller's arrays.
 class PointGrads {
  public:
-  PointGrads(HeadSource const& source, std::int64_t query, std::int64_t rows, const Record* records,
-             Softmax& softmax)
-      : source_(source), q_(query), rows_(rows), records_(records), softmax_(softmax) {}
+  explicit PointGrads(HeadSource const& source) : source_(source) {}
 
-  void run() {
+  // Those of `rows` rows from query q on; without records all are 0.
+  HWY_INLINE void store(std::int64_t q, std::int64_t rows, const Record* records) {
     const Floats d;
     std::int64_t const K = problem_.point_total;
+    PointRange range{q, rows, 0, 0};
+    auto const read = [&](std::int64_t k) HWY_ATTR {
+      range.first = k;
+      range.count = std::min(K - k, kPointBlock);
+      read_records(range, records);
+    };
     auto mean = hn::Zero(d);
     if (by_logit_) {
       for (std::int64_t k = 0; k < K; k += kPointBlock) {
         read(k);
-        mean = add_products(points_, grads_, range_.size(), mean);
+        mean = add_products(points_, grads_, range.size(), mean);
       }
-      mean = rows_ > 1 ? sum_of_rows(mean, K) : hn::SumOfLanes(d, mean);
+      mean = rows > 1 ? sum_of_rows(mean, K) : hn::SumOfLanes(d, mean);
     }
     bool const is_read = by_logit_ && K <= kPointBlock;
     for (std::int64_t k = 0; k < K; k += kPointBlock) {
       if (!is_read) read(k);
-      if (by_coord_) store_coords();
-      if (by_logit_) undo_softmax(mean);
-      if (by_weight_ || by_logit_) store_weights();
+      if (by_coord_) {
+        if (records != nullptr) undo_offsets(range);  // else levels are not known
+        store_coords(range);
+      }
+      if (by_logit_) undo_softmax(range, mean);
+      if (by_weight_) store_weights(range);
     }
   }
 
  private:
-  void read(std::int64_t k) {
-    range_ = {q_, rows_, k, std::min(problem_.point_total - k, kPointBlock)};
-    if (HWY_LIKELY(records_ != nullptr)) {
-      read_block(records_ + k, range_.size(), grads_);
+  HWY_INLINE void read_records(PointRange const& range, const Record* records) {
+    if (HWY_LIKELY(records != nullptr)) {
+      read_block(records + range.first, range.size(), grads_);
     } else {
       grads_ = {};
     }
-    if (by_logit_) source_.tables.read.softmax(source_, range_, softmax_, points_);
+    if (by_logit_) source_.tables.read.softmax(source_, range, softmax_, points_);
   }
 
-  // By normalised coordinates, or by offsets.
-  void store_coords() {
+  HWY_INLINE void undo_offsets(PointRange const& range) {
+    if (problem_.reference_dim == 2) undo<2>(source_, range, grads_);
+    if (problem_.reference_dim == 4) undo<4>(source_, range, grads_);
+  }
+
+  HWY_INLINE void store_coords(PointRange const& range) const {
     const Floats d;
-    // Without samples, which have no records, all gradients are zero and levels not known.
-    if (records_ != nullptr && problem_.reference_dim == 2)
-      undo_offsets<2>(source_, range_, grads_);
-    if (records_ != nullptr && problem_.reference_dim == 4)
-      undo_offsets<4>(source_, range_, grads_);
     HWY_ALIGN float pairs[2 * kPointBlock];
-    for (std::int64_t i = 0; i < range_.size(); i += kLanes) {
+    for (std::int64_t i = 0; i < range.size(); i += kLanes) {
       hn::StoreInterleaved2(hn::Load(d, grads_.x + i), hn::Load(d, grads_.y + i), d, pairs + 2 * i);
     }
-    store(pairs, 2, problem_.coord_dtype, to_coord_, source_.grad_coord, problem_.grad_coord.row);
+    store_rows(range, 2, pairs, problem_.coord_dtype, to_coord_,
+               source_.grad_coord + range.q * problem_.grad_coord.row, problem_.grad_coord.row);
   }
 
   template <class V>
-  void undo_softmax(V mean) {
+  HWY_INLINE void undo_softmax(PointRange const& range, V mean) {
     const Floats d;
-    for (std::int64_t i = 0; i < range_.size(); i += kLanes) {
+    for (std::int64_t i = 0; i < range.size(); i += kLanes) {
       auto const above = hn::Sub(hn::Load(d, grads_.weight + i), mean);
       hn::Store(hn::Mul(hn::Load(d, points_.weight + i), above), d, grads_.weight + i);
     }
   }
 
-  void store_weights() const {
-    store(grads_.weight, 1, problem_.weight_dtype,
-          by_logit_ ? Tensor::kGradLogit : Tensor::kGradWeight, source_.grad_weight,
-          problem_.grad_weight.row);
+  HWY_INLINE void store_weights(PointRange const& range) const {
+    store_rows(range, 1, grads_.weight, problem_.weight_dtype, to_weight_,
+               source_.grad_weight + range.q * problem_.grad_weight.row, problem_.grad_weight.row);
   }
 
-  // Rows of `components` floats a point, into elements `stride` apart; `element` is query 0's.
-  HWY_INLINE void store(const float* from, std::int64_t components, msda_dtype dtype, Tensor tensor,
-                        std::int64_t element, std::int64_t stride) const {
-    std::int64_t const count = components * range_.count;
-    element += range_.q * stride + components * range_.first;
-    for (std::int64_t r = 0; r < range_.rows; ++r) {
-      store_row(from + r * count, count, dtype, source_.call[tensor], element + r * stride,
-                source_.streams_points);
+  // `components` floats a point; `element` is the first row's, from which to the next are `step`.
+  HWY_INLINE void store_rows(PointRange const& range, std::int64_t components, const float* from,
+                             msda_dtype dtype, Tensor tensor, std::int64_t element,
+                             std::int64_t step) const {
+    std::int64_t const count = components * range.count;
+    for (std::int64_t r = 0; r < range.rows; ++r) {
+      store_row(from + r * count, count, dtype, source_.call[tensor],
+                element + r * step + components * range.first, source_.streams_points);
     }
   }
 
   HeadSource const& source_;
   Problem const& problem_ = source_.problem;
-  Call const& call_ = source_.call;
-  std::int64_t q_;
-  std::int64_t rows_;
-  const Record* records_;
-  Softmax& softmax_;
   Tensor to_coord_ = problem_.fused() ? Tensor::kGradOffset : Tensor::kGradCoord;
-  bool by_coord_ = call_[to_coord_] != nullptr;
-  bool by_logit_ = problem_.fused() && call_[Tensor::kGradLogit] != nullptr;
-  bool by_weight_ = !problem_.fused() && call_[Tensor::kGradWeight] != nullptr;
-  PointRange range_;  // of the block in points_ and grads_
+  Tensor to_weight_ = problem_.fused() ? Tensor::kGradLogit : Tensor::kGradWeight;
+  bool by_coord_ = source_.call[to_coord_] != nullptr;
+  bool by_weight_ = source_.call[to_weight_] != nullptr;
+  bool by_logit_ = problem_.fused() && by_weight_;
+  Softmax softmax_;
   Points points_;
   BlockGrads grads_;
 };
 
-void store_points(HeadSource const& source, std::int64_t q, std::int64_t rows,
-                  const Record* records, Softmax& softmax) {
-  PointGrads(source, q, rows, records, softmax).run();
+void store_points(HeadSource const& source, std::int64_t first, std::int64_t last,
+                  const Record* records) {
+  std::int64_t const K = source.problem.point_total, together = source.tables.read.rows;
+  PointGrads grads(source);
+  for (std::int64_t q = first; q < last; q += together) {
+    const Record* const row = records == nullptr ? nullptr : records + (q - first) * K;
+    grads.store(q, std::min(together, last - q), row);
+  }
+  hwy::FlushStream();
 }
 
 // Gradients of the references of one query, each summed head by head.

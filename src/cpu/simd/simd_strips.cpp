@@ -1,8 +1,8 @@
 // The sums of the backward computation of a small problem: a strip of each map at a time, a head's
 // channels in the lanes. Compiled once a target.
 //
-// Sums are formed in the caller's grad_value while that stays in a cache. Larger ones are formed in
-// a buffer and stored past the caches, and what is read is asked for ahead.
+// Sums are formed in the caller's grad_value where that is float32 and stays in a cache, else in a
+// buffer. Large ones are stored past the caches, and what they read is asked for ahead.
 
 #include "cpu/simd/simd_backward.h"
 
@@ -20,6 +20,7 @@
 
 #include <algorithm>
 #include <span>
+#include <type_traits>
 #include <utility>
 
 HWY_BEFORE_NAMESPACE();
@@ -39,13 +40,14 @@ struct StripBatch : Batch {
 };
 
 // Channels of a point's corners: their values and sums.
+template <typename T>
 struct CornerRows {
-  const float* value[4];
+  const T* value[4];
   float* sum[4];
 };
 
-// The strips of one level, of some heads. kVectors: of the channels; 0: any number.
-template <int kVectors, bool kOfValue, bool kOfPoints>
+// The strips of one level, of some heads. T: of values; kVectors: of the channels; 0: any number.
+template <typename T, int kVectors, bool kOfValue, bool kOfPoints>
 class StripSums {
  public:
   StripSums(HeadSource const& first_head, Windows const& windows, LevelWindows const& level,
@@ -92,7 +94,7 @@ class StripSums {
     std::int64_t const last = std::min(first + windows_.side, level_.height);
     for (std::int64_t y = std::max(first, std::int64_t{0}); y < last; ++y) {
       store_row_of_pixels(sums_ + (y - first) * sum_down_,
-                          grad_value_ + (level_.origin + y * level_.row_tokens) * grad_row_);
+                          first_.grad_value + (level_.origin + y * level_.row_tokens) * grad_row_);
     }
     if (last == level_.height) return;
     std::int64_t const carried = windows_.side * sum_down_;
@@ -100,17 +102,13 @@ class StripSums {
     std::fill_n(sums_ + sum_down_, carried, 0.0f);
   }
 
-  void store_row_of_pixels(const float* from, float* to) const {
+  void store_row_of_pixels(const float* from, std::int64_t element) const {
     bool const is_whole = sum_row_ == grad_row_;  // pixels follow one another
     std::int64_t const floats = is_whole ? sum_down_ : sum_row_;
     std::int64_t const pieces = is_whole ? 1 : level_.width;
-    bool const streams = may_stream(to);
-    for (std::int64_t i = 0; i < pieces; ++i, from += sum_row_, to += grad_row_) {
-      if (streams) {
-        stream_within_lines(from, floats, to);
-      } else {
-        std::copy_n(from, floats, to);
-      }
+    for (std::int64_t i = 0; i < pieces; ++i, from += sum_row_, element += grad_row_) {
+      store_row(from, floats, problem_.grad_value_dtype, first_.call[Tensor::kGradValue], element,
+                true);
     }
   }
 
@@ -160,7 +158,7 @@ class StripSums {
       batch.read(copy, per_row_);
     }
     find_tokens(batch);
-    if (has_buffer_) prefetch(batch);
+    if (!windows_.stays_in_cache) prefetch(batch);
     sum_batch(*before_);
     std::swap(now_, before_);
   }
@@ -189,12 +187,12 @@ class StripSums {
   // Inlined, for GCC drops a call of what only prefetches.
   HWY_INLINE void prefetch(StripBatch const& batch) const {
     std::int64_t const row = problem_.value.row, down = level_.row_tokens * row;
-    std::int64_t const bytes = D_ * static_cast<std::int64_t>(sizeof(float));
+    std::int64_t const bytes = D_ * static_cast<std::int64_t>(sizeof(T));
     for (std::int64_t i = 0; i < batch.count; ++i) {
-      prefetch_lines(grad_address(batch, i), D_ * dtype_bytes(problem_.output_dtype));
+      prefetch_lines(row_address(batch, batch.query[i]), D_ * dtype_bytes(row_dtype_));
       if (HWY_UNLIKELY(batch.is_within[i] == 0)) continue;
-      const float* const value = values_of(batch) + batch.token[i] * row;
-      for (const float* const at : {value, value + row, value + down, value + down + row}) {
+      const T* const value = values_of(batch) + batch.token[i] * row;
+      for (const T* const at : {value, value + row, value + down, value + down + row}) {
         prefetch_lines<2>(reinterpret_cast<std::uintptr_t>(at), bytes);
       }
     }
@@ -205,15 +203,14 @@ class StripSums {
     HWY_ALIGN float dots[4 * kLanes] = {};
     if (HWY_UNLIKELY(problem_.nearest())) {
       sum_nearest(batch, dots);
-    } else if (HWY_UNLIKELY(problem_.output_dtype != MSDA_DTYPE_F32)) {
+    } else if (HWY_UNLIKELY(row_dtype_ != MSDA_DTYPE_F32)) {
       sum_points(batch, [&](std::int64_t i) HWY_ATTR { return channels(batch, i); }, dots);
     } else {
-      const float* const grads =
-          static_cast<const float*>(first_.call[Tensor::kGradOutput]) + grad_element(batch);
-      std::int64_t const row = problem_.output.row;
+      const float* const rows = reinterpret_cast<const float*>(row_address(batch, 0));
       sum_points(
           batch,
-          [=, query = batch.query](std::int64_t i) HWY_ATTR { return grads + query[i] * row; },
+          [=, query = batch.query, step = row_step_](std::int64_t i)
+              HWY_ATTR { return rows + query[i] * step; },
           dots);
     }
     if constexpr (kOfPoints) finish_points(batch, dots);
@@ -228,10 +225,10 @@ class StripSums {
     std::int64_t const count = batch.count;
     std::int64_t const value_row = problem_.value.row, value_down = level_.row_tokens * value_row;
     std::int64_t const sum_row = sum_row_, sum_down = sum_down_;
-    const float* const values = values_of(batch);
+    const T* const values = values_of(batch);
     float* const sums = sums_of(batch);
     for (std::int64_t i = 0; i < count; ++i) {
-      CornerRows at;
+      CornerRows<T> at;
       if (HWY_LIKELY(batch.is_within[i] != 0)) {
         std::int64_t const token = batch.token[i];
         at.value[0] = values + token * value_row;
@@ -257,31 +254,27 @@ class StripSums {
 
   HWY_NOINLINE void sum_nearest(StripBatch const& batch, float* dots) const {
     for (std::int64_t i = 0; i < batch.count; ++i) {
-      CornerRows const at = corners(batch, i);
+      CornerRows<T> const at = corners(batch, i);
       dots[i] = add_nearest<kOfValue, kOfPoints>(channels(batch, i), vectors(), at.value[0],
                                                  at.sum[0], batch.weight[i]);
     }
   }
 
-  std::int64_t grad_element(StripBatch const& batch) const {
-    return first_.output + batch.head * problem_.output.head +
-           batch.first_row * problem_.output.row;
-  }
-  HWY_INLINE std::uintptr_t grad_address(StripBatch const& batch, std::int64_t i) const {
-    std::int64_t const element = grad_element(batch) + batch.query[i] * problem_.output.row;
-    return reinterpret_cast<std::uintptr_t>(first_.call[Tensor::kGradOutput]) +
-           static_cast<std::uintptr_t>(element * dtype_bytes(problem_.output_dtype));
+  // A row of grad_output; `query` is counted from the first one of the batch's chunk.
+  HWY_INLINE std::uintptr_t row_address(StripBatch const& batch, std::int64_t query) const {
+    std::int64_t const element = batch.head * row_head_ + (batch.first_row + query) * row_step_;
+    return rows_of_grad_ + static_cast<std::uintptr_t>(element * dtype_bytes(row_dtype_));
   }
   const float* channels(StripBatch const& batch, std::int64_t i) const {
-    std::uintptr_t const address = grad_address(batch, i);
-    if (problem_.output_dtype == MSDA_DTYPE_F32) return reinterpret_cast<const float*>(address);
-    to_floats(problem_.output_dtype, address, D_, rows_.row);
+    std::uintptr_t const address = row_address(batch, batch.query[i]);
+    if (row_dtype_ == MSDA_DTYPE_F32) return reinterpret_cast<const float*>(address);
+    to_floats(row_dtype_, address, D_, rows_.row);
     return rows_.row;
   }
 
   HWY_INLINE std::int64_t vectors() const { return kVectors == 0 ? D_ / kLanes : kVectors; }
 
-  const float* values_of(StripBatch const& batch) const {
+  const T* values_of(StripBatch const& batch) const {
     return values_ + batch.head * problem_.value.head;
   }
   float* sums_of(StripBatch const& batch) const {
@@ -294,14 +287,14 @@ class StripSums {
   }
 
   // Any point's: a corner outside has zeros, and a row that nobody reads.
-  HWY_NOINLINE CornerRows corners(StripBatch const& batch, std::int64_t i) const {
-    CornerRows at;
+  HWY_NOINLINE CornerRows<T> corners(StripBatch const& batch, std::int64_t i) const {
+    CornerRows<T> at;
     for (int c = 0; c < 4; ++c) {
       std::int64_t const token = batch.token[i] + c % 2 + c / 2 * level_.row_tokens;
       std::int64_t const sum = batch.sum[i] + c % 2 * sum_row_ + c / 2 * sum_down_;
       bool const inside = is_inside(batch, i, c);
       at.value[c] = inside ? values_of(batch) + token * problem_.value.row
-                           : reinterpret_cast<const float*>(first_.tables.zeros.data());
+                           : reinterpret_cast<const T*>(first_.tables.zeros.data());
       at.sum[c] = kOfValue && inside ? sums_of(batch) + sum : rows_.outside;
     }
     return at;
@@ -309,19 +302,20 @@ class StripSums {
 
   HWY_INLINE void finish_points(StripBatch const& batch, const float* dots) const {
     const Floats d;
-    PointSums by;
-    if (HWY_UNLIKELY(problem_.nearest())) {
-      hn::Store(hn::Zero(d), d, by.x);
-      hn::Store(hn::Zero(d), d, by.y);
-      hn::Store(hn::Load(d, dots), d, by.weight);
-    } else if (HWY_UNLIKELY(!sum_dots(dots, hn::Load(d, batch.x), hn::Load(d, batch.y), by))) {
-      for (std::int64_t i = 0; i < batch.count; ++i) {
-        sum_literally(channels(batch, i), D_, corners(batch, i).value, batch.x[i], batch.y[i], i,
-                      by);
-      }
-    }
     HWY_ALIGN Record results[kLanes];
-    store_gradients(batch, by, level_.width, level_.height, first_.scale, results);
+    if (HWY_UNLIKELY(problem_.nearest())) {  // its coordinates have none, whatever the weight
+      hn::StoreInterleaved4(hn::Zero(d), hn::Zero(d), hn::Load(d, dots), hn::Load(d, batch.place),
+                            d, reinterpret_cast<float*>(results));
+    } else {
+      PointSums by;
+      if (HWY_UNLIKELY(!sum_dots(dots, hn::Load(d, batch.x), hn::Load(d, batch.y), by))) {
+        for (std::int64_t i = 0; i < batch.count; ++i) {
+          sum_literally(channels(batch, i), D_, corners(batch, i).value, batch.x[i], batch.y[i], i,
+                        by);
+        }
+      }
+      store_gradients(batch, by, level_.width, level_.height, first_.scale, results);
+    }
     std::copy_n(results, batch.count, batch.records);
   }
 
@@ -337,14 +331,26 @@ class StripSums {
   StripBatch *now_ = &batches_[0], *before_ = &batches_[1];
   std::int64_t D_ = problem_.head_dim;
   float per_row_ = 1.0f / static_cast<float>(problem_.point_total);
-  const float* values_ = static_cast<const float*>(first_.call[Tensor::kValue]) +
-                         problem_.value.at(first_.b, 0, first_.m);
-  float* grad_value_ =
-      kOfValue ? static_cast<float*>(first_.call[Tensor::kGradValue]) + first_.grad_value : nullptr;
-  std::int64_t grad_row_ = problem_.head_count * D_;  // from a token to the next
+  // Rows of grad_output, the caller's or a copy in float32: row 0 of the first head; elements from
+  // a head and from a row to the next.
+  bool has_copy_ = scratch_.grad_output != nullptr;
+  msda_dtype row_dtype_ = has_copy_ ? MSDA_DTYPE_F32 : problem_.output_dtype;
+  std::uintptr_t rows_of_grad_ =
+      has_copy_ ? reinterpret_cast<std::uintptr_t>(scratch_.grad_output)
+                : reinterpret_cast<std::uintptr_t>(first_.call[Tensor::kGradOutput]) +
+                      static_cast<std::uintptr_t>(first_.output * dtype_bytes(row_dtype_));
+  std::int64_t row_head_ = has_copy_ ? problem_.query_count * D_ : problem_.output.head;
+  std::int64_t row_step_ = has_copy_ ? D_ : problem_.output.row;
+  const T* values_ =
+      static_cast<const T*>(first_.call[Tensor::kValue]) + problem_.value.at(first_.b, 0, first_.m);
+  std::int64_t grad_row_ = problem_.head_count * D_;  // from a token of grad_value to the next
   // The sums, in grad_value or in the buffer; from a pixel to the next, and to the one below; the
   // element of pixel (0, 0).
   bool has_buffer_ = kOfValue && rows_.sums != nullptr;
+  float* grad_value_ =
+      kOfValue && !has_buffer_
+          ? static_cast<float*>(first_.call[Tensor::kGradValue]) + first_.grad_value
+          : nullptr;
   float* sums_ = has_buffer_ ? rows_.sums : grad_value_;
   std::int64_t sum_row_ = has_buffer_ ? heads_ * D_ : grad_row_;
   std::int64_t sum_down_ = sum_row_ * (has_buffer_ ? level_.width : level_.row_tokens);
@@ -352,32 +358,46 @@ class StripSums {
   std::int64_t buffer_rows_ = std::min(windows_.side, level_.height) + 1;
 };
 
-template <int kVectors>
+template <typename T, int kVectors>
 void sum_strips(HeadSource const& first_head, Windows const& windows, std::int64_t heads,
                 HeadScratch const& scratch, StripScratch const& rows) {
   Call const& call = first_head.call;
   std::fill_n(rows.outside, windows.padded_dim, 0.0f);
   for (LevelWindows const& level : windows.levels) {
     if (call[Tensor::kGradValue] == nullptr) {
-      StripSums<kVectors, false, true>(first_head, windows, level, heads, scratch, rows).run();
+      StripSums<T, kVectors, false, true>(first_head, windows, level, heads, scratch, rows).run();
     } else if (call.wants_points()) {
-      StripSums<kVectors, true, true>(first_head, windows, level, heads, scratch, rows).run();
+      StripSums<T, kVectors, true, true>(first_head, windows, level, heads, scratch, rows).run();
     } else {
-      StripSums<kVectors, true, false>(first_head, windows, level, heads, scratch, rows).run();
+      StripSums<T, kVectors, true, false>(first_head, windows, level, heads, scratch, rows).run();
     }
   }
 }
 
+// Of 16 bits heads of 32 channels have a kernel of their own, of float32 those of other sizes, too.
+template <typename T>
+SumStrips strips_of(Problem const& problem) {
+  constexpr bool kHasAll = std::is_same_v<T, float>;
+  std::int64_t const vectors = problem.head_dim / kLanes;
+  if (problem.head_dim == 32) return sum_strips<T, 32 / kLanes>;
+  if constexpr (kHasAll) {
+    if (vectors == 1) return sum_strips<T, 1>;
+    if (vectors == 2) return sum_strips<T, 2>;
+    if (vectors == 4) return sum_strips<T, 4>;
+  }
+  return sum_strips<T, 0>;
+}
+
 SumStrips strip_kernel(Problem const& problem) {
-  switch (problem.head_dim / kLanes) {
-    case 1:
-      return sum_strips<1>;
-    case 2:
-      return sum_strips<2>;
-    case 4:
-      return sum_strips<4>;
+  switch (problem.value_dtype) {
+    case MSDA_DTYPE_F32:
+      return strips_of<float>(problem);
+    case MSDA_DTYPE_F16:
+      return strips_of<F16>(problem);
+    case MSDA_DTYPE_BF16:
+      return strips_of<Bf16>(problem);
     default:
-      return sum_strips<0>;
+      return nullptr;
   }
 }
 #endif  // HWY_TARGET

@@ -94,15 +94,15 @@ HWY_INLINE void store_sums(V const (&v)[4], float* to) {
 
 // One point: `grad`, a row of grad_output, times the corners' values into dots[4], and times their
 // weights to their sums.
-template <bool kOfValue, bool kOfPoints>
-HWY_INLINE void add_point(const float* grad, std::int64_t vectors, const float* const (&value)[4],
+template <bool kOfValue, bool kOfPoints, typename T>
+HWY_INLINE void add_point(const float* grad, std::int64_t vectors, const T* const (&value)[4],
                           float* const (&sum)[4], V const (&weight)[4], float* dots) {
   const Floats d;
   V dot[4] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
   for (std::int64_t v = 0; v < vectors; ++v) {
     auto const g = hn::LoadU(d, grad + v * kLanes);
     for (int c = 0; c < 4; ++c) {
-      if constexpr (kOfPoints) dot[c] = hn::MulAdd(g, hn::LoadU(d, value[c] + v * kLanes), dot[c]);
+      if constexpr (kOfPoints) dot[c] = hn::MulAdd(g, load(d, value[c] + v * kLanes), dot[c]);
       if constexpr (kOfValue) {
         float* const at = sum[c] + v * kLanes;
         hn::StoreU(hn::MulAdd(g, weight[c], hn::LoadU(d, at)), d, at);
@@ -114,14 +114,14 @@ HWY_INLINE void add_point(const float* grad, std::int64_t vectors, const float* 
 
 // Nearest sampling has one corner, whose dot product this returns. No number of another pixel may
 // get into its sums.
-template <bool kOfValue, bool kOfPoints>
-HWY_INLINE float add_nearest(const float* grad, std::int64_t vectors, const float* value,
-                             float* sum, float weight) {
+template <bool kOfValue, bool kOfPoints, typename T>
+HWY_INLINE float add_nearest(const float* grad, std::int64_t vectors, const T* value, float* sum,
+                             float weight) {
   const Floats d;
   V dot = hn::Zero(d);
   for (std::int64_t v = 0; v < vectors; ++v) {
     auto const g = hn::LoadU(d, grad + v * kLanes);
-    if constexpr (kOfPoints) dot = hn::MulAdd(g, hn::LoadU(d, value + v * kLanes), dot);
+    if constexpr (kOfPoints) dot = hn::MulAdd(g, load(d, value + v * kLanes), dot);
     if constexpr (kOfValue) {
       float* const at = sum + v * kLanes;
       hn::StoreU(hn::MulAdd(g, hn::Set(d, weight), hn::LoadU(d, at)), d, at);
@@ -169,14 +169,15 @@ HWY_INLINE void store_gradients(Batch const& batch, PointSums const& by, std::in
 
 // Sums of products with infinities cannot be taken apart, nor sums that overflow: these are the
 // formula's own, of the point in lane i. Corners outside the map have zeros.
-HWY_NOINLINE inline void sum_literally(const float* grad, std::int64_t D,
-                                       const float* const (&value)[4], double fx, double fy,
-                                       std::int64_t i, PointSums& to) {
+template <typename T>
+HWY_NOINLINE void sum_literally(const float* grad, std::int64_t D, const T* const (&value)[4],
+                                double fx, double fy, std::int64_t i, PointSums& to) {
+  const hn::CappedTag<float, 1> one;
   double by_x = 0, by_y = 0, by_weight = 0;
   for (std::int64_t d = 0; d < D; ++d) {
     double v[4] = {}, sample = 0;
     for (int c = 0; c < 4; ++c) {
-      v[c] = value[c][d];
+      v[c] = hn::GetLane(load(one, value[c] + d));
       sample += (c % 2 == 0 ? 1 - fx : fx) * (c / 2 == 0 ? 1 - fy : fy) * v[c];
     }
     double const g = grad[d];

@@ -1,5 +1,7 @@
 #include "cpu/simd/simd_windows.h"
 
+#include "core/dtype.h"
+
 #include <algorithm>
 
 namespace msda::simd {
@@ -80,7 +82,7 @@ bool is_small(Problem const& problem) {
          rows <= kSmallProblem / (problem.head_count * problem.head_dim);
 }
 
-bool stays_in_cache(Problem const& problem) {
+bool fits_cache(Problem const& problem) {
   std::int64_t const rows = problem.batch * (2 * problem.token_count + problem.query_count);
   return rows <= kCacheBytes / row_bytes(problem);
 }
@@ -105,7 +107,9 @@ Windows::Windows(Problem const& problem, std::int64_t lanes, std::pmr::memory_re
     : levels(memory), gaps(memory), padded_dim(parts(problem.head_dim, lanes) * lanes) {
   std::int64_t const K = problem.point_total;
   takes_values = problem.value_dtype == MSDA_DTYPE_F32 && problem.head_dim == padded_dim;
-  in_strips = takes_values && problem.grad_value_dtype == MSDA_DTYPE_F32 && is_small(problem);
+  in_strips =
+      problem.head_dim == padded_dim && dtype_bytes(problem.value_dtype) >= 2 && is_small(problem);
+  stays_in_cache = in_strips && fits_cache(problem);
   shift = in_strips ? choose_strip_shift(problem) : choose_window_shift(problem, padded_dim);
   column_shift = in_strips ? kAllColumns : shift;
   side = std::int64_t{1} << shift;
@@ -121,7 +125,7 @@ Windows::Windows(Problem const& problem, std::int64_t lanes, std::pmr::memory_re
     window_count += across * bands;
     band_count += bands;
     if (in_strips) {
-      if (stays_in_cache(problem)) continue;
+      if (stays_in_cache && problem.grad_value_dtype == MSDA_DTYPE_F32) continue;
       strip_pixels = std::max(strip_pixels, (std::min(side, level.height) + 1) * level.width);
       continue;
     }

@@ -65,7 +65,7 @@ struct Windows {
 
   std::pmr::vector<LevelWindows> levels;
   std::pmr::vector<TokenRange> gaps;  // tokens of a batch item that are of no level
-  bool takes_values = false;          // as they are: whole vectors of float32
+  bool takes_values = false;          // of windows, as they are: whole vectors of float32
   bool in_strips = false;
   int shift = 0;         // side = 2^shift
   int column_shift = 0;  // the same of a window's columns
@@ -81,8 +81,9 @@ struct Windows {
   std::int64_t records = 0;        // points of a head
   std::int64_t padded_dim = 0;     // D, up to a whole vector
   std::int64_t window_pixels = 0;  // of the largest window
-  // Pixels of the largest strip, where sums are formed apart from grad_value; 0: there. Bits are
-  // the same.
+  // Strips: whether all that a call touches stays in a cache, and the pixels of the largest strip
+  // where sums are formed apart from grad_value; 0: there. Bits are the same.
+  bool stays_in_cache = false;
   std::int64_t strip_pixels = 0;
 };
 

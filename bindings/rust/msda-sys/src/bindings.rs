@@ -1079,7 +1079,7 @@ extern "C" {
 
      1  simd.cpu.f32@2  predicted 812.3 us
      2  ref.cpu@1  predicted 91843.0 us, only chosen where no other kernel takes the problem
-     -  simd.cpu.f16@1  rejected: does not take this value_dtype
+     -  simd.cpu.f16@2  rejected: does not take this value_dtype
 
  @param handle     a handle
  @param problem    the problem
