@@ -9,6 +9,7 @@
 #include "cpu/zero_results.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <iterator>
@@ -78,6 +79,14 @@ double number(std::int64_t n) { return static_cast<double>(n); }
 
 double vectors_of(Problem const& problem) { return std::ceil(number(problem.head_dim) / 16.0); }
 
+// To locate the points of a row: by vectors of 16, which rows of 1, 2, 4 or 8 share.
+double locate_row_ns(Costs const& costs, Problem const& problem) {
+  std::int64_t const K = problem.point_total;
+  bool const shares = K <= 8 && std::has_single_bit(static_cast<std::uint64_t>(K));
+  double const vectors = shares ? number(K) / 16.0 : std::ceil(number(K) / 16.0);
+  return vectors * (costs.locate_ns + (problem.fused() ? costs.fused_ns : 0.0));
+}
+
 double forward_row_ns(Costs const& costs, Problem const& problem) {
   double const row_bytes = number(problem.head_dim * dtype_bytes(problem.value_dtype));
   double const value_bytes = number(problem.token_count) * number(problem.head_count) * row_bytes;
@@ -86,14 +95,14 @@ double forward_row_ns(Costs const& costs, Problem const& problem) {
   double const corner_ns =
       vectors_of(problem) * (costs.vector_ns + convert_ns(costs, problem.value_dtype)) +
       lines * line_ns(costs, value_bytes, local);
-  return costs.row_ns + (problem.fused() ? costs.fused_row_ns : 0.0) +
-         number(problem.point_total) * (costs.point_ns + 4.0 * corner_ns);
+  return costs.row_ns + locate_row_ns(costs, problem) +
+         number(problem.point_total) * 4.0 * corner_ns;
 }
 
 double backward_row_ns(Costs const& costs, Problem const& problem) {
-  double const point_ns = costs.backward_point_ns + vectors_of(problem) * costs.backward_vector_ns +
-                          (problem.fused() ? costs.backward_fused_ns : 0.0);
-  return costs.row_ns + number(problem.point_total) * point_ns;
+  double const point_ns = costs.backward_point_ns + vectors_of(problem) * costs.backward_vector_ns;
+  return costs.row_ns + 2.0 * locate_row_ns(costs, problem) +  // once more to undo it
+         number(problem.point_total) * point_ns;
 }
 
 double backward_value_us(Costs const& costs, Problem const& problem) {

@@ -107,7 +107,8 @@ class Sums {
   template <bool kPrefetch>
   HWY_INLINE void add(Corners const& corners, std::int64_t first, std::int64_t end,
                       std::uintptr_t base, std::int64_t last, Corners const& next, bool straddles) {
-    if (HWY_UNLIKELY(corners.has_infinite_weight)) return add_samples(corners, end, base, last);
+    if (HWY_UNLIKELY(corners.has_infinite_weight))
+      return add_samples(corners, first, end, base, last);
     for (std::int64_t k = first; k < end; ++k) {
       for (int corner = 0; corner < 4; ++corner) {
         if constexpr (kPrefetch) {
@@ -147,9 +148,9 @@ class Sums {
 
  private:
   // Adds samples where a weight is infinite: each is multiplied with the sum over its corners.
-  HWY_NOINLINE void add_samples(Corners const& corners, std::int64_t count, std::uintptr_t base,
-                                std::int64_t last) {
-    for (std::int64_t k = 0; k < count; ++k) {
+  HWY_NOINLINE void add_samples(Corners const& corners, std::int64_t first, std::int64_t end,
+                                std::uintptr_t base, std::int64_t last) {
+    for (std::int64_t k = first; k < end; ++k) {
       auto const attention = hn::Set(D(), corners.attention[k]);
       for (int g = 0; g < kGroups; ++g) {
         V sample[Group::kVectors];

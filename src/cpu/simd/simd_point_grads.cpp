@@ -52,7 +52,7 @@ HWY_INLINE void read_block(const Record* from, std::int64_t count, BlockGrads& t
 // Gradients by offsets from those by pixels. A zero gradient stays zero where the map is empty or a
 // box is no number.
 template <int kReference>
-HWY_INLINE void undo(HeadSource const& source, PointRange const& range, BlockGrads& grads) {
+HWY_INLINE void undo_offsets(HeadSource const& source, PointRange const& range, BlockGrads& grads) {
   const Floats d;
   PointLevels const& levels = source.tables.levels[range.first];
   const BlockReferences<kReference == 4 ? 4 : 0> boxes(source, range);
@@ -88,7 +88,7 @@ class PointGrads {
  public:
   explicit PointGrads(HeadSource const& source) : source_(source) {}
 
-  // Those of `rows` rows from query q on; without records all are 0.
+  // Stores those of `rows` rows from query q on; without records all are 0.
   HWY_INLINE void store(std::int64_t q, std::int64_t rows, const Record* records) {
     const Floats d;
     std::int64_t const K = problem_.point_total;
@@ -110,7 +110,9 @@ class PointGrads {
     for (std::int64_t k = 0; k < K; k += kPointBlock) {
       if (!is_read) read(k);
       if (by_coord_) {
-        if (records != nullptr) undo_offsets(range);  // else levels are not known
+        // Without records levels are not known.
+        if (records != nullptr && R_ == 2) undo_offsets<2>(source_, range, grads_);
+        if (records != nullptr && R_ == 4) undo_offsets<4>(source_, range, grads_);
         store_coords(range);
       }
       if (by_logit_) undo_softmax(range, mean);
@@ -126,11 +128,6 @@ class PointGrads {
       grads_ = {};
     }
     if (by_logit_) source_.tables.read.softmax(source_, range, softmax_, points_);
-  }
-
-  HWY_INLINE void undo_offsets(PointRange const& range) {
-    if (problem_.reference_dim == 2) undo<2>(source_, range, grads_);
-    if (problem_.reference_dim == 4) undo<4>(source_, range, grads_);
   }
 
   HWY_INLINE void store_coords(PointRange const& range) const {
@@ -170,6 +167,7 @@ class PointGrads {
 
   HeadSource const& source_;
   Problem const& problem_ = source_.problem;
+  std::int32_t R_ = problem_.reference_dim;
   Tensor to_coord_ = problem_.fused() ? Tensor::kGradOffset : Tensor::kGradCoord;
   Tensor to_weight_ = problem_.fused() ? Tensor::kGradLogit : Tensor::kGradWeight;
   bool by_coord_ = source_.call[to_coord_] != nullptr;

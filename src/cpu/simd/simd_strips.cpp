@@ -374,7 +374,7 @@ void sum_strips(HeadSource const& first_head, Windows const& windows, std::int64
   }
 }
 
-// Of 16 bits heads of 32 channels have a kernel of their own, of float32 those of other sizes, too.
+// Heads of 32 channels have a kernel of their own, of float32 those of other sizes, too.
 template <typename T>
 SumStrips strips_of(Problem const& problem) {
   constexpr bool kHasAll = std::is_same_v<T, float>;
