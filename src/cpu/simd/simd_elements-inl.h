@@ -10,6 +10,7 @@
 #include <hwy/highway.h>
 #include <msda.h>
 
+#include <algorithm>
 #include <cstdint>
 
 #if HWY_TARGET != HWY_SCALAR
@@ -148,6 +149,35 @@ HWY_INLINE void to_floats(msda_dtype dtype, std::uintptr_t address, std::int64_t
         to[i] = static_cast<float>(reinterpret_cast<const double*>(address)[i]);
       }
   }
+}
+
+// Elements as float32 behind a pointer that may be read `count` times: the array itself, or a copy.
+HWY_INLINE const float* as_floats(const float* from, std::int64_t, float*) { return from; }
+template <typename T>
+HWY_INLINE const float* as_floats(const T* from, std::int64_t count, float* copy) {
+  to_floats(from, count, copy);
+  return copy;
+}
+
+// `count` elements of each of some rows, `stride` apart, as float32 one row behind the other, and
+// up to a vector more.
+template <typename T>
+HWY_INLINE void copy_rows(const T* from, std::int64_t stride, std::int64_t rows, std::int64_t count,
+                          float* to) {
+  const Floats d;
+  for (std::int64_t r = 0; r < rows; ++r, from += stride, to += count) {
+    for (std::int64_t i = 0; i < count; i += kLanes) {
+      HWY_ALIGN float copy[kLanes];
+      std::int64_t const left = std::min(count - i, kLanes);
+      hn::StoreU(load_first(d, as_floats(from + i, left, copy), left), d, to + i);
+    }
+  }
+}
+
+// One row of float64.
+HWY_INLINE void copy_rows(const double* from, std::int64_t, std::int64_t, std::int64_t count,
+                          float* to) {
+  for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<float>(from[i]);
 }
 
 // ---- rows of K = 1, 2, 4 or 8 lanes, several in a vector
