@@ -64,17 +64,6 @@ void check_few_points(TestHandle const& handle) {
   }
 }
 
-// How many rows are read together follows from the lanes of a vector.
-template <typename Check>
-void on_every_target(Check check) {
-  for (std::int64_t const target : vector_targets()) {
-    std::string const name = hwy::TargetName(target);
-    CAPTURE(name);
-    OnlyTarget const only(target);
-    check(TestHandle(2));
-  }
-}
-
 // One query's weights, logits or coordinates are no numbers: all others have the bits they had.
 void check_other_rows(TestHandle const& handle) {
   constexpr auto kOutput = static_cast<std::size_t>(TensorId::kOutput);
@@ -114,7 +103,8 @@ void check_other_rows(TestHandle const& handle) {
 }  // namespace
 
 TEST_CASE("rows of few points, whole and with inputs that are no numbers") {
-  on_every_target(check_few_points);
+  // How many rows are read together follows from the lanes of a vector.
+  on_every_target([](std::string const&) { check_few_points(TestHandle(2)); });
 }
 TEST_CASE("rows of few points, whole and with inputs that are no numbers, on the GPU" *
           needs_gpu()) {
@@ -122,7 +112,7 @@ TEST_CASE("rows of few points, whole and with inputs that are no numbers, on the
 }
 
 TEST_CASE("a row of few points has the same bits whatever stands beside it") {
-  on_every_target(check_other_rows);
+  on_every_target([](std::string const&) { check_other_rows(TestHandle(2)); });
 }
 TEST_CASE("a row of few points has the same bits whatever stands beside it, on the GPU" *
           needs_gpu()) {

@@ -133,10 +133,7 @@ TEST_CASE("random problems backward on the GPU" * needs_gpu()) {
 TEST_CASE("random problems on every instruction set of the machine") {
   TestHandle const handle;
   RandomRange const range = random_range(100);
-  for (std::int64_t const target : vector_targets()) {  // the next test has those without
-    std::string const name = hwy::TargetName(target);
-    CAPTURE(name);
-    OnlyTarget const only(target);
+  on_every_target([&](std::string const& name) {  // the next test has those without
     for (msda_operation const operation : {MSDA_FORWARD, MSDA_BACKWARD}) {
       Record record;
       for (std::uint64_t seed = range.first; seed < range.first + range.count; ++seed) {
@@ -151,7 +148,7 @@ TEST_CASE("random problems on every instruction set of the machine") {
       print((name + (operation == MSDA_FORWARD ? " forward" : " backward")).c_str(), record);
       CHECK(!record.empty());
     }
-  }
+  });
 }
 
 TEST_CASE("without vectors the simd family leaves everything to ref") {

@@ -3,7 +3,10 @@
 
 #include "cpu/simd_targets.h"
 
+#include <doctest/doctest.h>
+
 #include <cstdint>
+#include <string>
 #include <vector>
 #define HWY_DISABLED_TARGETS MSDA_SIMD_DISABLED_TARGETS
 #include <hwy/highway.h>
@@ -28,6 +31,17 @@ inline std::vector<std::int64_t> vector_targets() {
     if (target != HWY_SCALAR) targets.push_back(target);
   }
   return targets;
+}
+
+// Calls check(name of the target) with each of them alone.
+template <typename Check>
+void on_every_target(Check check) {
+  for (std::int64_t const target : vector_targets()) {
+    std::string const name = hwy::TargetName(target);
+    CAPTURE(name);
+    OnlyTarget const only(target);
+    check(name);
+  }
 }
 
 }  // namespace msda::test

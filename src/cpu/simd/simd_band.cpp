@@ -50,12 +50,6 @@ HWY_INLINE void store_grad_value(HeadSource const& source, std::int64_t token, f
             source.grad_value + token * problem.head_count * problem.head_dim);
 }
 
-// The address for query 0.
-std::uintptr_t grad_output_of(HeadSource const& source) {
-  return reinterpret_cast<std::uintptr_t>(source.call[Tensor::kGradOutput]) +
-         static_cast<std::uintptr_t>(source.output * dtype_bytes(source.problem.output_dtype));
-}
-
 void pack_rows(HeadSource const& source, std::int64_t first, std::int64_t last,
                Windows const& windows, HeadScratch const& scratch) {
   Problem const& problem = source.problem;
@@ -64,7 +58,7 @@ void pack_rows(HeadSource const& source, std::int64_t first, std::int64_t last,
   for (std::int64_t q = first; q < last; ++q) {
     float* const to = scratch.grad_output + q * padded;
     to_floats(problem.output_dtype,
-              grad_output_of(source) + static_cast<std::uintptr_t>(q * row_bytes), D, to);
+              GradRows::grad_output_of(source) + static_cast<std::uintptr_t>(q * row_bytes), D, to);
     std::fill_n(to + D, padded - D, 0.0f);
   }
 }
@@ -317,14 +311,12 @@ class BandSum {
   // window.
   template <class Fn>
   HWY_INLINE void each_segment(std::int64_t window, Fn fn) const {
-    std::int64_t const K = problem_.point_total, bins = windows_.window_count + 1;
-    const std::uint16_t* ends = scratch_.ends + window;
-    for (std::int64_t row = 0; row < problem_.query_count; row += windows_.rows_of_chunk) {
-      for (std::int64_t part = 0; part < windows_.chunks_of_row; ++part, ends += bins) {
-        Record* const records = scratch_.records + row * K + part * kChunkPoints;
-        fn(records + (window == 0 ? 0 : ends[-1]), records + *ends, row);
-      }
-    }
+    each_chunk(problem_, windows_,
+               [&](std::int64_t chunk_ends, std::int64_t record, std::int64_t row) HWY_ATTR {
+                 const std::uint16_t* const end = scratch_.ends + chunk_ends + window;
+                 Record* const records = scratch_.records + record;
+                 fn(records + (window == 0 ? 0 : end[-1]), records + *end, row);
+               });
   }
 
   void sum_window(std::int64_t window) {
@@ -361,18 +353,11 @@ class BandSum {
     hn::Store(hn::Add(hn::Mul(row, hn::Set(di, static_cast<std::int32_t>(pitch_))), column), di,
               batch.pixel);
     for (std::int64_t i = 0; i < batch.count; ++i) {
-      std::int64_t const q = batch.first_row[i] + batch.query[i];
-      batch.grad_output[i] = grad_output_ + static_cast<std::uintptr_t>(q * grad_row_bytes_);
-      prefetch_lines(batch.grad_output[i], D_ * grad_bytes_);
+      batch.grad_output[i] = grads_.address(0, batch.first_row[i] + batch.query[i]);
+      grads_.prefetch(batch.grad_output[i]);
       if constexpr (kValues == Values::kCopied) require(i, batch);
       if constexpr (kInPlace) find_values(i, batch);
     }
-  }
-
-  HWY_INLINE const float* channels(std::uintptr_t address) const {
-    if (HWY_LIKELY(takes_rows_)) return reinterpret_cast<const float*>(address);
-    to_floats(problem_.output_dtype, address, D_, row_buffer_);
-    return row_buffer_;
   }
 
   HWY_NOINLINE void sum_batch(WindowBatch& batch) {
@@ -385,7 +370,7 @@ class BandSum {
     std::int64_t const vector_count = vectors(), count = batch.count;
     HWY_ALIGN float dots[4 * kLanes] = {};
     for (std::int64_t i = 0; i < count; ++i) {
-      const float* const grad = channels(batch.grad_output[i]);
+      const float* const grad = grads_.channels(batch.grad_output[i]);
       float* const upper = window + batch.pixel[i] * right;
       float* sum[4] = {upper, upper + right, upper + down, upper + down + right};
       const float* value[4];
@@ -407,8 +392,9 @@ class BandSum {
       float* const pixel = window_ + batch.pixel[i] * pixel_floats_;
       const float* const value =
           kInPlace ? reinterpret_cast<const float*>(batch.value[0][i]) : pixel;
-      float const dot = add_nearest<kOfValue, kOfPoints>(channels(batch.grad_output[i]), vectors(),
-                                                         value, pixel + grad_at_, batch.weight[i]);
+      float const dot =
+          add_nearest<kOfValue, kOfPoints>(grads_.channels(batch.grad_output[i]), vectors(), value,
+                                           pixel + grad_at_, batch.weight[i]);
       if constexpr (kOfPoints) {
         Record& result = *batch.from[i];
         result.x = result.y = 0.0f;
@@ -438,7 +424,7 @@ class BandSum {
       value[c] = kInPlace ? reinterpret_cast<const float*>(batch.value[c][i])
                           : pixel_at(batch.row[i] + c / 2, batch.column[i] + c % 2);
     }
-    sum_literally(channels(batch.grad_output[i]), D_, value, batch.x[i], batch.y[i], i, by);
+    sum_literally(grads_.channels(batch.grad_output[i]), D_, value, batch.x[i], batch.y[i], i, by);
   }
 
   HeadSource const& source_;
@@ -448,7 +434,7 @@ class BandSum {
   Level const& level_ = problem_.levels[static_cast<std::size_t>(place_.level)];
   HeadScratch const& scratch_;
   WindowScratch const& window_scratch_;
-  float* row_buffer_ = window_scratch_.row;  // [padded_]
+  GradRows grads_{source_, windows_, scratch_, window_scratch_.row};
   unsigned char* is_loaded_ = window_scratch_.is_loaded;
   float* window_ = window_scratch_.pixels;  // [rows_ + 1][pitch_][value and gradient][padded_]
   std::int64_t D_ = problem_.head_dim;
@@ -460,14 +446,6 @@ class BandSum {
   std::int64_t rows_ = std::min(windows_.side, level_.height + 1 - first_row_);  // of cells
   std::int64_t pitch_ = std::min(windows_.side, level_.width + 1) + 1;  // pixels from row to row
   float per_row_ = 1.0f / static_cast<float>(problem_.point_total);
-  // Rows of grad_output: the caller's, or a copy in float32.
-  bool has_copy_ = scratch_.grad_output != nullptr;
-  std::int64_t grad_bytes_ = dtype_bytes(has_copy_ ? MSDA_DTYPE_F32 : problem_.output_dtype);
-  std::int64_t grad_row_bytes_ = grad_bytes_ * (has_copy_ ? padded_ : problem_.output.row);
-  std::uintptr_t grad_output_ =
-      has_copy_ ? reinterpret_cast<std::uintptr_t>(scratch_.grad_output) : grad_output_of(source_);
-  bool takes_rows_ =  // as they are
-      has_copy_ || (problem_.output_dtype == MSDA_DTYPE_F32 && D_ == padded_);
   std::int64_t grad_row_ = problem_.head_count * D_;  // from a token of grad_value to the next
   bool streams_ =  // grad_value past the caches: whole lines of it
       problem_.grad_value_dtype == MSDA_DTYPE_F32 && D_ * 4 % 64 == 0 && source_.scale == 1.0f &&

@@ -17,6 +17,7 @@
 #include <hwy/highway.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -365,11 +366,9 @@ std::int64_t rows_together(Problem const& problem) {
   }
   std::int64_t const references =
       static_cast<std::int64_t>(problem.levels.size()) * problem.reference_dim;
-  for (std::int64_t K = 1; K < kLanes; K *= 2) {
-    if (problem.point_total == K)
-      return std::max(kLanes / std::max(K, references), std::int64_t{1});
-  }
-  return 1;
+  std::int64_t const K = problem.point_total;
+  if (!std::has_single_bit(static_cast<std::uint64_t>(K))) return 1;
+  return std::max(kLanes / std::max(K, references), std::int64_t{1});
 }
 
 PointReaders point_readers(Problem const& problem) {

@@ -83,8 +83,8 @@ class StripSums {
   void clear_rows(std::int64_t first) const {
     std::int64_t const last = std::min(first + windows_.side, level_.height);
     for (std::int64_t y = first; y < last; ++y) {
-      std::fill_n(grad_value_ + (level_.origin + y * level_.row_tokens) * grad_row_,
-                  level_.width * grad_row_, 0.0f);
+      std::fill_n(sums_ + (level_.origin + y * level_.row_tokens) * sum_row_,
+                  level_.width * sum_row_, 0.0f);
     }
   }
 
@@ -116,30 +116,27 @@ class StripSums {
 
   // Heads take turns, for pixels of one head lie in few sets of a cache.
   void add_strip(std::int64_t window) {
-    std::int64_t const K = problem_.point_total, bins = windows_.window_count + 1;
-    std::int64_t const bins_of_head = bins * windows_.chunk_count;
-    const std::uint16_t* ends = scratch_.ends + window;
-    for (std::int64_t row = 0; row < problem_.query_count; row += windows_.rows_of_chunk) {
-      for (std::int64_t part = 0; part < windows_.chunks_of_row; ++part, ends += bins) {
-        Record* const chunk = scratch_.records + row * K + part * kChunkPoints;
-        std::span<Record> left[kMaxHeadsTogether];
-        for (std::int64_t h = 0; h < heads_; ++h) {
-          const std::uint16_t* const end = ends + h * bins_of_head;
-          Record* const of_head = chunk + h * windows_.records;
-          left[h] = std::span(of_head + (window == 0 ? 0 : end[-1]), of_head + *end);
-        }
-        for (bool is_done = false; !is_done;) {
-          is_done = true;
-          for (std::int64_t h = 0; h < heads_; ++h) {
-            if (left[h].empty()) continue;
-            std::int64_t const count = std::min(std::ssize(left[h]), kLanes);
-            add_batch(left[h].data(), count, h, row);
-            left[h] = left[h].subspan(static_cast<std::size_t>(count));
-            is_done = false;
-          }
-        }
-      }
-    }
+    std::int64_t const bins_of_head = (windows_.window_count + 1) * windows_.chunk_count;
+    each_chunk(problem_, windows_,
+               [&](std::int64_t chunk_ends, std::int64_t record, std::int64_t row) HWY_ATTR {
+                 std::span<Record> left[kMaxHeadsTogether];
+                 for (std::int64_t h = 0; h < heads_; ++h) {
+                   const std::uint16_t* const end =
+                       scratch_.ends + chunk_ends + window + h * bins_of_head;
+                   Record* const records = scratch_.records + record + h * windows_.records;
+                   left[h] = std::span(records + (window == 0 ? 0 : end[-1]), records + *end);
+                 }
+                 for (bool is_done = false; !is_done;) {
+                   is_done = true;
+                   for (std::int64_t h = 0; h < heads_; ++h) {
+                     if (left[h].empty()) continue;
+                     std::int64_t const count = std::min(std::ssize(left[h]), kLanes);
+                     add_batch(left[h].data(), count, h, row);
+                     left[h] = left[h].subspan(static_cast<std::size_t>(count));
+                     is_done = false;
+                   }
+                 }
+               });
   }
 
   // A batch is prepared before the last one is summed, which then need not wait for it.
@@ -189,7 +186,7 @@ class StripSums {
     std::int64_t const row = problem_.value.row, down = level_.row_tokens * row;
     std::int64_t const bytes = D_ * static_cast<std::int64_t>(sizeof(T));
     for (std::int64_t i = 0; i < batch.count; ++i) {
-      prefetch_lines(row_address(batch, batch.query[i]), D_ * dtype_bytes(row_dtype_));
+      grads_.prefetch(grad_address(batch, i));
       if (HWY_UNLIKELY(batch.is_within[i] == 0)) continue;
       const T* const value = values_of(batch) + batch.token[i] * row;
       for (const T* const at : {value, value + row, value + down, value + down + row}) {
@@ -203,14 +200,16 @@ class StripSums {
     HWY_ALIGN float dots[4 * kLanes] = {};
     if (HWY_UNLIKELY(problem_.nearest())) {
       sum_nearest(batch, dots);
-    } else if (HWY_UNLIKELY(row_dtype_ != MSDA_DTYPE_F32)) {
+    } else if (HWY_UNLIKELY(!grads_.is_read())) {
       sum_points(batch, [&](std::int64_t i) HWY_ATTR { return channels(batch, i); }, dots);
     } else {
-      const float* const rows = reinterpret_cast<const float*>(row_address(batch, 0));
+      auto const first = grads_.address(batch.head, batch.first_row);
       sum_points(
           batch,
-          [=, query = batch.query, step = row_step_](std::int64_t i)
-              HWY_ATTR { return rows + query[i] * step; },
+          [=, query = batch.query, step = grads_.row_bytes()](std::int64_t i) HWY_ATTR {
+            return reinterpret_cast<const float*>(first +
+                                                  static_cast<std::uintptr_t>(query[i] * step));
+          },
           dots);
     }
     if constexpr (kOfPoints) finish_points(batch, dots);
@@ -260,16 +259,11 @@ class StripSums {
     }
   }
 
-  // A row of grad_output; `query` is counted from the first one of the batch's chunk.
-  HWY_INLINE std::uintptr_t row_address(StripBatch const& batch, std::int64_t query) const {
-    std::int64_t const element = batch.head * row_head_ + (batch.first_row + query) * row_step_;
-    return rows_of_grad_ + static_cast<std::uintptr_t>(element * dtype_bytes(row_dtype_));
+  HWY_INLINE std::uintptr_t grad_address(StripBatch const& batch, std::int64_t i) const {
+    return grads_.address(batch.head, batch.first_row + batch.query[i]);
   }
   const float* channels(StripBatch const& batch, std::int64_t i) const {
-    std::uintptr_t const address = row_address(batch, batch.query[i]);
-    if (row_dtype_ == MSDA_DTYPE_F32) return reinterpret_cast<const float*>(address);
-    to_floats(row_dtype_, address, D_, rows_.row);
-    return rows_.row;
+    return grads_.channels(grad_address(batch, i));
   }
 
   HWY_INLINE std::int64_t vectors() const { return kVectors == 0 ? D_ / kLanes : kVectors; }
@@ -331,27 +325,17 @@ class StripSums {
   StripBatch *now_ = &batches_[0], *before_ = &batches_[1];
   std::int64_t D_ = problem_.head_dim;
   float per_row_ = 1.0f / static_cast<float>(problem_.point_total);
-  // Rows of grad_output, the caller's or a copy in float32: row 0 of the first head; elements from
-  // a head and from a row to the next.
-  bool has_copy_ = scratch_.grad_output != nullptr;
-  msda_dtype row_dtype_ = has_copy_ ? MSDA_DTYPE_F32 : problem_.output_dtype;
-  std::uintptr_t rows_of_grad_ =
-      has_copy_ ? reinterpret_cast<std::uintptr_t>(scratch_.grad_output)
-                : reinterpret_cast<std::uintptr_t>(first_.call[Tensor::kGradOutput]) +
-                      static_cast<std::uintptr_t>(first_.output * dtype_bytes(row_dtype_));
-  std::int64_t row_head_ = has_copy_ ? problem_.query_count * D_ : problem_.output.head;
-  std::int64_t row_step_ = has_copy_ ? D_ : problem_.output.row;
+  GradRows grads_{first_, windows_, scratch_, rows_.row};
   const T* values_ =
       static_cast<const T*>(first_.call[Tensor::kValue]) + problem_.value.at(first_.b, 0, first_.m);
   std::int64_t grad_row_ = problem_.head_count * D_;  // from a token of grad_value to the next
   // The sums, in grad_value or in the buffer; from a pixel to the next, and to the one below; the
   // element of pixel (0, 0).
   bool has_buffer_ = kOfValue && rows_.sums != nullptr;
-  float* grad_value_ =
-      kOfValue && !has_buffer_
-          ? static_cast<float*>(first_.call[Tensor::kGradValue]) + first_.grad_value
-          : nullptr;
-  float* sums_ = has_buffer_ ? rows_.sums : grad_value_;
+  float* sums_ = has_buffer_ ? rows_.sums
+                 : kOfValue
+                     ? static_cast<float*>(first_.call[Tensor::kGradValue]) + first_.grad_value
+                     : nullptr;
   std::int64_t sum_row_ = has_buffer_ ? heads_ * D_ : grad_row_;
   std::int64_t sum_down_ = sum_row_ * (has_buffer_ ? level_.width : level_.row_tokens);
   std::int64_t first_sum_ = 0;

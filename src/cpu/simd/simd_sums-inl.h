@@ -7,8 +7,9 @@
 #define MSDA_SIMD_SUMS_INL_H_
 #endif
 
+#include "core/dtype.h"
+#include "cpu/simd/simd_backward.h"
 #include "cpu/simd/simd_elements-inl.h"
-#include "cpu/simd/simd_windows.h"
 
 #include <hwy/highway.h>
 
@@ -31,6 +32,66 @@ HWY_INLINE void find_corner_weights(V fx, V fy, V weight, V (&to)[4]) {
   to[1] = hn::Mul(upper, fx);
   to[2] = hn::Mul(lower, gx);
   to[3] = hn::Mul(lower, fx);
+}
+
+// Rows of grad_output of one head, or of heads from it on: the caller's, or the copy in float32.
+class GradRows {
+ public:
+  // `buffer` [padded_dim] has the channels of a row that cannot be read as it is.
+  HWY_INLINE GradRows(HeadSource const& source, Windows const& windows, HeadScratch const& scratch,
+                      float* buffer)
+      : buffer_(buffer), dim_(source.problem.head_dim) {
+    Problem const& problem = source.problem;
+    bool const has_copy = scratch.grad_output != nullptr;
+    if (!has_copy) dtype_ = problem.output_dtype;
+    is_read_ = has_copy || (dtype_ == MSDA_DTYPE_F32 && dim_ == windows.padded_dim);
+    std::int64_t const bytes = dtype_bytes(dtype_);
+    row_bytes_ = bytes * (has_copy ? windows.padded_dim : problem.output.row);
+    head_bytes_ =
+        bytes * (has_copy ? problem.query_count * windows.padded_dim : problem.output.head);
+    first_ =
+        has_copy ? reinterpret_cast<std::uintptr_t>(scratch.grad_output) : grad_output_of(source);
+  }
+
+  // The caller's row of query 0.
+  static std::uintptr_t grad_output_of(HeadSource const& source) {
+    return reinterpret_cast<std::uintptr_t>(source.call[Tensor::kGradOutput]) +
+           static_cast<std::uintptr_t>(source.output * dtype_bytes(source.problem.output_dtype));
+  }
+
+  bool is_read() const { return is_read_; }  // as it is
+  std::int64_t row_bytes() const { return row_bytes_; }
+  HWY_INLINE std::uintptr_t address(std::int64_t head, std::int64_t query) const {
+    return first_ + static_cast<std::uintptr_t>(head * head_bytes_ + query * row_bytes_);
+  }
+  HWY_INLINE void prefetch(std::uintptr_t address) const {
+    prefetch_lines(address, dim_ * dtype_bytes(dtype_));
+  }
+  HWY_INLINE const float* channels(std::uintptr_t address) const {
+    if (HWY_LIKELY(is_read_)) return reinterpret_cast<const float*>(address);
+    to_floats(dtype_, address, dim_, buffer_);
+    return buffer_;
+  }
+
+ private:
+  float* buffer_;
+  std::int64_t dim_;
+  msda_dtype dtype_ = MSDA_DTYPE_F32;
+  bool is_read_;
+  std::int64_t row_bytes_, head_bytes_;
+  std::uintptr_t first_;
+};
+
+// Calls fn(place of its ends, first record, first query) for each chunk of a head.
+template <class Fn>
+HWY_INLINE void each_chunk(Problem const& problem, Windows const& windows, Fn fn) {
+  std::int64_t const K = problem.point_total, bins = windows.window_count + 1;
+  std::int64_t ends = 0;
+  for (std::int64_t row = 0; row < problem.query_count; row += windows.rows_of_chunk) {
+    for (std::int64_t part = 0; part < windows.chunks_of_row; ++part, ends += bins) {
+      fn(ends, row * K + part * kChunkPoints, row);
+    }
+  }
 }
 
 // As many records of one window as a vector has lanes, or fewer at its end, a lane each.
