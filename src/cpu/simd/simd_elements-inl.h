@@ -42,6 +42,25 @@ struct F8 {
   std::uint8_t bits;
 };
 
+// Returns fn(Element<T>()) for the type of coordinates, weights or references.
+template <typename T>
+struct Element {
+  using Type = T;
+};
+template <class Fn>
+HWY_INLINE auto with_element(msda_dtype dtype, Fn fn) {
+  switch (dtype) {
+    case MSDA_DTYPE_F32:
+      return fn(Element<float>());
+    case MSDA_DTYPE_F16:
+      return fn(Element<F16>());
+    case MSDA_DTYPE_BF16:
+      return fn(Element<Bf16>());
+    default:
+      return fn(Element<double>());
+  }
+}
+
 // ---- loads: as many elements as D has lanes
 
 template <class D>

@@ -314,16 +314,9 @@ void read_points(HeadSource const& source, PointRange const& range, Softmax& kno
 
 template <int kReference, bool kNearest>
 ReadPoints reader_by_dtype(msda_dtype coord_dtype) {
-  switch (coord_dtype) {
-    case MSDA_DTYPE_F32:
-      return read_points<kReference, kNearest, float>;
-    case MSDA_DTYPE_F16:
-      return read_points<kReference, kNearest, F16>;
-    case MSDA_DTYPE_BF16:
-      return read_points<kReference, kNearest, Bf16>;
-    default:
-      return read_points<kReference, kNearest, double>;
-  }
+  return with_element(coord_dtype, [](auto element) HWY_ATTR -> ReadPoints {
+    return read_points<kReference, kNearest, typename decltype(element)::Type>;
+  });
 }
 
 template <bool kNearest>

@@ -24,24 +24,14 @@ namespace msda::simd::HWY_NAMESPACE {
 
 // ---- attention weights
 
-template <typename T>
-HWY_INLINE void copy_weights(HeadSource const& source, PointRange const& range, float* to) {
-  std::int64_t const row = source.problem.weight.row;
-  const T* const array = static_cast<const T*>(source.call[Tensor::kWeight]);
-  copy_rows(array + source.weight + range.q * row + range.first, row, range.rows, range.count, to);
-}
-
 HWY_INLINE void read_weights(HeadSource const& source, PointRange const& range, float* to) {
-  switch (source.problem.weight_dtype) {
-    case MSDA_DTYPE_F32:
-      return copy_weights<float>(source, range, to);
-    case MSDA_DTYPE_F16:
-      return copy_weights<F16>(source, range, to);
-    case MSDA_DTYPE_BF16:
-      return copy_weights<Bf16>(source, range, to);
-    default:
-      return copy_weights<double>(source, range, to);
-  }
+  std::int64_t const row = source.problem.weight.row;
+  std::int64_t const first = source.weight + range.q * row + range.first;
+  with_element(source.problem.weight_dtype, [&](auto element) HWY_ATTR {
+    using T = typename decltype(element)::Type;
+    const T* const array = static_cast<const T*>(source.call[Tensor::kWeight]);
+    copy_rows(array + first, row, range.rows, range.count, to);
+  });
 }
 
 // ---- softmax
@@ -220,30 +210,16 @@ void long_row(HeadSource const& source, std::int64_t q, std::int64_t first, std:
 }
 
 HWY_NOINLINE void read_short_rows(HeadSource const& source, std::int64_t q, Softmax& known) {
-  switch (source.problem.weight_dtype) {
-    case MSDA_DTYPE_F32:
-      return short_rows<float>(source, q, known);
-    case MSDA_DTYPE_F16:
-      return short_rows<F16>(source, q, known);
-    case MSDA_DTYPE_BF16:
-      return short_rows<Bf16>(source, q, known);
-    default:
-      return short_rows<double>(source, q, known);
-  }
+  with_element(source.problem.weight_dtype, [&](auto element) HWY_ATTR {
+    short_rows<typename decltype(element)::Type>(source, q, known);
+  });
 }
 
 HWY_NOINLINE void read_long_row(HeadSource const& source, std::int64_t q, std::int64_t first,
                                 std::int64_t count, Softmax& known, float* to) {
-  switch (source.problem.weight_dtype) {
-    case MSDA_DTYPE_F32:
-      return long_row<float>(source, q, first, count, known, to);
-    case MSDA_DTYPE_F16:
-      return long_row<F16>(source, q, first, count, known, to);
-    case MSDA_DTYPE_BF16:
-      return long_row<Bf16>(source, q, first, count, known, to);
-    default:
-      return long_row<double>(source, q, first, count, known, to);
-  }
+  with_element(source.problem.weight_dtype, [&](auto element) HWY_ATTR {
+    long_row<typename decltype(element)::Type>(source, q, first, count, known, to);
+  });
 }
 
 HWY_INLINE void read_softmax(HeadSource const& source, PointRange const& range, Softmax& known,
