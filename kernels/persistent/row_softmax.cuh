@@ -5,6 +5,7 @@
 // calculation for softmax", 2018.
 #pragma once
 
+#include "kernels/common/powers.cuh"
 #include "kernels/rows/warp_rows.cuh"
 
 #include <cfloat>
@@ -84,7 +85,7 @@ class RowSoftmax {
   __device__ __forceinline__ float exponent(float logit) const { return exponent(logit, shift_); }
   // With fp16 sums to 2^-17 or so, nothing below 2^-126.
   __device__ __forceinline__ static float power(float exponent) {
-    if constexpr (!Config::kFp16Sums) return expf(exponent);
+    if constexpr (!Config::kFp16Sums) return power_of_e(exponent);
     return ptx::exp2_approximate(exponent);
   }
   // The shift for a largest logit: finite, and where it is rounded not so large that exponents have
@@ -97,7 +98,6 @@ class RowSoftmax {
 
   // Larger exponents move the shift: a power of this, times a value, fits the sums.
   static constexpr float kMaxExponent = Config::kFp16Sums ? 3.0f : 16.0f;
-  static constexpr float kLog2OfE = 1.44269504f;
 
   float shift_;       // with fp16 sums in powers of 2
   float sum_ = 0.0f;  // of the lane's own points

@@ -2,6 +2,7 @@
 // references.
 #pragma once
 
+#include "kernels/common/powers.cuh"
 #include "kernels/common/ptx.cuh"
 #include "kernels/points/locate.cuh"
 
@@ -90,7 +91,7 @@ class RowSoftmax {
     });
     float sum = 0.0f;
     for_groups([&](int group) {
-      float const power = expf(points_.power(group) - largest);
+      float const power = power_of_e(points_.power(group) - largest);
       points_.power(group) = power;
       sum += power;
     });
@@ -132,7 +133,7 @@ struct alignas(8) RowPowers {
   float factor;  // 1 / the sum of powers
 
   __device__ __forceinline__ float weight(float logit) const {
-    return expf(logit - largest) * factor;
+    return power_of_e(logit - largest) * factor;
   }
 };
 
@@ -160,7 +161,7 @@ __device__ __forceinline__ void find_powers(Params const& p, std::int64_t b, std
     largest = largest_of_lanes(largest, static_cast<int>(lanes));
     float sum = 0.0f;
     for (std::uint32_t k = lane; k < K; k += lanes) {
-      sum += expf(load_narrow(p.weight_dtype, p.weight, logits + k) - largest);
+      sum += power_of_e(load_narrow(p.weight_dtype, p.weight, logits + k) - largest);
     }
     sum = sum_of_lanes(sum, static_cast<int>(lanes));
     if (lane == 0 && row < count) rows[row] = {largest, reciprocal(sum)};

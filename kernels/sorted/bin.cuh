@@ -485,7 +485,7 @@ class PointWeights {
       find_largest_of_lanes(joined, row_lanes_);
     }
 #pragma unroll
-    for (int j = 0; j < kTogether; ++j) joined[j] = powers[j] = expf(powers[j] - joined[j]);
+    for (int j = 0; j < kTogether; ++j) joined[j] = powers[j] = power_of_e(powers[j] - joined[j]);
     sum_over_lanes(joined, row_lanes_);
 #pragma unroll
     for (int j = 0; j < kTogether; ++j) {
