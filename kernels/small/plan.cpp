@@ -13,13 +13,6 @@ namespace {
 #define MSDA_COSTS "kernels/small/variants.inc"
 #include "core/costs.inc"
 
-// Additions to pixels and stores of them that a level has.
-double work_of(Problem const& problem, Level const& level) {
-  if (!level.has_pixels()) return 0;
-  return number(level.height) * number(level.width) +
-         4 * number(problem.query_count) * number(level.point_count);
-}
-
 // Rows are counted in 32 bits.
 bool sizes_fit(Problem const& problem) {
   if (!points::counts_fit(problem) || rows_of(problem) > INT32_MAX) return false;
@@ -38,9 +31,6 @@ Reason reject(Variant const& variant, Problem const& problem, Device const& devi
   return device.shared_bytes_per_block < kMaxSharedBytes ? Reason::kSharedMemory : Reason::kNone;
 }
 
-// How many times the lanes of a row of up to 32 channels a row has.
-double lane_factor(Problem const& problem) { return number(row_lanes(problem.head_dim)) / 4; }
-
 // The logits of the rows of a tile whose softmax its block finds. The lanes of a softmax take a
 // power of two of them, or warps.
 double logits_of(Problem const& problem) {
@@ -49,45 +39,6 @@ double logits_of(Problem const& problem) {
   std::int64_t const padded =
       K > kWarp ? divide_up(K, kWarp) * kWarp : std::int64_t{std::bit_ceil(u32(K))};
   return number(problem.query_count) * number(padded);
-}
-
-// Times of blocks: where all run at once the slowest counts, where they take turns an SM's part of
-// their sum. A norm of the two has both.
-struct BlockTimes {
-  double slowest_ns, sum_ns;
-};
-
-// The blocks of tiles, `at_once` of which an SM has, and beside them those of points.
-template <class TileNs>
-BlockTimes block_times(Problem const& problem, Tiling const& tiling, std::int32_t sm_count,
-                       double at_once, double points_ns, TileNs tile_ns) {
-  double slowest = 0, all = 0;
-  for (std::size_t l = 0; l < problem.levels.size(); ++l) {
-    Level const& level = problem.levels[l];
-    if (!level.has_pixels()) continue;
-    TileLevel const& tiles = tiling.levels[l];
-    double const ns = tile_ns(level, number(tiles.tile_width) * tiles.tile_height);
-    slowest = std::max(slowest, ns);
-    all += ns * tiles.tiles_across * number(divide_up(level.height, tiles.tile_height));
-  }
-  double const heads = number(problem.batch * problem.head_count);
-  return {slowest, (heads * all / at_once + points_ns) / std::max(sm_count, 1)};
-}
-
-// The time by which tiles are sized. Its costs are its own, so that tiles stay as they were
-// measured (docs/experiments/small.csv) when predictions are fitted anew.
-double sizing_ns(Problem const& problem, Tiling const& tiling, std::int32_t sm_count) {
-  constexpr double kScanNs = 3.45, kLogitNs = 0.8, kPixelNs = 3.0, kRecordNs = 1.4, kPointNs = 12.2;
-  double const factor = lane_factor(problem) * (problem.value_dtype == MSDA_DTYPE_F32 ? 1.44 : 1.0);
-  double const points_ns = factor * points_of(problem) * kPointNs;
-  BlockTimes const blocks = block_times(
-      problem, tiling, sm_count, kBlocks, points_ns, [&](Level const& level, double pixels) {
-        double const points = number(problem.query_count) * number(level.point_count);
-        double const records = 4 * points * pixels / (number(level.height) * number(level.width));
-        return points * kScanNs + logits_of(problem) * kLogitNs +
-               factor * element_factor(problem, 4) * (pixels * kPixelNs + records * kRecordNs);
-      });
-  return std::hypot(blocks.slowest_ns, blocks.sum_ns);
 }
 
 // The fraction of pixels or cells that have more than `limit` of points spread evenly, about.
@@ -118,19 +69,37 @@ double tile_ns(Costs const& costs, Problem const& problem, Level const& level, d
          rounds * (costs.tile_ns + order + element_factor(problem, costs.element_factor) * add);
 }
 
-// Registers leave an SM one block of float32, or two of other types, which do half as much again.
+// The time of all blocks, of which an SM has kBlocks at once, one of float32: as long as the
+// slowest takes or all on average, and half of one more where they take turns, since SMs are idle
+// while the last ones run.
+double blocks_ns(Costs const& costs, Problem const& problem, Tiling const& tiling,
+                 std::int32_t sm_count) {
+  double const row_points = number(divide_up(problem.point_total, kPointsAtOnce) * kPointsAtOnce);
+  double slowest = costs.rows_ns + row_points * costs.point_ns;
+  double blocks = number(point_blocks(problem, sm_count)), sum = blocks * slowest;
+  for (std::size_t l = 0; l < problem.levels.size(); ++l) {
+    Level const& level = problem.levels[l];
+    if (!level.has_pixels()) continue;
+    TileLevel const& tiles = tiling.levels[l];
+    double const ns = tile_ns(costs, problem, level, number(tiles.tile_width) * tiles.tile_height);
+    double const count = number(problem.batch * problem.head_count * tiles.tiles_across *
+                                divide_up(level.height, tiles.tile_height));
+    slowest = std::max(slowest, ns);
+    sum += count * ns;
+    blocks += count;
+  }
+  bool const is_f32 = problem.value_dtype == MSDA_DTYPE_F32;
+  double const at_once = number(std::max(sm_count, 1)) * (is_f32 ? 1 : kBlocks);
+  double const average = sum / at_once + (blocks > at_once ? sum / blocks / 2 : 0);
+  double const ns = std::pow(std::pow(slowest, 4) + std::pow(average, 4), 0.25);
+  return is_f32 ? ns * costs.f32_factor : ns;
+}
+
 double predicted_us(Costs const& costs, Variant const&, Problem const& problem,
                     Device const& device) {
-  double const at_once = problem.value_dtype == MSDA_DTYPE_F32 ? 1.0 : 1.5;
-  double const row_points = number(divide_up(problem.point_total, kPointsAtOnce) * kPointsAtOnce);
-  double const rows_ns = costs.rows_ns + row_points * costs.point_ns;  // of a block
-  BlockTimes const blocks = block_times(
-      problem, make_tiling(problem, device.sm_count), device.sm_count, at_once,
-      number(point_blocks(problem, device.sm_count)) * rows_ns / at_once,
-      [&](Level const& level, double pixels) { return tile_ns(costs, problem, level, pixels); });
-  double const slowest_ns = std::max(blocks.slowest_ns, rows_ns);
-  double const ns = std::pow(std::pow(slowest_ns, 3) + std::pow(blocks.sum_ns, 3), 1.0 / 3);
-  return costs.launch_us + 1e-3 * ns + 2 * forward_bytes(problem) / costs.bytes_per_us;
+  Tiling const tiling = make_tiling(problem, device.sm_count);
+  return costs.launch_us + 1e-3 * blocks_ns(costs, problem, tiling, device.sm_count) +
+         2 * forward_bytes(problem) / costs.bytes_per_us;
 }
 
 void workspace(Variant const&, Problem const& problem, Device const&, Arena& arena) {
@@ -138,8 +107,22 @@ void workspace(Variant const&, Problem const& problem, Device const&, Arena& are
   take_arrays(params, problem, arena);
 }
 
-// Cuts levels into tiles of about `wanted` work each.
-Tiling cut_levels(Problem const& problem, double wanted) {
+// The costs by which tiles are sized. They are fitted apart (docs/experiments/small.csv), so that
+// tiles stay as they were measured when predictions are fitted anew.
+constexpr Costs kSizing{.launch_us = 0,
+                        .tile_ns = 5500,
+                        .scan_ns = 1.93,
+                        .logit_ns = 0.42,
+                        .word_ns = 15.2,
+                        .row_ns = 248,
+                        .pixel_ns = 340,
+                        .crowded_lane_ns = 90,
+                        .rows_ns = 4160,
+                        .point_ns = 770,
+                        .element_factor = 4};
+
+// Cuts levels into tiles that take a block about so long each.
+Tiling cut_levels(Problem const& problem, double wanted_ns) {
   Tiling tiling;
   for (std::size_t l = 0; l < problem.levels.size(); ++l) {
     Level const& level = problem.levels[l];
@@ -148,34 +131,33 @@ Tiling cut_levels(Problem const& problem, double wanted) {
     if (!level.has_pixels()) continue;
     std::int64_t const across = divide_up(level.width, kMaxTileWidth);
     std::int64_t const width = divide_up(level.width, across);
-    auto const parts =
-        static_cast<std::int64_t>(std::lround(work_of(problem, level) / wanted)) / across;
-    std::int64_t const rows =
-        divide_up(level.height, std::clamp<std::int64_t>(parts, 1, level.height));
-    std::int64_t const height = std::min<std::int64_t>(rows, kMaxCells / (width + 1) - 1);
+    double const fixed_ns = tile_ns(kSizing, problem, level, 0);
+    double const level_ns = tile_ns(kSizing, problem, level, number(width) * number(level.height));
+    double const wanted =
+        number(level.height) * (wanted_ns - fixed_ns) / std::max(level_ns - fixed_ns, 1.0);
+    std::int64_t const most = max_cells(row_lanes(problem.head_dim)) / (width + 1) - 1;
+    auto const rows =
+        static_cast<std::int64_t>(std::clamp(wanted, 1.0, number(std::min(most, level.height))));
+    // Of as many rows each as the last one leaves.
+    std::int64_t const height = divide_up(level.height, divide_up(level.height, rows));
     tiles.tiles_across = i32(divide_up(level.width, width));
     tiles.tile_width = i32(width);
     tiles.tile_height = i32(height);
-    std::int64_t const count = tiles.tiles_across * divide_up(level.height, height);
-    tiling.tiles += count;
+    tiling.tiles += tiles.tiles_across * divide_up(level.height, height);
   }
   return tiling;
 }
 
 }  // namespace
 
-// Levels are cut into tiles of the work for which the least time is predicted. Blocks that do not
-// all run at once take longer than their work: while the last ones run, SMs are idle.
+// Levels are cut into tiles of the time each for which all blocks are predicted to take the least.
 Tiling make_tiling(Problem const& problem, std::int32_t sm_count) {
-  constexpr double kMinTileWork = 700, kMaxTileWork = 22000, kGrowth = 1.1, kInTurns = 1.3;
-  std::int64_t const heads = problem.batch * problem.head_count;
-  std::int64_t const at_once = std::int64_t{kBlocks} * sm_count - point_blocks(problem, sm_count);
+  constexpr double kLeastNs = 5000, kMostNs = 400'000, kGrowth = 1.08;
   Tiling best;
   double best_ns = std::numeric_limits<double>::infinity();
-  for (double work = kMinTileWork; work < kMaxTileWork; work *= kGrowth) {
-    Tiling const tiling = cut_levels(problem, work);
-    double const factor = heads * tiling.tiles > at_once ? kInTurns : 1.0;
-    double const ns = factor * sizing_ns(problem, tiling, sm_count);
+  for (double wanted_ns = kLeastNs; wanted_ns < kMostNs; wanted_ns *= kGrowth) {
+    Tiling const tiling = cut_levels(problem, wanted_ns);
+    double const ns = blocks_ns(kSizing, problem, tiling, sm_count);
     if (ns >= best_ns) continue;
     best = tiling;
     best_ns = ns;

@@ -3,15 +3,16 @@
 // A block has a tile, a rectangle of one level's pixels of one head. It scans all points of the
 // level, a round of them at a time:
 //
-//   weigh   fused points: the softmax of rows, of which a lane has four logits, to weights where
+//   weigh   fused points: the softmax of rows, of which a lane has eight logits, to weights where
 //           records will lie
 //   scan    points with a corner in the tile to records of 16 bytes, each where its number says;
 //           cells are counted
 //   order   records by cell, then each cell's by their numbers: a thread takes a cell of few, a
 //           warp one of many, by a bit a record
-//   add     a slot of lanes has a pixel: the records of its four cells, each a row of grad_output
-//           times a weight, in float32 registers; then warps have the pixels of many, and the block
-//           each crowded one
+//   list    pixels by how many records they have, so that slots do not wait for others of the warp
+//   add     the block has a crowded pixel, a warp one of many records, a slot of lanes any other:
+//           the records of its four cells, each a row of grad_output times a weight, in float32
+//           registers
 //
 // so that a pixel's sum has one order, whatever the tiles, and each pixel is stored once. Other
 // blocks compute the gradients of points by the engine points/, beside them.
@@ -61,10 +62,10 @@ struct SmallConfig : PointConfig<kValueType, kLoads, kRowLanes> {
   using Base = PointConfig<kValueType, kLoads, kRowLanes>;
   static constexpr int kSlots = kThreads / kRowLanes;  // of a block
   static constexpr int kWarpSlots = kWarp / kRowLanes;
+  static constexpr int kCells = max_cells(kRowLanes);  // of a tile, at most
   // The most records of a pixel that one warp adds up: a crowded pixel has more.
   static constexpr int kRecordsOfWarp = 2 * kRecordsOfSlot * kWarpSlots;
   static constexpr int kInFlight = 1;
-  static constexpr int kRowsInFlight = kRowLanes == kWarp ? 1 : 2;  // of logits, of a thread
   static constexpr int kMovedInFlight = kRowLanes == kWarp ? 1 : kPointsInFlight;  // fused points
   static constexpr int kRecordsInFlight =
       Base::kVectors ? 2 : 1;  // rows of grad_output, of a slot that adds
@@ -75,11 +76,19 @@ struct SmallConfig : PointConfig<kValueType, kLoads, kRowLanes> {
 
 // ---- tiles
 
+// `by`: 2^32 over the divisor, with which a product is the quotient or one less.
+__device__ __forceinline__ std::uint32_t quotient(std::uint32_t n, std::uint32_t divisor,
+                                                  std::uint32_t by) {
+  std::uint32_t const least = __umulhi(n, by);
+  return n - least * divisor >= divisor ? least + 1 : least;
+}
+
 struct Tile {
-  std::int64_t b, m;
+  std::uint32_t b, m;
   std::int32_t level;
   std::int32_t x, y;  // of the first pixel
   std::int32_t width, height;
+  std::uint32_t by_width;  // 2^32 over that
 
   __device__ __forceinline__ Tile(Params const& p, SmallParams const& s, std::uint32_t block) {
     std::uint32_t const tile = block / static_cast<std::uint32_t>(s.heads);
@@ -98,6 +107,13 @@ struct Tile {
     y = row * tiles.tile_height;
     width = min(tiles.tile_width, p.near_levels[level].width - x);
     height = min(tiles.tile_height, p.near_levels[level].height - y);
+    by_width = ~0u / static_cast<std::uint32_t>(width);
+  }
+  __device__ __forceinline__ int pixels() const { return width * height; }
+  // The row of a pixel of the tile.
+  __device__ __forceinline__ int row_of(int pixel) const {
+    return static_cast<int>(
+        quotient(static_cast<std::uint32_t>(pixel), static_cast<std::uint32_t>(width), by_width));
   }
   // A row's cells, and all of them.
   __device__ __forceinline__ int cells_across() const { return width + 1; }
@@ -124,24 +140,24 @@ struct Storage {
         order(reinterpret_cast<std::uint16_t*>(records + s.round_points)),
         bits(reinterpret_cast<std::uint32_t*>(order + s.round_points)),
         cells(reinterpret_cast<std::uint16_t*>(bits)) {}
-  // After: how many pixels are listed for a warp and for the block, the list [kMaxListed], and sums
-  // [kWarps / 2][channels].
-  __device__ __forceinline__ std::uint32_t& listed(bool is_crowded) const {
-    return bits[is_crowded];
-  }
-  __device__ __forceinline__ std::uint16_t* list() const { return cells + 4; }
+  // After: pixels by kind.
+  // [kKinds] counts, then where a kind begins, then where it ends.
+  __device__ __forceinline__ std::uint32_t* kinds() const { return bits; }
+  __device__ __forceinline__ std::uint16_t* pixels() const { return cells + kKindBytes / 2; }
+  // [kWarps / 2][channels]
+  template <class Config>
   __device__ __forceinline__ float* crowd_sums() const {
-    return reinterpret_cast<float*>(bits) + kListBytes / 4;
+    return reinterpret_cast<float*>(pixels() + Config::kCells);
   }
 };
 
 // ---- scan
 
-// Loads the four neighbouring logits of a row that a lane has; those beyond the `left` ones that
+// Loads four neighbouring logits of a row; those beyond the `left` ones that
 // the row still has become -inf. `aligned`: four lie at a multiple of their bytes, and none is
 // beyond.
 __device__ __forceinline__ void load_logits(msda_dtype dtype, const void* array, std::int64_t at,
-                                            std::int32_t left, bool aligned, float (&logits)[4]) {
+                                            std::int32_t left, bool aligned, float* logits) {
   if (aligned && left >= 4) {
     if (dtype == MSDA_DTYPE_F32) {
       float4 const four =
@@ -185,50 +201,37 @@ class RoundPoints {
         coord_(p.coord_strides.at(tile.b, 0, tile.m) + 2 * p.near_levels[tile.level].point_start),
         weight_(p.weight_strides.at(tile.b, 0, tile.m) + p.near_levels[tile.level].point_start) {}
 
-  // Puts the weights of `count` fused points where their records will lie. A lane has four logits
-  // of a row, and kRows rows at a time. All threads of the block.
-  template <class Config>
+  // Puts the weights of `count` fused points where their records will lie. A lane has kLogits of a
+  // row. All threads of the block.
   __device__ __forceinline__ void weigh(std::uint32_t count) const {
-    constexpr int kRows = Config::kRowsInFlight;
     auto const K = static_cast<std::int32_t>(p_.point_total);
     std::uint32_t const first_row = query_of(0);
     std::uint32_t const rows = query_of(count - 1) - first_row + 1;
-    if (K > 4 * kWarp) return weigh_long_rows(first_row, rows, count);
-    int const lanes = lanes_of_logits((K + 3) / 4);
+    if (K > kLogits * kWarp) return weigh_long_rows(first_row, rows, count);
+    int const lanes = lanes_of_logits((K + kLogits - 1) / kLogits);
     std::uint32_t const stride = static_cast<std::uint32_t>(kThreads / lanes);
-    std::int32_t const k = static_cast<std::int32_t>(threadIdx.x) % lanes * 4;
+    std::int32_t const k = static_cast<std::int32_t>(threadIdx.x) % lanes * kLogits;
     std::int64_t const logits = p_.weight_strides.at(tile_.b, first_row, tile_.m) + k;
     std::uint32_t const of_level = static_cast<std::uint32_t>(
         k - static_cast<std::int32_t>(p_.near_levels[tile_.level].point_start));
 #pragma unroll 1
-    for (std::uint32_t base = threadIdx.x / lanes; __any_sync(kAllLanes, base < rows);
-         base += kRows * stride) {
-      float powers[kRows][4], joined[kRows];  // of a row: the largest logit, the sum of powers
+    for (std::uint32_t row = threadIdx.x / lanes; __any_sync(kAllLanes, row < rows);
+         row += stride) {
+      float powers[kLogits];
+      std::int64_t const at = logits + min(row, rows - 1) * p_.weight_strides.row;
 #pragma unroll
-      for (int j = 0; j < kRows; ++j) {
-        std::uint32_t const row = min(base + j * stride, rows - 1);
-        load_logits(p_.weight_dtype, p_.weight, logits + row * p_.weight_strides.row, K - k,
-                    s_.logit_fours, powers[j]);
+      for (int i = 0; i < kLogits; i += 4) {
+        load_logits(p_.weight_dtype, p_.weight, at + i, K - k - i, s_.logit_fours, powers + i);
       }
+      float largest = powers[0];
 #pragma unroll
-      for (int j = 0; j < kRows; ++j) {
-        joined[j] = fmaxf(fmaxf(powers[j][0], powers[j][1]), fmaxf(powers[j][2], powers[j][3]));
-      }
-      find_largest_of_lanes(joined, lanes);
+      for (int i = 1; i < kLogits; ++i) largest = fmaxf(largest, powers[i]);
+      largest = largest_of_lanes(largest, lanes);
+      float sum = 0.0f;
 #pragma unroll
-      for (int j = 0; j < kRows; ++j) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          powers[j][i] = k + i < K ? expf(powers[j][i] - joined[j]) : 0.0f;
-        }
-        joined[j] = powers[j][0] + powers[j][1] + powers[j][2] + powers[j][3];
-      }
-      sum_over_lanes(joined, lanes);
-#pragma unroll
-      for (int j = 0; j < kRows; ++j) {
-        std::uint32_t const row = base + j * stride;
-        store_weights(first_row + row, of_level, row < rows ? count : 0, powers[j], joined[j]);
-      }
+      for (int i = 0; i < kLogits; ++i) sum += powers[i] = power_of_e(powers[i] - largest);
+      float const factor = reciprocal(sum_of_lanes(sum, lanes));
+      store_weights(first_row + row, of_level, row < rows ? count : 0, powers, factor);
     }
   }
   // Does that to rows of more logits than a warp has at once: a warp takes a row.
@@ -245,13 +248,14 @@ class RoundPoints {
       largest = largest_of_lanes(largest, kWarp);
       float sum = 0.0f;
       for (std::int32_t k = lane_of(); k < K; k += kWarp) {
-        sum += expf(load_narrow(p_.weight_dtype, p_.weight, logits + k) - largest);
+        sum += power_of_e(load_narrow(p_.weight_dtype, p_.weight, logits + k) - largest);
       }
       float const factor = reciprocal(sum_of_lanes(sum, kWarp));
       std::uint32_t const first = (first_row + row) * level_points_ - first_;
       for (std::uint32_t k = lane_of(); k < level_points_; k += kWarp) {
         if (first + k >= count) continue;
-        shared_.records[first + k].weight = expf(weight(first_row + row, k) - largest) * factor;
+        shared_.records[first + k].weight =
+            power_of_e(weight(first_row + row, k) - largest) * factor;
       }
     }
   }
@@ -339,32 +343,44 @@ class RoundPoints {
     LevelParams const level = p_.near_levels[tile_.level];
     return fused_to_pixels(offset, reference, static_cast<float>(level.width),
                            static_cast<float>(level.height),
-                           0.5f / static_cast<float>(level_points_), is_box);
+                           is_box ? 0.5f / static_cast<float>(level_points_) : 0.0f, is_box);
   }
-  // Stores those of four weights of query `q`, from number `of_level` of the level's points on,
+  // Stores those of kLogits weights of query `q`, from number `of_level` of the level's points on,
   // that are points of the level and of the round.
   __device__ __forceinline__ void store_weights(std::uint32_t q, std::uint32_t of_level,
-                                                std::uint32_t count, float const (&powers)[4],
-                                                float sum) const {
-    float const factor = reciprocal(sum);
+                                                std::uint32_t count, float const (&powers)[kLogits],
+                                                float factor) const {
     std::uint32_t const at = q * level_points_ - first_ + of_level;
+    if (has_fours()) {
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
+      for (int i = 0; i < kLogits; i += 4) {
+        if (of_level + i >= level_points_ || at + i >= count) continue;
+#pragma unroll
+        for (int j = i; j < i + 4; ++j) shared_.records[at + j].weight = powers[j] * factor;
+      }
+      return;
+    }
+#pragma unroll
+    for (int i = 0; i < kLogits; ++i) {
       if (of_level + i < level_points_ && at + i < count) {
         shared_.records[at + i].weight = powers[i] * factor;
       }
     }
   }
+  // Whether four neighbouring logits are of points of the level, or none of them is.
+  __device__ __forceinline__ bool has_fours() const {
+    return (p_.near_levels[tile_.level].point_start % 4 | level_points_ % 4) == 0;
+  }
   // The query of point `i` of the round, and which of its points on the level that is.
   __device__ __forceinline__ std::uint32_t query_of(std::uint32_t i) const {
-    std::uint32_t const least = __umulhi(first_ + i, by_points_);  // the quotient or one less
-    return first_ + i - least * level_points_ >= level_points_ ? least + 1 : least;
+    return quotient(first_ + i, level_points_, by_points_);
   }
   __device__ __forceinline__ std::uint32_t point_of(std::uint32_t i, std::uint32_t q) const {
     return first_ + i - q * level_points_;
   }
   __device__ __forceinline__ std::int64_t reference_index(std::uint32_t q) const {
-    return ((tile_.b * p_.query_count + q) * p_.level_count + tile_.level) * p_.reference_dim;
+    return ((std::int64_t{tile_.b} * p_.query_count + q) * p_.level_count + tile_.level) *
+           p_.reference_dim;
   }
   __device__ __forceinline__ std::int64_t coord_index(std::uint32_t q, std::uint32_t k) const {
     return coord_ + q * p_.coord_strides.row + 2 * std::int64_t{k};
@@ -495,7 +511,7 @@ __device__ __forceinline__ void find_records(Params const& p, SmallParams const&
                                              std::uint32_t first, std::uint32_t count) {
   for (int i = static_cast<int>(threadIdx.x); i <= kMaxCells; i += kThreads) shared.bounds[i] = 0;
   RoundPoints const points(p, s, tile, shared, first);
-  if (p.reference_dim != 0 && count > 0) points.template weigh<Config>(count);
+  if (p.reference_dim != 0 && count > 0) points.weigh(count);
   __syncthreads();
   points.template scan<Config>(count);
   __syncthreads();
@@ -509,8 +525,6 @@ __device__ __forceinline__ void find_records(Params const& p, SmallParams const&
   __syncthreads();
   order_cells(shared, s.round_points / kWarp, tile.cells());
   __syncthreads();
-  if (threadIdx.x < 2) shared.listed(threadIdx.x != 0) = 0;
-  __syncthreads();
 }
 
 // ---- add
@@ -520,23 +534,63 @@ __device__ __forceinline__ void find_records(Params const& p, SmallParams const&
 struct PixelRecords {
   std::uint32_t begin[2], middle[2], end[2];
 
-  // There are none behind the last pixel.
   __device__ __forceinline__ PixelRecords(Tile const& tile, Storage const& shared, int pixel) {
-    int const y = pixel / tile.width;
-    std::uint32_t const* bounds = shared.bounds + y + pixel;  // a row has a cell more
-    bool const is_there = y < tile.height;
+    // A row has a cell more.
+    std::uint32_t const* bounds = shared.bounds + tile.row_of(pixel) + pixel;
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      begin[i] = is_there ? bounds[0] : 0;
-      middle[i] = is_there ? bounds[1] : 0;
-      end[i] = is_there ? bounds[2] : 0;
+      begin[i] = bounds[0];
+      middle[i] = bounds[1];
+      end[i] = bounds[2];
       bounds += tile.cells_across();
     }
   }
-  __device__ __forceinline__ std::uint32_t count() const {
-    return end[0] - begin[0] + end[1] - begin[1];
-  }
+  __device__ __forceinline__ std::uint32_t above() const { return end[0] - begin[0]; }
+  __device__ __forceinline__ std::uint32_t count() const { return above() + end[1] - begin[1]; }
 };
+
+// Lists the pixels of a tile by their kind, in any order: a counting sort. The slots of a warp then
+// have pixels of as many records each. All threads of the block.
+template <class Config>
+__device__ __forceinline__ void list_pixels(Tile const& tile, Storage const& shared) {
+  std::uint32_t* const kinds = shared.kinds();
+  if (threadIdx.x < kKinds) kinds[threadIdx.x] = 0;
+  __syncthreads();
+  std::uint64_t mine = 0;  // kinds of the thread's pixels, 8 bits each
+  int shift = 0;
+#pragma unroll 1
+  for (int pixel = static_cast<int>(threadIdx.x); pixel < tile.pixels(); pixel += kThreads) {
+    std::uint32_t const count = PixelRecords(tile, shared, pixel).count();
+    std::uint32_t const kind = count <= kRecordsOfSlot           ? kKinds - 1 - count
+                               : count <= Config::kRecordsOfWarp ? 1
+                                                                 : 0;
+    mine |= std::uint64_t{kind} << shift;
+    shift += 8;
+    atomicAdd(&kinds[kind], 1u);
+  }
+  __syncthreads();
+  if (warp_of() == 0) {
+    std::uint32_t const count = lane_of() < kKinds ? kinds[lane_of()] : 0;
+    std::uint32_t const until = running_sum(count);
+    if (lane_of() < kKinds) kinds[lane_of()] = until - count;
+  }
+  __syncthreads();
+#pragma unroll 1
+  for (int pixel = static_cast<int>(threadIdx.x); pixel - lane_of() < tile.pixels();
+       pixel += kThreads) {
+    bool const is_there = pixel < tile.pixels();
+    std::uint32_t const kind = is_there ? static_cast<std::uint32_t>(mine & 0xff) : kWarp;
+    mine >>= 8;
+    unsigned const same = __match_any_sync(kAllLanes, kind);
+    int const leader = __ffs(static_cast<int>(same)) - 1;
+    std::uint32_t first = 0;
+    if (is_there && lane_of() == leader) first = atomicAdd(&kinds[kind], __popc(same));
+    first = __shfl_sync(kAllLanes, first, leader);
+    std::uint32_t const before = __popc(same & ((1u << lane_of()) - 1));
+    if (is_there) shared.pixels()[first + before] = static_cast<std::uint16_t>(pixel);
+  }
+  __syncthreads();
+}
 
 // The lane's channels of the rows of grad_output of one head.
 template <class Config>
@@ -569,33 +623,33 @@ class GradRows {
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
 
-// Adds every `stride`-th record of a pixel, beginning with number `first` above and below.
+// Adds every `stride`-th record of a pixel from number `first` on.
 template <class Config>
 __device__ __forceinline__ void add_records(Storage const& shared, GradRows<Config> const& rows,
                                             PixelRecords const& records, int first, int stride,
                                             float (&sums)[kChannelsOfLane]) {
   constexpr int kInFlight = Config::kRecordsInFlight;
+  std::uint32_t const above = records.above(), count = records.count();
+  for (std::uint32_t base = first; base < count; base += kInFlight * stride) {
+    typename Config::Row row[kInFlight];
+    float weights[kInFlight];
 #pragma unroll
-  for (int below = 0; below < 2; ++below) {
-    for (std::uint32_t base = records.begin[below] + first; base < records.end[below];
-         base += kInFlight * stride) {
-      typename Config::Row row[kInFlight];
-      float weights[kInFlight];
+    for (int j = 0; j < kInFlight; ++j) {
+      std::uint32_t const i = base + j * stride;
+      if (i >= count) continue;
+      bool const is_below = i >= above;
+      std::uint32_t const at = i + (is_below ? records.begin[1] - above : records.begin[0]);
+      TileRecord const record = shared.records[shared.order[at]];
+      weights[j] =
+          record.weight * (is_below ? 1.0f - record.fy : record.fy) *
+          (at < (is_below ? records.middle[1] : records.middle[0]) ? record.fx : 1.0f - record.fx);
+      row[j] = rows[record.query];
+    }
 #pragma unroll
-      for (int j = 0; j < kInFlight; ++j) {
-        std::uint32_t const i = base + j * stride;
-        if (i >= records.end[below]) continue;
-        TileRecord const record = shared.records[shared.order[i]];
-        weights[j] = record.weight * (below != 0 ? 1.0f - record.fy : record.fy) *
-                     (i < records.middle[below] ? record.fx : 1.0f - record.fx);
-        row[j] = rows[record.query];
-      }
+    for (int j = 0; j < kInFlight; ++j) {
+      if (base + j * stride >= count) continue;
 #pragma unroll
-      for (int j = 0; j < kInFlight; ++j) {
-        if (base + j * stride >= records.end[below]) continue;
-#pragma unroll
-        for (int c = 0; c < kChannelsOfLane; ++c) sums[c] = fmaf(weights[j], row[j][c], sums[c]);
-      }
+      for (int c = 0; c < kChannelsOfLane; ++c) sums[c] = fmaf(weights[j], row[j][c], sums[c]);
     }
   }
 }
@@ -616,25 +670,6 @@ __device__ __forceinline__ void add_in_warp(Storage const& shared, GradRows<Conf
   }
 }
 
-// Adds up the records of the slot's pixel, one of the warp's neighbours from `first` on. Pixels of
-// many are left, and listed: those for a warp from the front, those for the block from the back.
-// Whether the lane has a sum.
-template <class Config>
-__device__ __forceinline__ bool add_pixel(Tile const& tile, Storage const& shared,
-                                          GradRows<Config> const& rows, int pixel,
-                                          float (&sums)[kChannelsOfLane]) {
-  PixelRecords const records(tile, shared, pixel);
-  if (records.count() <= kRecordsOfSlot) {
-    if (rows.has_channels) add_records(shared, rows, records, 0, 1, sums);
-    return true;
-  }
-  if (lane_of() % Config::kLanes != 0) return false;
-  bool const is_crowded = records.count() > Config::kRecordsOfWarp;
-  std::uint32_t const before = atomicAdd(&shared.listed(is_crowded), 1u);
-  shared.list()[is_crowded ? kMaxListed - 1 - before : before] = static_cast<std::uint16_t>(pixel);
-  return false;
-}
-
 // Adds up the records of a crowded pixel; the first warp has the sum. All threads of the block.
 template <class Config>
 __device__ __forceinline__ void add_crowd(Storage const& shared, GradRows<Config> const& rows,
@@ -644,7 +679,7 @@ __device__ __forceinline__ void add_crowd(Storage const& shared, GradRows<Config
   int const slot = static_cast<int>(threadIdx.x) / Config::kLanes;
   add_in_warp(shared, rows, records, slot, Config::kSlots, sums);
   int const channel = lane_of() % Config::kLanes * kChannelsOfLane;
-  float* const other = shared.crowd_sums() + warp_of() % kHalf * kChannels + channel;
+  float* const other = shared.crowd_sums<Config>() + warp_of() % kHalf * kChannels + channel;
   bool const is_first_slot = lane_of() < Config::kLanes;
 #pragma unroll 1
   for (int half = 1; half >= 0; --half) {
@@ -655,12 +690,12 @@ __device__ __forceinline__ void add_crowd(Storage const& shared, GradRows<Config
     __syncthreads();
   }
 #pragma unroll
-  for (int c = 0; c < kChannelsOfLane; ++c) sums[c] = shared.crowd_sums()[channel + c];
+  for (int c = 0; c < kChannelsOfLane; ++c) sums[c] = shared.crowd_sums<Config>()[channel + c];
 #pragma unroll 1
   for (int warp = 1; warp < kHalf; ++warp) {
 #pragma unroll
     for (int c = 0; c < kChannelsOfLane; ++c) {
-      sums[c] += shared.crowd_sums()[warp * kChannels + channel + c];
+      sums[c] += shared.crowd_sums<Config>()[warp * kChannels + channel + c];
     }
   }
   __syncthreads();  // the next pixel takes the same memory
@@ -674,12 +709,11 @@ __device__ __forceinline__ void sum_pixels(Params const& p, SmallParams const& s
   int const d = lane_of() % Config::kLanes * kChannelsOfLane;
   GradRows<Config> const rows(p, tile, d);
   auto const row_tokens = static_cast<std::int32_t>(p.near_levels[tile.level].row_tokens);
-  std::int64_t const token =
-      tile.b * p.token_count + p.near_levels[tile.level].origin + tile.y * row_tokens + tile.x;
+  std::int64_t const token = std::int64_t{tile.b} * p.token_count +
+                             p.near_levels[tile.level].origin + tile.y * row_tokens + tile.x;
   std::int64_t const element = (token * p.head_count + tile.m) * p.head_dim + d;
-  int const pixels = tile.width * tile.height;
   auto const keep = [&](int pixel, float (&sums)[kChannelsOfLane]) {
-    int const y = pixel / tile.width;
+    int const y = tile.row_of(pixel);
     std::int64_t const at = element + std::int64_t{y * row_tokens + pixel - y * tile.width} *
                                           (p.head_count * p.head_dim);
     if (!is_first) {
@@ -693,24 +727,31 @@ __device__ __forceinline__ void sum_pixels(Params const& p, SmallParams const& s
       for (int c = 0; c < kChannelsOfLane; ++c) s.sums[at + c] = sums[c];
     }
   };
+  list_pixels<Config>(tile, shared);
+  // Each begins where the one before ends.
+  auto const crowded = static_cast<int>(shared.kinds()[0]);
+  auto const of_warps = static_cast<int>(shared.kinds()[1]);
+  auto const of_slots = static_cast<int>(shared.kinds()[kKinds - 2]);
+  std::uint16_t const* const list = shared.pixels();
 #pragma unroll 1
-  for (int pixel = static_cast<int>(threadIdx.x) / Config::kLanes; pixel < pixels;
-       pixel += Config::kSlots) {
-    float sums[kChannelsOfLane] = {};
-    if (add_pixel(tile, shared, rows, pixel, sums) && rows.has_channels) keep(pixel, sums);
-  }
-  __syncthreads();
-#pragma unroll 1
-  for (int i = warp_of(); i < static_cast<int>(shared.listed(false)); i += kWarps) {
-    int const pixel = shared.list()[i];
+  for (int i = crowded + warp_of(); i < of_warps; i += kWarps) {
+    int const pixel = list[i];
     float sums[kChannelsOfLane] = {};
     add_in_warp(shared, rows, PixelRecords(tile, shared, pixel), lane_of() / Config::kLanes,
                 Config::kWarpSlots, sums);
     if (lane_of() < Config::kLanes && rows.has_channels) keep(pixel, sums);
   }
+  int const slot = static_cast<int>(threadIdx.x) / Config::kLanes;
 #pragma unroll 1
-  for (int i = 0; i < static_cast<int>(shared.listed(true)); ++i) {
-    int const pixel = shared.list()[kMaxListed - 1 - i];
+  for (int i = of_warps + slot; rows.has_channels && i < tile.pixels(); i += Config::kSlots) {
+    int const pixel = list[i];
+    float sums[kChannelsOfLane] = {};
+    if (i < of_slots) add_records(shared, rows, PixelRecords(tile, shared, pixel), 0, 1, sums);
+    keep(pixel, sums);
+  }
+#pragma unroll 1
+  for (int i = 0; i < crowded; ++i) {
+    int const pixel = list[i];
     float sums[kChannelsOfLane] = {};
     add_crowd(shared, rows, PixelRecords(tile, shared, pixel), sums);
     if (static_cast<int>(threadIdx.x) < Config::kLanes && rows.has_channels) keep(pixel, sums);
@@ -720,13 +761,15 @@ __device__ __forceinline__ void sum_pixels(Params const& p, SmallParams const& s
 template <class Config>
 __device__ __forceinline__ void sum_tile(Params const& p, SmallParams const& s, char* shared) {
   Storage const storage(shared, s);
-  Tile const tile(p, s, blockIdx.x);
-  auto const points = static_cast<std::uint32_t>(p.query_count) *
-                      static_cast<std::uint32_t>(p.near_levels[tile.level].point_count);
-  auto const most = static_cast<std::uint32_t>(s.round_points);
   std::uint32_t first = 0;
   bool is_last = false;
   while (!is_last) {
+    std::uint32_t block = blockIdx.x;
+    ptx::pin(block);  // the tile takes no registers from one round to the next
+    Tile const tile(p, s, block);
+    auto const points = static_cast<std::uint32_t>(p.query_count) *
+                        static_cast<std::uint32_t>(p.near_levels[tile.level].point_count);
+    auto const most = static_cast<std::uint32_t>(s.round_points);
     is_last = points - first <= most;
     find_records<Config>(p, s, tile, storage, first, min(points - first, most));
     sum_pixels<Config>(p, s, tile, storage, first == 0, is_last);
@@ -769,8 +812,8 @@ __device__ __forceinline__ void row_gradients(Params const& p, SmallParams const
                                  d < p.head_dim && p.token_count > 0);
   typename Config::Products products(load_grad<Config>(p, row, d));
   int const own = Config::own_point();
-  std::int64_t const first = row.index(p) * p.point_total + own;
   using Element = std::conditional_t<Config::kVectors, std::uint32_t, std::int64_t>;
+  auto const first = static_cast<Element>(row.index(p) * p.point_total + own);
   GradientRow<Element> const to(p, row.b, row.q, row.m, own);
   auto const points = static_cast<std::int32_t>(p.point_total);
   bool const stores = row.is_there && lane_of() % Config::kLanes < Config::kPoints;

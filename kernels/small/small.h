@@ -24,8 +24,11 @@ static_assert(kMaxCells < 0xffff && kRoundPoints <= 0xffff, "both are counted in
 inline constexpr std::int32_t kFewRecords = 16;     // of a cell, that one thread orders
 inline constexpr std::int32_t kRecordsOfSlot = 16;  // of a pixel, that one slot adds up
 inline constexpr std::int32_t kPointsInFlight = 2;  // that a thread loads
-// Pixels with more in a round: a record has four.
-inline constexpr std::int32_t kMaxListed = 4 * kRoundPoints / kRecordsOfSlot;
+inline constexpr std::int32_t kLogits = 8;          // of a fused row, that a lane has
+// Kinds of pixels, in the order of their list: crowded ones, whose records the block adds up; those
+// of a warp; those of a slot, of most records to none.
+inline constexpr std::int32_t kKinds = kRecordsOfSlot + 3;
+static_assert(kKinds <= kWarp);
 
 // The lanes of a row: heads of up to 32 channels have four, as most models have, wide ones a warp.
 constexpr std::int32_t row_lanes(std::int64_t head_dim) {
@@ -62,16 +65,20 @@ struct SmallParams {
 
 // Shared memory of a block of a tile, in this order: the bounds of cells and sums of warps,
 // records, their order, and a bit a record for each warp. Where bits are, cells of points lie
-// before, and pixels of many records with sums of warps after. Where records lie, weights of fused
+// before, and the list of pixels with sums of warps after. Where records lie, weights of fused
 // points lie before.
 inline constexpr std::int32_t kBounds = kMaxCells + 4;
 inline constexpr std::int64_t kBoundBytes = (kBounds + kWarp + 4) * 4;
 static_assert(kBoundBytes % 16 == 0, "records lie at multiples of their bytes");
-// The list of pixels, and a row of float32 of every other warp.
-inline constexpr std::int32_t kListBytes = 16 + 2 * kMaxListed;
-static_assert(kWarps % 2 == 0 && kListBytes % 16 == 0);
+// The cells of a tile at most: their pixels are listed.
+constexpr std::int32_t max_cells(std::int32_t lanes) {
+  return lanes == kWarp ? kMaxCells / 2 : kMaxCells;
+}
+// A number of each kind of pixels, their list, and a row of float32 of every other warp.
+inline constexpr std::int32_t kKindBytes = (kKinds * 4 + 15) / 16 * 16;
+static_assert(kWarps % 2 == 0 && kMaxCells % 16 == 0);
 constexpr std::int64_t list_bytes(std::int32_t lanes) {
-  return kListBytes + kWarps / 2 * std::int64_t{lanes} * kChannelsOfLane * 4;
+  return kKindBytes + 2 * max_cells(lanes) + kWarps / 2 * std::int64_t{lanes} * kChannelsOfLane * 4;
 }
 constexpr std::int64_t tile_bytes(std::int64_t round_points, std::int32_t lanes) {
   std::int64_t const last = 2 * round_points;
