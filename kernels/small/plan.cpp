@@ -152,10 +152,16 @@ Tiling cut_levels(Problem const& problem, double wanted_ns) {
 
 // Levels are cut into tiles of the time each for which all blocks are predicted to take the least.
 Tiling make_tiling(Problem const& problem, std::int32_t sm_count) {
-  constexpr double kLeastNs = 5000, kMostNs = 400'000, kGrowth = 1.08;
+  constexpr double kLeastNs = 5000, kGrowth = 1.08;
+  double whole_ns = kLeastNs;  // of the level that takes longest
+  for (Level const& level : problem.levels) {
+    if (!level.has_pixels()) continue;
+    double const pixels = number(level.width) * number(level.height);
+    whole_ns = std::max(whole_ns, tile_ns(kSizing, problem, level, pixels));
+  }
   Tiling best;
   double best_ns = std::numeric_limits<double>::infinity();
-  for (double wanted_ns = kLeastNs; wanted_ns < kMostNs; wanted_ns *= kGrowth) {
+  for (double wanted_ns = kLeastNs; wanted_ns < kGrowth * whole_ns; wanted_ns *= kGrowth) {
     Tiling const tiling = cut_levels(problem, wanted_ns);
     double const ns = blocks_ns(kSizing, problem, tiling, sm_count);
     if (ns >= best_ns) continue;
