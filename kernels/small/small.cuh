@@ -56,7 +56,7 @@ class SlotProducts {
 };
 
 // A row is kRowLanes lanes, which locate as many of its points as others do and have the corners of
-// one in flight: a thread has 64 registers.
+// one in flight: a thread has 72 registers.
 template <ValueType kValueType, Loads kLoads, int kRowLanes>
 struct SmallConfig : PointConfig<kValueType, kLoads, kRowLanes> {
   using Base = PointConfig<kValueType, kLoads, kRowLanes>;
@@ -140,11 +140,11 @@ struct Storage {
         order(reinterpret_cast<std::uint16_t*>(records + s.round_points)),
         bits(reinterpret_cast<std::uint32_t*>(order + s.round_points)),
         cells(reinterpret_cast<std::uint16_t*>(bits)) {}
-  // After: pixels by kind.
-  // [kKinds] counts, then where a kind begins, then where it ends.
+  // After: the counts of pixels of each kind, then where a kind begins, then where it ends; and the
+  // list of pixels by kind.
   __device__ __forceinline__ std::uint32_t* kinds() const { return bits; }
   __device__ __forceinline__ std::uint16_t* pixels() const { return cells + kKindBytes / 2; }
-  // [kWarps / 2][channels]
+  // Sums of a crowded pixel: [kWarps / 2][channels].
   template <class Config>
   __device__ __forceinline__ float* crowd_sums() const {
     return reinterpret_cast<float*>(pixels() + Config::kCells);
@@ -229,7 +229,10 @@ class RoundPoints {
       largest = largest_of_lanes(largest, lanes);
       float sum = 0.0f;
 #pragma unroll
-      for (int i = 0; i < kLogits; ++i) sum += powers[i] = power_of_e(powers[i] - largest);
+      for (int i = 0; i < kLogits; ++i) {
+        powers[i] = power_of_e(powers[i] - largest);
+        sum += powers[i];
+      }
       float const factor = reciprocal(sum_of_lanes(sum, lanes));
       store_weights(first_row + row, of_level, row < rows ? count : 0, powers, factor);
     }
