@@ -138,7 +138,7 @@ Tiling cut_levels(Problem const& problem, double wanted_ns) {
     std::int64_t const most = max_cells(row_lanes(problem.head_dim)) / (width + 1) - 1;
     auto const rows =
         static_cast<std::int64_t>(std::clamp(wanted, 1.0, number(std::min(most, level.height))));
-    // Of as many rows each as the last one leaves.
+    // All tiles have as many rows, where the last one may have fewer.
     std::int64_t const height = divide_up(level.height, divide_up(level.height, rows));
     tiles.tiles_across = i32(divide_up(level.width, width));
     tiles.tile_width = i32(width);
@@ -152,8 +152,8 @@ Tiling cut_levels(Problem const& problem, double wanted_ns) {
 
 // Levels are cut into tiles of the time each for which all blocks are predicted to take the least.
 Tiling make_tiling(Problem const& problem, std::int32_t sm_count) {
-  constexpr double kLeastNs = 5000, kGrowth = 1.08;
-  double whole_ns = kLeastNs;  // of the level that takes longest
+  constexpr double kMinNs = 5000, kGrowth = 1.08;
+  double whole_ns = kMinNs;  // of the level that takes longest
   for (Level const& level : problem.levels) {
     if (!level.has_pixels()) continue;
     double const pixels = number(level.width) * number(level.height);
@@ -161,7 +161,7 @@ Tiling make_tiling(Problem const& problem, std::int32_t sm_count) {
   }
   Tiling best;
   double best_ns = std::numeric_limits<double>::infinity();
-  for (double wanted_ns = kLeastNs; wanted_ns < kGrowth * whole_ns; wanted_ns *= kGrowth) {
+  for (double wanted_ns = kMinNs; wanted_ns < kGrowth * whole_ns; wanted_ns *= kGrowth) {
     Tiling const tiling = cut_levels(problem, wanted_ns);
     double const ns = blocks_ns(kSizing, problem, tiling, sm_count);
     if (ns >= best_ns) continue;

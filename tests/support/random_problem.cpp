@@ -302,7 +302,7 @@ struct Target {
   bool fast = false;   // in MSDA_MATH_FAST, for sums in float16; else in either mode
   bool fused = false;  // what kernels that keep levels of fused input take
   bool takes_type(msda_dtype type) const {
-    if (fused) return type == MSDA_DTYPE_F16 || (type == MSDA_DTYPE_BF16 && !fast);
+    if (fused && type == MSDA_DTYPE_F8_E4M3) return false;
     return !fast || type == MSDA_DTYPE_F16 || type == MSDA_DTYPE_F8_E4M3;
   }
 };

