@@ -13,6 +13,18 @@ inline constexpr unsigned kAllLanes = 0xffffffffu;
 __device__ __forceinline__ int lane_of() { return static_cast<int>(threadIdx.x % kWarp); }
 __device__ __forceinline__ int warp_of() { return static_cast<int>(threadIdx.x / kWarp); }
 
+// n / d of any 32 bits, where `by` is (2^32 - 1) / d: the upper half of their product is the
+// quotient or one less.
+__device__ __forceinline__ std::uint32_t quotient(std::uint32_t n, std::uint32_t d,
+                                                  std::uint32_t by) {
+  std::uint32_t const least = __umulhi(n, by);
+  return n - least * d >= d ? least + 1 : least;
+}
+
+__device__ __forceinline__ std::uint32_t lanes_before() {
+  return (1u << static_cast<unsigned>(lane_of())) - 1u;
+}
+
 // Sums over `lanes` neighbouring lanes, a power of two of them; each gets the result.
 __device__ __forceinline__ float sum_of_lanes(float x, int lanes) {
   for (int distance = lanes / 2; distance > 0; distance /= 2) {

@@ -76,19 +76,12 @@ struct SmallConfig : PointConfig<kValueType, kLoads, kRowLanes> {
 
 // ---- tiles
 
-// `by`: 2^32 over the divisor, with which a product is the quotient or one less.
-__device__ __forceinline__ std::uint32_t quotient(std::uint32_t n, std::uint32_t divisor,
-                                                  std::uint32_t by) {
-  std::uint32_t const least = __umulhi(n, by);
-  return n - least * divisor >= divisor ? least + 1 : least;
-}
-
 struct Tile {
   std::uint32_t b, m;
   std::int32_t level;
   std::int32_t x, y;  // of the first pixel
   std::int32_t width, height;
-  std::uint32_t by_width;  // 2^32 over that
+  std::uint32_t by_width;  // as quotient() takes it
 
   __device__ __forceinline__ Tile(Params const& p, SmallParams const& s, std::uint32_t block) {
     std::uint32_t const tile = block / static_cast<std::uint32_t>(s.heads);
@@ -153,9 +146,8 @@ struct Storage {
 
 // ---- scan
 
-// Loads four neighbouring logits of a row; those beyond the `left` ones that
-// the row still has become -inf. `aligned`: four lie at a multiple of their bytes, and none is
-// beyond.
+// Loads four neighbouring logits of a row; those beyond the `left` ones that the row still has
+// become -inf. `aligned`: four lie at a multiple of their bytes, and none is beyond.
 __device__ __forceinline__ void load_logits(msda_dtype dtype, const void* array, std::int64_t at,
                                             std::int32_t left, bool aligned, float* logits) {
   if (aligned && left >= 4) {
@@ -431,7 +423,7 @@ class RoundPoints {
   Storage const& shared_;
   std::uint32_t first_;
   std::uint32_t level_points_;
-  std::uint32_t by_points_;  // 2^32 over that
+  std::uint32_t by_points_;  // as quotient() takes it
   std::int64_t coord_;       // of query 0, the level's first
   std::int64_t weight_;
 };
@@ -589,7 +581,7 @@ __device__ __forceinline__ void list_pixels(Tile const& tile, Storage const& sha
     std::uint32_t first = 0;
     if (is_there && lane_of() == leader) first = atomicAdd(&kinds[kind], __popc(same));
     first = __shfl_sync(kAllLanes, first, leader);
-    std::uint32_t const before = __popc(same & ((1u << lane_of()) - 1));
+    std::uint32_t const before = __popc(same & lanes_before());
     if (is_there) shared.pixels()[first + before] = static_cast<std::uint16_t>(pixel);
   }
   __syncthreads();

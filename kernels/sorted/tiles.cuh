@@ -6,14 +6,6 @@
 
 namespace msda::sorted {
 
-// n / d of any 32 bits, where `by` is (2^32 - 1) / d: the upper half of their product is the
-// quotient or one less.
-__device__ __forceinline__ std::uint32_t quotient(std::uint32_t n, std::uint32_t d,
-                                                  std::uint32_t by) {
-  std::uint32_t const least = __umulhi(n, by);
-  return n - least * d >= d ? least + 1 : least;
-}
-
 // The batch item and the head of it that a head of the pass is. B M fits 32 bits, and divisions of
 // 64 bits take a hundred instructions.
 struct HeadIndex {
@@ -27,10 +19,6 @@ struct HeadIndex {
     m = index - batch_item * heads;
   }
 };
-
-__device__ __forceinline__ std::uint32_t lanes_before() {
-  return (1u << static_cast<unsigned>(lane_of())) - 1u;
-}
 
 __device__ __forceinline__ std::uint32_t lanes_until() { return kAllLanes >> (31 - lane_of()); }
 

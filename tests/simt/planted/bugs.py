@@ -311,7 +311,7 @@ BUGS = (
         "for (int distance = Config::kLanes; distance < kWarp; distance *= 2) {",
         "for (int distance = 2 * Config::kLanes; distance < kWarp; distance *= 2) {", "small backward: cells*", ORDER, WRONG),
     Bug("pixels_of_kind", "pixels of a kind that are a warp's neighbours replace each other in the list", "small", SMALL,
-        "__popc(same & ((1u << lane_of()) - 1));", "0 * __popc(same & ((1u << lane_of()) - 1));",
+        "__popc(same & lanes_before());", "0 * __popc(same & lanes_before());",
         "small backward: tiles*", ORDER, f"{WRONG}|AddressSanitizer"),
     Bug("round_unsynced", "the next round begins while pixels of this one are added", "small", SMALL,
         "    if (!is_last) __syncthreads();", "    if (is_last) __syncthreads();", "small backward: rounds*", WARPS,
