@@ -121,23 +121,40 @@ constexpr Costs kSizing{.launch_us = 0,
                         .point_ns = 770,
                         .element_factor = 4};
 
-// Cuts levels into tiles that take a block about so long each.
-Tiling cut_levels(Problem const& problem, double wanted_ns) {
+// A level as it is cut: strips of its whole height, and how long a block takes for a tile of no
+// pixel and for a strip.
+struct Strip {
+  std::int64_t width;
+  double none_ns, all_ns;
+};
+using Strips = std::array<Strip, kInlineLevels>;
+
+Strips strips_of(Problem const& problem) {
+  Strips strips{};
+  for (std::size_t l = 0; l < problem.levels.size(); ++l) {
+    Level const& level = problem.levels[l];
+    if (!level.has_pixels()) continue;
+    std::int64_t const width = divide_up(level.width, divide_up(level.width, kMaxTileWidth));
+    strips[l] = {width, tile_ns(kSizing, problem, level, 0),
+                 tile_ns(kSizing, problem, level, number(width) * number(level.height))};
+  }
+  return strips;
+}
+
+// Cuts strips into tiles that take a block about so long each.
+Tiling cut_levels(Problem const& problem, Strips const& strips, double wanted_ns) {
+  std::int64_t const cells = max_cells(row_lanes(problem.head_dim));
   Tiling tiling;
   for (std::size_t l = 0; l < problem.levels.size(); ++l) {
     Level const& level = problem.levels[l];
     TileLevel& tiles = tiling.levels[l];
     tiles.first_tile = i32(tiling.tiles);
     if (!level.has_pixels()) continue;
-    std::int64_t const across = divide_up(level.width, kMaxTileWidth);
-    std::int64_t const width = divide_up(level.width, across);
-    double const fixed_ns = tile_ns(kSizing, problem, level, 0);
-    double const level_ns = tile_ns(kSizing, problem, level, number(width) * number(level.height));
+    auto const [width, none_ns, all_ns] = strips[l];
     double const wanted =
-        number(level.height) * (wanted_ns - fixed_ns) / std::max(level_ns - fixed_ns, 1.0);
-    std::int64_t const most = max_cells(row_lanes(problem.head_dim)) / (width + 1) - 1;
-    auto const rows =
-        static_cast<std::int64_t>(std::clamp(wanted, 1.0, number(std::min(most, level.height))));
+        number(level.height) * (wanted_ns - none_ns) / std::max(all_ns - none_ns, 1.0);
+    std::int64_t const most = std::min(cells / (width + 1) - 1, level.height);
+    auto const rows = static_cast<std::int64_t>(std::clamp(wanted, 1.0, number(most)));
     // All tiles have as many rows, where the last one may have fewer.
     std::int64_t const height = divide_up(level.height, divide_up(level.height, rows));
     tiles.tiles_across = i32(divide_up(level.width, width));
@@ -153,16 +170,13 @@ Tiling cut_levels(Problem const& problem, double wanted_ns) {
 // Levels are cut into tiles of the time each for which all blocks are predicted to take the least.
 Tiling make_tiling(Problem const& problem, std::int32_t sm_count) {
   constexpr double kMinNs = 5000, kGrowth = 1.08;
-  double whole_ns = kMinNs;  // of the level that takes longest
-  for (Level const& level : problem.levels) {
-    if (!level.has_pixels()) continue;
-    double const pixels = number(level.width) * number(level.height);
-    whole_ns = std::max(whole_ns, tile_ns(kSizing, problem, level, pixels));
-  }
+  Strips const strips = strips_of(problem);
+  double whole_ns = kMinNs;  // of the strip that takes longest
+  for (Strip const& strip : strips) whole_ns = std::max(whole_ns, strip.all_ns);
   Tiling best;
   double best_ns = std::numeric_limits<double>::infinity();
   for (double wanted_ns = kMinNs; wanted_ns < kGrowth * whole_ns; wanted_ns *= kGrowth) {
-    Tiling const tiling = cut_levels(problem, wanted_ns);
+    Tiling const tiling = cut_levels(problem, strips, wanted_ns);
     double const ns = blocks_ns(kSizing, problem, tiling, sm_count);
     if (ns >= best_ns) continue;
     best = tiling;
