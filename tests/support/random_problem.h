@@ -49,7 +49,7 @@ struct RandomCounts {
   std::uint64_t backward;
 };
 inline constexpr std::uint64_t kDefaultSeed = 42000;
-inline constexpr RandomCounts kGpuProblems = {2000, 1000}, kCpuProblems = {500, 200};
+inline constexpr RandomCounts kGpuProblems = {2100, 1000}, kCpuProblems = {500, 200};
 
 // How many random problems to run and where they start: problem i has the seed first + i. From the
 // environment, MSDA_TEST_SEED and MSDA_TEST_PROBLEMS, so that a failure is repeated by its seed

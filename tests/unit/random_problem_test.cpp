@@ -23,7 +23,7 @@ using namespace msda::test;
 
 namespace {
 
-constexpr std::uint64_t kProblems = 2000;
+constexpr std::uint64_t kProblems = 2100;
 
 std::map<std::string, int> count_taken(std::uint64_t first_seed, std::uint64_t problem_count,
                                        msda_operation operation) {
@@ -72,13 +72,13 @@ void for_pairs(Pairs const& counted, Fn fn) {
 
 }  // namespace
 
-TEST_CASE("random problems of a run have every pair of properties at least 9 times") {
+TEST_CASE("random problems of a run have every pair of properties at least 10 times") {
   struct Run {
     std::uint64_t first;
     int least;
   };
   // From other seeds a few pairs come less often.
-  for (Run const& run : {Run{kDefaultSeed, 9}, Run{777001, 5}, Run{1, 5}}) {
+  for (Run const& run : {Run{kDefaultSeed, 10}, Run{777001, 5}, Run{1, 5}}) {
     CAPTURE(run.first);
     Pairs const counted = count_pairs(run.first, kGpuProblems);
     int pairs = 0, least = INT_MAX;
@@ -118,7 +118,7 @@ TEST_CASE("the CPU's random problems have every pair of properties, shorter runs
   }
 }
 
-TEST_CASE("of 2000 random problems each kernel that does forward takes at least 17") {
+TEST_CASE("of 2100 random problems each kernel that does forward takes at least 18") {
   for (std::uint64_t const first :
        {random_range(0).first, std::uint64_t{777001}, std::uint64_t{1}}) {
     for (auto const& [id, count] : count_taken(first, kProblems, MSDA_FORWARD)) {
@@ -140,7 +140,7 @@ TEST_CASE("any 114 neighbouring random problems reach each kernel") {
   }
 }
 
-TEST_CASE("of 2000 random problems each kernel that does backward takes at least 17") {
+TEST_CASE("of 2100 random problems each kernel that does backward takes at least 18") {
   for (auto const& [id, count] : count_taken(random_range(0).first, kProblems, MSDA_BACKWARD)) {
     CAPTURE(id);
     CHECK((count > 0) == does_backward(id));
