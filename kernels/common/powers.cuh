@@ -14,4 +14,21 @@ __device__ __forceinline__ float power_of_e(float x) {
   return root * root;
 }
 
+// A softmax is the same whatever number, its shift, is taken from all logits of a row. Powers of
+// large logits lose digits, or are not finite, without one; but few rows have such, and lanes take
+// as long to find a row's largest logit as to find its powers. So the shift is the largest logit
+// where that is above 8 or below -8, else 0, and kernels first look at what rules a shift out: each
+// lane's largest logit, or the sum of the powers.
+inline constexpr float kLargestLogit = 8.0f;
+
+// Powers of -inf are 0 with any shift.
+__device__ __forceinline__ bool largest_needs_shift(float largest) {
+  return !(largest <= kLargestLogit && (largest >= -kLargestLogit || largest == -INFINITY));
+}
+// Whether the largest of K logits may need one: their powers add up to at least the largest one and
+// at most K times that. Bounds are e^-8 and e^8, but for what roundings leave open.
+__device__ __forceinline__ bool sum_may_need_shift(float sum, float K) {
+  return !(sum >= K * 3.36e-4f && sum <= 2975.0f);  // of no number, too
+}
+
 }  // namespace msda

@@ -150,7 +150,8 @@ __device__ void start_chunk(WarpState<Config>& state, Row const& row, int k0) {
       logits[t] = k < state.lane.K ? weight_in_memory(state.lane, prepared, k) : -INFINITY;
     }
     if (k0 == 0) state.softmax[i].start(logits);
-    state.softmax[i].to_powers(logits, [&](float factor) { multiply_sums(state, i, factor); });
+    state.softmax[i].to_powers(logits, k0 == 0,
+                               [&](float factor) { multiply_sums(state, i, factor); });
   }
 }
 

@@ -554,7 +554,7 @@ class Warp {
                                                  Config::kGroup);  // of the first slot
       hide_points_behind_row(k0, first, points);
       if constexpr (Config::kFused) {
-        state_.softmax[0].to_powers(points.weight,
+        state_.softmax[0].to_powers(points.weight, k0 == 0,
                                     [&](float factor) { state_.sums.multiply(factor); });
       }
       Place place;
@@ -657,7 +657,7 @@ class Warp {
             to_points(inputs.points[i], lane.coord_dtype(), lane.weight_dtype(), false);
         if constexpr (Config::kFused) {
           hide_points_behind_row(k0, first, points);
-          state_.softmax[i].to_powers(points.weight,
+          state_.softmax[i].to_powers(points.weight, k0 == 0,
                                       [&](float factor) { multiply_sums(state_, i, factor); });
           group_to_pixels(lane, frame_of(lane, inputs.reference[i], min(first, lane.K - 1)), place,
                           points);

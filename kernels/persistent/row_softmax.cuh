@@ -1,8 +1,8 @@
 // Fused input: the softmax of a row, chunk by chunk. Points weigh powers, exp(logit - shift), and
-// the row's sums are divided by the sum of the powers in the end. The shift is the largest logit of
-// the first chunk; a chunk that has one far above raises it, and what has been added up so far is
-// multiplied by exp(old shift - new shift). After Milakov and Gimelshein, "Online normalizer
-// calculation for softmax", 2018.
+// the row's sums are divided by the sum of the powers in the end. The shift is 0, or the largest
+// logit of the first chunk where that is far from 0; a chunk that has one far above raises it, and
+// what has been added up so far is multiplied by exp(old shift - new shift). After Milakov and
+// Gimelshein, "Online normalizer calculation for softmax", 2018.
 #pragma once
 
 #include "kernels/common/powers.cuh"
@@ -15,34 +15,25 @@ namespace msda::persistent {
 template <class Config>
 class RowSoftmax {
  public:
-  // Before a row's first chunk, whose logits these are.
+  // Before a row's first chunk, whose logits these are: chooses the shift. Lanes look at their own
+  // logits first, since the largest of a row takes shuffles.
   __device__ __forceinline__ void start(float const (&logits)[Config::kGroup]) {
-    shift_ = shift_for(largest_of_row(logits));
-    sum_ = 0.0f;
+    shift_ = sum_ = 0.0f;
+    float const own = largest_of(logits);
+    if (!__any_sync(0xffffffffu, needs_shift(own))) return;
+    float const top = largest_of_row(own);
+    if (needs_shift(top)) shift_ = shift_for(top);
   }
 
-  // The logits of a chunk become powers. Where the shift moves, `multiply` is called with what
-  // everything that has been added up has to be multiplied by.
+  // The logits of a chunk become powers. Where a chunk but the first moves the shift, `multiply` is
+  // called with what everything that has been added up has to be multiplied by.
   template <class Fn>
-  __device__ __forceinline__ void to_powers(float (&logits)[Config::kGroup], Fn multiply) {
+  __device__ __forceinline__ void to_powers(float (&logits)[Config::kGroup], bool is_first,
+                                            Fn multiply) {
     float exponents[Config::kGroup];
-    float largest = -INFINITY;
 #pragma unroll
-    for (int t = 0; t < Config::kGroup; ++t) {
-      exponents[t] = exponent(logits[t]);
-      largest = fmaxf(largest, exponents[t]);
-    }
-    if (__any_sync(0xffffffffu, largest > kMaxExponent)) {
-      // The shift moves in the rows that have such an exponent; the others' factor is the
-      // power of 0, which is 1.
-      float const top = largest_of_row(logits), before = shift_;
-      if (exponent(top) > kMaxExponent) shift_ = shift_for(top);
-      float const factor = power(__fsub_rn(before, shift_));
-      sum_ = __fmul_rn(sum_, factor);
-      multiply(factor);
-#pragma unroll
-      for (int t = 0; t < Config::kGroup; ++t) exponents[t] = exponent(logits[t]);
-    }
+    for (int t = 0; t < Config::kGroup; ++t) exponents[t] = exponent(logits[t]);
+    if (!is_first) raise_shift(logits, exponents, multiply);
 #pragma unroll
     for (int t = 0; t < Config::kGroup; ++t) {
       logits[t] = power(exponents[t]);
@@ -66,11 +57,31 @@ class RowSoftmax {
   }
 
  private:
-  // The largest logit of all lanes of a row.
-  __device__ __forceinline__ static float largest_of_row(float const (&logits)[Config::kGroup]) {
+  // Moves the shift in the rows that have an exponent far above it; the others' factor is the power
+  // of 0, which is 1.
+  template <class Fn>
+  __device__ __forceinline__ void raise_shift(float const (&logits)[Config::kGroup],
+                                              float (&exponents)[Config::kGroup], Fn multiply) {
+    float largest = exponents[0];
+#pragma unroll
+    for (int t = 1; t < Config::kGroup; ++t) largest = fmaxf(largest, exponents[t]);
+    if (!__any_sync(0xffffffffu, largest > kMaxExponent)) return;
+    float const top = largest_of_row(largest_of(logits)), before = shift_;
+    if (exponent(top) > kMaxExponent) shift_ = shift_for(top);
+    float const factor = power(__fsub_rn(before, shift_));
+    sum_ = __fmul_rn(sum_, factor);
+    multiply(factor);
+#pragma unroll
+    for (int t = 0; t < Config::kGroup; ++t) exponents[t] = exponent(logits[t]);
+  }
+  __device__ __forceinline__ static float largest_of(float const (&logits)[Config::kGroup]) {
     float largest = logits[0];
 #pragma unroll
     for (int t = 1; t < Config::kGroup; ++t) largest = fmaxf(largest, logits[t]);
+    return largest;
+  }
+  // The largest number of all lanes of a row.
+  __device__ __forceinline__ static float largest_of_row(float largest) {
     for_lanes_of_row<Config>([&](int distance) {
       largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, distance));
     });
@@ -96,8 +107,14 @@ class RowSoftmax {
     return Config::kFp16Sums ? within * kLog2OfE : within;
   }
 
+  // Whether a row with this largest logit in its first chunk is shifted by it. With fp16 sums
+  // powers are to be numbers of 11 bits, and to fit the sums.
+  __device__ __forceinline__ static bool needs_shift(float largest) {
+    if constexpr (!Config::kFp16Sums) return largest_needs_shift(largest);
+    return !(largest >= -6.0f && largest <= 4.0f);
+  }
   // Larger exponents move the shift: a power of this, times a value, fits the sums.
-  static constexpr float kMaxExponent = Config::kFp16Sums ? 3.0f : 16.0f;
+  static constexpr float kMaxExponent = Config::kFp16Sums ? 6.0f : 16.0f;
 
   float shift_;       // with fp16 sums in powers of 2
   float sum_ = 0.0f;  // of the lane's own points

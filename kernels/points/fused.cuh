@@ -10,10 +10,11 @@ namespace msda::points {
 
 // ---- softmax of rows of logits in the kernels whose lanes have a row's points, and its gradient:
 //
-//   weight_k = exp(logit_k - largest) / sum      grad_logit_k = weight_k (g_k - sum_j weight_j g_j)
+//   weight_k = exp(logit_k - shift) / sum      grad_logit_k = weight_k (g_k - sum_j weight_j g_j)
 //
-// where g_k is the gradient of weight k. A lane has every so many points of a row, adds up its own
-// in their order, and lanes are joined in a tree: a row's sums have one order in every kernel.
+// where g_k is the gradient of weight k, and the shift is 0 or the largest logit
+// (common/powers.cuh). A lane has every so many points of a row, adds up its own in their order,
+// and lanes are joined in a tree: a row's sums have one order in every kernel.
 
 // 1 / x to a unit in the last place.
 __device__ __forceinline__ float reciprocal(float x) {
@@ -26,23 +27,6 @@ __device__ __forceinline__ float largest_of_lanes(float x, int lanes) {
     x = fmaxf(x, __shfl_xor_sync(kAllLanes, x, distance));
   }
   return x;
-}
-
-// Finds the largest of several numbers, whose shuffles alternate: each waits for its last one.
-template <int kCount>
-__device__ __forceinline__ void find_largest_of_lanes(float (&x)[kCount], int lanes) {
-#pragma unroll 1
-  for (int distance = lanes / 2; distance > 0; distance /= 2) {
-#pragma unroll
-    for (int j = 0; j < kCount; ++j) x[j] = fmaxf(x[j], __shfl_xor_sync(kAllLanes, x[j], distance));
-  }
-}
-
-// The largest number of a warp's lanes, found as that of integers in the order of their floats: one
-// instruction where shuffles are ten. A NaN may be the largest or ignored; its own power is none.
-__device__ __forceinline__ float largest_of_warp(float x) {
-  auto const ordered = [](std::int32_t bits) { return bits ^ (bits >> 31 & 0x7fffffff); };
-  return __int_as_float(ordered(__reduce_max_sync(kAllLanes, ordered(__float_as_int(x)))));
 }
 
 // A lane remembers a power and a gradient of each of its points of a row, one of each group: in
@@ -77,26 +61,27 @@ class RowSoftmax {
  public:
   __device__ __forceinline__ explicit RowSoftmax(Points const& points) : points_(points) {}
 
-  // logit(group) is -inf where the lane has no point.
+  // Finds the powers of a row of K points; logit(group) is -inf where the lane has none.
   template <class Logit>
-  __device__ __forceinline__ void start(Logit logit) {
-    float largest = -INFINITY;
-    for_groups([&](int group) {
-      float const x = logit(group);
-      points_.power(group) = x;
-      largest = fmaxf(largest, x);
-    });
-    Config::for_lanes_of_row([&](int distance) {
-      largest = fmaxf(largest, __shfl_xor_sync(kAllLanes, largest, distance));
-    });
-    float sum = 0.0f;
-    for_groups([&](int group) {
-      float const power = power_of_e(points_.power(group) - largest);
-      points_.power(group) = power;
-      sum += power;
-    });
-    Config::for_lanes_of_row(
-        [&](int distance) { sum += __shfl_xor_sync(kAllLanes, sum, distance); });
+  __device__ __forceinline__ void start([[maybe_unused]] std::int32_t K, Logit logit) {
+    float sum;
+    if constexpr (Config::kPowersFirst) {
+      sum = find_powers(logit, 0.0f);
+      if (__any_sync(kAllLanes, sum_may_need_shift(sum, static_cast<float>(K)))) {
+        float own = -INFINITY;
+        for_groups([&](int group) { own = fmaxf(own, logit(group)); });
+        sum = find_powers(logit, shift_of_row(own));
+      }
+    } else {
+      float own = -INFINITY;
+      for_groups([&](int group) {
+        points_.power(group) = logit(group);
+        own = fmaxf(own, points_.power(group));
+      });
+      bool const may_need_shift = __any_sync(kAllLanes, largest_needs_shift(own));
+      float const shift = may_need_shift ? shift_of_row(own) : 0.0f;
+      sum = find_powers([&](int group) { return points_.power(group); }, shift);
+    }
     of_powers_ = reciprocal(sum);
     mean_ = 0.0f;
   }
@@ -115,6 +100,26 @@ class RowSoftmax {
   }
 
  private:
+  // Finds the powers of logits less a shift; returns the sum of the row's.
+  template <class Logit>
+  __device__ __forceinline__ float find_powers(Logit logit, float shift) {
+    float sum = 0.0f;
+    for_groups([&](int group) {
+      float const power = power_of_e(logit(group) - shift);
+      points_.power(group) = power;
+      sum += power;
+    });
+    Config::for_lanes_of_row(
+        [&](int distance) { sum += __shfl_xor_sync(kAllLanes, sum, distance); });
+    return sum;
+  }
+  // Returns the shift of a row, of whose lane this is the largest logit. All lanes of the warp.
+  __device__ __forceinline__ static float shift_of_row(float largest) {
+    Config::for_lanes_of_row([&](int distance) {
+      largest = fmaxf(largest, __shfl_xor_sync(kAllLanes, largest, distance));
+    });
+    return largest_needs_shift(largest) ? largest : 0.0f;
+  }
   template <class Fn>
   __device__ __forceinline__ void for_groups(Fn fn) const {
 #pragma unroll Points::kUnrolled
@@ -127,13 +132,13 @@ class RowSoftmax {
 
 // ---- softmax where a block has rows and a thread its point's logit
 
-// The softmax of a row of logits is exp(logit - largest) times a factor.
+// The softmax of a row of logits is exp(logit - shift) times a factor.
 struct alignas(8) RowPowers {
-  float largest;
+  float shift;
   float factor;  // 1 / the sum of powers
 
   __device__ __forceinline__ float weight(float logit) const {
-    return power_of_e(logit - largest) * factor;
+    return power_of_e(logit - shift) * factor;
   }
 };
 
@@ -159,12 +164,13 @@ __device__ __forceinline__ void find_powers(Params const& p, std::int64_t b, std
       largest = fmaxf(largest, load_narrow(p.weight_dtype, p.weight, logits + k));
     }
     largest = largest_of_lanes(largest, static_cast<int>(lanes));
+    float const shift = largest_needs_shift(largest) ? largest : 0.0f;
     float sum = 0.0f;
     for (std::uint32_t k = lane; k < K; k += lanes) {
-      sum += power_of_e(load_narrow(p.weight_dtype, p.weight, logits + k) - largest);
+      sum += power_of_e(load_narrow(p.weight_dtype, p.weight, logits + k) - shift);
     }
     sum = sum_of_lanes(sum, static_cast<int>(lanes));
-    if (lane == 0 && row < count) rows[row] = {largest, reciprocal(sum)};
+    if (lane == 0 && row < count) rows[row] = {shift, reciprocal(sum)};
   }
 }
 

@@ -95,6 +95,9 @@ struct PointConfig {
   // Loads that are unrolled: more would take too many registers at once.
   static constexpr int kUnrolled = !kPaired && Row::kNarrow && kPoints == 4 ? 1 : kPoints;
   static constexpr int kBlocks = kVectors ? kPointBlocks : 1;  // an SM
+  // Whether the softmax of a row looks at the sum of powers before it looks for the largest logit:
+  // that takes registers for both.
+  static constexpr bool kPowersFirst = false;
 
   // The number of the lane's slot in the block.
   __device__ __forceinline__ static int slot() {

@@ -66,6 +66,7 @@ struct SmallConfig : PointConfig<kValueType, kLoads, kRowLanes> {
   // The most records of a pixel that one warp adds up: a crowded pixel has more.
   static constexpr int kRecordsOfWarp = 2 * kRecordsOfSlot * kWarpSlots;
   static constexpr int kInFlight = 1;
+  static constexpr bool kPowersFirst = true;
   static constexpr int kMovedInFlight = kRowLanes == kWarp ? 1 : kPointsInFlight;  // fused points
   static constexpr int kRecordsInFlight =
       Base::kVectors ? 2 : 1;  // rows of grad_output, of a slot that adds
@@ -133,6 +134,20 @@ struct Storage {
         order(reinterpret_cast<std::uint16_t*>(records + s.round_points)),
         bits(reinterpret_cast<std::uint32_t*>(order + s.round_points)),
         cells(reinterpret_cast<std::uint16_t*>(bits)) {}
+  // Before: the weight of fused point i, in one of the four words of its record. They take turns,
+  // so that neither lanes that store weights of neighbouring rows nor lanes that load those of
+  // neighbouring points meet in a bank.
+  using Word [[gnu::may_alias]] = float;
+  __device__ __forceinline__ Word& weight(std::uint32_t i) const {
+    return reinterpret_cast<Word*>(records)[4 * i + i / 8 % 4];
+  }
+  // Stores the weights of point i, a multiple of 4, and the next three.
+  __device__ __forceinline__ void put_weights(std::uint32_t i, const float* powers,
+                                              float factor) const {
+    Word* const first = &weight(i);
+#pragma unroll
+    for (int j = 0; j < 4; ++j) first[4 * j] = powers[j] * factor;
+  }
   // After: the counts of pixels of each kind, then where a kind begins, then where it ends; and the
   // list of pixels by kind.
   __device__ __forceinline__ std::uint32_t* kinds() const { return bits; }
@@ -211,23 +226,33 @@ class RoundPoints {
          row += stride) {
       float powers[kLogits];
       std::int64_t const at = logits + min(row, rows - 1) * p_.weight_strides.row;
-#pragma unroll
-      for (int i = 0; i < kLogits; i += 4) {
-        load_logits(p_.weight_dtype, p_.weight, at + i, K - k - i, s_.logit_fours, powers + i);
+      float sum = find_powers(at, K - k, lanes, 0.0f, powers);
+      if (__any_sync(kAllLanes, sum_may_need_shift(sum, static_cast<float>(K)))) {
+        float largest = -INFINITY;
+        for (std::int32_t i = 0; i < min(kLogits, K - k); ++i) {
+          largest = fmaxf(largest, load_narrow(p_.weight_dtype, p_.weight, at + i));
+        }
+        largest = largest_of_lanes(largest, lanes);
+        sum = find_powers(at, K - k, lanes, largest_needs_shift(largest) ? largest : 0.0f, powers);
       }
-      float largest = powers[0];
-#pragma unroll
-      for (int i = 1; i < kLogits; ++i) largest = fmaxf(largest, powers[i]);
-      largest = largest_of_lanes(largest, lanes);
-      float sum = 0.0f;
-#pragma unroll
-      for (int i = 0; i < kLogits; ++i) {
-        powers[i] = power_of_e(powers[i] - largest);
-        sum += powers[i];
-      }
-      float const factor = reciprocal(sum_of_lanes(sum, lanes));
-      store_weights(first_row + row, of_level, row < rows ? count : 0, powers, factor);
+      store_weights(first_row + row, of_level, row < rows ? count : 0, powers, reciprocal(sum));
     }
+  }
+  // Finds the powers of a lane's logits from element `at` on, of which the row has `left`, less a
+  // shift; returns the sum of the row's.
+  __device__ __forceinline__ float find_powers(std::int64_t at, std::int32_t left, int lanes,
+                                               float shift, float (&powers)[kLogits]) const {
+#pragma unroll
+    for (int i = 0; i < kLogits; i += 4) {
+      load_logits(p_.weight_dtype, p_.weight, at + i, left - i, s_.logit_fours, powers + i);
+    }
+    float sum = 0.0f;
+#pragma unroll
+    for (int i = 0; i < kLogits; ++i) {
+      powers[i] = power_of_e(powers[i] - shift);
+      sum += powers[i];
+    }
+    return sum_of_lanes(sum, lanes);
   }
   // Does that to rows of more logits than a warp has at once: a warp takes a row.
   __device__ __forceinline__ void weigh_long_rows(std::uint32_t first_row, std::uint32_t rows,
@@ -241,16 +266,16 @@ class RoundPoints {
         largest = fmaxf(largest, load_narrow(p_.weight_dtype, p_.weight, logits + k));
       }
       largest = largest_of_lanes(largest, kWarp);
+      float const shift = largest_needs_shift(largest) ? largest : 0.0f;
       float sum = 0.0f;
       for (std::int32_t k = lane_of(); k < K; k += kWarp) {
-        sum += power_of_e(load_narrow(p_.weight_dtype, p_.weight, logits + k) - largest);
+        sum += power_of_e(load_narrow(p_.weight_dtype, p_.weight, logits + k) - shift);
       }
       float const factor = reciprocal(sum_of_lanes(sum, kWarp));
       std::uint32_t const first = (first_row + row) * level_points_ - first_;
       for (std::uint32_t k = lane_of(); k < level_points_; k += kWarp) {
         if (first + k >= count) continue;
-        shared_.records[first + k].weight =
-            power_of_e(weight(first_row + row, k) - largest) * factor;
+        shared_.weight(first + k) = power_of_e(weight(first_row + row, k) - shift) * factor;
       }
     }
   }
@@ -303,7 +328,7 @@ class RoundPoints {
       std::uint32_t const q = query_of(i);
       float4 const reference = load_reference(p_, reference_index(q));
       keep(i, q, move(coord(q, point_of(i, q)), reference, p_.reference_dim == 4),
-           shared_.records[i].weight);
+           shared_.weight(i));
     }
   }
   // A thread has offsets and references of several points in flight.
@@ -328,7 +353,7 @@ class RoundPoints {
         if (i >= count) continue;
         float4 reference = {references[j].x, references[j].y, 0.0f, 0.0f};
         if constexpr (kDim == 4) reference = references[j];
-        keep(i, query_of(i), move(at[j], reference, kDim == 4), shared_.records[i].weight);
+        keep(i, query_of(i), move(at[j], reference, kDim == 4), shared_.weight(i));
       }
     }
   }
@@ -350,15 +375,14 @@ class RoundPoints {
 #pragma unroll
       for (int i = 0; i < kLogits; i += 4) {
         if (of_level + i >= level_points_ || at + i >= count) continue;
-#pragma unroll
-        for (int j = i; j < i + 4; ++j) shared_.records[at + j].weight = powers[j] * factor;
+        shared_.put_weights(at + i, powers + i, factor);
       }
       return;
     }
 #pragma unroll
     for (int i = 0; i < kLogits; ++i) {
       if (of_level + i < level_points_ && at + i < count) {
-        shared_.records[at + i].weight = powers[i] * factor;
+        shared_.weight(at + i) = powers[i] * factor;
       }
     }
   }
@@ -815,7 +839,7 @@ __device__ __forceinline__ void row_gradients(Params const& p, SmallParams const
   RowSoftmax<Config, PointsInMemory> softmax(
       is_fused ? staged_points<Config>(p, s, shared, first, stores) : PointsInMemory{});
   if (is_fused) {
-    softmax.start([&](int group) {
+    softmax.start(points, [&](int group) {
       std::int32_t const k = group * Config::kPoints + own;
       return k < points ? loads.logit(k) : -INFINITY;
     });

@@ -473,23 +473,27 @@ class PointWeights {
   }
   // Logits of the points from number `first` on become weights.
   __device__ __forceinline__ void weigh_rows(int first) {
-    float powers[kTogether], joined[kTogether];  // of a row: the largest logit, the sum of powers
+    float powers[kTogether], sums[kTogether], shifts[kTogether] = {};
+    bool needs_shift = false;
 #pragma unroll
     for (int j = 0; j < kTogether; ++j) {
-      joined[j] = powers[j] = weight_of(dtype_, bits_[first + j]);
+      powers[j] = weight_of(dtype_, bits_[first + j]);
+      needs_shift |= largest_needs_shift(powers[j]);
     }
-    if (row_lanes_ == kWarp) {
+    // A row needs a shift only if one of its logits does.
+    if (__any_sync(kAllLanes, needs_shift)) {
 #pragma unroll
-      for (int j = 0; j < kTogether; ++j) joined[j] = largest_of_warp(joined[j]);
-    } else {
-      find_largest_of_lanes(joined, row_lanes_);
+      for (int j = 0; j < kTogether; ++j) {
+        float const largest = largest_of_lanes(powers[j], row_lanes_);
+        if (largest_needs_shift(largest)) shifts[j] = largest;
+      }
     }
 #pragma unroll
-    for (int j = 0; j < kTogether; ++j) joined[j] = powers[j] = power_of_e(powers[j] - joined[j]);
-    sum_over_lanes(joined, row_lanes_);
+    for (int j = 0; j < kTogether; ++j) sums[j] = powers[j] = power_of_e(powers[j] - shifts[j]);
+    sum_over_lanes(sums, row_lanes_);
 #pragma unroll
     for (int j = 0; j < kTogether; ++j) {
-      bits_[first + j] = __float_as_uint(powers[j] * reciprocal(joined[j]));
+      bits_[first + j] = __float_as_uint(powers[j] * reciprocal(sums[j]));
     }
   }
   // Logits of any input become weights.

@@ -115,7 +115,7 @@ static __global__ void __launch_bounds__(kPointThreads, Config::kBlocks)
     RowSoftmax<Config, PointsInMemory> softmax(
         is_fused ? staged_points<Config>(p, s, shared, index, stores) : PointsInMemory{});
     if (is_fused) {
-      softmax.start([&](int group) {
+      softmax.start(points, [&](int group) {
         std::int32_t const k = group * Config::kGroupPoints + own;
         return k < points ? next.loads.logit(k) : -INFINITY;
       });
@@ -494,20 +494,24 @@ static __global__ void __launch_bounds__(kPointThreads, Config::kBlocks)
       LocatedPoint const mine = rows.locate(point, group);
       corners.hand_out(mine);
       multiply_stored_corners<kInFlight>(rows.values, corners, products, [&] {
+        auto const start_softmax = [&] {
+          if (!kFused || group > 0) return;
+          softmax.start(static_cast<std::int32_t>(p.point_total), [&](int n) {
+            return stores && n < rows.group_count() ? weight_of(p.weight_dtype, given[n])
+                                                    : -INFINITY;
+          });
+        };
         if (group + 1 < kGroups) {
           point = rows.load_point(group + 1);
+          start_softmax();
         } else {
           rows.advance();
           rows.load_weights(bits);
           point = rows.load_point(0);
+          // Boxes have no registers for the next row's gradients meanwhile.
+          if constexpr (kBoxes) start_softmax();
           grad = rows.load_grad();
-        }
-        if constexpr (kFused) {
-          if (group > 0) return;
-          softmax.start([&](int n) {
-            return stores && n < rows.group_count() ? weight_of(p.weight_dtype, given[n])
-                                                    : -INFINITY;
-          });
+          if constexpr (!kBoxes) start_softmax();
         }
       });
       float sums[4];

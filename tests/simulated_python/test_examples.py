@@ -13,7 +13,7 @@ BUILD = pathlib.Path(libmsda.library_path).parents[1]
     ("name", "words"),
     [
         ("cuda_stream", "direct.sm75.f32.dany.pany@3: two streams and a graph have the same bits; at most"),
-        ("cuda_stream_cpp", "direct.sm75.f32.dany.pany@3 and small.sm80.f32@4: output"),
+        ("cuda_stream_cpp", "direct.sm75.f32.dany.pany@3 and small.sm80.f32@5: output"),
     ],
 )
 def test_example(name, words):
