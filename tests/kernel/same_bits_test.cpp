@@ -1,5 +1,6 @@
 // Results have the same bits whatever the threads, the run, and what else is in the batch.
 
+#include "support/backward_shape.h"
 #include "support/case_file.h"
 #include "support/expected_reason.h"
 #include "support/gpu_tests.h"
@@ -11,6 +12,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 using namespace msda::test;
@@ -119,6 +121,63 @@ void check_batch_item(TestHandle const& handle, ProblemShape const& shape) {
   }
 }
 
+// Every other query gets logits far from 0, which the softmax of its rows has to shift, and a
+// gradient of its output of 0: the others' results have the same bits, and grad_value.
+void check_beside_steep_queries(TestHandle const& handle, ProblemShape const& shape) {
+  Rng rng(5);
+  TestProblem problem = fill_problem(shape, DataKind{}, rng);
+  double number = 0;
+  for (double& logit : problem.inputs[TensorId::kLogit]) {
+    logit = std::fmod(number, 5.0) - 2;
+    number += 0.37;
+  }
+  auto const of_steep_queries = [&](TensorId id, auto change) {
+    std::vector<double>& numbers = problem.inputs[id];
+    auto const row = static_cast<std::int64_t>(numbers.size()) / (shape.batch * shape.query_count);
+    for (std::int64_t query = 1; query < shape.batch * shape.query_count; query += 2) {
+      for (std::int64_t i = query * row; i < (query + 1) * row; ++i)
+        change(numbers[static_cast<std::size_t>(i)]);
+    }
+  };
+  if (shape.backward()) of_steep_queries(TensorId::kGradOutput, [](double& x) { x = 0; });
+  TestProblem const even = problem;
+  of_steep_queries(TensorId::kLogit, [](double& x) { x += 24; });
+  std::vector<std::int64_t> others;
+  for (std::int64_t query = 0; query < shape.query_count; query += 2) others.push_back(query);
+  for (std::string const& id : accepting_kernels(handle, shape)) {
+    if (!is_deterministic(id)) continue;
+    CAPTURE(shape.describe());
+    CAPTURE(id);
+    RunResult const expected = run(handle, even, id), result = run(handle, problem, id);
+    REQUIRE(expected.failure == "");
+    REQUIRE(result.failure == "");
+    for (TensorId const tensor : {TensorId::kOutput, TensorId::kGradOffset, TensorId::kGradLogit}) {
+      auto const& wanted = expected.bits[static_cast<std::size_t>(tensor)];
+      auto const& found = result.bits[static_cast<std::size_t>(tensor)];
+      for (std::int64_t batch = 0; batch < shape.batch; ++batch) {
+        CHECK(rows_of(shape, found, batch, others) == rows_of(shape, wanted, batch, others));
+      }
+    }
+    constexpr auto kGradValue = static_cast<std::size_t>(TensorId::kGradValue);
+    CHECK(result.bits[kGradValue] == expected.bits[kGradValue]);
+  }
+}
+
+void check_beside_steep_queries(TestHandle const& handle) {
+  for (msda_dtype const dtype : {MSDA_DTYPE_F16, MSDA_DTYPE_F32}) {
+    for (std::int32_t const points : {4, 8}) {
+      ProblemShape shape = backward_shape(
+          {{{9, 8, points}, {5, 4, points}, {3, 4, points}, {2, 2, points}}, 1, 10, 8, 32}, dtype,
+          2);
+      check_beside_steep_queries(handle, shape);
+      shape.operation = MSDA_FORWARD;
+      check_beside_steep_queries(handle, shape);
+      shape.math_mode = MSDA_MATH_FAST;
+      if (dtype == MSDA_DTYPE_F16) check_beside_steep_queries(handle, shape);
+    }
+  }
+}
+
 // An item has so many points that the chunks in which the GPU's kernels bin them are of another
 // size when it is alone, so that no order but that of the points gives the same sums.
 ProblemShape many_points(std::int64_t points_of_item, std::int64_t batch) {
@@ -207,6 +266,13 @@ TEST_CASE("a query has the same bits whatever else is computed with it") {
 }
 TEST_CASE("a query has the same bits whatever else is computed with it, on the GPU" * needs_gpu()) {
   check_invariance(TestHandle(gpu_options()));
+}
+
+TEST_CASE("a fused query has the same bits beside one of steep logits") {
+  check_beside_steep_queries(TestHandle(2));
+}
+TEST_CASE("a fused query has the same bits beside one of steep logits, on the GPU" * needs_gpu()) {
+  check_beside_steep_queries(TestHandle(gpu_options()));
 }
 
 TEST_CASE("the same bits backward of a batch item alone") {
