@@ -36,10 +36,14 @@ set(host_options -Wall -Wextra -ffp-contract=off ${prefix_maps})
 target_compile_options(msda_settings INTERFACE "$<$<COMPILE_LANGUAGE:C,CXX>:${host_options}>")
 # Device code: warnings are errors, and where it is for 9.0 alone so are registers that spill to memory: kernels are
 # cut to what fits there, and code for others spills a few.
+set(ptxas_options --warning-as-error)
+if(MSDA_CUDA_ARCHITECTURES STREQUAL "90a-real")
+  set(ptxas_options --warn-on-spills,--warning-as-error)
+endif()
 list(JOIN host_options "," host_list)
 target_compile_options(msda_settings INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=${host_list}>"
   "$<$<COMPILE_LANGUAGE:CUDA>:SHELL:-Werror all-warnings>"
-  "$<$<COMPILE_LANGUAGE:CUDA>:SHELL:-Xptxas $<$<STREQUAL:${MSDA_CUDA_ARCHITECTURES},90a-real>:--warn-on-spills,>--warning-as-error>")
+  "$<$<COMPILE_LANGUAGE:CUDA>:SHELL:-Xptxas ${ptxas_options}>")
 if(MSDA_SANITIZE)
   target_compile_options(msda_settings INTERFACE
     -fsanitize=${MSDA_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
