@@ -25,6 +25,10 @@ inline constexpr float kLargestLogit = 8.0f;
 __device__ __forceinline__ bool largest_needs_shift(float largest) {
   return !(largest <= kLargestLogit && (largest >= -kLargestLogit || largest == -INFINITY));
 }
+// The shift of a row whose largest logit this is.
+__device__ __forceinline__ float shift_by_largest(float largest) {
+  return largest_needs_shift(largest) ? largest : 0.0f;
+}
 // Whether the largest of K logits may need one: their powers add up to at least the largest one and
 // at most K times that. Bounds are e^-8 and e^8, but for what roundings leave open.
 __device__ __forceinline__ bool sum_may_need_shift(float sum, float K) {

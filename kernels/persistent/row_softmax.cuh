@@ -62,10 +62,7 @@ class RowSoftmax {
   template <class Fn>
   __device__ __forceinline__ void raise_shift(float const (&logits)[Config::kGroup],
                                               float (&exponents)[Config::kGroup], Fn multiply) {
-    float largest = exponents[0];
-#pragma unroll
-    for (int t = 1; t < Config::kGroup; ++t) largest = fmaxf(largest, exponents[t]);
-    if (!__any_sync(0xffffffffu, largest > kMaxExponent)) return;
+    if (!__any_sync(0xffffffffu, largest_of(exponents) > kMaxExponent)) return;
     float const top = largest_of_row(largest_of(logits)), before = shift_;
     if (exponent(top) > kMaxExponent) shift_ = shift_for(top);
     float const factor = power(__fsub_rn(before, shift_));

@@ -118,7 +118,7 @@ class RowSoftmax {
     Config::for_lanes_of_row([&](int distance) {
       largest = fmaxf(largest, __shfl_xor_sync(kAllLanes, largest, distance));
     });
-    return largest_needs_shift(largest) ? largest : 0.0f;
+    return shift_by_largest(largest);
   }
   template <class Fn>
   __device__ __forceinline__ void for_groups(Fn fn) const {
@@ -164,7 +164,7 @@ __device__ __forceinline__ void find_powers(Params const& p, std::int64_t b, std
       largest = fmaxf(largest, load_narrow(p.weight_dtype, p.weight, logits + k));
     }
     largest = largest_of_lanes(largest, static_cast<int>(lanes));
-    float const shift = largest_needs_shift(largest) ? largest : 0.0f;
+    float const shift = shift_by_largest(largest);
     float sum = 0.0f;
     for (std::uint32_t k = lane; k < K; k += lanes) {
       sum += power_of_e(load_narrow(p.weight_dtype, p.weight, logits + k) - shift);

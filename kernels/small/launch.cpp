@@ -37,7 +37,7 @@ struct SmallPlan final : Prepared {
     small.points.queries = problem.batch * problem.query_count;
     small.points.heads_together = u32(heads_together(problem.head_count));
     small.points.rows_of_block = rows_of_block(problem, device.sm_count);
-    shared_bytes = tile_bytes(small.round_points, row_lanes(problem.head_dim));
+    shared_bytes = tile_bytes(small.round_points, row_lanes(problem));
     if (problem.fused() && small.staged_in_shared) {
       shared_bytes =
           std::max(shared_bytes, staged_bytes(divide_up(problem.point_total, kPointsAtOnce)));
@@ -81,10 +81,12 @@ void launch(Variant const&, Launch const& launch) {
   if (s.sums == nullptr) s.sums = static_cast<float*>(p.grad_value);
   look_at_buffers(s.points, p);
   s.logit_fours = plan.has_logit_fours && is_aligned(p.weight, 4 * dtype_bytes(p.weight_dtype));
-  s.plain_fused = problem.fused() && p.coord_dtype == MSDA_DTYPE_F32 && s.points.coord_pairs &&
+  s.plain_fused = problem.fused() && p.point_total <= kLogits * kWarp &&
+                  p.coord_dtype == MSDA_DTYPE_F32 && s.points.coord_pairs &&
                   p.reference_dtype == MSDA_DTYPE_F32 &&
                   is_aligned(p.reference, p.reference_dim * 4);
   s.aligned_result = is_aligned(p.grad_value, 16);
+  s.aligned_sums = is_aligned(s.sums, 16);
   s.tile_blocks = p.grad_value != nullptr ? plan.tiles : 0;
   bool const vectors = plan.has_vectors && is_aligned(p.value, 16) && is_aligned(p.grad_output, 16);
   launch_overlapping(plan.kernels.gradients[vectors],

@@ -50,7 +50,7 @@ double fraction_above(double limit, double mean) {
 // after the other where they have many, and waits for the rows of grad_output that its pixels add
 // up. A slot has a pixel of few, a warp one of many, and all have each crowded one.
 double tile_ns(Costs const& costs, Problem const& problem, Level const& level, double pixels) {
-  double const lanes = number(row_lanes(problem.head_dim));
+  double const lanes = number(row_lanes(problem));
   double const slots = kThreads / lanes, warp_slots = kWarp / lanes;
   double const points = number(problem.query_count) * number(level.point_count);
   double const rounds = std::max(std::ceil(points / kRoundPoints), 1.0);
@@ -141,22 +141,30 @@ Strips strips_of(Problem const& problem) {
   return strips;
 }
 
-// Cuts strips into tiles that take a block about so long each.
+// That many, rounded down, but one at least and `most` at most.
+std::int64_t at_least_one(double wanted, std::int64_t most) {
+  return static_cast<std::int64_t>(std::clamp(wanted, 1.0, number(most)));
+}
+
+// Cuts strips into tiles that take a block about so long each: into rows of pixels, and these into
+// parts where one row takes longer.
 Tiling cut_levels(Problem const& problem, Strips const& strips, double wanted_ns) {
-  std::int64_t const cells = max_cells(row_lanes(problem.head_dim));
+  std::int64_t const cells = max_cells(row_lanes(problem));
   Tiling tiling;
   for (std::size_t l = 0; l < problem.levels.size(); ++l) {
     Level const& level = problem.levels[l];
     TileLevel& tiles = tiling.levels[l];
     tiles.first_tile = i32(tiling.tiles);
     if (!level.has_pixels()) continue;
-    auto const [width, none_ns, all_ns] = strips[l];
+    auto const [strip_width, none_ns, all_ns] = strips[l];
     double const wanted =
         number(level.height) * (wanted_ns - none_ns) / std::max(all_ns - none_ns, 1.0);
-    std::int64_t const most = std::min(cells / (width + 1) - 1, level.height);
-    auto const rows = static_cast<std::int64_t>(std::clamp(wanted, 1.0, number(most)));
-    // All tiles have as many rows, where the last one may have fewer.
+    std::int64_t const most = std::min(cells / (strip_width + 1) - 1, level.height);
+    std::int64_t const rows = at_least_one(wanted, most);
+    std::int64_t const columns = at_least_one(wanted * number(strip_width), strip_width);
+    // All tiles have as many rows and columns, where the last ones may have fewer.
     std::int64_t const height = divide_up(level.height, divide_up(level.height, rows));
+    std::int64_t const width = divide_up(level.width, divide_up(level.width, columns));
     tiles.tiles_across = i32(divide_up(level.width, width));
     tiles.tile_width = i32(width);
     tiles.tile_height = i32(height);
@@ -178,7 +186,9 @@ Tiling make_tiling(Problem const& problem, std::int32_t sm_count) {
   for (double wanted_ns = kMinNs; wanted_ns < kGrowth * whole_ns; wanted_ns *= kGrowth) {
     Tiling const tiling = cut_levels(problem, strips, wanted_ns);
     double const ns = blocks_ns(kSizing, problem, tiling, sm_count);
-    if (ns >= best_ns) continue;
+    bool const fits =
+        number(problem.batch * problem.head_count * tiling.tiles) < number(kMaxBlocks);
+    if (!fits || ns >= best_ns) continue;
     best = tiling;
     best_ns = ns;
   }
@@ -186,7 +196,7 @@ Tiling make_tiling(Problem const& problem, std::int32_t sm_count) {
 }
 
 std::int32_t rows_of_block(Problem const& problem, std::int32_t sm_count) {
-  std::int32_t const slots = kWarp / row_lanes(problem.head_dim);
+  std::int32_t const slots = kWarp / point_lanes(row_lanes(problem));
   std::int64_t const warps = divide_up(divide_up(row_count(problem), slots), std::max(sm_count, 1));
   return i32(std::clamp<std::int64_t>(warps, 1, kWarps)) * slots;
 }

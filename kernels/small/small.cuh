@@ -3,10 +3,10 @@
 // A block has a tile, a rectangle of one level's pixels of one head. It scans all points of the
 // level, a round of them at a time:
 //
-//   weigh   fused points: the softmax of rows, of which a lane has eight logits, to weights where
-//           records will lie
 //   scan    points with a corner in the tile to records of 16 bytes, each where its number says;
 //           cells are counted
+//   weigh   of fused points first: a warp has some rows, of which a lane has eight logits, and puts
+//           their weights where records will lie, while offsets and references are on their way
 //   order   records by cell, then each cell's by their numbers: a thread takes a cell of few, a
 //           warp one of many, by a bit a record
 //   list    pixels by how many records they have, so that slots do not wait for others of the warp
@@ -55,8 +55,8 @@ class SlotProducts {
   float sums_[4];
 };
 
-// A row is kRowLanes lanes, which locate as many of its points as others do and have the corners of
-// one in flight: a thread has 72 registers.
+// A row is kRowLanes lanes, four of them at least where its points get gradients. Those have the
+// corners of one point in flight: a thread has 72 registers.
 template <ValueType kValueType, Loads kLoads, int kRowLanes>
 struct SmallConfig : PointConfig<kValueType, kLoads, kRowLanes> {
   using Base = PointConfig<kValueType, kLoads, kRowLanes>;
@@ -69,10 +69,10 @@ struct SmallConfig : PointConfig<kValueType, kLoads, kRowLanes> {
   static constexpr bool kPowersFirst = true;
   static constexpr int kMovedInFlight = kRowLanes == kWarp ? 1 : kPointsInFlight;  // fused points
   static constexpr int kRecordsInFlight =
-      Base::kVectors ? 2 : 1;  // rows of grad_output, of a slot that adds
-  static_assert(Base::kPoints == kPointsAtOnce, "what stages_in_shared() reckons with");
+      Base::kVectors ? 2 : 1;                        // rows of grad_output, of a slot that adds
   static constexpr int kChannels = kChannelsOfLane;  // that store_vec() stores
   using Products = SlotProducts<Base>;
+  using OfPoints = SmallConfig<kValueType, kLoads, point_lanes(kRowLanes)>;
 };
 
 // ---- tiles
@@ -208,35 +208,27 @@ class RoundPoints {
         coord_(p.coord_strides.at(tile.b, 0, tile.m) + 2 * p.near_levels[tile.level].point_start),
         weight_(p.weight_strides.at(tile.b, 0, tile.m) + p.near_levels[tile.level].point_start) {}
 
-  // Puts the weights of `count` fused points where their records will lie. A lane has kLogits of a
-  // row. All threads of the block.
-  __device__ __forceinline__ void weigh(std::uint32_t count) const {
+  // Puts the weights of a warp's fused rows, the first of which is query `first`, where the records
+  // of their points will lie. A row has `lanes` lanes, which have kLogits of it each.
+  __device__ __forceinline__ void weigh(std::uint32_t first, int lanes, std::uint32_t count) const {
     auto const K = static_cast<std::int32_t>(p_.point_total);
-    std::uint32_t const first_row = query_of(0);
-    std::uint32_t const rows = query_of(count - 1) - first_row + 1;
-    if (K > kLogits * kWarp) return weigh_long_rows(first_row, rows, count);
-    int const lanes = lanes_of_logits((K + kLogits - 1) / kLogits);
-    std::uint32_t const stride = static_cast<std::uint32_t>(kThreads / lanes);
-    std::int32_t const k = static_cast<std::int32_t>(threadIdx.x) % lanes * kLogits;
-    std::int64_t const logits = p_.weight_strides.at(tile_.b, first_row, tile_.m) + k;
+    auto const queries = static_cast<std::uint32_t>(p_.query_count);
+    std::uint32_t const q = first + static_cast<std::uint32_t>(lane_of() / lanes);
+    std::int32_t const k = lane_of() % lanes * kLogits;
+    std::int64_t const at = p_.weight_strides.at(tile_.b, min(q, queries - 1), tile_.m) + k;
+    float powers[kLogits];
+    float sum = find_powers(at, K - k, lanes, 0.0f, powers);
+    if (__any_sync(kAllLanes, sum_may_need_shift(sum, static_cast<float>(K)))) {
+      float largest = -INFINITY;
+      for (std::int32_t i = 0; i < min(kLogits, K - k); ++i) {
+        largest = fmaxf(largest, load_narrow(p_.weight_dtype, p_.weight, at + i));
+      }
+      largest = largest_of_lanes(largest, lanes);
+      sum = find_powers(at, K - k, lanes, shift_by_largest(largest), powers);
+    }
     std::uint32_t const of_level = static_cast<std::uint32_t>(
         k - static_cast<std::int32_t>(p_.near_levels[tile_.level].point_start));
-#pragma unroll 1
-    for (std::uint32_t row = threadIdx.x / lanes; __any_sync(kAllLanes, row < rows);
-         row += stride) {
-      float powers[kLogits];
-      std::int64_t const at = logits + min(row, rows - 1) * p_.weight_strides.row;
-      float sum = find_powers(at, K - k, lanes, 0.0f, powers);
-      if (__any_sync(kAllLanes, sum_may_need_shift(sum, static_cast<float>(K)))) {
-        float largest = -INFINITY;
-        for (std::int32_t i = 0; i < min(kLogits, K - k); ++i) {
-          largest = fmaxf(largest, load_narrow(p_.weight_dtype, p_.weight, at + i));
-        }
-        largest = largest_of_lanes(largest, lanes);
-        sum = find_powers(at, K - k, lanes, largest_needs_shift(largest) ? largest : 0.0f, powers);
-      }
-      store_weights(first_row + row, of_level, row < rows ? count : 0, powers, reciprocal(sum));
-    }
+    store_weights(q, of_level, count, powers, reciprocal(sum));
   }
   // Finds the powers of a lane's logits from element `at` on, of which the row has `left`, less a
   // shift; returns the sum of the row's.
@@ -255,27 +247,27 @@ class RoundPoints {
     return sum_of_lanes(sum, lanes);
   }
   // Does that to rows of more logits than a warp has at once: a warp takes a row.
-  __device__ __forceinline__ void weigh_long_rows(std::uint32_t first_row, std::uint32_t rows,
-                                                  std::uint32_t count) const {
+  __device__ __forceinline__ void weigh_long_rows(std::uint32_t count) const {
     auto const K = static_cast<std::int32_t>(p_.point_total);
+    std::uint32_t const last = query_of(count - 1);
 #pragma unroll 1
-    for (std::uint32_t row = warp_of(); row < rows; row += kWarps) {
-      std::int64_t const logits = p_.weight_strides.at(tile_.b, first_row + row, tile_.m);
+    for (std::uint32_t q = query_of(0) + warp_of(); q <= last; q += kWarps) {
+      std::int64_t const logits = p_.weight_strides.at(tile_.b, q, tile_.m);
       float largest = -INFINITY;
       for (std::int32_t k = lane_of(); k < K; k += kWarp) {
         largest = fmaxf(largest, load_narrow(p_.weight_dtype, p_.weight, logits + k));
       }
       largest = largest_of_lanes(largest, kWarp);
-      float const shift = largest_needs_shift(largest) ? largest : 0.0f;
+      float const shift = shift_by_largest(largest);
       float sum = 0.0f;
       for (std::int32_t k = lane_of(); k < K; k += kWarp) {
         sum += power_of_e(load_narrow(p_.weight_dtype, p_.weight, logits + k) - shift);
       }
       float const factor = reciprocal(sum_of_lanes(sum, kWarp));
-      std::uint32_t const first = (first_row + row) * level_points_ - first_;
+      std::uint32_t const first = q * level_points_ - first_;
       for (std::uint32_t k = lane_of(); k < level_points_; k += kWarp) {
         if (first + k >= count) continue;
-        shared_.weight(first + k) = power_of_e(weight(first_row + row, k) - shift) * factor;
+        shared_.weight(first + k) = power_of_e(weight(q, k) - shift) * factor;
       }
     }
   }
@@ -317,46 +309,77 @@ class RoundPoints {
       }
     }
   }
-  // weigh() has put weights where records will lie.
   template <class Config>
   __device__ __forceinline__ void scan_fused(std::uint32_t count) const {
-    if (s_.plain_fused) {
-      if (p_.reference_dim == 2) return scan_plain<2, Config::kMovedInFlight>(count);
-      return scan_plain<4, 1>(count);
-    }
-    for (std::uint32_t i = threadIdx.x; i < count; i += kThreads) {
-      std::uint32_t const q = query_of(i);
-      float4 const reference = load_reference(p_, reference_index(q));
-      keep(i, q, move(coord(q, point_of(i, q)), reference, p_.reference_dim == 4),
-           shared_.weight(i));
-    }
+    if (!s_.plain_fused) return scan_rows<MovedPoints<4, 1, false>>(count);
+    if (p_.reference_dim == 2)
+      return scan_rows<MovedPoints<2, Config::kMovedInFlight, true>>(count);
+    return scan_rows<MovedPoints<4, 1, true>>(count);
   }
-  // A thread has offsets and references of several points in flight.
-  template <int kDim, int kInFlight>
-  __device__ __forceinline__ void scan_plain(std::uint32_t count) const {
-    using Reference = std::conditional_t<kDim == 2, float2, float4>;
-    for (std::uint32_t base = threadIdx.x; base < count; base += kInFlight * kThreads) {
-      float2 at[kInFlight];
-      Reference references[kInFlight];
-#pragma unroll
-      for (int j = 0; j < kInFlight; ++j) {
-        std::uint32_t const i = base + j * kThreads;
-        if (i >= count) continue;
-        std::uint32_t const q = query_of(i);
-        at[j] = plain_coord(q, point_of(i, q));
-        references[j] = __ldg(reinterpret_cast<const Reference*>(
-            static_cast<const float*>(p_.reference) + reference_index(q)));
+  // A warp takes some rows at a time, and loads offsets and references while it weighs them.
+  template <class Moved>
+  __device__ __forceinline__ void scan_rows(std::uint32_t count) const {
+    auto const K = static_cast<std::int32_t>(p_.point_total);
+    bool const is_long = !Moved::kIsEarly && K > kLogits * kWarp;
+    int const lanes = is_long ? kWarp : lanes_of_logits((K + kLogits - 1) / kLogits);
+    std::uint32_t const rows = static_cast<std::uint32_t>(kWarp / lanes);
+    if (is_long) weigh_long_rows(count);
+    std::uint32_t const last = query_of(count - 1);
+#pragma unroll 1
+    for (std::uint32_t q = query_of(0) + warp_of() * rows; q <= last; q += kWarps * rows) {
+      // The round may begin and end within a row.
+      std::uint32_t const row_point = q * level_points_;
+      std::uint32_t const begin = max(row_point, first_) - first_;
+      std::uint32_t const end = min(row_point + rows * level_points_ - first_, count);
+      std::uint32_t i = begin + lane_of();
+      Moved points;
+      if constexpr (Moved::kIsEarly) points.load(*this, i, end);
+      if (!is_long) weigh(q, lanes, count);
+      __syncwarp();
+      if constexpr (Moved::kIsEarly) {
+        points.keep(*this, i, end);
+        i += Moved::kStride;
       }
-#pragma unroll
-      for (int j = 0; j < kInFlight; ++j) {
-        std::uint32_t const i = base + j * kThreads;
-        if (i >= count) continue;
-        float4 reference = {references[j].x, references[j].y, 0.0f, 0.0f};
-        if constexpr (kDim == 4) reference = references[j];
-        keep(i, query_of(i), move(at[j], reference, kDim == 4), shared_.weight(i));
+      for (; i < end; i += Moved::kStride) {
+        points.load(*this, i, end);
+        points.keep(*this, i, end);
       }
     }
   }
+  // The fused points of a lane, kWarp apart, that it has in flight. kPlain: offsets and references
+  // are of float32, at multiples of their bytes. kIsEarly: registers hold them while rows are
+  // weighed; rows are then of few enough logits for that.
+  template <int kDim, int kInFlight, bool kPlain>
+  struct MovedPoints {
+    static constexpr std::uint32_t kStride = kInFlight * kWarp;
+    static constexpr bool kIsEarly = kPlain && kDim == 2;
+    float2 at[kInFlight];
+    float4 references[kInFlight];
+
+    __device__ __forceinline__ void load(RoundPoints const& from, std::uint32_t first,
+                                         std::uint32_t end) {
+#pragma unroll
+      for (int j = 0; j < kInFlight; ++j) {
+        std::uint32_t const i = first + j * kWarp;
+        if (i >= end) continue;
+        std::uint32_t const q = from.query_of(i);
+        std::uint32_t const k = from.point_of(i, q);
+        at[j] = kPlain ? from.plain_coord(q, k) : from.coord(q, k);
+        references[j] = from.reference<kPlain ? kDim : 0>(q);
+      }
+    }
+    __device__ __forceinline__ void keep(RoundPoints const& from, std::uint32_t first,
+                                         std::uint32_t end) const {
+#pragma unroll
+      for (int j = 0; j < kInFlight; ++j) {
+        std::uint32_t const i = first + j * kWarp;
+        if (i >= end) continue;
+        bool const is_box = kPlain ? kDim == 4 : from.p_.reference_dim == 4;
+        from.keep(i, from.query_of(i), from.move(at[j], references[j], is_box),
+                  from.shared_.weight(i));
+      }
+    }
+  };
   // Moves a point by its offset from its reference.
   __device__ __forceinline__ float2 move(float2 const& offset, float4 const& reference,
                                          bool is_box) const {
@@ -397,9 +420,17 @@ class RoundPoints {
   __device__ __forceinline__ std::uint32_t point_of(std::uint32_t i, std::uint32_t q) const {
     return first_ + i - q * level_points_;
   }
-  __device__ __forceinline__ std::int64_t reference_index(std::uint32_t q) const {
-    return ((std::int64_t{tile_.b} * p_.query_count + q) * p_.level_count + tile_.level) *
-           p_.reference_dim;
+  // A plain reference of kDim numbers, or any: 0.
+  template <int kDim>
+  __device__ __forceinline__ float4 reference(std::uint32_t q) const {
+    std::int64_t const index =
+        ((std::int64_t{tile_.b} * p_.query_count + q) * p_.level_count + tile_.level) *
+        p_.reference_dim;
+    if constexpr (kDim == 0) return load_reference(p_, index);
+    const float* const at = static_cast<const float*>(p_.reference) + index;
+    if constexpr (kDim == 4) return __ldg(reinterpret_cast<const float4*>(at));
+    float2 const point = __ldg(reinterpret_cast<const float2*>(at));
+    return {point.x, point.y, 0.0f, 0.0f};
   }
   __device__ __forceinline__ std::int64_t coord_index(std::uint32_t q, std::uint32_t k) const {
     return coord_ + q * p_.coord_strides.row + 2 * std::int64_t{k};
@@ -530,9 +561,8 @@ __device__ __forceinline__ void find_records(Params const& p, SmallParams const&
                                              std::uint32_t first, std::uint32_t count) {
   for (int i = static_cast<int>(threadIdx.x); i <= kMaxCells; i += kThreads) shared.bounds[i] = 0;
   RoundPoints const points(p, s, tile, shared, first);
-  if (p.reference_dim != 0 && count > 0) points.weigh(count);
   __syncthreads();
-  points.template scan<Config>(count);
+  if (count > 0) points.template scan<Config>(count);
   __syncthreads();
   find_bounds(shared);
   __syncthreads();
@@ -720,6 +750,21 @@ __device__ __forceinline__ void add_crowd(Storage const& shared, GradRows<Config
   __syncthreads();  // the next pixel takes the same memory
 }
 
+// Adds what the rounds before have summed up of the channels from element `at` on.
+__device__ __forceinline__ void add_sums(SmallParams const& s, std::int64_t at,
+                                         float (&sums)[kChannelsOfLane]) {
+#pragma unroll
+  for (int c = 0; c < kChannelsOfLane; c += 4) {
+    const float* const from = s.sums + at + c;
+    float4 const before = s.aligned_sums ? *reinterpret_cast<const float4*>(from)
+                                         : make_float4(from[0], from[1], from[2], from[3]);
+    sums[c] += before.x;
+    sums[c + 1] += before.y;
+    sums[c + 2] += before.z;
+    sums[c + 3] += before.w;
+  }
+}
+
 // Adds the round's records to the pixels of the tile. Between the rounds of a level the sums of a
 // pixel lie in global memory. All threads of the block.
 template <class Config>
@@ -735,15 +780,11 @@ __device__ __forceinline__ void sum_pixels(Params const& p, SmallParams const& s
     int const y = tile.row_of(pixel);
     std::int64_t const at = element + std::int64_t{y * row_tokens + pixel - y * tile.width} *
                                           (p.head_count * p.head_dim);
-    if (!is_first) {
-#pragma unroll
-      for (int c = 0; c < kChannelsOfLane; ++c) sums[c] += s.sums[at + c];
-    }
+    if (!is_first) add_sums(s, at, sums);
     if (is_last) {
       store_vec<Config>(p.grad_value_dtype, p.grad_value, at, sums, s.aligned_result);
     } else {
-#pragma unroll
-      for (int c = 0; c < kChannelsOfLane; ++c) s.sums[at + c] = sums[c];
+      store_vec<Config>(MSDA_DTYPE_F32, s.sums, at, sums, s.aligned_sums);
     }
   };
   list_pixels<Config>(tile, shared);
@@ -761,8 +802,9 @@ __device__ __forceinline__ void sum_pixels(Params const& p, SmallParams const& s
     if (lane_of() < Config::kLanes && rows.has_channels) keep(pixel, sums);
   }
   int const slot = static_cast<int>(threadIdx.x) / Config::kLanes;
+  int const pixels = rows.has_channels ? tile.pixels() : 0;
 #pragma unroll 1
-  for (int i = of_warps + slot; rows.has_channels && i < tile.pixels(); i += Config::kSlots) {
+  for (int i = of_warps + slot; i < pixels; i += Config::kSlots) {
     int const pixel = list[i];
     float sums[kChannelsOfLane] = {};
     if (i < of_slots) add_records(shared, rows, PixelRecords(tile, shared, pixel), 0, 1, sums);
@@ -895,7 +937,7 @@ __global__ void __launch_bounds__(kThreads,
   if (blockIdx.x < s.tile_blocks) {
     sum_tile<Config>(p, s, shared);
   } else {
-    row_gradients<Config>(p, s, shared, blockIdx.x - s.tile_blocks);
+    row_gradients<typename Config::OfPoints>(p, s, shared, blockIdx.x - s.tile_blocks);
   }
 }
 
@@ -913,7 +955,10 @@ template <ValueType kType>
 Kernels load_kernels(std::int64_t head_dim) {
   Kernels kernels;
   kernels.engine = load_engine<true>();
-  switch (row_lanes(head_dim)) {
+  switch (row_lanes(head_dim, kType == ValueType::f32)) {
+    case 2:
+      if constexpr (kType != ValueType::f32) load_lanes<kType, 2>(kernels);
+      break;
     case 4:
       load_lanes<kType, 4>(kernels);
       break;

@@ -30,10 +30,16 @@ inline constexpr std::int32_t kLogits = 8;          // of a fused row, that a la
 inline constexpr std::int32_t kKinds = kRecordsOfSlot + 3;
 static_assert(kKinds <= kWarp);
 
-// The lanes of a row: heads of up to 32 channels have four, as most models have, wide ones a warp.
-constexpr std::int32_t row_lanes(std::int64_t head_dim) {
+// The lanes of a row: heads of 32 channels have four, as most models have, wide ones a warp, and
+// those of up to 16 two, with which float32 is slower as often as faster.
+constexpr std::int32_t row_lanes(std::int64_t head_dim, bool is_f32) {
+  if (head_dim <= 2 * kChannelsOfLane && !is_f32) return 2;
   if (head_dim <= 4 * kChannelsOfLane) return 4;
   return head_dim <= 8 * kChannelsOfLane ? 8 : kWarp;
+}
+// The lanes of a row whose points get gradients.
+constexpr std::int32_t point_lanes(std::int32_t lanes) {
+  return lanes < kPointsAtOnce ? kPointsAtOnce : lanes;
 }
 
 struct TileLevel {
@@ -56,10 +62,13 @@ struct SmallParams {
   std::int64_t tile_blocks;   // they come first, then those of points
   std::int32_t heads;         // B M
   std::int32_t round_points;  // at most, a multiple of kWarp
-  bool aligned_result;        // grad_value lies at a multiple of kChannelsOfLane elements
+  bool aligned_result;        // grad_value lies at a multiple of 16 bytes
+  bool aligned_sums;          // sums do
   bool staged_in_shared;      // fused: what a row's softmax has of each point
   bool logit_fours;           // every four logits of a row lie at a multiple of their bytes
-  bool plain_fused;           // offsets and references are of F32, at multiples of their bytes
+  // Offsets and references are of F32, at multiples of their bytes, and a warp has a row's logits
+  // at once.
+  bool plain_fused;
   TileLevel levels[kInlineLevels];
 };
 

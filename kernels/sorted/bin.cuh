@@ -484,8 +484,7 @@ class PointWeights {
     if (__any_sync(kAllLanes, needs_shift)) {
 #pragma unroll
       for (int j = 0; j < kTogether; ++j) {
-        float const largest = largest_of_lanes(powers[j], row_lanes_);
-        if (largest_needs_shift(largest)) shifts[j] = largest;
+        shifts[j] = shift_by_largest(largest_of_lanes(powers[j], row_lanes_));
       }
     }
 #pragma unroll

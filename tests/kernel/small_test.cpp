@@ -84,6 +84,8 @@ TEST_CASE("small backward: crowded pixels" * needs_gpu()) {
                                                           {24, 257},
                                                           {64, 128},
                                                           {64, 129},
+                                                          {16, 512},
+                                                          {16, 513},
                                                           {256, 32},
                                                           {256, 33},
                                                           {72, 300},
@@ -101,6 +103,15 @@ TEST_CASE("small backward: tiles of wide and of tall maps" * needs_gpu()) {
       {2, 1100, 2}, {4000, 1, 3}, {60, 61, 1}, {0, 3, 1}, {1, 1, 2}};
   check_bits(handle,
              problem_of(backward_shape({maps, 2, 40, 1, 8}, MSDA_DTYPE_F32), 83, -0.1, 1.1));
+}
+
+// A row of the smaller map has so many records that its tiles are parts of it.
+TEST_CASE("small backward: tiles of parts of a row" * needs_gpu()) {
+  TestHandle const handle(gpu_options());
+  for (std::int64_t const channels : {16, 64}) {
+    Shape const shape = {{{21, 40, 2}, {2, 19, 2}}, 1, 600, 2, channels};
+    check_bits(handle, problem_of(backward_shape(shape, MSDA_DTYPE_F16), 87, -0.1, 1.1));
+  }
 }
 
 TEST_CASE("small backward: every number of channels" * needs_gpu()) {
