@@ -321,7 +321,7 @@ BUGS = (
         "__popc(same & lanes_before());", "0 * __popc(same & lanes_before());",
         "small backward: tiles*", ORDER, f"{WRONG}|AddressSanitizer"),
     Bug("sums_of_half", "half of a lane's channels get the other half's sums of the rounds before", "small", SMALL,
-        "(s.sums + at)[c / 4];", "(s.sums + at)[0];", "small backward: rounds*", ORDER, WRONG),
+        "from = s.sums + at + c;", "from = s.sums + at;", "small backward: rounds*", ORDER, WRONG),
     Bug("round_unsynced", "the next round begins while pixels of this one are added", "small", SMALL,
         "    if (!is_last) __syncthreads();", "    if (is_last) __syncthreads();", "small backward: rounds*", WARPS,
         f"{WRONG}|AddressSanitizer"),
