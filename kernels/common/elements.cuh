@@ -76,6 +76,45 @@ __device__ __forceinline__ float load_narrow(msda_dtype dtype, const void* array
   return __half2float(__ushort_as_half(bits));
 }
 
+// The F32, F16 or BF16 number of these bits.
+__device__ __forceinline__ float narrow_of(msda_dtype dtype, std::uint32_t bits) {
+  if (dtype == MSDA_DTYPE_F32) return __uint_as_float(bits);
+  if (dtype == MSDA_DTYPE_BF16) return __uint_as_float(bits << 16);
+  return __half2float(__ushort_as_half(static_cast<std::uint16_t>(bits)));
+}
+
+// Loads four neighbouring elements of an array of F32, F16 or BF16; those beyond the `left` ones
+// that there are become -inf. `aligned`: the first lies at a multiple of the bytes of four.
+__device__ __forceinline__ void load_four(msda_dtype dtype, const void* array, std::int64_t index,
+                                          std::int32_t left, bool aligned, float* x) {
+  if (aligned && left >= 4) {
+    if (dtype == MSDA_DTYPE_F32) {
+      float4 const four =
+          __ldg(reinterpret_cast<const float4*>(static_cast<const float*>(array) + index));
+      x[0] = four.x;
+      x[1] = four.y;
+      x[2] = four.z;
+      x[3] = four.w;
+    } else {
+      uint2 const four =
+          __ldg(reinterpret_cast<const uint2*>(static_cast<const std::uint16_t*>(array) + index));
+      x[0] = narrow_of(dtype, four.x & 0xffffu);
+      x[1] = narrow_of(dtype, four.x >> 16);
+      x[2] = narrow_of(dtype, four.y & 0xffffu);
+      x[3] = narrow_of(dtype, four.y >> 16);
+    }
+    return;
+  }
+#pragma unroll
+  for (int j = 0; j < 4; ++j) x[j] = -INFINITY;
+#pragma unroll 1
+  for (int i = 0; i < min(left, 4); ++i) {
+    float const element = load_narrow(dtype, array, index + i);
+#pragma unroll
+    for (int j = 0; j < 4; ++j) x[j] = i == j ? element : x[j];
+  }
+}
+
 // Stores an element of an array of F32, F16 or BF16.
 __device__ __forceinline__ void store_narrow(msda_dtype dtype, void* array, std::int64_t index,
                                              float x) {

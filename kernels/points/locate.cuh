@@ -75,16 +75,9 @@ struct LocatedPoint {
 // A point as it is in memory: its loads are under way until it is located.
 struct LoadedPoint {
   float2 at;             // a coordinate or, fused, an offset; NaN: there is no point
-  std::uint32_t weight;  // of the attention, or its logit: weight_of()
+  std::uint32_t weight;  // bits of the attention's, or of its logit
   float4 reference;      // fused: x, y; of a box width and height, too
 };
-
-// The number whose bits a LoadedPoint has as its weight.
-__device__ __forceinline__ float weight_of(msda_dtype dtype, std::uint32_t bits) {
-  if (dtype == MSDA_DTYPE_F32) return __uint_as_float(bits);
-  if (dtype == MSDA_DTYPE_BF16) return __uint_as_float(bits << 16);
-  return __half2float(__ushort_as_half(static_cast<std::uint16_t>(bits)));
-}
 
 // ---- plain input: loads past L1, which is for the values
 
@@ -162,7 +155,7 @@ class PointLoads {
     return weight(bits);
   }
   __device__ __forceinline__ float weight(std::uint32_t bits) const {
-    return weight_of(p_->weight_dtype, bits);
+    return narrow_of(p_->weight_dtype, bits);
   }
   __device__ __forceinline__ PointLevel level(std::int64_t k) const {
     return k < p_->point_total ? s_->point_levels[k] : PointLevel{};

@@ -161,38 +161,6 @@ struct Storage {
 
 // ---- scan
 
-// Loads four neighbouring logits of a row; those beyond the `left` ones that the row still has
-// become -inf. `aligned`: four lie at a multiple of their bytes, and none is beyond.
-__device__ __forceinline__ void load_logits(msda_dtype dtype, const void* array, std::int64_t at,
-                                            std::int32_t left, bool aligned, float* logits) {
-  if (aligned && left >= 4) {
-    if (dtype == MSDA_DTYPE_F32) {
-      float4 const four =
-          __ldg(reinterpret_cast<const float4*>(static_cast<const float*>(array) + at));
-      logits[0] = four.x;
-      logits[1] = four.y;
-      logits[2] = four.z;
-      logits[3] = four.w;
-    } else {
-      uint2 const four =
-          __ldg(reinterpret_cast<const uint2*>(static_cast<const std::uint16_t*>(array) + at));
-      logits[0] = weight_of(dtype, four.x & 0xffffu);
-      logits[1] = weight_of(dtype, four.x >> 16);
-      logits[2] = weight_of(dtype, four.y & 0xffffu);
-      logits[3] = weight_of(dtype, four.y >> 16);
-    }
-    return;
-  }
-#pragma unroll
-  for (int j = 0; j < 4; ++j) logits[j] = -INFINITY;
-#pragma unroll 1
-  for (int i = 0; i < min(left, 4); ++i) {
-    float const logit = load_narrow(dtype, array, at + i);
-#pragma unroll
-    for (int j = 0; j < 4; ++j) logits[j] = i == j ? logit : logits[j];
-  }
-}
-
 // A level's points of a tile's head, from the first of the round on.
 class RoundPoints {
  public:
@@ -236,7 +204,7 @@ class RoundPoints {
                                                float shift, float (&powers)[kLogits]) const {
 #pragma unroll
     for (int i = 0; i < kLogits; i += 4) {
-      load_logits(p_.weight_dtype, p_.weight, at + i, left - i, s_.logit_fours, powers + i);
+      load_four(p_.weight_dtype, p_.weight, at + i, left - i, s_.logit_fours, powers + i);
     }
     float sum = 0.0f;
 #pragma unroll

@@ -441,7 +441,7 @@ class PointWeights {
     weigh(p, s, chunk, walk, rows);
     dtype_ = MSDA_DTYPE_F32;
   }
-  __device__ __forceinline__ float operator[](int j) const { return weight_of(dtype_, bits_[j]); }
+  __device__ __forceinline__ float operator[](int j) const { return narrow_of(dtype_, bits_[j]); }
   // Plain logits become weights. All lanes of the warp.
   __device__ __forceinline__ void finish() {
     if constexpr (kInput == Input::fused) {
@@ -477,7 +477,7 @@ class PointWeights {
     bool needs_shift = false;
 #pragma unroll
     for (int j = 0; j < kTogether; ++j) {
-      powers[j] = weight_of(dtype_, bits_[first + j]);
+      powers[j] = narrow_of(dtype_, bits_[first + j]);
       needs_shift |= largest_needs_shift(powers[j]);
     }
     // A row needs a shift only if one of its logits does.
@@ -504,7 +504,7 @@ class PointWeights {
 #pragma unroll
     for (int j = 0; j < kPointsOfThread; ++j) {
       if (walk.is_there()) {
-        float const logit = weight_of(p.weight_dtype, bits_[j]);
+        float const logit = narrow_of(p.weight_dtype, bits_[j]);
         bits_[j] = __float_as_uint(rows[walk.q - first].weight(logit));
       }
       walk.advance(p, s);

@@ -497,7 +497,7 @@ static __global__ void __launch_bounds__(kPointThreads, Config::kBlocks)
         auto const start_softmax = [&] {
           if (!kFused || group > 0) return;
           softmax.start(static_cast<std::int32_t>(p.point_total), [&](int n) {
-            return stores && n < rows.group_count() ? weight_of(p.weight_dtype, given[n])
+            return stores && n < rows.group_count() ? narrow_of(p.weight_dtype, given[n])
                                                     : -INFINITY;
           });
         };
@@ -516,7 +516,7 @@ static __global__ void __launch_bounds__(kPointThreads, Config::kBlocks)
       });
       float sums[4];
       products.sum(sums);
-      float const weight = kFused ? softmax.weight(group) : weight_of(p.weight_dtype, given[group]);
+      float const weight = kFused ? softmax.weight(group) : narrow_of(p.weight_dtype, given[group]);
       PointGradient const gradient = point_gradient(mine, weight, sums);
       if (stores) rows.store_coord(group, mine, gradient);
       if constexpr (kFused) {

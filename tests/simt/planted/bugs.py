@@ -274,7 +274,7 @@ BUGS = (
         "kernels/sorted/sum_lists.cuh", "at = (at | (kWarp - 1)) + 1", "at = end", "sorted backward: chunks*", ORDER,
         f"{WRONG}|simulated device: |AddressSanitizer"),
     Bug("next_row_weighs", "the logits of the next row are the weights of this one", "sorted_f16", PAIRED,
-        "weight_of(p.weight_dtype, given[n])", "weight_of(p.weight_dtype, bits[n])",
+        "narrow_of(p.weight_dtype, given[n])", "narrow_of(p.weight_dtype, bits[n])",
         "sorted backward: fused rows of logits*", ORDER, SAME),
     Bug("never_shifted", "no row is shifted by its largest logit, however large", "sorted_f16", "kernels/common/powers.cuh",
         "return !(largest <= kLargestLogit && (largest >= -kLargestLogit || largest == -INFINITY));", "return false;",
