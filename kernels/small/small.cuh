@@ -280,8 +280,9 @@ class RoundPoints {
   template <class Config>
   __device__ __forceinline__ void scan_fused(std::uint32_t count) const {
     if (!s_.plain_fused) return scan_rows<MovedPoints<4, 1, false>>(count);
-    if (p_.reference_dim == 2)
+    if (p_.reference_dim == 2) {
       return scan_rows<MovedPoints<2, Config::kMovedInFlight, true>>(count);
+    }
     return scan_rows<MovedPoints<4, 1, true>>(count);
   }
   // A warp takes some rows at a time, and loads offsets and references while it weighs them.
