@@ -815,6 +815,7 @@ template <class Config>
 __device__ __forceinline__ PointsInMemory staged_points(Params const& p, SmallParams const& s,
                                                         char* shared, std::int64_t point,
                                                         bool is_there) {
+  static_assert(Config::kPoints == kPointsAtOnce, "what stages_in_shared() reckons with");
   auto const points = static_cast<std::int32_t>(p.point_total);
   std::int32_t const groups = (points + Config::kPoints - 1) / Config::kPoints;
   if (s.staged_in_shared) {

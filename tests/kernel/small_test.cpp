@@ -125,18 +125,18 @@ TEST_CASE("small backward: every number of channels" * needs_gpu()) {
   }
 }
 
-// Up to 64 points of a row are staged in shared memory, more in the workspace; of more than 128 a
+// Up to 64 points of a row are staged in shared memory, more in the workspace; of more than 256 a
 // warp weighs one row at a time.
 TEST_CASE("small backward: fused rows of any number of points" * needs_gpu()) {
   TestHandle const handle(gpu_options());
   for (std::int32_t const dim : {2, 4}) {
-    for (std::int32_t const points : {1, 13, 61, 62, 130}) {
+    for (std::int32_t const points : {1, 13, 61, 62, 130, 260}) {
       Shape const shape = {{{5, 6, points}, {0, 9, 1}, {7, 1, 2}}, 2, 11, 2, 32};
       check_bits(handle, problem_of(backward_shape(shape, MSDA_DTYPE_F16, dim), 84));
     }
-    // Rounds that begin within a row, of four logits, of six and of 131.
-    for (auto const& [points, queries] :
-         std::vector<std::pair<std::int32_t, std::int64_t>>{{3, 1400}, {5, 840}, {130, 33}}) {
+    // Rounds that begin within a row, of four logits, of six, of 131 and of 261.
+    for (auto const& [points, queries] : std::vector<std::pair<std::int32_t, std::int64_t>>{
+             {3, 1400}, {5, 840}, {130, 33}, {260, 17}}) {
       Shape const shape = {{{5, 6, 1}, {3, 3, points}}, 1, queries, 1, 8};
       check_against_oracle(handle, problem_of(backward_shape(shape, MSDA_DTYPE_F32, dim), 85));
     }
