@@ -46,9 +46,9 @@ double fraction_above(double limit, double mean) {
   return 0.5 * std::erfc((limit + 0.5 - mean) / std::sqrt(2 * std::max(mean, 0.05)));
 }
 
-// The time of a block for a tile: it scans the level's points, orders records, 32 cells a warp one
-// after the other where they have many, and waits for the rows of grad_output that its pixels add
-// up. A slot has a pixel of few, a warp one of many, and all have each crowded one.
+// The time of a block for a tile: it scans the level's points, orders records, a cell of many a
+// warp, and waits for the rows of grad_output that its pixels add up. A slot has a pixel of few, a
+// warp one of many, and all have each crowded one.
 double tile_ns(Costs const& costs, Problem const& problem, Level const& level, double pixels) {
   double const lanes = number(row_lanes(problem));
   double const slots = kThreads / lanes, warp_slots = kWarp / lanes;
@@ -64,7 +64,7 @@ double tile_ns(Costs const& costs, Problem const& problem, Level const& level, d
       pixels * crowded * (lanes * costs.crowded_lane_ns + rows_ns / slots);
   double const words = std::min(number(largest_points(problem)), number(kRoundPoints)) / kWarp;
   double const order = fraction_above(kFewRecords, records / 4) * words * costs.word_ns *
-                       std::max(std::min(pixels, number(kWarp)), pixels / kWarps);
+                       std::max(pixels / kWarps, 1.0);
   return points * costs.scan_ns + logits_of(problem) * costs.logit_ns +
          rounds * (costs.tile_ns + order + element_factor(problem, costs.element_factor) * add);
 }

@@ -103,7 +103,9 @@ static_assert(staged_bytes(kStagedPoints) <= kMaxSharedBytes, "staged points fit
 
 struct Kernels {
   EngineKernels engine;
-  Kernel<Params, SmallParams> gradients[2];  // by whether every row can be loaded in vectors
+  Kernel<Params, SmallParams> any_rows;
+  Kernel<Params, SmallParams> vectors;    // every row can be loaded in vectors
+  Kernel<Params, SmallParams> one_round;  // so it can, and no level has more points than a round
 };
 
 // Loads them onto the current device. Instantiated in CUDA files.
