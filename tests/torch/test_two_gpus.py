@@ -74,7 +74,8 @@ def test_graph_captured_on_the_second_gpu(fused):
         given = tensors(fused, device=SECOND)
         call(fused, given)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        # torch's own stream for captures is of the GPU that was current at the process's first one.
+        with torch.cuda.graph(graph, stream=torch.cuda.Stream(SECOND)):
             captured = call(fused, given)
         given[0].mul_(0.9)
         graph.replay()
