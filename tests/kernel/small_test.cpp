@@ -132,7 +132,9 @@ TEST_CASE("small backward: fused rows of any number of points" * needs_gpu()) {
   for (std::int32_t const dim : {2, 4}) {
     for (std::int32_t const points : {1, 13, 61, 62, 130, 260}) {
       Shape const shape = {{{5, 6, points}, {0, 9, 1}, {7, 1, 2}}, 2, 11, 2, 32};
-      check_bits(handle, problem_of(backward_shape(shape, MSDA_DTYPE_F16, dim), 84));
+      for (msda_dtype const dtype : {MSDA_DTYPE_F16, MSDA_DTYPE_F32}) {
+        check_bits(handle, problem_of(backward_shape(shape, dtype, dim), 84));
+      }
     }
     // Rounds that begin within a row, of four logits, of six, of 131 and of 261.
     for (auto const& [points, queries] : std::vector<std::pair<std::int32_t, std::int64_t>>{
