@@ -67,20 +67,18 @@ __device__ __forceinline__ Real load_element(msda_dtype dtype, const void* array
   }
 }
 
-// Loads an element of an array of F32, F16 or BF16.
-__device__ __forceinline__ float load_narrow(msda_dtype dtype, const void* array,
-                                             std::int64_t index) {
-  if (dtype == MSDA_DTYPE_F32) return static_cast<const float*>(array)[index];
-  auto const bits = static_cast<const std::uint16_t*>(array)[index];
-  if (dtype == MSDA_DTYPE_BF16) return __uint_as_float(static_cast<std::uint32_t>(bits) << 16);
-  return __half2float(__ushort_as_half(bits));
-}
-
 // The F32, F16 or BF16 number of these bits.
 __device__ __forceinline__ float narrow_of(msda_dtype dtype, std::uint32_t bits) {
   if (dtype == MSDA_DTYPE_F32) return __uint_as_float(bits);
   if (dtype == MSDA_DTYPE_BF16) return __uint_as_float(bits << 16);
   return __half2float(__ushort_as_half(static_cast<std::uint16_t>(bits)));
+}
+
+// Loads an element of an array of F32, F16 or BF16.
+__device__ __forceinline__ float load_narrow(msda_dtype dtype, const void* array,
+                                             std::int64_t index) {
+  if (dtype == MSDA_DTYPE_F32) return static_cast<const float*>(array)[index];
+  return narrow_of(dtype, static_cast<const std::uint16_t*>(array)[index]);
 }
 
 // Loads four neighbouring elements of an array of F32, F16 or BF16; those beyond the `left` ones
