@@ -11,7 +11,7 @@ namespace msda::small {
 namespace {
 
 // Loads the kernels of each row of variants.inc.
-constexpr Kernels (*kLoad[])(std::int64_t) = {
+constexpr Kernels (*kLoad[])(std::int64_t, bool) = {
 #define MSDA_VARIANT(type, ...) load_kernels<ValueType::type>,
 #include "rows/small.inc"
 #undef MSDA_VARIANT
@@ -23,14 +23,13 @@ struct SmallPlan final : Prepared {
   SmallPlan(Variant const& variant, Problem const& problem, Device const& device)
       : point_levels(points::point_levels(problem), device),
         params(make_params(problem)),
-        kernels(kLoad[kTable.index_of(variant)](problem.head_dim)),
+        kernels(kLoad[kTable.index_of(variant)](problem.head_dim, has_one_round(problem))),
         point_blocks(small::point_blocks(problem, device.sm_count)),
         has_other_tokens(points::has_other_tokens(problem)) {
     Tiling const tiling = make_tiling(problem, device.sm_count);
     std::ranges::copy(tiling.levels, small.levels);
     small.heads = i32(problem.batch * problem.head_count);
     tiles = tiling.tiles * small.heads;
-    has_one_round = largest_points(problem) <= kRoundPoints;
     std::int64_t const round = std::clamp<std::int64_t>(largest_points(problem), 1, kRoundPoints);
     small.round_points = i32(divide_up(round, kWarp) * kWarp);
     small.staged_in_shared = stages_in_shared(problem);
@@ -62,7 +61,6 @@ struct SmallPlan final : Prepared {
   std::int64_t shared_bytes = 0;
   bool has_vectors = false;  // as far as strides say
   bool has_logit_fours = false;
-  bool has_one_round = false;
   bool has_other_tokens;
 };
 
@@ -91,10 +89,7 @@ void launch(Variant const&, Launch const& launch) {
   s.aligned_sums = is_aligned(s.sums, 16);
   s.tile_blocks = p.grad_value != nullptr ? plan.tiles : 0;
   bool const vectors = plan.has_vectors && is_aligned(p.value, 16) && is_aligned(p.grad_output, 16);
-  Kernels const& kernels = plan.kernels;
-  launch_overlapping(!vectors             ? kernels.any_rows
-                     : plan.has_one_round ? kernels.one_round
-                                          : kernels.vectors,
+  launch_overlapping(plan.kernels.gradients[vectors],
                      {.blocks = s.tile_blocks + (p.wants_points() ? plan.point_blocks : 0),
                       .threads = kThreads,
                       .shared_bytes = plan.shared_bytes},

@@ -215,7 +215,7 @@ std::int64_t largest_points(Problem const& problem) {
 
 void take_arrays(SmallParams& params, Problem const& problem, Arena& arena) {
   std::size_t const points = count_of(row_count(problem) * problem.point_total);
-  if (largest_points(problem) > kRoundPoints && problem.grad_value_dtype != MSDA_DTYPE_F32) {
+  if (!has_one_round(problem) && problem.grad_value_dtype != MSDA_DTYPE_F32) {
     params.sums = arena.take<float>(count_of(value_count(problem)));
   }
   if (!problem.fused()) return;

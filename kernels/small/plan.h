@@ -27,6 +27,9 @@ std::int64_t point_blocks(Problem const& problem, std::int32_t sm_count);
 
 // The points of a head on the level that has most of them: a block takes them in rounds.
 std::int64_t largest_points(Problem const& problem);
+inline bool has_one_round(Problem const& problem) {
+  return largest_points(problem) <= kRoundPoints;
+}
 
 inline std::int32_t row_lanes(Problem const& problem) {
   return row_lanes(problem.head_dim, problem.value_dtype == MSDA_DTYPE_F32);

@@ -794,7 +794,7 @@ template <class Config>
 __device__ __forceinline__ void sum_tile(Params const& p, SmallParams const& s, char* shared) {
   Storage const storage(shared, s);
   std::uint32_t first = 0;
-  bool is_last = true;
+  bool is_last;
   do {
     std::uint32_t block = blockIdx.x;
     ptx::pin(block);  // the tile takes no registers from one round to the next
@@ -916,36 +916,37 @@ __global__ void __launch_bounds__(kThreads,
 // ---- the kernels of a row of variants.inc
 
 template <ValueType kType, int kLanes>
-void load_lanes(Kernels& kernels) {
-  kernels.any_rows =
+void load_lanes(Kernels& kernels, bool one_round) {
+  kernels.gradients[0] =
       load_kernel(small_gradients<SmallConfig<kType, Loads::any, kLanes, false>>, kMaxSharedBytes);
-  kernels.vectors = load_kernel(small_gradients<SmallConfig<kType, Loads::vectors, kLanes, false>>,
-                                kMaxSharedBytes);
-  kernels.one_round = load_kernel(small_gradients<SmallConfig<kType, Loads::vectors, kLanes, true>>,
-                                  kMaxSharedBytes);
+  kernels.gradients[1] =
+      load_kernel(one_round ? small_gradients<SmallConfig<kType, Loads::vectors, kLanes, true>>
+                            : small_gradients<SmallConfig<kType, Loads::vectors, kLanes, false>>,
+                  kMaxSharedBytes);
 }
 
 template <ValueType kType>
-Kernels load_kernels(std::int64_t head_dim) {
+Kernels load_kernels(std::int64_t head_dim, bool one_round) {
   Kernels kernels;
   kernels.engine = load_engine<true>();
   switch (row_lanes(head_dim, kType == ValueType::f32)) {
     case 2:
-      if constexpr (kType != ValueType::f32) load_lanes<kType, 2>(kernels);
+      if constexpr (kType != ValueType::f32) load_lanes<kType, 2>(kernels, one_round);
       break;
     case 4:
-      load_lanes<kType, 4>(kernels);
+      load_lanes<kType, 4>(kernels, one_round);
       break;
     case 8:
-      load_lanes<kType, 8>(kernels);
+      load_lanes<kType, 8>(kernels, one_round);
       break;
     default:
-      load_lanes<kType, kWarp>(kernels);
+      load_lanes<kType, kWarp>(kernels, one_round);
   }
   return kernels;
 }
 
 }  // namespace msda::small
 
-#define MSDA_INSTANTIATE(type, revision, sm) \
-  template msda::small::Kernels msda::small::load_kernels<msda::ValueType::type>(std::int64_t);
+#define MSDA_INSTANTIATE(type, revision, sm)                                                   \
+  template msda::small::Kernels msda::small::load_kernels<msda::ValueType::type>(std::int64_t, \
+                                                                                 bool);

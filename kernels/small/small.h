@@ -103,13 +103,12 @@ static_assert(staged_bytes(kStagedPoints) <= kMaxSharedBytes, "staged points fit
 
 struct Kernels {
   EngineKernels engine;
-  Kernel<Params, SmallParams> any_rows;
-  Kernel<Params, SmallParams> vectors;    // every row can be loaded in vectors
-  Kernel<Params, SmallParams> one_round;  // so it can, and no level has more points than a round
+  Kernel<Params, SmallParams> gradients[2];  // by whether every row can be loaded in vectors
 };
 
-// Loads them onto the current device. Instantiated in CUDA files.
+// Loads them onto the current device, for a problem of one round or for any. Instantiated in CUDA
+// files.
 template <ValueType kType>
-Kernels load_kernels(std::int64_t head_dim);
+Kernels load_kernels(std::int64_t head_dim, bool one_round);
 
 }  // namespace msda::small
