@@ -41,24 +41,24 @@ __device__ __forceinline__ void load_global(const char* at, std::uint32_t (&to)[
                : "l"(at));
 }
 
-// 2 to 16 bytes that are read once: past L1, and their neighbours into L2. As words of 32 bits; of
-// 2 bytes, the lower half of one.
+// 2 to 16 bytes that are read once: past L1. As words of 32 bits; of 2 bytes, the lower half of
+// one.
 template <int kBytes>
 __device__ __forceinline__ void stream_global(const char* at, std::uint32_t* to) {
   if constexpr (kBytes == 16) {
-    asm volatile("ld.global.nc.L1::no_allocate.L2::256B.v4.u32 {%0, %1, %2, %3}, [%4];"
+    asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
                  : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
                  : "l"(at));
   } else if constexpr (kBytes == 8) {
-    asm volatile("ld.global.nc.L1::no_allocate.L2::256B.v2.u32 {%0, %1}, [%2];"
+    asm volatile("ld.global.nc.L1::no_allocate.v2.u32 {%0, %1}, [%2];"
                  : "=r"(to[0]), "=r"(to[1])
                  : "l"(at));
   } else if constexpr (kBytes == 4) {
-    asm volatile("ld.global.nc.L1::no_allocate.L2::256B.u32 %0, [%1];" : "=r"(to[0]) : "l"(at));
+    asm volatile("ld.global.nc.L1::no_allocate.u32 %0, [%1];" : "=r"(to[0]) : "l"(at));
   } else {
     static_assert(kBytes == 2, "2 to 16 bytes");
     std::uint16_t bits;
-    asm volatile("ld.global.nc.L1::no_allocate.L2::256B.u16 %0, [%1];" : "=h"(bits) : "l"(at));
+    asm volatile("ld.global.nc.L1::no_allocate.u16 %0, [%1];" : "=h"(bits) : "l"(at));
     to[0] = bits;
   }
 }
