@@ -1,4 +1,5 @@
-// How far an element of the forward result may be from the exact one, as include/msda.h has it.
+// How far an element of the forward result may be from the exact one, as include/msda.h has it, but
+// for what fused input adds: checks are that much stricter.
 #pragma once
 
 #include "command/problem/case_part.h"

@@ -42,7 +42,6 @@ using namespace oracle;
 namespace {
 
 constexpr double kSlack = 1.01;
-constexpr double kLargestPower = 104;
 constexpr double kRoundings = 8;
 
 double finite_or_zero(double x) { return std::isfinite(x) ? x : 0.0; }
@@ -156,15 +155,15 @@ class Model {
 void Model::find_weight_errors() {
   Index const K = s_.point_total();
   std::vector<double> const& logit = problem_.inputs[TensorId::kLogit];
+  std::vector<double> const distances = softmax_distances(problem_);
   // Float64 logits that are read as float32 are rounded themselves.
   bool const rounds = s_.weight_dtype == MSDA_DTYPE_F64 && precision_.may_cross_lines;
   for (std::size_t i = 0; i < points_.weight.size(); ++i) {
     double units = 1;
     if (s_.fused()) {
+      units = 2 * distances[i] + static_cast<double>(K) + kRoundings;
       auto const row = logit.begin() + static_cast<Index>(i) / K * K;
-      double const largest = *std::max_element(row, row + K);
-      units = 2 * std::min(largest - logit[i], kLargestPower) + static_cast<double>(K) + kRoundings;
-      if (rounds) units += std::fabs(largest) + std::fabs(logit[i]);
+      if (rounds) units += std::fabs(*std::max_element(row, row + K)) + std::fabs(logit[i]);
     }
     double const weight = std::fabs(finite_or_zero(points_.weight[i]));
     weight_errors_.push_back(u() * weight * finite_or_zero(units) + precision_.smallest);

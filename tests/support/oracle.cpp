@@ -23,6 +23,8 @@ void forward(TestProblem const& problem, Points const& points, OracleResult& res
   Values const value(problem);
   std::vector<double>& output = result.values[TensorId::kOutput];
   result.output_magnitudes.assign(output.size(), 0.0);
+  result.output_distances.assign(output.size(), 0.0);
+  std::vector<double> const distances = softmax_distances(problem);
   for_each_point(s, points, [&](Point const& p) {
     for (Index d = 0; d < s.head_dim; ++d) {
       double sample = 0, magnitude = 0;
@@ -34,7 +36,9 @@ void forward(TestProblem const& problem, Points const& points, OracleResult& res
       }
       std::size_t const i = at(p.row(s) * s.head_dim + d);
       output[i] += p.weight * sample;
-      result.output_magnitudes[i] += std::fabs(p.weight) * magnitude;
+      double const weighed = std::fabs(p.weight) * magnitude;
+      result.output_magnitudes[i] += weighed;
+      if (!distances.empty()) result.output_distances[i] += weighed * distances[at(p.index(s))];
     }
   });
 }

@@ -8,11 +8,13 @@
 namespace msda::test {
 
 // The result tensors of the problem's operation, and of each element of output the sum of the
-// magnitudes that were added up for it, which is what rounding errors are proportional to. Those of
-// gradients are in gradient_bounds.h.
+// magnitudes that were added up for it, which is what rounding errors are proportional to; of fused
+// input also with each times how far its logit lies below the row's largest. Those of gradients are
+// in gradient_bounds.h.
 struct OracleResult {
   Arrays values;
   std::vector<double> output_magnitudes;
+  std::vector<double> output_distances;
 };
 
 OracleResult run_oracle(TestProblem const& problem);

@@ -47,6 +47,10 @@ struct Points {
 };
 Points make_points(TestProblem const& problem);
 
+// How far the logit of each point lies below the largest of its row, which is what the relative
+// error of its weight grows with; 104 at most: e^-104 is no float32. Sampled input: empty.
+std::vector<double> softmax_distances(TestProblem const& problem);
+
 // How far rounding may take a position along an axis, in pixels: 8 operations at most, see
 // gradient_bounds.cpp. u: half the distance from 1 to the next number of the arithmetic.
 double position_error(TestProblem const& problem, Point const& p, Index axis, double u);

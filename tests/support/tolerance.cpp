@@ -99,7 +99,8 @@ Expectations::Expectations(TestProblem const& problem, Arithmetic arithmetic) {
   std::vector<double> steps(slopes.size());
   if (bound.step_factor != 0) steps = output_slopes(problem, Slope::kOfPixel);
   for (std::size_t i = 0; i < slopes.size(); ++i) {
-    output.bound[i] = bound(output.bound[i], slopes[i], steps[i]) + underflow;
+    output.bound[i] = bound(output.bound[i], slopes[i], steps[i]) + underflow +
+                      2 * precision_of(arithmetic).u * oracle.output_distances[i];
   }
 }
 

@@ -128,6 +128,39 @@ TEST_CASE("the bound is tight enough to see a wrong float") {
   CHECK(compare(expected[TensorId::kOutput], output).failure != "");
 }
 
+TEST_CASE("a small weight of a softmax may be farther off") {
+  std::vector<GoldenCase> const cases = golden_cases();
+  auto const golden = std::ranges::find_if(cases, [](GoldenCase const& it) {
+    return it.problem.shape.fused() && it.problem.shape.point_total() > 1;
+  });
+  REQUIRE(golden != cases.end());
+  TestProblem problem = golden->problem;
+  problem.shape.operation = MSDA_FORWARD;
+  std::vector<double>& logit = problem.inputs[TensorId::kLogit];
+  std::ranges::fill(logit, 1.0);
+  for (double const distance : run_oracle(problem).output_distances) CHECK(distance == 0);
+  // All points but the first of each row weigh e^-40 of that, which lies beside the map: it has no
+  // part in the result.
+  auto const K = static_cast<std::size_t>(problem.shape.point_total());
+  for (std::size_t i = 0; i < logit.size(); ++i) logit[i] = i % K == 0 ? 41.0 : 1.0;
+  std::vector<double>& offset = problem.inputs[TensorId::kOffset];
+  for (std::size_t i = 0; i < offset.size(); i += 2 * K) offset[i] = offset[i + 1] = 1e6;
+  OracleResult const oracle = run_oracle(problem);
+  std::vector<double> const slopes = output_slopes(problem, Slope::kOfMap);
+  Expectations const expected(problem, Arithmetic::kFloat32);
+  int compared = 0;
+  for (std::size_t i = 0; i < slopes.size(); ++i) {
+    double const magnitude = oracle.output_magnitudes[i];
+    if (magnitude == 0) continue;
+    ++compared;
+    CHECK(oracle.output_distances[i] / magnitude == doctest::Approx(40));
+    // As include/msda.h has it.
+    double const units = expected[TensorId::kOutput].bound[i] * 0x1p24 - 4 * slopes[i];
+    CHECK(units / magnitude == doctest::Approx(4 * static_cast<double>(K) + 8 + 2 * 40));
+  }
+  CHECK(compared > 0);
+}
+
 namespace {
 
 void check_oracle(std::vector<GoldenCase> const& cases) {

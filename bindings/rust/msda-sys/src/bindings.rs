@@ -75,7 +75,7 @@ pub type msda_math_mode = i32;
  With u = 2^-24, bilinear weights c, corner values v, and dv the largest difference of
  neighbouring values, an element of the forward result is within u * ((4 K + 8) * sum |w c v| +
  4 * max(W, H) * sum |w| * dv) and half a unit in the last place of the output type of the exact
- result.*/
+ result; of fused input u * 2 * sum (largest logit - logit) * |w c v| more.*/
 pub const MSDA_MATH_ACCURATE: _bindgen_ty_5 = 0;
 /** On MSDA_DTYPE_F16 and MSDA_DTYPE_F8_E4M3 values a kernel may round weights to float16, form
  sums of at most 8 corners in float16, and add these in float32. With v = 2^-11 that may add v *
