@@ -139,8 +139,8 @@ TEST_CASE("a small weight of a softmax may be farther off") {
   std::vector<double>& logit = problem.inputs[TensorId::kLogit];
   std::ranges::fill(logit, 1.0);
   for (double const distance : run_oracle(problem).output_distances) CHECK(distance == 0);
-  // All points but the first of each row weigh e^-40 of that, which lies beside the map: it has no
-  // part in the result.
+  // The first point of each row weighs e^40 times as much as any other, and lies beside the map:
+  // the result is of the others alone.
   auto const K = static_cast<std::size_t>(problem.shape.point_total());
   for (std::size_t i = 0; i < logit.size(); ++i) logit[i] = i % K == 0 ? 41.0 : 1.0;
   std::vector<double>& offset = problem.inputs[TensorId::kOffset];
