@@ -84,22 +84,22 @@ struct LoadedPoint {
 __device__ __forceinline__ void stream_weight(std::uint32_t& bits, const char* weight,
                                               msda_dtype dtype) {
   if (dtype == MSDA_DTYPE_F32) {
-    ptx::stream_global<4>(weight, &bits);
+    ptx::stream_global<4, ptx::Neighbours>(weight, &bits);
   } else {
-    ptx::stream_global<2>(weight, &bits);
+    ptx::stream_global<2, ptx::Neighbours>(weight, &bits);
   }
 }
 __device__ __forceinline__ float2 stream_pair(const char* at) {
   std::uint32_t words[2];
-  ptx::stream_global<8>(at, words);
+  ptx::stream_global<8, ptx::Neighbours>(at, words);
   return {__uint_as_float(words[0]), __uint_as_float(words[1])};
 }
 __device__ __forceinline__ float4 stream_reference(const char* at, bool is_box) {
   std::uint32_t words[4] = {};
   if (is_box) {
-    ptx::stream_global<16>(at, words);
+    ptx::stream_global<16, ptx::Neighbours>(at, words);
   } else {
-    ptx::stream_global<8>(at, words);
+    ptx::stream_global<8, ptx::Neighbours>(at, words);
   }
   return {__uint_as_float(words[0]), __uint_as_float(words[1]), __uint_as_float(words[2]),
           __uint_as_float(words[3])};

@@ -348,7 +348,7 @@ class PairedRows {
     const char* const at = coord_ + group * Config::kGroupPoints * 2 * kCoordBytes;
     if constexpr (kNarrow) {
       std::uint32_t bits;
-      ptx::stream_global<4>(at, &bits);
+      ptx::stream_global<4, ptx::Neighbours>(at, &bits);
       point.at.x = __uint_as_float(bits);
     } else {
       point.at = stream_pair(at);

@@ -12,11 +12,11 @@ __global__ void load_words(const char* from, std::uint32_t* to) {
   for (int i = 0; i < 4; ++i) to[4 * threadIdx.x + i] = words[i];
 }
 
-template <int kBytes>
+template <int kBytes, typename Fetch>
 __global__ void stream_words(const char* from, std::uint32_t* to) {
   constexpr int kWords = (kBytes + 3) / 4;
   std::uint32_t words[4] = {};
-  ptx::stream_global<kBytes>(from + kBytes * threadIdx.x, words);
+  ptx::stream_global<kBytes, Fetch>(from + kBytes * threadIdx.x, words);
   for (int i = 0; i < kWords; ++i) to[kWords * threadIdx.x + i] = words[i];
 }
 
@@ -103,13 +103,13 @@ __global__ void add_fours(float* to) {
   ptx::add_global(to + threadIdx.x % 2 * 4, lane, 2 * lane, 3 * lane, 4 * lane);
 }
 
-template <int kBytes>
-void check_stream() {
+template <int kBytes, typename Fetch>
+void check_stream_with() {
   CAPTURE(kBytes);
   DeviceVector<std::uint32_t> const from(counted(32 * 4));
   std::size_t const words = (kBytes + 3) / 4;
   DeviceVector<std::uint32_t> const to(32 * words);
-  run(stream_words<kBytes>, {.blocks = 1, .threads = 32},
+  run(stream_words<kBytes, Fetch>, {.blocks = 1, .threads = 32},
       reinterpret_cast<const char*>(from.data()), to.data());
   std::vector<std::uint32_t> expected = counted(32 * words);
   if (kBytes == 2) {  // halves of words below 2^16
@@ -117,6 +117,11 @@ void check_stream() {
       expected[i] = static_cast<std::uint32_t>(i % 2 ? 0 : i / 2);
   }
   CHECK(to.values() == expected);
+}
+template <int kBytes>
+void check_stream() {
+  check_stream_with<kBytes, ptx::Sectors>();
+  check_stream_with<kBytes, ptx::Neighbours>();
 }
 
 void check_copy_or_zero(std::uint32_t from_bytes) {

@@ -26,7 +26,11 @@ inline void load_global(const char* at, std::uint32_t (&to)[4], Where where = Wh
   copy_words<4>(at, to);
 }
 
-template <int kBytes>
+// What L2 fetches besides changes nothing here.
+struct Sectors {};
+struct Neighbours {};
+
+template <int kBytes, typename Fetch = Sectors>
 void stream_global(const char* at, std::uint32_t* to, Where where = Where::current()) {
   simt::check_global(at, kBytes, kBytes, where);
   if constexpr (kBytes == 2) {
