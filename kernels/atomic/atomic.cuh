@@ -17,10 +17,8 @@
 
 namespace msda::atomic {
 
-using points::kAllLanes;
 using points::LocatedPoint;
 using points::RowIndex;
-using points::sum_of_lanes;
 
 // The channels of grad_output that a lane adds, and where it adds them to.
 template <class Config>
@@ -152,7 +150,7 @@ static __global__ void __launch_bounds__(points::kPointThreads,
   std::int64_t const begin = item % parts * s.part_points;
 #pragma unroll 1
   for (std::int64_t i = 0; i < s.part_points; i += Config::kPoints) {
-    std::int64_t const own = begin + i + points::lane_of() % Config::kPoints;
+    std::int64_t const own = begin + i + lane_of() % Config::kPoints;
     points::LoadedPoint const loaded = loads[own];
     LocatedPoint const mine =
         points::locate_point(loaded, loads.level(own), loads.is_fused(), p.reference_dim == 4);
@@ -189,8 +187,7 @@ static __global__ void __launch_bounds__(kConvertThreads, 4)
   for (int j = 0; j < kConvertQuads; ++j) {
     std::int64_t const i = first + j * kConvertThreads;
     if (i >= s.quads) return;
-    points::store_four(p.grad_value_dtype, p.grad_value, kQuadChannels * i, sums[j],
-                       s.aligned_result);
+    store_four(p.grad_value_dtype, p.grad_value, kQuadChannels * i, sums[j], s.aligned_result);
   }
 }
 
@@ -206,7 +203,7 @@ struct LogitRow {
   int lane;
 
   __device__ __forceinline__ LogitRow(Params const& p, LogitParams const& s)
-      : lane(points::lane_of() % kRowLanes) {
+      : lane(lane_of() % kRowLanes) {
     std::int64_t const i =
         (static_cast<std::int64_t>(blockIdx.x) * kRowThreads + threadIdx.x) / kRowLanes;
     is_there = i < s.rows;
@@ -227,12 +224,12 @@ static __global__ void __launch_bounds__(kRowThreads, 4)
   for (std::int64_t k = row.lane; k < p.point_total; k += kRowLanes) {
     largest = fmaxf(largest, load_narrow(p.weight_dtype, p.weight, logits + k));
   }
-  largest = points::largest_of_lanes(largest, kRowLanes);
+  largest = largest_of_lanes(largest, kRowLanes);
   float sum = 0.0f;
   for (std::int64_t k = row.lane; k < p.point_total; k += kRowLanes) {
     sum += expf(load_narrow(p.weight_dtype, p.weight, logits + k) - largest);
   }
-  float const of_powers = points::reciprocal(sum_of_lanes(sum, kRowLanes));
+  float const of_powers = reciprocal(sum_of_lanes(sum, kRowLanes));
   if (!row.is_there) return;
   for (std::int64_t k = row.lane; k < p.point_total; k += kRowLanes) {
     s.weights[row.index * p.point_total + k] =

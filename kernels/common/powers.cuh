@@ -35,4 +35,10 @@ __device__ __forceinline__ bool sum_may_need_shift(float sum, float K) {
   return !(sum >= K * 3.36e-4f && sum <= 2975.0f);  // of no number, too
 }
 
+// 1 / x to a unit in the last place.
+__device__ __forceinline__ float reciprocal(float x) {
+  float const guess = ptx::reciprocal_approximate(x);
+  return fmaf(guess, fmaf(-x, guess, 1.0f), guess);
+}
+
 }  // namespace msda

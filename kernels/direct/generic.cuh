@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/common/ptx.cuh"
+#include "kernels/common/warp.cuh"
 #include "kernels/direct/direct.h"
 #include "kernels/rows/row_element.cuh"
 
@@ -46,10 +47,6 @@ __global__ void __launch_bounds__(kThreads, 2) forward_any(const __grid_constant
 
 // ---- what the kernels of the backward share: a lane locates a point, then all lanes of its warp
 // work on the point's channels
-
-inline constexpr unsigned kAllLanes = 0xffffffffu;
-
-__device__ inline int warp_of_block() { return static_cast<int>(threadIdx.x) / kWarp; }
 
 // Calls fn with an element of the type.
 template <class Fn>

@@ -259,7 +259,7 @@ __global__ void __launch_bounds__(kThreads, sizeof(Real) == 4 && !kFused ? 2 : 1
     backward_points(const __grid_constant__ Params p) {
   MSDA_SHARED(CornerRows, points_of_warps, [kWarpsPerBlock][kWarp]);
   ptx::wait_for_previous_grid();
-  CornerRows* const points = points_of_warps[warp_of_block()];
+  CornerRows* const points = points_of_warps[warp_of()];
   std::int64_t const heads = kFused && p.grad_reference != nullptr ? p.head_count : 1;
   std::int64_t const rows = p.batch * p.query_count * p.head_count;
   for (std::int64_t first = warp_index() * heads; first < rows; first += warp_count() * heads) {
@@ -433,7 +433,7 @@ static __global__ void __launch_bounds__(kThreads, 1)
     std::int64_t* const places = s.places + head * s.place_count;
     std::int64_t before = 0;  // the sum of all steps before
     for (std::int64_t base = 0; base < s.place_count; base += kThreads * kCountsOfLane) {
-      std::int64_t const first = base + warp_of_block() * kWarp * kCountsOfLane + lane_index();
+      std::int64_t const first = base + warp_of() * kWarp * kCountsOfLane + lane_index();
       std::int64_t counts[kCountsOfLane];
 #pragma unroll
       for (int j = 0; j < kCountsOfLane; ++j) {
@@ -447,12 +447,12 @@ static __global__ void __launch_bounds__(kThreads, 1)
         counts[j] = of_warp + to_lane - counts[j];
         of_warp += __shfl_sync(kAllLanes, to_lane, kWarp - 1);
       }
-      if (lane_index() == 0) sums[warp_of_block()] = of_warp;
+      if (lane_index() == 0) sums[warp_of()] = of_warp;
       __syncthreads();
       std::int64_t place = before;
 #pragma unroll
       for (int w = 0; w < kWarpsPerBlock; ++w) {
-        if (w < warp_of_block()) place += sums[w];
+        if (w < warp_of()) place += sums[w];
         before += sums[w];
       }
       __syncthreads();
@@ -592,7 +592,7 @@ __global__ void __launch_bounds__(kThreads, sizeof(Real) == 4 ? 3 : 1)
   using Sum = typename ValueTraits<kType>::Sum;
   MSDA_SHARED(Scatter<Sum>, points_of_warps, [kWarpsPerBlock][kWarp]);
   ptx::wait_for_previous_grid();
-  Scatter<Sum>* const points = points_of_warps[warp_of_block()];
+  Scatter<Sum>* const points = points_of_warps[warp_of()];
   auto* const sums = static_cast<Sum*>(p.sums != nullptr ? p.sums : p.grad_value);
   std::int64_t const jobs = s.heads * s.added_tiles;
   for (std::int64_t job = warp_index(); job < jobs; job += warp_count()) {

@@ -16,19 +16,6 @@ namespace msda::points {
 // (common/powers.cuh). A lane has every so many points of a row, adds up its own in their order,
 // and lanes are joined in a tree: a row's sums have one order in every kernel.
 
-// 1 / x to a unit in the last place.
-__device__ __forceinline__ float reciprocal(float x) {
-  float const guess = ptx::reciprocal_approximate(x);
-  return fmaf(guess, fmaf(-x, guess, 1.0f), guess);
-}
-
-__device__ __forceinline__ float largest_of_lanes(float x, int lanes) {
-  for (int distance = lanes / 2; distance > 0; distance /= 2) {
-    x = fmaxf(x, __shfl_xor_sync(kAllLanes, x, distance));
-  }
-  return x;
-}
-
 // A lane remembers a power and a gradient of each of its points of a row, one of each group: in
 // registers, or at addresses of its own.
 template <int kGroups>
