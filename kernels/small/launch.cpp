@@ -11,7 +11,7 @@ namespace msda::small {
 namespace {
 
 // Loads the kernels of each row of variants.inc.
-constexpr Kernels (*kLoad[])(std::int64_t, bool) = {
+constexpr Kernels (*kLoad[])(std::int64_t, Rounds) = {
 #define MSDA_VARIANT(type, ...) load_kernels<ValueType::type>,
 #include "rows/small.inc"
 #undef MSDA_VARIANT
@@ -23,7 +23,7 @@ struct SmallPlan final : Prepared {
   SmallPlan(Variant const& variant, Problem const& problem, Device const& device)
       : point_levels(points::point_levels(problem), device),
         params(make_params(problem)),
-        kernels(kLoad[kTable.index_of(variant)](problem.head_dim, has_one_round(problem))),
+        kernels(kLoad[kTable.index_of(variant)](problem.head_dim, rounds_of(problem))),
         point_blocks(small::point_blocks(problem, device.sm_count)),
         has_other_tokens(points::has_other_tokens(problem)) {
     Tiling const tiling = make_tiling(problem, device.sm_count);
@@ -81,7 +81,7 @@ void launch(Variant const&, Launch const& launch) {
   if (s.sums == nullptr) s.sums = static_cast<float*>(p.grad_value);
   look_at_buffers(s.points, p);
   s.logit_fours = plan.has_logit_fours && is_aligned(p.weight, 4 * dtype_bytes(p.weight_dtype));
-  s.plain_fused = problem.fused() && p.point_total <= kLogits * kWarp &&
+  s.plain_fused = problem.fused() && p.point_total <= kWarpLogits &&
                   p.coord_dtype == MSDA_DTYPE_F32 && s.points.coord_pairs &&
                   p.reference_dtype == MSDA_DTYPE_F32 &&
                   is_aligned(p.reference, p.reference_dim * 4);

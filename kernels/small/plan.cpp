@@ -53,7 +53,8 @@ double tile_ns(Costs const& costs, Problem const& problem, Level const& level, d
   double const lanes = number(row_lanes(problem));
   double const slots = kThreads / lanes, warp_slots = kWarp / lanes;
   double const points = number(problem.query_count) * number(level.point_count);
-  double const rounds = std::max(std::ceil(points / kRoundPoints), 1.0);
+  double const rounds =
+      takes_two_rounds(problem, level) ? 1 : std::max(std::ceil(points / kRoundPoints), 1.0);
   double const records = 4 * points / (rounds * number(level.height) * number(level.width));
   double const many = fraction_above(kRecordsOfSlot, records);
   double const crowded = fraction_above(2 * kRecordsOfSlot * warp_slots, records);
@@ -146,6 +147,15 @@ std::int64_t at_least_one(double wanted, std::int64_t most) {
   return static_cast<std::int64_t>(std::clamp(wanted, 1.0, number(most)));
 }
 
+// The rows of a strip that have so few records of points spread evenly that a tile has room for
+// those of two rounds.
+std::int64_t rows_of_records(Problem const& problem, Level const& level, std::int64_t strip_width) {
+  double const records = 0.875 * (problem.fused() ? kMaxFusedRecords : kRoundPoints);
+  double const points = number(problem.query_count * level.point_count);
+  double const cells = number(level.height) * number(level.width) * records / points;
+  return at_least_one(cells / number(strip_width + 1) - 1, level.height);
+}
+
 // Cuts strips into tiles that take a block about so long each: into rows of pixels, and these into
 // parts where one row takes longer.
 Tiling cut_levels(Problem const& problem, Strips const& strips, double wanted_ns) {
@@ -159,7 +169,10 @@ Tiling cut_levels(Problem const& problem, Strips const& strips, double wanted_ns
     auto const [strip_width, none_ns, all_ns] = strips[l];
     double const wanted =
         number(level.height) * (wanted_ns - none_ns) / std::max(all_ns - none_ns, 1.0);
-    std::int64_t const most = std::min(cells / (strip_width + 1) - 1, level.height);
+    std::int64_t most = std::min(cells / (strip_width + 1) - 1, level.height);
+    if (takes_two_rounds(problem, level)) {
+      most = std::min(most, rows_of_records(problem, level, strip_width));
+    }
     std::int64_t const rows = at_least_one(wanted, most);
     std::int64_t const columns = at_least_one(wanted * number(strip_width), strip_width);
     // All tiles have as many rows and columns, where the last ones may have fewer.
@@ -168,6 +181,7 @@ Tiling cut_levels(Problem const& problem, Strips const& strips, double wanted_ns
     tiles.tiles_across = i32(divide_up(level.width, width));
     tiles.tile_width = i32(width);
     tiles.tile_height = i32(height);
+    tiles.rounds = takes_two_rounds(problem, level) ? 2 : 1;
     tiling.tiles += tiles.tiles_across * divide_up(level.height, height);
   }
   return tiling;
@@ -211,6 +225,14 @@ std::int64_t largest_points(Problem const& problem) {
     if (level.has_pixels()) most = std::max(most, problem.query_count * level.point_count);
   }
   return most;
+}
+
+Rounds rounds_of(Problem const& problem) {
+  if (has_one_round(problem)) return Rounds::one;
+  bool const takes_two = std::ranges::any_of(
+      problem.levels, [&](Level const& level) { return takes_two_rounds(problem, level); });
+  if (!takes_two) return Rounds::any;
+  return problem.fused() ? Rounds::two_fused : Rounds::two_sampled;
 }
 
 void take_arrays(SmallParams& params, Problem const& problem, Arena& arena) {

@@ -30,6 +30,16 @@ std::int64_t largest_points(Problem const& problem);
 inline bool has_one_round(Problem const& problem) {
   return largest_points(problem) <= kRoundPoints;
 }
+// Whether a tile has two rounds of a level's points at once, unless it turns out to have too many
+// records: more than there is room for, or of a pixel and a round more than a slot adds up. Of
+// points spread evenly a pixel has up to a quarter of these.
+inline bool takes_two_rounds(Problem const& problem, Level const& level) {
+  std::int64_t const points = problem.query_count * level.point_count;
+  bool const has_few = 4 * points <= level.height * level.width * 2 * (kRecordsOfSlot / 4);
+  return points > kRoundPoints && points <= 2 * kRoundPoints && has_few &&
+         (!problem.fused() || problem.point_total <= kWarpLogits);
+}
+Rounds rounds_of(Problem const& problem);
 
 inline std::int32_t row_lanes(Problem const& problem) {
   return row_lanes(problem.head_dim, problem.value_dtype == MSDA_DTYPE_F32);

@@ -15,7 +15,8 @@
 //           registers
 //
 // so that a pixel's sum has one order, whatever the tiles, and each pixel is stored once. Other
-// blocks compute the gradients of points by the engine points/, beside them.
+// blocks compute the gradients of points by the engine points/, beside them. Between rounds sums
+// lie in global memory, unless a tile has few records of a level of two: then it has both at once.
 //
 // For 32 points that a tile scans a warp takes one LDG.64 and one LDG of 4 or 2 bytes a lane; a
 // record costs a slot four times LDS.128, LDS.U16, and 16 bytes of grad_output a lane, 8
@@ -56,12 +57,18 @@ class SlotProducts {
 };
 
 // A row is kRowLanes lanes, four of them at least where its points get gradients. Those have the
-// corners of one point in flight: a thread has 72 registers. Where no level has two rounds it has
-// code of its own, which needs fewer and takes 5 % less time on dec.
-template <ValueType kValueType, Loads kLoads, int kRowLanes, bool kOneRound>
+// corners of one point in flight: a thread has 72 registers.
+template <ValueType kValueType, Loads kLoads, int kRowLanes, Rounds kOfCode>
 struct SmallConfig : PointConfig<kValueType, kLoads, kRowLanes> {
   using Base = PointConfig<kValueType, kLoads, kRowLanes>;
-  static constexpr bool kHasOneRound = kOneRound;
+  static constexpr Rounds kRounds = kOfCode;
+  static constexpr bool kHasTwoRounds =
+      kOfCode == Rounds::two_sampled || kOfCode == Rounds::two_fused;
+  static constexpr std::uint32_t kMaxRecords =
+      kOfCode == Rounds::two_fused ? kMaxFusedRecords : kRoundPoints;
+  __device__ __forceinline__ static bool is_fused(Params const& p) {
+    return kHasTwoRounds ? kOfCode == Rounds::two_fused : p.reference_dim != 0;
+  }
   static constexpr int kSlots = kThreads / kRowLanes;  // of a block
   static constexpr int kWarpSlots = kWarp / kRowLanes;
   static constexpr int kCells = max_cells(kRowLanes);  // of a tile, at most
@@ -74,7 +81,7 @@ struct SmallConfig : PointConfig<kValueType, kLoads, kRowLanes> {
       Base::kVectors ? 2 : 1;                        // rows of grad_output, of a slot that adds
   static constexpr int kChannels = kChannelsOfLane;  // that store_vec() stores
   using Products = SlotProducts<Base>;
-  using OfPoints = SmallConfig<kValueType, kLoads, point_lanes(kRowLanes), kOneRound>;
+  using OfPoints = SmallConfig<kValueType, kLoads, point_lanes(kRowLanes), kOfCode>;
 };
 
 // ---- tiles
@@ -106,6 +113,11 @@ struct Tile {
     by_width = ~0u / static_cast<std::uint32_t>(width);
   }
   __device__ __forceinline__ int pixels() const { return width * height; }
+  // The points of its head on its level.
+  __device__ __forceinline__ std::uint32_t points(Params const& p) const {
+    return static_cast<std::uint32_t>(p.query_count) *
+           static_cast<std::uint32_t>(p.near_levels[level].point_count);
+  }
   // The row of a pixel of the tile.
   __device__ __forceinline__ int row_of(int pixel) const {
     return static_cast<int>(
@@ -118,37 +130,53 @@ struct Tile {
 
 inline constexpr std::uint32_t kNoCell = 0xffff;
 
+// Of two rounds the second one's numbers are in the upper halves of words.
+inline constexpr int kRoundBits = 16;
+inline constexpr std::uint32_t kRoundMask = (1u << kRoundBits) - 1;
+
 // The shared memory of a tile's block, as tile_bytes() has it.
 struct Storage {
   // Counts of the cells' records; then where they begin; then where they end. One number stands
-  // before: so cell c has those from bounds[c] to bounds[c + 1].
+  // before: so cell c has those from bounds[c] to bounds[c + 1]. Of two rounds those of the second
+  // have the upper half of a number.
   std::uint32_t* bounds;
-  std::uint32_t* sums;   // [kWarp + 1] of warps
-  TileRecord* records;   // [round_points]
-  std::uint16_t* order;  // records by cell
-  std::uint32_t* bits;   // [kWarps][round_points / kWarp]
-  std::uint16_t* cells;  // [round_points], before
+  std::uint32_t* sums;          // [kWarp + 1] of warps
+  std::uint32_t* record_count;  // of two rounds
+  TileRecord* records;          // [round_points]
+  std::uint16_t* order;         // records by cell
+  std::uint32_t* bits;          // [kWarps][round_points / kWarp]
+  std::uint16_t* cells;         // [round_points], before
 
   __device__ __forceinline__ Storage(char* shared, SmallParams const& s)
       : bounds(reinterpret_cast<std::uint32_t*>(shared)),
         sums(bounds + kBounds),
+        record_count(sums + kWarp + 1),
         records(reinterpret_cast<TileRecord*>(shared + kBoundBytes)),
         order(reinterpret_cast<std::uint16_t*>(records + s.round_points)),
         bits(reinterpret_cast<std::uint32_t*>(order + s.round_points)),
         cells(reinterpret_cast<std::uint16_t*>(bits)) {}
+  // Where the records of a cell begin; of `round`, where there are two.
+  template <int kRounds>
+  __device__ __forceinline__ std::uint32_t bound(int cell, int round) const {
+    return kRounds == 1 ? bounds[cell] : bounds[cell] >> kRoundBits * round & kRoundMask;
+  }
   // Before: the weight of fused point i, in one of the four words of its record. They take turns,
   // so that neither lanes that store weights of neighbouring rows nor lanes that load those of
-  // neighbouring points meet in a bank.
+  // neighbouring points meet in a bank. Of two rounds a warp's weights lie behind the records.
   using Word [[gnu::may_alias]] = float;
+  template <int kRounds>
   __device__ __forceinline__ Word& weight(std::uint32_t i) const {
-    return reinterpret_cast<Word*>(records)[4 * i + i / 8 % 4];
+    Word* const words = reinterpret_cast<Word*>(records);
+    if constexpr (kRounds == 1) return words[4 * i + i / 8 % 4];
+    return words[4 * kMaxFusedRecords + warp_of() * kWarpLogits + i % kWarpLogits];
   }
   // Stores the weights of point i, a multiple of 4, and the next three.
+  template <int kRounds>
   __device__ __forceinline__ void put_weights(std::uint32_t i, const float* powers,
                                               float factor) const {
-    Word* const first = &weight(i);
+    Word* const first = &weight<kRounds>(i);
 #pragma unroll
-    for (int j = 0; j < 4; ++j) first[4 * j] = powers[j] * factor;
+    for (int j = 0; j < 4; ++j) first[kRounds == 1 ? 4 * j : j] = powers[j] * factor;
   }
   // After: the counts of pixels of each kind, then where a kind begins, then where it ends; and the
   // list of pixels by kind.
@@ -180,6 +208,7 @@ class RoundPoints {
 
   // Puts the weights of a warp's fused rows, the first of which is query `first`, where the records
   // of their points will lie. A row has `lanes` lanes, which have kLogits of it each.
+  template <int kRounds>
   __device__ __forceinline__ void weigh(std::uint32_t first, int lanes, std::uint32_t count) const {
     auto const K = static_cast<std::int32_t>(p_.point_total);
     auto const queries = static_cast<std::uint32_t>(p_.query_count);
@@ -198,7 +227,7 @@ class RoundPoints {
     }
     std::uint32_t const of_level = static_cast<std::uint32_t>(
         k - static_cast<std::int32_t>(p_.near_levels[tile_.level].point_start));
-    store_weights(q, of_level, count, powers, reciprocal(sum));
+    store_weights<kRounds>(q, of_level, count, powers, reciprocal(sum));
   }
   // Finds the powers of a lane's logits from element `at` on, of which the row has `left`, less a
   // shift; returns the sum of the row's.
@@ -237,28 +266,27 @@ class RoundPoints {
       std::uint32_t const first = q * level_points_ - first_;
       for (std::uint32_t k = lane_of(); k < level_points_; k += kWarp) {
         if (first + k >= count) continue;
-        shared_.weight(first + k) = power_of_e(weight(q, k) - shift) * factor;
+        shared_.weight<1>(first + k) = power_of_e(weight(q, k) - shift) * factor;
       }
     }
   }
-  // Scans `count` points. All threads of the block.
-  template <class Config>
+  // Scans `count` points, of one round or of two. All threads of the block.
+  template <class Config, int kRounds>
   __device__ __forceinline__ void scan(std::uint32_t count) const {
-    if (p_.reference_dim != 0) {
-      scan_fused<Config>(count);
-    } else if (p_.coord_dtype == MSDA_DTYPE_F32 && s_.points.coord_pairs) {
-      scan_pairs(count);
-    } else {
-      for (std::uint32_t i = threadIdx.x; i < count; i += kThreads) {
-        std::uint32_t const q = query_of(i);
-        std::uint32_t const k = point_of(i, q);
-        keep(i, q, to_pixels(coord(q, k)), weight(q, k));
-      }
+    if (Config::is_fused(p_)) return scan_fused<Config, kRounds>(count);
+    if (p_.coord_dtype == MSDA_DTYPE_F32 && s_.points.coord_pairs) {
+      return scan_pairs<Config, kRounds>(count);
+    }
+    for (std::uint32_t i = threadIdx.x; i < count; i += kThreads) {
+      std::uint32_t const q = query_of(i);
+      std::uint32_t const k = point_of(i, q);
+      keep<Config, kRounds>(i, q, to_pixels(coord(q, k)), weight(q, k));
     }
   }
 
  private:
   // Pairs of float32, of which a thread has several in flight.
+  template <class Config, int kRounds>
   __device__ __forceinline__ void scan_pairs(std::uint32_t count) const {
     for (std::uint32_t base = threadIdx.x; base < count; base += kPointsInFlight * kThreads) {
       float2 at[kPointsInFlight];
@@ -275,21 +303,22 @@ class RoundPoints {
 #pragma unroll
       for (int j = 0; j < kPointsInFlight; ++j) {
         std::uint32_t const i = base + j * kThreads;
-        if (i < count) keep(i, query_of(i), to_pixels(at[j]), weights[j]);
+        if (i < count) keep<Config, kRounds>(i, query_of(i), to_pixels(at[j]), weights[j]);
       }
     }
   }
-  template <class Config>
+  template <class Config, int kRounds>
   __device__ __forceinline__ void scan_fused(std::uint32_t count) const {
-    if (!s_.plain_fused) return scan_rows<MovedPoints<Config, 0>>(count);
-    if (p_.reference_dim == 2) return scan_rows<MovedPoints<Config, 2>>(count);
-    scan_rows<MovedPoints<Config, 4>>(count);
+    if (!s_.plain_fused) return scan_rows<MovedPoints<Config, 0, kRounds>>(count);
+    if (p_.reference_dim == 2) return scan_rows<MovedPoints<Config, 2, kRounds>>(count);
+    scan_rows<MovedPoints<Config, 4, kRounds>>(count);
   }
   // A warp takes some rows at a time, and loads offsets and references while it weighs them.
   template <class Moved>
   __device__ __forceinline__ void scan_rows(std::uint32_t count) const {
+    constexpr int kRounds = Moved::kRounds;
     auto const K = static_cast<std::int32_t>(p_.point_total);
-    bool const is_long = !Moved::kIsEarly && K > kLogits * kWarp;
+    bool const is_long = kRounds == 1 && !Moved::kIsEarly && K > kWarpLogits;
     int const lanes = is_long ? kWarp : lanes_of_logits((K + kLogits - 1) / kLogits);
     std::uint32_t const rows = static_cast<std::uint32_t>(kWarp / lanes);
     if (is_long) weigh_long_rows(count);
@@ -303,7 +332,7 @@ class RoundPoints {
       std::uint32_t i = begin + lane_of();
       Moved points;
       if constexpr (Moved::kIsEarly) points.load(*this, i, end);
-      if (!is_long) weigh(q, lanes, count);
+      if (!is_long) weigh<kRounds>(q, lanes, count);
       __syncwarp();
       if constexpr (Moved::kIsEarly) {
         points.keep(*this, i, end);
@@ -313,15 +342,18 @@ class RoundPoints {
         points.load(*this, i, end);
         points.keep(*this, i, end);
       }
+      if constexpr (kRounds == 2) __syncwarp();  // the next rows' weights take the same places
     }
   }
   // The fused points of a lane, kWarp apart, that it has in flight. kDim: numbers of a reference,
   // where these and offsets are of float32, at multiples of their bytes; else 0. kIsEarly:
   // registers hold them while rows are weighed; rows are then of few enough logits for that.
-  template <class Config, int kDim>
+  template <class Config, int kDim, int kOfPoints>
   struct MovedPoints {
-    static constexpr bool kIsEarly = kDim == 2 || (kDim == 4 && Config::kHasOneRound);
-    static constexpr int kInFlight = kIsEarly ? Config::kMovedInFlight : 1;
+    static constexpr int kRounds = kOfPoints;
+    static constexpr bool kIsEarly = kDim == 2 || (kDim == 4 && Config::kRounds == Rounds::one);
+    static constexpr bool kHasFew = !kIsEarly || (Config::kHasTwoRounds && kRounds == 1);
+    static constexpr int kInFlight = kHasFew ? 1 : Config::kMovedInFlight;
     static constexpr std::uint32_t kStride = kInFlight * kWarp;
     float2 at[kInFlight];
     float4 references[kInFlight];
@@ -345,8 +377,9 @@ class RoundPoints {
         std::uint32_t const i = first + j * kWarp;
         if (i >= end) continue;
         bool const is_box = kDim != 0 ? kDim == 4 : from.p_.reference_dim == 4;
-        from.keep(i, from.query_of(i), from.move(at[j], references[j], is_box),
-                  from.shared_.weight(i));
+        from.template keep<Config, kRounds>(i, from.query_of(i),
+                                            from.move(at[j], references[j], is_box),
+                                            from.shared_.template weight<kRounds>(i));
       }
     }
   };
@@ -360,6 +393,7 @@ class RoundPoints {
   }
   // Stores those of kLogits weights of query `q`, from number `of_level` of the level's points on,
   // that are points of the level and of the round.
+  template <int kRounds>
   __device__ __forceinline__ void store_weights(std::uint32_t q, std::uint32_t of_level,
                                                 std::uint32_t count, float const (&powers)[kLogits],
                                                 float factor) const {
@@ -368,14 +402,14 @@ class RoundPoints {
 #pragma unroll
       for (int i = 0; i < kLogits; i += 4) {
         if (of_level + i >= level_points_ || at + i >= count) continue;
-        shared_.put_weights(at + i, powers + i, factor);
+        shared_.put_weights<kRounds>(at + i, powers + i, factor);
       }
       return;
     }
 #pragma unroll
     for (int i = 0; i < kLogits; ++i) {
       if (of_level + i < level_points_ && at + i < count) {
-        shared_.weight(at + i) = powers[i] * factor;
+        shared_.weight<kRounds>(at + i) = powers[i] * factor;
       }
     }
   }
@@ -422,7 +456,9 @@ class RoundPoints {
     return {to_pixel(at.x, static_cast<float>(level.width)),
             to_pixel(at.y, static_cast<float>(level.height))};
   }
-  // Stores and counts the point if it has a corner in the tile. NaN has none.
+  // Stores and counts the point if it has a corner in the tile. NaN has none. Of two rounds only
+  // such points have a place, in any order, as long as there are places.
+  template <class Config, int kRounds>
   __device__ __forceinline__ void keep(std::uint32_t i, std::uint32_t q, float2 const& point,
                                        float weight) const {
     float const left = floorf(point.x);
@@ -436,10 +472,17 @@ class RoundPoints {
       cell = static_cast<std::uint32_t>((static_cast<std::int32_t>(top) - tile_.y + 1) *
                                             tile_.cells_across() +
                                         static_cast<std::int32_t>(left) - tile_.x + 1);
-      shared_.records[i] = {q, point.x - left, point.y - top, weight};
-      atomicAdd(&shared_.bounds[cell + 1], 1u);
+      std::uint32_t at = i;
+      if constexpr (kRounds == 2) {
+        at = atomicAdd(shared_.record_count, 1u);
+        if (at >= Config::kMaxRecords) return;
+        shared_.cells[at] = static_cast<std::uint16_t>(cell);
+      }
+      shared_.records[at] = {kRounds == 1 ? q : i << kRoundBits | q, point.x - left, point.y - top,
+                             weight};
+      atomicAdd(&shared_.bounds[cell + 1], kRounds == 1 ? 1u : 1u << i / kRoundPoints * kRoundBits);
     }
-    shared_.cells[i] = static_cast<std::uint16_t>(cell);
+    if constexpr (kRounds == 1) shared_.cells[i] = static_cast<std::uint16_t>(cell);
   }
 
   Params const& p_;
@@ -455,7 +498,9 @@ class RoundPoints {
 
 // ---- order
 
-// Turns the counts of cells into where the records of each begin.
+// Turns the counts of cells into where the records of each begin; those of the second of two rounds
+// lie behind all of the first.
+template <int kRounds>
 __device__ __forceinline__ void find_bounds(Storage const& shared) {
   std::uint32_t* const mine = shared.bounds + 1 + threadIdx.x * kCellsOfThread;
   std::uint32_t counts[kCellsOfThread];
@@ -466,6 +511,11 @@ __device__ __forceinline__ void find_bounds(Storage const& shared) {
     all += counts[i];
   }
   std::uint32_t begin = sum_before(all, shared.sums);
+  if constexpr (kRounds == 2) {
+    std::uint32_t const second = shared.sums[kWarp] << kRoundBits;
+    if (threadIdx.x == 0) shared.bounds[0] = second;
+    begin += second;
+  }
 #pragma unroll
   for (int i = 0; i < kCellsOfThread; ++i) {
     mine[i] = begin;
@@ -473,96 +523,89 @@ __device__ __forceinline__ void find_bounds(Storage const& shared) {
   }
 }
 
-// Orders the records of one cell by a warp, whatever their number: a bit each, then bit after bit.
-__device__ __forceinline__ void order_by_bits(Storage const& shared, int words, std::uint32_t begin,
-                                              std::uint32_t end) {
-  std::uint32_t* const bits = shared.bits + warp_of() * words;
-  for (int word = lane_of(); word < words; word += kWarp) bits[word] = 0;
-  __syncwarp();
-  for (std::uint32_t i = begin + lane_of(); i < end; i += kWarp) {
-    std::uint32_t const record = shared.order[i];
-    atomicOr(&bits[record / kWarp], 1u << record % kWarp);
-  }
-  __syncwarp();
-  for (int base = 0; base < words; base += kWarp) {
-    int const word = base + lane_of();
-    std::uint32_t left = word < words ? bits[word] : 0;
-    std::uint32_t const until = running_sum(static_cast<std::uint32_t>(__popc(left)));
-    std::uint32_t at = begin + until - static_cast<std::uint32_t>(__popc(left));
-    for (; left != 0; left &= left - 1) {
-      shared.order[at++] =
-          static_cast<std::uint16_t>(word * kWarp + __ffs(static_cast<int>(left)) - 1);
-    }
-    begin += __shfl_sync(kAllLanes, until, kWarp - 1);
-  }
-  __syncwarp();
-}
-
 // Orders the records of each cell, of which a warp has 32 at a time, by their numbers. Neighbours
-// are of different warps, so that these share cells of many records.
+// are of different warps, so that these share cells of many records: of two rounds there is none,
+// for its pixels have too many.
+template <int kRounds>
 __device__ __forceinline__ void order_cells(Storage const& shared, int words, int cells) {
-  for (int base = 0; base < cells; base += kThreads) {
-    int const cell = base + lane_of() * kWarps + warp_of();
-    std::uint32_t const begin = cell < cells ? shared.bounds[cell] : 0;
-    std::uint32_t const end = cell < cells ? shared.bounds[cell + 1] : 0;
+  auto const number = [&](std::uint16_t record) {
+    return kRounds == 1 ? record : shared.records[record].query;
+  };
+  std::uint32_t* const bits = shared.bits + warp_of() * words;
+  for (int base = 0; base < cells * kRounds; base += kThreads) {
+    int const index = base + lane_of() * kWarps + warp_of();
+    int const cell = index / kRounds, round = index % kRounds;
+    std::uint32_t const begin = cell < cells ? shared.bound<kRounds>(cell, round) : 0;
+    std::uint32_t const end = cell < cells ? shared.bound<kRounds>(cell + 1, round) : 0;
     bool const has_many = end - begin > kFewRecords;
     if (!has_many) {
       for (std::uint32_t i = begin + 1; i < end; ++i) {
         std::uint16_t const record = shared.order[i];
         std::uint32_t at = i;
-        for (; at > begin && shared.order[at - 1] > record; --at) {
+        for (; at > begin && number(shared.order[at - 1]) > number(record); --at) {
           shared.order[at] = shared.order[at - 1];
         }
         shared.order[at] = record;
       }
     }
+    if constexpr (kRounds == 2) continue;
     std::uint32_t many = __ballot_sync(kAllLanes, has_many);
     for (; many != 0; many &= many - 1) {
       int const lane = __ffs(static_cast<int>(many)) - 1;
-      order_by_bits(shared, words, __shfl_sync(kAllLanes, begin, lane),
-                    __shfl_sync(kAllLanes, end, lane));
+      std::uint16_t* const first = shared.order + __shfl_sync(kAllLanes, begin, lane);
+      order_by_bits(first, __shfl_sync(kAllLanes, end - begin, lane), bits, words);
     }
   }
 }
 
-// Finds the records that the tile has of the round, in order. All threads of the block.
-template <class Config>
-__device__ __forceinline__ void find_records(Params const& p, SmallParams const& s,
+// Finds the records that the tile has of a round or two, in order; false: two have too many. All
+// threads of the block.
+template <class Config, int kRounds>
+__device__ __forceinline__ bool find_records(Params const& p, SmallParams const& s,
                                              Tile const& tile, Storage const& shared,
                                              std::uint32_t first, std::uint32_t count) {
   for (int i = static_cast<int>(threadIdx.x); i <= kMaxCells; i += kThreads) shared.bounds[i] = 0;
+  if (kRounds == 2 && threadIdx.x == 0) *shared.record_count = 0;
   RoundPoints const points(p, s, tile, shared, first);
   __syncthreads();
-  if (count > 0) points.template scan<Config>(count);
+  if (count > 0) points.template scan<Config, kRounds>(count);
   __syncthreads();
-  find_bounds(shared);
+  if constexpr (kRounds == 2) {
+    count = *shared.record_count;
+    if (count > Config::kMaxRecords) return false;
+  }
+  find_bounds<kRounds>(shared);
   __syncthreads();
   for (std::uint32_t i = threadIdx.x; i < count; i += kThreads) {
     std::uint32_t const cell = shared.cells[i];
-    if (cell == kNoCell) continue;
-    shared.order[atomicAdd(&shared.bounds[cell + 1], 1u)] = static_cast<std::uint16_t>(i);
+    if (kRounds == 1 && cell == kNoCell) continue;
+    int const round = kRounds == 1 ? 0 : (shared.records[i].query >> kRoundBits) / kRoundPoints;
+    std::uint32_t const at = atomicAdd(&shared.bounds[cell + 1], 1u << kRoundBits * round);
+    shared.order[at >> kRoundBits * round & kRoundMask] = static_cast<std::uint16_t>(i);
   }
   __syncthreads();
-  order_cells(shared, s.round_points / kWarp, tile.cells());
+  order_cells<kRounds>(shared, s.round_points / kWarp, tile.cells());
   __syncthreads();
+  return true;
 }
 
 // ---- add
 
 // The records of a pixel: those of the cells above, of which it is a lower corner, then those
 // below. Of both the left cell's come first, of which it is a right corner.
+template <int kRounds>
 struct PixelRecords {
   std::uint32_t begin[2], middle[2], end[2];
 
-  __device__ __forceinline__ PixelRecords(Tile const& tile, Storage const& shared, int pixel) {
-    // A row has a cell more.
-    std::uint32_t const* bounds = shared.bounds + tile.row_of(pixel) + pixel;
+  __device__ __forceinline__ PixelRecords(Tile const& tile, Storage const& shared, int pixel,
+                                          int round = 0) {
+    int cell = tile.row_of(pixel) + pixel;  // a row has a cell more
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      begin[i] = bounds[0];
-      middle[i] = bounds[1];
-      end[i] = bounds[2];
-      bounds += tile.cells_across();
+      begin[i] = shared.bound<kRounds>(cell, round);
+      middle[i] = shared.bound<kRounds>(cell + 1, round);
+      end[i] = shared.bound<kRounds>(cell + 2, round);
+      cell += tile.cells_across();
     }
   }
   __device__ __forceinline__ std::uint32_t above() const { return end[0] - begin[0]; }
@@ -570,8 +613,8 @@ struct PixelRecords {
 };
 
 // Lists the pixels of a tile by their kind, in any order: a counting sort. The slots of a warp then
-// have pixels of as many records each. All threads of the block.
-template <class Config>
+// have pixels of as many records each; of two rounds, on average. All threads of the block.
+template <class Config, int kRounds>
 __device__ __forceinline__ void list_pixels(Tile const& tile, Storage const& shared) {
   std::uint32_t* const kinds = shared.kinds();
   if (threadIdx.x < kKinds) kinds[threadIdx.x] = 0;
@@ -580,10 +623,16 @@ __device__ __forceinline__ void list_pixels(Tile const& tile, Storage const& sha
   int shift = 0;
 #pragma unroll 1
   for (int pixel = static_cast<int>(threadIdx.x); pixel < tile.pixels(); pixel += kThreads) {
-    std::uint32_t const count = PixelRecords(tile, shared, pixel).count();
-    std::uint32_t const kind = count <= kRecordsOfSlot           ? kKinds - 1 - count
-                               : count <= Config::kRecordsOfWarp ? 1
-                                                                 : 0;
+    std::uint32_t all = 0, most = 0;
+#pragma unroll
+    for (int round = 0; round < kRounds; ++round) {
+      std::uint32_t const count = PixelRecords<kRounds>(tile, shared, pixel, round).count();
+      all += count;
+      most = max(most, count);
+    }
+    std::uint32_t const kind = most <= kRecordsOfSlot ? kKinds - 1 - (all + kRounds - 1) / kRounds
+                               : most <= Config::kRecordsOfWarp ? 1
+                                                                : 0;
     mine |= std::uint64_t{kind} << shift;
     shift += 8;
     atomicAdd(&kinds[kind], 1u);
@@ -644,10 +693,10 @@ class GradRows {
 #endif
 
 // Adds every `stride`-th record of a pixel from number `first` on.
-template <class Config>
+template <class Config, int kRounds>
 __device__ __forceinline__ void add_records(Storage const& shared, GradRows<Config> const& rows,
-                                            PixelRecords const& records, int first, int stride,
-                                            float (&sums)[kChannelsOfLane]) {
+                                            PixelRecords<kRounds> const& records, int first,
+                                            int stride, float (&sums)[kChannelsOfLane]) {
   constexpr int kInFlight = Config::kRecordsInFlight;
   std::uint32_t const above = records.above(), count = records.count();
   for (std::uint32_t base = first; base < count; base += kInFlight * stride) {
@@ -663,7 +712,7 @@ __device__ __forceinline__ void add_records(Storage const& shared, GradRows<Conf
       weights[j] =
           record.weight * (is_below ? 1.0f - record.fy : record.fy) *
           (at < (is_below ? records.middle[1] : records.middle[0]) ? record.fx : 1.0f - record.fx);
-      row[j] = rows[record.query];
+      row[j] = rows[kRounds == 1 ? record.query : record.query & kRoundMask];
     }
 #pragma unroll
     for (int j = 0; j < kInFlight; ++j) {
@@ -678,7 +727,7 @@ __device__ __forceinline__ void add_records(Storage const& shared, GradRows<Conf
 // All lanes of the warp, which then have the sum.
 template <class Config>
 __device__ __forceinline__ void add_in_warp(Storage const& shared, GradRows<Config> const& rows,
-                                            PixelRecords const& records, int first, int stride,
+                                            PixelRecords<1> const& records, int first, int stride,
                                             float (&sums)[kChannelsOfLane]) {
   if (rows.has_channels) add_records(shared, rows, records, first, stride, sums);
 #pragma unroll
@@ -693,13 +742,15 @@ __device__ __forceinline__ void add_in_warp(Storage const& shared, GradRows<Conf
 // Adds up the records of a crowded pixel; the first warp has the sum. All threads of the block.
 template <class Config>
 __device__ __forceinline__ void add_crowd(Storage const& shared, GradRows<Config> const& rows,
-                                          PixelRecords const& records,
+                                          PixelRecords<1> const& records,
                                           float (&sums)[kChannelsOfLane]) {
   constexpr int kHalf = kWarps / 2, kChannels = Config::kLanes * kChannelsOfLane;
   int const slot = static_cast<int>(threadIdx.x) / Config::kLanes;
   add_in_warp(shared, rows, records, slot, Config::kSlots, sums);
   int const channel = lane_of() % Config::kLanes * kChannelsOfLane;
-  float* const other = shared.crowd_sums<Config>() + warp_of() % kHalf * kChannels + channel;
+  auto warp = static_cast<std::uint32_t>(warp_of());
+  if constexpr (Config::kHasTwoRounds) ptx::pin(warp);  // it takes no register before
+  float* const other = shared.crowd_sums<Config>() + warp % kHalf * kChannels + channel;
   bool const is_first_slot = lane_of() < Config::kLanes;
 #pragma unroll 1
   for (int half = 1; half >= 0; --half) {
@@ -736,10 +787,24 @@ __device__ __forceinline__ void add_sums(SmallParams const& s, std::int64_t at,
   }
 }
 
-// Adds the round's records to the pixels of the tile. Between the rounds of a level the sums of a
-// pixel lie in global memory. All threads of the block.
+// Adds the records of each of two rounds, as if sums had been in memory between them.
 template <class Config>
-__device__ __forceinline__ void sum_pixels(Params const& p, SmallParams const& s, Tile const& tile,
+__device__ __forceinline__ void add_two_rounds(Storage const& shared, GradRows<Config> const& rows,
+                                               Tile const& tile, int pixel,
+                                               float (&sums)[kChannelsOfLane]) {
+#pragma unroll 1
+  for (int round = 0; round < 2; ++round) {
+    float of_round[kChannelsOfLane] = {};
+    add_records(shared, rows, PixelRecords<2>(tile, shared, pixel, round), 0, 1, of_round);
+#pragma unroll
+    for (int c = 0; c < kChannelsOfLane; ++c) sums[c] += of_round[c];
+  }
+}
+
+// Adds the records of a round or two to the pixels of the tile; false: a pixel has too many of two.
+// Between the rounds of a level the sums of a pixel lie in global memory. All threads of the block.
+template <class Config, int kRounds>
+__device__ __forceinline__ bool sum_pixels(Params const& p, SmallParams const& s, Tile const& tile,
                                            Storage const& shared, bool is_first, bool is_last) {
   int const d = lane_of() % Config::kLanes * kChannelsOfLane;
   GradRows<Config> const rows(p, tile, d);
@@ -758,19 +823,22 @@ __device__ __forceinline__ void sum_pixels(Params const& p, SmallParams const& s
       store_vec<Config>(MSDA_DTYPE_F32, s.sums, at, sums, s.aligned_sums);
     }
   };
-  list_pixels<Config>(tile, shared);
+  list_pixels<Config, kRounds>(tile, shared);
   // Each begins where the one before ends.
   auto const crowded = static_cast<int>(shared.kinds()[0]);
   auto const of_warps = static_cast<int>(shared.kinds()[1]);
   auto const of_slots = static_cast<int>(shared.kinds()[kKinds - 2]);
   std::uint16_t const* const list = shared.pixels();
+  if (kRounds == 2 && of_warps != 0) return false;
+  if constexpr (kRounds == 1) {
 #pragma unroll 1
-  for (int i = crowded + warp_of(); i < of_warps; i += kWarps) {
-    int const pixel = list[i];
-    float sums[kChannelsOfLane] = {};
-    add_in_warp(shared, rows, PixelRecords(tile, shared, pixel), lane_of() / Config::kLanes,
-                Config::kWarpSlots, sums);
-    if (lane_of() < Config::kLanes && rows.has_channels) keep(pixel, sums);
+    for (int i = crowded + warp_of(); i < of_warps; i += kWarps) {
+      int const pixel = list[i];
+      float sums[kChannelsOfLane] = {};
+      add_in_warp(shared, rows, PixelRecords<1>(tile, shared, pixel), lane_of() / Config::kLanes,
+                  Config::kWarpSlots, sums);
+      if (lane_of() < Config::kLanes && rows.has_channels) keep(pixel, sums);
+    }
   }
   int const slot = static_cast<int>(threadIdx.x) / Config::kLanes;
   int const pixels = rows.has_channels ? tile.pixels() : 0;
@@ -778,33 +846,60 @@ __device__ __forceinline__ void sum_pixels(Params const& p, SmallParams const& s
   for (int i = of_warps + slot; i < pixels; i += Config::kSlots) {
     int const pixel = list[i];
     float sums[kChannelsOfLane] = {};
-    if (i < of_slots) add_records(shared, rows, PixelRecords(tile, shared, pixel), 0, 1, sums);
+    if (i < of_slots) {
+      if constexpr (kRounds == 1) {
+        add_records(shared, rows, PixelRecords<1>(tile, shared, pixel), 0, 1, sums);
+      } else {
+        add_two_rounds(shared, rows, tile, pixel, sums);
+      }
+    }
     keep(pixel, sums);
   }
+  if constexpr (kRounds == 1) {
 #pragma unroll 1
-  for (int i = 0; i < crowded; ++i) {
-    int const pixel = list[i];
-    float sums[kChannelsOfLane] = {};
-    add_crowd(shared, rows, PixelRecords(tile, shared, pixel), sums);
-    if (static_cast<int>(threadIdx.x) < Config::kLanes && rows.has_channels) keep(pixel, sums);
+    for (int i = 0; i < crowded; ++i) {
+      int const pixel = list[i];
+      float sums[kChannelsOfLane] = {};
+      add_crowd(shared, rows, PixelRecords<1>(tile, shared, pixel), sums);
+      if (static_cast<int>(threadIdx.x) < Config::kLanes && rows.has_channels) keep(pixel, sums);
+    }
   }
+  return true;
+}
+
+// Sums up a tile of two rounds at once; false: it has too many records, or not two rounds.
+template <class Config>
+__device__ __forceinline__ bool sum_two_rounds(Params const& p, SmallParams const& s,
+                                               Storage const& storage) {
+  Tile const tile(p, s, blockIdx.x);
+  return s.levels[tile.level].rounds == 2 &&
+         find_records<Config, 2>(p, s, tile, storage, 0, tile.points(p)) &&
+         sum_pixels<Config, 2>(p, s, tile, storage, true, true);
 }
 
 template <class Config>
 __device__ __forceinline__ void sum_tile(Params const& p, SmallParams const& s, char* shared) {
-  Storage const storage(shared, s);
+  Storage storage(shared, s);
+  if constexpr (Config::kHasTwoRounds) {
+    if (sum_two_rounds<Config>(p, s, storage)) return;
+    __syncthreads();  // each round takes the shared memory
+  }
   std::uint32_t first = 0;
   bool is_last;
   do {
     std::uint32_t block = blockIdx.x;
     ptx::pin(block);  // the tile takes no registers from one round to the next
     Tile const tile(p, s, block);
-    auto const points = static_cast<std::uint32_t>(p.query_count) *
-                        static_cast<std::uint32_t>(p.near_levels[tile.level].point_count);
+    if constexpr (Config::kHasTwoRounds) {
+      std::uint32_t offset = 0;
+      ptx::pin(offset);  // nor do addresses
+      storage = Storage(shared + offset, s);
+    }
+    std::uint32_t const points = tile.points(p);
     auto const most = static_cast<std::uint32_t>(s.round_points);
-    is_last = Config::kHasOneRound || points - first <= most;
-    find_records<Config>(p, s, tile, storage, first, min(points - first, most));
-    sum_pixels<Config>(p, s, tile, storage, first == 0, is_last);
+    is_last = Config::kRounds == Rounds::one || points - first <= most;
+    find_records<Config, 1>(p, s, tile, storage, first, min(points - first, most));
+    sum_pixels<Config, 1>(p, s, tile, storage, first == 0, is_last);
     first += most;
     if (!is_last) __syncthreads();  // the next round takes the shared memory
   } while (!is_last);
@@ -838,7 +933,7 @@ __device__ __forceinline__ void row_gradients(Params const& p, SmallParams const
   if (slot >= s.points.rows_of_block) return;  // whole warps
   RowIndex const row(p, s.points, block * s.points.rows_of_block + slot);
   PointLoads<Input::any> const loads(p, s.points, row);
-  bool const is_fused = loads.is_fused();
+  bool const is_fused = Config::is_fused(p);
   int const d = lane_of() % Config::kLanes * kChannelsOfLane;
   ValueRows<Config> const values(p,
                                  row.b * p.value_strides.batch + row.m * p.value_strides.head + d,
@@ -915,38 +1010,43 @@ __global__ void __launch_bounds__(kThreads,
 
 // ---- the kernels of a row of variants.inc
 
+template <ValueType kType, Loads kLoads, int kLanes, Rounds kRounds>
+Kernel<Params, SmallParams> load_gradients() {
+  return load_kernel(small_gradients<SmallConfig<kType, kLoads, kLanes, kRounds>>, kMaxSharedBytes);
+}
 template <ValueType kType, int kLanes>
-void load_lanes(Kernels& kernels, bool one_round) {
-  kernels.gradients[0] =
-      load_kernel(small_gradients<SmallConfig<kType, Loads::any, kLanes, false>>, kMaxSharedBytes);
-  kernels.gradients[1] =
-      load_kernel(one_round ? small_gradients<SmallConfig<kType, Loads::vectors, kLanes, true>>
-                            : small_gradients<SmallConfig<kType, Loads::vectors, kLanes, false>>,
-                  kMaxSharedBytes);
+void load_lanes(Kernels& kernels, Rounds rounds) {
+  constexpr Kernel<Params, SmallParams> (*kLoad[])() = {
+      load_gradients<kType, Loads::vectors, kLanes, Rounds::one>,
+      load_gradients<kType, Loads::vectors, kLanes, Rounds::two_sampled>,
+      load_gradients<kType, Loads::vectors, kLanes, Rounds::two_fused>,
+      load_gradients<kType, Loads::vectors, kLanes, Rounds::any>};
+  kernels.gradients[0] = load_gradients<kType, Loads::any, kLanes, Rounds::any>();
+  kernels.gradients[1] = kLoad[static_cast<int>(rounds)]();
 }
 
 template <ValueType kType>
-Kernels load_kernels(std::int64_t head_dim, bool one_round) {
+Kernels load_kernels(std::int64_t head_dim, Rounds rounds) {
   Kernels kernels;
   kernels.engine = load_engine<true>();
   switch (row_lanes(head_dim, kType == ValueType::f32)) {
     case 2:
-      if constexpr (kType != ValueType::f32) load_lanes<kType, 2>(kernels, one_round);
+      if constexpr (kType != ValueType::f32) load_lanes<kType, 2>(kernels, rounds);
       break;
     case 4:
-      load_lanes<kType, 4>(kernels, one_round);
+      load_lanes<kType, 4>(kernels, rounds);
       break;
     case 8:
-      load_lanes<kType, 8>(kernels, one_round);
+      load_lanes<kType, 8>(kernels, rounds);
       break;
     default:
-      load_lanes<kType, kWarp>(kernels, one_round);
+      load_lanes<kType, kWarp>(kernels, rounds);
   }
   return kernels;
 }
 
 }  // namespace msda::small
 
-#define MSDA_INSTANTIATE(type, revision, sm)                                                   \
-  template msda::small::Kernels msda::small::load_kernels<msda::ValueType::type>(std::int64_t, \
-                                                                                 bool);
+#define MSDA_INSTANTIATE(type, revision, sm)                                      \
+  template msda::small::Kernels msda::small::load_kernels<msda::ValueType::type>( \
+      std::int64_t, msda::small::Rounds);

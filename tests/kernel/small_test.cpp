@@ -12,6 +12,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <string>
 #include <utility>
 #include <vector>
@@ -48,6 +50,25 @@ void check_bits(TestHandle const& handle, TestProblem const& problem) {
   CHECK(differing_runs(plan.plan.get(), problem, 2) == 0);
 }
 
+// How many of 8 calls, whose buffers lie at other addresses each, write to where the workspace has
+// sums between rounds: at its start, where gradients are of 16 bits.
+int calls_with_sums_in_memory(TestHandle const& handle, TestProblem const& problem) {
+  PlanResult const plan = make_plan(handle, problem.shape, small_kernel(handle, problem.shape));
+  int writing = 0;
+  for (std::uint64_t seed = 0; seed < 8; ++seed) {
+    CallBuffers buffers(problem, plan.plan.get(), seed);
+    auto const* const sums = static_cast<const std::byte*>(buffers.c().workspace);
+    std::size_t const bytes = 4 * problem.inputs[TensorId::kValue].size();
+    REQUIRE(buffers.c().workspace_bytes >= bytes);
+    std::vector<std::byte> const poison(sums, sums + bytes);
+    Executed const executed = execute(plan.plan.get(), buffers);
+    REQUIRE_MESSAGE(executed.status == MSDA_SUCCESS, executed.message);
+    REQUIRE(executed.failure == "");
+    if (!std::equal(poison.begin(), poison.end(), sums)) ++writing;
+  }
+  return writing;
+}
+
 }  // namespace
 
 // Beside a level of one round there are two of as many points as a round has, and one less and
@@ -61,6 +82,48 @@ TEST_CASE("small backward: rounds that are just full" * needs_gpu()) {
           handle,
           problem_of(backward_shape({{{5, 9, 4}, {31, 40, 4}, {2, 3, 1}}, 1, queries, 1, 8}, dtype),
                      81));
+    }
+  }
+}
+
+// The larger maps have two rounds, of which a tile has both at once, with the same bits as where
+// rows do not lie at multiples of 16 bytes and rounds follow each other.
+TEST_CASE("small backward: two rounds at once" * needs_gpu()) {
+  TestHandle const handle(gpu_options());
+  for (std::int32_t const dim : {0, 2, 4}) {
+    CAPTURE(dim);
+    for (auto const& [dtype, channels] :
+         std::vector<std::pair<msda_dtype, std::int64_t>>{{MSDA_DTYPE_F32, 32},
+                                                          {MSDA_DTYPE_F16, 16},
+                                                          {MSDA_DTYPE_F16, 64},
+                                                          {MSDA_DTYPE_BF16, 72}}) {
+      Shape const shape = {{{45, 47, 4}, {7, 9, 1}, {5, 6, 4}}, 1, 1025, 1, channels};
+      check_bits(handle, problem_of(backward_shape(shape, dtype, dim), 88, -0.1, 1.1));
+    }
+    Shape const sparse = {{{90, 91, 4}}, 1, 1025, 1, 8};
+    TestProblem const problem = problem_of(backward_shape(sparse, MSDA_DTYPE_F16, dim), 89);
+    check_bits(handle, problem);
+    int const calls = calls_with_sums_in_memory(handle, problem);
+    CHECK(calls > 0);
+    CHECK(calls < 8);
+  }
+}
+
+// A tile has more points than records, or few, but a pixel more than a slot adds up.
+TEST_CASE("small backward: two rounds of points too close" * needs_gpu()) {
+  TestHandle const handle(gpu_options());
+  for (std::int32_t const dim : {0, 2}) {
+    for (double const width : {0.04, 0.3}) {
+      CAPTURE(dim);
+      CAPTURE(width);
+      Shape const shape = {{{60, 69, 8}}, 1, 1024, 1, 8};
+      TestProblem problem = problem_of(backward_shape(shape, MSDA_DTYPE_F16, dim), 90,
+                                       0.5 - width / 2, 0.5 + width / 2);
+      for (double& x : problem.inputs[TensorId::kReference]) {
+        x = static_cast<float>(0.5 + width * (x - 0.5));
+      }
+      check_bits(handle, problem);
+      CHECK(calls_with_sums_in_memory(handle, problem) == 8);
     }
   }
 }

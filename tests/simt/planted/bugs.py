@@ -93,9 +93,12 @@ UNITS |= {name: Unit("msda_test_kernel", KERNELS, text=whole_row(family, argumen
     ("sorted_f16", "sorted", "f16, 4, 80"), ("atomic", "atomic", "f32, 1, 80"))}
 
 UNITS |= {name: Unit("msda_test_kernel", KERNELS,
-                     text=kernels("small", f"small_gradients<SmallConfig<ValueType::f32, Loads::vectors, 4, {has_one_round}>>"
-                                           "(Params, SmallParams)"))
-          for name, has_one_round in (("small", "true"), ("small_rounds", "false"))}
+                     text=kernels("small", f"small_gradients<SmallConfig<ValueType::{dtype}, Loads::vectors, {lanes}, "
+                                           f"Rounds::{rounds}>>(Params, SmallParams)"))
+          for name, dtype, lanes, rounds in (("small", "f32", 4, "one"), ("small_rounds", "f32", 4, "any"),
+                                             ("small_two_rounds", "f32", 4, "two_sampled"),
+                                             ("small_two_rounds_f16", "f16", 2, "two_sampled"),
+                                             ("small_two_rounds_fused", "f32", 4, "two_fused"))}
 
 SORTED_BINS = "kernels/sorted/bin.cuh"
 SMALL = "kernels/small/small.cuh"
@@ -310,12 +313,12 @@ BUGS = (
         "q <= last; q += kWarps * rows) {", "q <= last; q += 2 * kWarps * rows) {", "small backward: fused*", ORDER,
         f"{WRONG}|AddressSanitizer"),
     Bug("cells_unordered", "records of a cell stay in the order in which threads have put them there", "small", SMALL,
-        "shared.order[at - 1] > record; --at", "shared.order[at - 1] > record + 0xffff; --at",
+        "> number(record); --at", "> number(record) + 0xffff; --at",
         "small backward: cells*", ORDER, SAME),
     Bug("cells_of_one_warp", "all warps order the cells of the first one", "small", SMALL,
         "base + lane_of() * kWarps + warp_of();", "base + lane_of() * kWarps;", "small backward: cells*", ORDER, SAME),
-    Bug("bits_left_set", "a cell of many records is ordered by bits that another one has left", "small", SMALL,
-        "word += kWarp) bits[word] = 0;", "word += kWarp) bits[word] |= 0;", "small backward: cells*", ORDER,
+    Bug("bits_left_set", "a cell of many records is ordered by bits that another one has left", "small",
+        "kernels/common/warp.cuh", "word += kWarp) bits[word] = 0;", "word += kWarp) bits[word] |= 0;", "small backward: cells*", ORDER,
         f"{WRONG}|AddressSanitizer"),
     Bug("pixel_half_joined", "every other slot's part of a pixel of many records is left out", "small", SMALL,
         "for (int distance = Config::kLanes; distance < kWarp; distance *= 2) {",
@@ -328,6 +331,21 @@ BUGS = (
     Bug("round_unsynced", "the next round begins while pixels of this one are added", "small_rounds", SMALL,
         "    if (!is_last) __syncthreads();", "    if (is_last) __syncthreads();", "small backward: rounds*", WARPS,
         f"{WRONG}|AddressSanitizer"),
+    Bug("two_rounds_joined", "the sum of the second of two rounds goes on with that of the first", "small_two_rounds", SMALL,
+        "PixelRecords<2>(tile, shared, pixel, round), 0, 1, of_round);",
+        "PixelRecords<2>(tile, shared, pixel, round), 0, 1, sums);", "small backward: two rounds*", ORDER, SAME),
+    Bug("two_rounds_unordered", "records of two rounds stay in the order in which threads have put them there",
+        "small_two_rounds", SMALL, "record : shared.records[record].query;", "record : 0u;", "small backward: two rounds*",
+        ORDER, SAME),
+    Bug("crowd_of_two_rounds", "pixels of more records of two rounds than a slot adds up are left out",
+        "small_two_rounds_f16", SMALL, "if (kRounds == 2 && of_warps != 0) return false;", "",
+        "small backward: two rounds*", ORDER, WRONG),
+    Bug("weights_of_other_warp", "a warp's weights of fused rows of two rounds lie where its neighbour's do",
+        "small_two_rounds_fused", SMALL, "+ warp_of() * kWarpLogits + i % kWarpLogits", "+ warp_of() / 2 * kWarpLogits + i % kWarpLogits",
+        "small backward: two rounds*", WARPS, WRONG),
+    Bug("never_two_rounds", "the second round's records of a tile's first cell seem to begin with the first round's",
+        "small_two_rounds_f16", SMALL, "shared.bounds[0] = second;", "shared.bounds[0] = 0;",
+        "small backward: two rounds*", ORDER, r"CHECK\( calls < 8 \)"),
     # ---- stages of tensor maps' boxes and windows
     Bug("box_missing_arrival", "a consumer does not say that it has left a stage", "boxes", BOXES,
         "      if (lane == 0) ring.leave(at);\n", "", "encoder", ORDER, r"simulated device: .*deadlock", quick=True),
