@@ -56,6 +56,16 @@ class SlotProducts {
   float sums_[4];
 };
 
+// Code for other GPUs than those of 9.0 would spill 8 to 48 bytes if an SM had two blocks, and for
+// newer ones 4 if a slot had two rows of float32 in flight.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ != 900
+inline constexpr std::int32_t kCodeBlocks = 1;
+inline constexpr bool kHasRegisters = __CUDA_ARCH__ < 900;
+#else
+inline constexpr std::int32_t kCodeBlocks = kBlocks;
+inline constexpr bool kHasRegisters = true;
+#endif
+
 // A row is kRowLanes lanes, four of them at least where its points get gradients. Those have the
 // corners of one point in flight: a thread has 72 registers.
 template <ValueType kValueType, Loads kLoads, int kRowLanes, Rounds kOfCode>
@@ -77,8 +87,9 @@ struct SmallConfig : PointConfig<kValueType, kLoads, kRowLanes> {
   static constexpr int kInFlight = 1;
   static constexpr bool kPowersFirst = true;
   static constexpr int kMovedInFlight = kRowLanes == kWarp ? 1 : kPointsInFlight;  // fused points
+  // Rows of grad_output, of a slot that adds.
   static constexpr int kRecordsInFlight =
-      Base::kVectors ? 2 : 1;                        // rows of grad_output, of a slot that adds
+      Base::kVectors && (Base::Row::kNarrow || kHasRegisters) ? 2 : 1;
   static constexpr int kChannels = kChannelsOfLane;  // that store_vec() stores
   using Products = SlotProducts<Base>;
   using OfPoints = SmallConfig<kValueType, kLoads, point_lanes(kRowLanes), kOfCode>;
@@ -130,7 +141,7 @@ struct Tile {
 
 inline constexpr std::uint32_t kNoCell = 0xffff;
 
-// Of two rounds the second one's numbers are in the upper halves of words.
+// Of two rounds counts and bounds of the second are in the upper halves of words.
 inline constexpr int kRoundBits = 16;
 inline constexpr std::uint32_t kRoundMask = (1u << kRoundBits) - 1;
 
@@ -531,7 +542,6 @@ __device__ __forceinline__ void order_cells(Storage const& shared, int words, in
   auto const number = [&](std::uint16_t record) {
     return kRounds == 1 ? record : shared.records[record].query;
   };
-  std::uint32_t* const bits = shared.bits + warp_of() * words;
   for (int base = 0; base < cells * kRounds; base += kThreads) {
     int const index = base + lane_of() * kWarps + warp_of();
     int const cell = index / kRounds, round = index % kRounds;
@@ -553,7 +563,8 @@ __device__ __forceinline__ void order_cells(Storage const& shared, int words, in
     for (; many != 0; many &= many - 1) {
       int const lane = __ffs(static_cast<int>(many)) - 1;
       std::uint16_t* const first = shared.order + __shfl_sync(kAllLanes, begin, lane);
-      order_by_bits(first, __shfl_sync(kAllLanes, end - begin, lane), bits, words);
+      order_by_bits(first, __shfl_sync(kAllLanes, end - begin, lane),
+                    shared.bits + warp_of() * words, words);
     }
   }
 }
@@ -987,13 +998,6 @@ __device__ __forceinline__ void row_gradients(Params const& p, SmallParams const
 }
 
 // ---- the kernel
-
-// Code for other GPUs than those of 9.0 would spill 8 to 48 bytes if an SM had two blocks.
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ != 900
-inline constexpr std::int32_t kCodeBlocks = 1;
-#else
-inline constexpr std::int32_t kCodeBlocks = kBlocks;
-#endif
 
 template <class Config>
 __global__ void __launch_bounds__(kThreads,

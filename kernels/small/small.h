@@ -25,13 +25,14 @@ static_assert(kMaxCells < 0xffff && kRoundPoints <= 0xffff, "both are counted in
 // The rounds that code is for. For one it has registers left, and takes 5 % less time on dec. For
 // two it takes any number, and both of a level at once.
 enum class Rounds { one, two_sampled, two_fused, any };
+
 inline constexpr std::int32_t kFewRecords = 16;     // of a cell, that one thread orders
 inline constexpr std::int32_t kRecordsOfSlot = 16;  // of a pixel, that one slot adds up
 inline constexpr std::int32_t kPointsInFlight = 2;  // that a thread loads
 inline constexpr std::int32_t kLogits = 8;          // of a fused row, that a lane has
 inline constexpr std::int32_t kWarpLogits = kWarp * kLogits;
 // The records that a tile has of two rounds of fused points, at most: weights of each warp's rows
-// lie behind them. Of sampled points it has as many as of one round.
+// lie behind them. Of sampled points it has as many as a round has points.
 inline constexpr std::int32_t kMaxFusedRecords = kRoundPoints - kWarps * kWarpLogits / 4;
 // Kinds of pixels, in the order of their list: crowded ones, whose records the block adds up; those
 // of a warp; those of a slot, of most records to none.
@@ -60,7 +61,7 @@ struct TileLevel {
 
 // A point of the round that has a corner in the tile.
 struct alignas(16) TileRecord {
-  std::uint32_t query;  // of two rounds the upper half has the point's number
+  std::uint32_t query;  // of two rounds 16 bits, the upper ones are the point's number
   float fx, fy;
   float weight;
 };
