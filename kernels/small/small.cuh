@@ -141,7 +141,7 @@ struct Tile {
 
 inline constexpr std::uint32_t kNoCell = 0xffff;
 
-// Of two rounds counts and bounds of the second are in the upper halves of words.
+// Counts and bounds of the second of two rounds are in the upper halves of words.
 inline constexpr int kRoundBits = 16;
 inline constexpr std::uint32_t kRoundMask = (1u << kRoundBits) - 1;
 
@@ -166,7 +166,7 @@ struct Storage {
         order(reinterpret_cast<std::uint16_t*>(records + s.round_points)),
         bits(reinterpret_cast<std::uint32_t*>(order + s.round_points)),
         cells(reinterpret_cast<std::uint16_t*>(bits)) {}
-  // Where the records of a cell begin; of `round`, where there are two.
+  // The place where a cell begins in the order; of `round`, where there are two.
   template <int kRounds>
   __device__ __forceinline__ std::uint32_t bound(int cell, int round) const {
     return kRounds == 1 ? bounds[cell] : bounds[cell] >> kRoundBits * round & kRoundMask;
