@@ -169,10 +169,10 @@ Tiling cut_levels(Problem const& problem, Strips const& strips, double wanted_ns
     auto const [strip_width, none_ns, all_ns] = strips[l];
     double const wanted =
         number(level.height) * (wanted_ns - none_ns) / std::max(all_ns - none_ns, 1.0);
-    std::int64_t most = std::min(cells / (strip_width + 1) - 1, level.height);
-    if (takes_two_rounds(problem, level)) {
-      most = std::min(most, rows_of_records(problem, level, strip_width));
-    }
+    tiles.rounds = takes_two_rounds(problem, level) ? 2 : 1;
+    std::int64_t const with_room =
+        tiles.rounds == 2 ? rows_of_records(problem, level, strip_width) : level.height;
+    std::int64_t const most = std::min(cells / (strip_width + 1) - 1, with_room);
     std::int64_t const rows = at_least_one(wanted, most);
     std::int64_t const columns = at_least_one(wanted * number(strip_width), strip_width);
     // All tiles have as many rows and columns, where the last ones may have fewer.
@@ -181,7 +181,6 @@ Tiling cut_levels(Problem const& problem, Strips const& strips, double wanted_ns
     tiles.tiles_across = i32(divide_up(level.width, width));
     tiles.tile_width = i32(width);
     tiles.tile_height = i32(height);
-    tiles.rounds = takes_two_rounds(problem, level) ? 2 : 1;
     tiling.tiles += tiles.tiles_across * divide_up(level.height, height);
   }
   return tiling;

@@ -358,7 +358,8 @@ class RoundPoints {
   }
   // The fused points of a lane, kWarp apart, that it has in flight. kDim: numbers of a reference,
   // where these and offsets are of float32, at multiples of their bytes; else 0. kIsEarly:
-  // registers hold them while rows are weighed; rows are then of few enough logits for that.
+  // registers hold them while rows are weighed; rows are then of few enough logits for that. Code
+  // for two rounds at once has registers for one point, where it takes a single round.
   template <class Config, int kDim, int kOfPoints>
   struct MovedPoints {
     static constexpr int kRounds = kOfPoints;

@@ -26,7 +26,7 @@ inline void load_global(const char* at, std::uint32_t (&to)[4], Where where = Wh
   copy_words<4>(at, to);
 }
 
-// What L2 fetches besides changes nothing here.
+// The device has no L2: both fetch the same.
 struct Sectors {};
 struct Neighbours {};
 
