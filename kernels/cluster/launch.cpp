@@ -63,7 +63,7 @@ struct ClusterPlan final : Prepared {
     schedule.order = order.data();
     has_whole_groups =
         problem.point_total % cluster::group_of(layout_for(entry.rows, problem)) == 0;
-    has_f32_inputs = inputs_are_f32(problem);
+    has_f32_inputs = input_types(problem) == inputs_f32;
   }
   DeviceArray<std::int32_t> order;  // [Q] queries, or none
   Params params;                    // all but the buffers

@@ -27,11 +27,11 @@ struct PersistentPlan final : Prepared {
         exact_schedule(make_schedule(kTable[variant], problem, query_order, device)),
         kernels(kLoad[kTable.index_of(variant)]({.fused = problem.fused(),
                                                  .grouped = is_grouped(kTable[variant], problem),
-                                                 .heads = known_heads(kTable[variant], problem)})),
+                                                 .heads = known_heads(kTable[variant], problem),
+                                                 .inputs = input_types(problem)})),
         attention(attention::prepare(problem, device, *this)),
         has_aligned_strides(value_strides_are_multiples(problem, kVecBytes)),
-        has_whole_groups(groups_are_whole(kTable[variant], problem)),
-        has_f32_inputs(inputs_are_f32(problem)) {
+        has_whole_groups(groups_are_whole(kTable[variant], problem)) {
     schedule.order = exact_schedule.order = order.data();
   }
   DeviceArray<std::int32_t> order;  // [Q] queries, or none
@@ -43,7 +43,6 @@ struct PersistentPlan final : Prepared {
   attention::Writer attention;
   bool has_aligned_strides;
   bool has_whole_groups;
-  bool has_f32_inputs;
 };
 
 void launch(Variant const&, Launch const& launch) {
@@ -58,8 +57,7 @@ void launch(Variant const&, Launch const& launch) {
                          is_aligned(params.weight, kVecBytes) &&
                          is_aligned(params.reference, kVecBytes);
   schedule.aligned_output = is_aligned(params.output, kVecBytes);
-  bool const f32_inputs = plan.has_f32_inputs && schedule.wide_inputs;
-  RowsKernel const& rows = plan.kernels[aligned][f32_inputs ? inputs_f32 : inputs_any];
+  RowsKernel const& rows = plan.kernels[aligned][schedule.wide_inputs];
   launch_overlapping(rows.kernel,
                      {.blocks = schedule.blocks,
                       .threads = rows.threads,

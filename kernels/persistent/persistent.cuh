@@ -7,6 +7,14 @@
 
 namespace msda::persistent {
 
+// Whether there is code for inputs_narrow, which models have under autocast: most of them have 4 or
+// 8 points.
+template <ValueType kType, Points kPoints, Spread kSpread, bool kFused>
+consteval bool has_narrow_inputs() {
+  return kFused && (kType == ValueType::f16 || kType == ValueType::bf16) && kPoints > 0 &&
+         slots_of(kSpread) == 1;
+}
+
 // Calls fn with the PersistentConfig for what is known at run time.
 template <ValueType kType, Channels kMax, Points kPoints, Spread kSpread, bool kFused,
           bool kGrouped, bool kAligned, class Fn>
@@ -20,6 +28,10 @@ void with_heads(KernelOptions options, Fn fn) {
     if constexpr (kGrouped || kOnePerLine) {
       if (options.heads == heads_8 && options.inputs == inputs_f32)
         return fn(MSDA_CONFIG(heads_8, inputs_f32));
+      if constexpr (has_narrow_inputs<kType, kPoints, kSpread, kFused>()) {
+        if (options.heads == heads_8 && options.inputs == inputs_narrow)
+          return fn(MSDA_CONFIG(heads_8, inputs_narrow));
+      }
       if (options.heads == heads_8) return fn(MSDA_CONFIG(heads_8, inputs_any));
     }
     if constexpr (!kGrouped) {
@@ -66,16 +78,17 @@ std::int32_t threads_of_code(std::int32_t code_sm) {
 template <ValueType kType, Channels kMax, Points kPoints, Spread kSpread>
 Kernels load_kernels(KernelOptions options) {
   Kernels kernels;
+  InputTypes const inputs = options.inputs;
   for (bool const aligned : {false, true}) {
-    for (InputTypes const inputs : {inputs_any, inputs_f32}) {
+    for (bool const wide : {false, true}) {
       options.aligned = aligned;
-      options.inputs = inputs;
+      options.inputs = wide ? inputs : inputs_any;
       with_config<kType, kMax, kPoints, kSpread>(options, [&](auto config) {
         using Config = decltype(config);
         auto const kernel =
             load_kernel(persistent_rows<Config>, Config::kCachesLevels ? kMaxCachedBytes : 0);
-        kernels[aligned][inputs] = {kernel, threads_of_code<Config>(kernel.code_sm),
-                                    Config::kCachesLevels};
+        kernels[aligned][wide] = {kernel, threads_of_code<Config>(kernel.code_sm),
+                                  Config::kCachesLevels};
       });
     }
   }

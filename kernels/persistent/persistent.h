@@ -48,7 +48,7 @@ struct KernelOptions {
   bool grouped = false;  // heads come in whole lines, see layout_of()
   bool aligned = false;  // vecs of value lie at multiples of 16 bytes
   Heads heads = heads_any;
-  InputTypes inputs = inputs_any;
+  InputTypes inputs = inputs_any;  // where they can be loaded in vectors
 };
 
 struct RowsKernel {
@@ -56,7 +56,8 @@ struct RowsKernel {
   std::int32_t threads = 0;
   bool caches_levels = false;  // in ScheduleParams::shared_bytes
 };
-// The kernels that the calls of a plan start, by `aligned` and `inputs`.
+// The kernels that the calls of a plan start, by `aligned` and by whether inputs can be loaded in
+// vectors.
 using Kernels = std::array<std::array<RowsKernel, 2>, 2>;
 
 // Loads them onto the current device. Instantiated in CUDA files.

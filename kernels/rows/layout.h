@@ -53,9 +53,10 @@ inline constexpr std::int32_t kMaxGroup = 4;  // points of a lane's group
 // pixels: all its levels have two columns and rows or more then.
 enum Heads : std::int32_t { heads_any = 0, heads_1 = 1, heads_8 = 8 };
 
-// The types of coordinates and weights: any type and alignment, told at run time, or both float32
-// and loaded in vectors.
-enum InputTypes : std::int32_t { inputs_any, inputs_f32 };
+// The types of coordinates and weights: any type and alignment, told at run time; or, loaded in
+// vectors, all of float32, or of fused input offsets and logits of the values' type of 16 bits with
+// references of float32, as under autocast.
+enum InputTypes : std::int32_t { inputs_any, inputs_f32, inputs_narrow };
 
 // A warp's lanes form slots; the lanes of a slot work on one row at a time.
 struct Layout {

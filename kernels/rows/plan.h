@@ -89,10 +89,16 @@ inline bool needs_exact_path(Problem const& problem) {
   });
 }
 
-// Coordinates, weights and references are float32.
-inline bool inputs_are_f32(Problem const& problem) {
-  return problem.coord_dtype == MSDA_DTYPE_F32 && problem.weight_dtype == MSDA_DTYPE_F32 &&
-         (!problem.fused() || problem.reference_dtype == MSDA_DTYPE_F32);
+// The types of coordinates, weights and references, where they can be loaded in vectors.
+inline InputTypes input_types(Problem const& problem) {
+  bool const is_fused = problem.fused();
+  if (is_fused && problem.reference_dtype != MSDA_DTYPE_F32) return inputs_any;
+  auto const are_all = [&](msda_dtype dtype) {
+    return problem.coord_dtype == dtype && problem.weight_dtype == dtype;
+  };
+  if (are_all(MSDA_DTYPE_F32)) return inputs_f32;
+  bool const is_narrow = is_fused && dtype_bytes(problem.value_dtype) == 2;
+  return is_narrow && are_all(problem.value_dtype) ? inputs_narrow : inputs_any;
 }
 
 // The bytes that a pixel has in the channels of a head group.

@@ -110,8 +110,11 @@ __device__ __forceinline__ Inputs<kGroup> read_inputs(Params const& p,
   // Wide inputs come in whole groups.
   std::uint32_t const first =
       row_start + static_cast<std::uint32_t>(min(k, static_cast<int>(p.point_total) - kGroup));
+  auto const is_narrow = [](msda_dtype dtype) {
+    return kTypes == inputs_narrow || (kTypes == inputs_any && dtype != MSDA_DTYPE_F32);
+  };
   const char* const coord = static_cast<const char*>(p.coord);
-  if (kTypes == inputs_any && p.coord_dtype != MSDA_DTYPE_F32) {
+  if (is_narrow(p.coord_dtype)) {
     ptx::stream_global<4 * kGroup>(coord + std::uint64_t{first} * 4, inputs.coord);
   } else if constexpr (kGroup == 4) {
     std::uint32_t const vec = first / 2 + (lane & 4) / 4;  // of two points, at an even place
@@ -121,10 +124,10 @@ __device__ __forceinline__ Inputs<kGroup> read_inputs(Params const& p,
     ptx::stream_global<8 * kGroup>(coord + std::uint64_t{first} * 8, inputs.coord);
   }
   const char* const weight = static_cast<const char*>(p.weight);
-  if (kTypes == inputs_f32 || p.weight_dtype == MSDA_DTYPE_F32) {
-    ptx::stream_global<4 * kGroup>(weight + std::uint64_t{first} * 4, inputs.weight);
-  } else {
+  if (is_narrow(p.weight_dtype)) {
     ptx::stream_global<2 * kGroup>(weight + std::uint64_t{first} * 2, inputs.weight);
+  } else {
+    ptx::stream_global<4 * kGroup>(weight + std::uint64_t{first} * 4, inputs.weight);
   }
   return inputs;
 }

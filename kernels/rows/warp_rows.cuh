@@ -168,16 +168,24 @@ struct Lane {
   __device__ std::uint32_t first_of(Row const& row) const { return row.row * schedule.points; }
 
   __device__ bool inputs_are_wide() const {
-    return Config::kInputs == inputs_f32 || schedule.wide_inputs;
+    return Config::kInputs != inputs_any || schedule.wide_inputs;
   }
-  __device__ msda_dtype coord_dtype() const {
-    return Config::kInputs == inputs_f32 ? MSDA_DTYPE_F32 : p.coord_dtype;
-  }
-  __device__ msda_dtype weight_dtype() const {
-    return Config::kInputs == inputs_f32 ? MSDA_DTYPE_F32 : p.weight_dtype;
-  }
+  __device__ msda_dtype coord_dtype() const { return input_dtype(p.coord_dtype); }
+  __device__ msda_dtype weight_dtype() const { return input_dtype(p.weight_dtype); }
   __device__ msda_dtype reference_dtype() const {
-    return Config::kInputs == inputs_f32 ? MSDA_DTYPE_F32 : p.reference_dtype;
+    return Config::kInputs == inputs_any ? p.reference_dtype : MSDA_DTYPE_F32;
+  }
+
+  // The type of coordinates or weights, where a launch says this one.
+  __device__ msda_dtype input_dtype(msda_dtype of_launch) const {
+    switch (Config::kInputs) {
+      case inputs_f32:
+        return MSDA_DTYPE_F32;
+      case inputs_narrow:
+        return Config::kType == ValueType::bf16 ? MSDA_DTYPE_BF16 : MSDA_DTYPE_F16;
+      default:
+        return of_launch;
+    }
   }
 
   // The entry that point k has in the block's table of places, and its level.

@@ -210,7 +210,7 @@ bool is_plain(WindowParams& windows, Problem const& problem) {
   bool const fit = to_bytes(windows.coord, problem.coord, problem.coord_dtype) &&
                    to_bytes(windows.weight, problem.weight, problem.weight_dtype) &&
                    to_bytes(windows.output, problem.output, problem.output_dtype);
-  return fit && !problem.fused() && rows::inputs_are_f32(problem) &&
+  return fit && !problem.fused() && rows::input_types(problem) == rows::inputs_f32 &&
          problem.output_dtype == problem.value_dtype &&
          strides_are_multiples(problem.coord, MSDA_DTYPE_F32, coord_alignment(points)) &&
          strides_are_multiples(problem.weight, MSDA_DTYPE_F32, weight_alignment(points));
