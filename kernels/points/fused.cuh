@@ -78,6 +78,11 @@ class RowSoftmax {
     points_.gradient(group) = gradient;
     mean_ = fmaf(weight(group), gradient, mean_);
   }
+  // Adds the gradients of all weights anew, where other lanes have added some.
+  __device__ __forceinline__ void add_again() {
+    mean_ = 0.0f;
+    for_groups([&](int group) { mean_ = fmaf(weight(group), points_.gradient(group), mean_); });
+  }
   // Calls store(group, gradient of the logit) for the lane's points.
   template <class Store>
   __device__ __forceinline__ void finish(Store store) {
@@ -117,48 +122,9 @@ class RowSoftmax {
   float mean_ = 0.0f;       // of the gradients by their weights: of the lane's points, then of all
 };
 
-// ---- softmax where a block has rows and a thread its point's logit
-
-// The softmax of a row of logits is exp(logit - shift) times a factor.
-struct alignas(8) RowPowers {
-  float shift;
-  float factor;  // 1 / the sum of powers
-
-  __device__ __forceinline__ float weight(float logit) const {
-    return power_of_e(logit - shift) * factor;
-  }
-};
-
 // The lanes that take a row of K logits: a power of two.
 __device__ __forceinline__ int lanes_of_logits(std::int64_t points) {
   return points >= kWarp ? kWarp : 1 << (kWarp - __clz(static_cast<int>(points) - 1));
-}
-
-// Finds the powers of `count` rows of a head, those of the queries from `first` on. All threads of
-// the block.
-template <int kThreads>
-__device__ __forceinline__ void find_powers(Params const& p, std::int64_t b, std::int64_t m,
-                                            std::uint32_t first, std::uint32_t count,
-                                            RowPowers* rows) {
-  auto const K = static_cast<std::uint32_t>(p.point_total);
-  auto const lanes = static_cast<std::uint32_t>(lanes_of_logits(K));
-  std::uint32_t const lane = threadIdx.x % lanes;
-  for (std::uint32_t base = 0; base < count; base += kThreads / lanes) {
-    std::uint32_t const row = base + threadIdx.x / lanes;
-    std::int64_t const logits = p.weight_strides.at(b, first + min(row, count - 1), m);
-    float largest = -INFINITY;
-    for (std::uint32_t k = lane; k < K; k += lanes) {
-      largest = fmaxf(largest, load_narrow(p.weight_dtype, p.weight, logits + k));
-    }
-    largest = largest_of_lanes(largest, static_cast<int>(lanes));
-    float const shift = shift_by_largest(largest);
-    float sum = 0.0f;
-    for (std::uint32_t k = lane; k < K; k += lanes) {
-      sum += power_of_e(load_narrow(p.weight_dtype, p.weight, logits + k) - shift);
-    }
-    sum = sum_of_lanes(sum, static_cast<int>(lanes));
-    if (lane == 0 && row < count) rows[row] = {shift, reciprocal(sum)};
-  }
 }
 
 // ---- the gradients of reference points and boxes, to which all heads add: sums of what the points

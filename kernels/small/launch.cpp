@@ -24,7 +24,6 @@ struct SmallPlan final : Prepared {
       : point_levels(points::point_levels(problem), device),
         params(make_params(problem)),
         kernels(kLoad[kTable.index_of(variant)](problem.head_dim, rounds_of(problem))),
-        point_blocks(small::point_blocks(problem, device.sm_count)),
         has_other_tokens(points::has_other_tokens(problem)) {
     Tiling const tiling = make_tiling(problem, device.sm_count);
     std::ranges::copy(tiling.levels, small.levels);
@@ -36,7 +35,11 @@ struct SmallPlan final : Prepared {
     small.points.point_levels = point_levels.data();
     small.points.queries = problem.batch * problem.query_count;
     small.points.heads_together = u32(heads_together(problem.head_count));
-    small.points.rows_of_block = rows_of_block(problem, device.sm_count);
+    PointBlocks const of_points = small::point_blocks(problem, device.sm_count);
+    small.point_slots = of_points.slots;
+    small.part_bits = of_points.part_bits;
+    small.part_points = of_points.part_points;
+    point_blocks = of_points.blocks;
     shared_bytes = tile_bytes(small.round_points, row_lanes(problem));
     if (problem.fused() && small.staged_in_shared) {
       shared_bytes =
@@ -56,8 +59,8 @@ struct SmallPlan final : Prepared {
   Params params;        // all but the buffers
   SmallParams small{};  // all but the arrays
   Kernels kernels;
-  std::int64_t tiles = 0;     // of all heads
-  std::int64_t point_blocks;  // of all rows
+  std::int64_t tiles = 0;         // of all heads
+  std::int64_t point_blocks = 0;  // of all rows
   std::int64_t shared_bytes = 0;
   bool has_vectors = false;  // as far as strides say
   bool has_logit_fours = false;

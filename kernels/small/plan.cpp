@@ -75,9 +75,9 @@ double tile_ns(Costs const& costs, Problem const& problem, Level const& level, d
 // while the last ones run.
 double blocks_ns(Costs const& costs, Problem const& problem, Tiling const& tiling,
                  std::int32_t sm_count) {
-  double const row_points = number(divide_up(problem.point_total, kPointsAtOnce) * kPointsAtOnce);
-  double slowest = costs.rows_ns + row_points * costs.point_ns;
-  double blocks = number(point_blocks(problem, sm_count)), sum = blocks * slowest;
+  PointBlocks const points = point_blocks(problem, sm_count);
+  double slowest = costs.rows_ns + points.part_points * costs.point_ns;
+  double blocks = number(points.blocks), sum = blocks * slowest;
   for (std::size_t l = 0; l < problem.levels.size(); ++l) {
     Level const& level = problem.levels[l];
     if (!level.has_pixels()) continue;
@@ -208,14 +208,22 @@ Tiling make_tiling(Problem const& problem, std::int32_t sm_count) {
   return best;
 }
 
-std::int32_t rows_of_block(Problem const& problem, std::int32_t sm_count) {
-  std::int32_t const slots = kWarp / point_lanes(row_lanes(problem));
-  std::int64_t const warps = divide_up(divide_up(row_count(problem), slots), std::max(sm_count, 1));
-  return i32(std::clamp<std::int64_t>(warps, 1, kWarps)) * slots;
-}
-
-std::int64_t point_blocks(Problem const& problem, std::int32_t sm_count) {
-  return divide_up(row_count(problem), rows_of_block(problem, sm_count));
+// Few rows have parts, since a slot takes its points one after the other. A block has as many whole
+// warps as leave every SM one.
+PointBlocks point_blocks(Problem const& problem, std::int32_t sm_count) {
+  std::int64_t const sms = std::max(sm_count, 1);
+  std::int64_t const slots = kWarp / point_lanes(row_lanes(problem));  // of a warp
+  std::int64_t const groups = divide_up(problem.point_total, kPointsAtOnce);
+  std::int64_t const most =
+      problem.fused() && !stages_in_shared(problem) ? 1 : std::min(groups, slots);
+  std::int32_t bits = 0;
+  auto const warps = [&] { return divide_up(row_count(problem) << bits, slots); };
+  while (2 << bits <= most && 2 * warps() <= kPartWarps * sms) ++bits;
+  std::int64_t const of_block = std::clamp<std::int64_t>(divide_up(warps(), sms), 1, kWarps);
+  return {.part_bits = bits,
+          .part_points = i32(divide_up(groups, std::int64_t{1} << bits) * kPointsAtOnce),
+          .slots = i32(of_block * slots),
+          .blocks = divide_up(warps(), of_block)};
 }
 
 std::int64_t largest_points(Problem const& problem) {

@@ -21,9 +21,14 @@ struct Tiling {
 };
 Tiling make_tiling(Problem const& problem, std::int32_t sm_count);
 
-// Rows whose points a block has: as many whole warps as leave every SM a block; and those blocks.
-std::int32_t rows_of_block(Problem const& problem, std::int32_t sm_count);
-std::int64_t point_blocks(Problem const& problem, std::int32_t sm_count);
+// The blocks of points, as SmallParams has them.
+struct PointBlocks {
+  std::int32_t part_bits;
+  std::int32_t part_points;
+  std::int32_t slots;  // of a block
+  std::int64_t blocks;
+};
+PointBlocks point_blocks(Problem const& problem, std::int32_t sm_count);
 
 // The points of a head on the level that has most of them: a block takes them in rounds.
 std::int64_t largest_points(Problem const& problem);

@@ -836,10 +836,12 @@ __device__ __forceinline__ bool sum_pixels(Params const& p, SmallParams const& s
     }
   };
   list_pixels<Config, kRounds>(tile, shared);
-  // Each begins where the one before ends.
-  auto const crowded = static_cast<int>(shared.kinds()[0]);
-  auto const of_warps = static_cast<int>(shared.kinds()[1]);
-  auto const of_slots = static_cast<int>(shared.kinds()[kKinds - 2]);
+  // Each begins where the one before ends. They are loaded where they are needed, which takes no
+  // registers in between.
+  std::uint32_t const volatile* const kinds = shared.kinds();
+  auto const crowded = static_cast<int>(kinds[0]);
+  auto const of_warps = static_cast<int>(kinds[1]);
+  auto const of_slots = static_cast<int>(kinds[kKinds - 2]);
   std::uint16_t const* const list = shared.pixels();
   if (kRounds == 2 && of_warps != 0) return false;
   if constexpr (kRounds == 1) {
@@ -869,7 +871,7 @@ __device__ __forceinline__ bool sum_pixels(Params const& p, SmallParams const& s
   }
   if constexpr (kRounds == 1) {
 #pragma unroll 1
-    for (int i = 0; i < crowded; ++i) {
+    for (int i = 0, end = static_cast<int>(kinds[0]); i < end; ++i) {
       int const pixel = list[i];
       float sums[kChannelsOfLane] = {};
       add_crowd(shared, rows, PixelRecords<1>(tile, shared, pixel), sums);
@@ -919,7 +921,14 @@ __device__ __forceinline__ void sum_tile(Params const& p, SmallParams const& s, 
 
 // ---- points
 
-// A lane stages its points of a fused row, the first of which is `point` of all.
+// The number of a slot's part of its row.
+template <class Config>
+__device__ __forceinline__ int part_of_slot(SmallParams const& s) {
+  return lane_of() / Config::kLanes & ((1 << s.part_bits) - 1);
+}
+
+// A lane stages its points of a fused row, the first of which is `point` of all. Each slot of a row
+// has all powers; a gradient lies where the first one would have it.
 template <class Config>
 __device__ __forceinline__ PointsInMemory staged_points(Params const& p, SmallParams const& s,
                                                         char* shared, std::int64_t point,
@@ -929,7 +938,8 @@ __device__ __forceinline__ PointsInMemory staged_points(Params const& p, SmallPa
   std::int32_t const groups = (points + Config::kPoints - 1) / Config::kPoints;
   if (s.staged_in_shared) {
     float* const at = reinterpret_cast<float*>(shared) + threadIdx.x;
-    return {at, at + groups * kThreads, kThreads, groups};
+    return {at, at + groups * kThreads - part_of_slot<Config>(s) * Config::kLanes, kThreads,
+            groups};
   }
   float* const at = s.points.staged + point;
   bool const has_last = (groups - 1) * Config::kPoints + Config::own_point() < points;
@@ -937,13 +947,13 @@ __device__ __forceinline__ PointsInMemory staged_points(Params const& p, SmallPa
           is_there ? groups - (has_last ? 0 : 1) : 0};
 }
 
-// The gradients of one row's points a slot.
+// The gradients of the points of one part of a row a slot.
 template <class Config>
 __device__ __forceinline__ void row_gradients(Params const& p, SmallParams const& s, char* shared,
                                               std::int64_t block) {
   int const slot = static_cast<int>(threadIdx.x) / Config::kLanes;
-  if (slot >= s.points.rows_of_block) return;  // whole warps
-  RowIndex const row(p, s.points, block * s.points.rows_of_block + slot);
+  if (slot >= s.point_slots) return;  // whole warps
+  RowIndex const row(p, s.points, (block * s.point_slots + slot) >> s.part_bits);
   PointLoads<Input::any> const loads(p, s.points, row);
   bool const is_fused = Config::is_fused(p);
   int const d = lane_of() % Config::kLanes * kChannelsOfLane;
@@ -965,8 +975,9 @@ __device__ __forceinline__ void row_gradients(Params const& p, SmallParams const
       return k < points ? loads.logit(k) : -INFINITY;
     });
   }
+  std::int32_t k = part_of_slot<Config>(s) * s.part_points + own;
 #pragma unroll 1
-  for (std::int32_t k = own; k - own < points; k += Config::kPoints) {
+  for (std::int32_t left = s.part_points; left > 0; left -= Config::kPoints, k += Config::kPoints) {
     LoadedPoint const loaded = loads[k];
     LocatedPoint const mine = locate_point(loaded, loads.level(k), is_fused, p.reference_dim == 4);
     typename Config::Corners corners;
@@ -991,9 +1002,14 @@ __device__ __forceinline__ void row_gradients(Params const& p, SmallParams const
     }
   }
   if (!is_fused || p.grad_weight == nullptr) return;
+  if (s.part_bits != 0) {
+    __syncwarp();
+    softmax.add_again();
+  }
   softmax.finish([&](int group, float gradient) {
     std::int32_t const k = group * Config::kPoints + own;
-    if (!stores || k >= points) return;
+    int const of_part = k - own - part_of_slot<Config>(s) * s.part_points;
+    if (!stores || k >= points || of_part < 0 || of_part >= s.part_points) return;
     store_narrow(p.weight_dtype, p.grad_weight, to.weight + group * Config::kPoints, gradient);
   });
 }

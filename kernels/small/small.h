@@ -29,6 +29,7 @@ enum class Rounds { one, two_sampled, two_fused, any };
 inline constexpr std::int32_t kFewRecords = 16;     // of a cell, that one thread orders
 inline constexpr std::int32_t kRecordsOfSlot = 16;  // of a pixel, that one slot adds up
 inline constexpr std::int32_t kPointsInFlight = 2;  // that a thread loads
+inline constexpr std::int32_t kPartWarps = 8;       // of an SM, at most, whose rows have parts
 inline constexpr std::int32_t kLogits = 8;          // of a fused row, that a lane has
 inline constexpr std::int32_t kWarpLogits = kWarp * kLogits;
 // The records that a tile has of two rounds of fused points, at most: weights of each warp's rows
@@ -72,6 +73,9 @@ struct SmallParams {
   std::int64_t tile_blocks;   // they come first, then those of points
   std::int32_t heads;         // B M
   std::int32_t round_points;  // at most, a multiple of kWarp
+  std::int32_t point_slots;   // of a block of points: whole warps
+  std::int32_t part_bits;     // a row has 2^n parts, a slot each, side by side in a warp
+  std::int32_t part_points;   // of a part, a multiple of kPointsAtOnce
   bool aligned_result;        // grad_value lies at a multiple of 16 bytes
   bool aligned_sums;          // sums do
   bool staged_in_shared;      // fused: what a row's softmax has of each point

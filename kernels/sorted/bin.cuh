@@ -80,6 +80,15 @@ __device__ __forceinline__ std::uint32_t rank_in_tile(std::uint16_t* counters, s
   return earlier + before;
 }
 
+// The softmax of a row of logits is exp(logit - shift) times a factor.
+struct alignas(8) RowPowers {
+  float shift;
+  float factor;  // 1 / the sum of powers
+
+  __device__ __forceinline__ float weight(float logit) const {
+    return power_of_e(logit - shift) * factor;
+  }
+};
 static_assert(sizeof(RowPowers) * kBinThreads <= kStagedRowBytes,
               "a chunk whose records are not staged has a row a thread at most");
 static_assert(sizeof(RowPowers) <= sizeof(TileRecord), "rows fit where records are staged");
@@ -405,15 +414,33 @@ class LevelWalk : QueryWalk<kPlain> {
 
 // ---- weights
 
-// Fused input of any K: finds the powers of all rows that have points of the chunk.
+// Fused input of any K: finds the powers of all rows that have points of the chunk. All threads of
+// the block.
 __device__ __forceinline__ void find_powers(Params const& p, ValueParams const& s,
                                             Chunk const& chunk, RowPowers* rows) {
   auto const K = static_cast<std::uint32_t>(p.point_total);
   auto const chunk_points = static_cast<std::uint32_t>(s.points_of_thread) * kBinThreads;
   std::uint32_t const begin = static_cast<std::uint32_t>(chunk.chunk) * chunk_points;
   std::uint32_t const end = min(begin + chunk_points, static_cast<std::uint32_t>(s.points));
-  std::uint32_t const first = begin / K;
-  points::find_powers<kBinThreads>(p, chunk.b, chunk.m, first, (end - 1) / K - first + 1, rows);
+  std::uint32_t const first = begin / K, count = (end - 1) / K - first + 1;
+  auto const lanes = static_cast<std::uint32_t>(lanes_of_logits(K));
+  std::uint32_t const lane = threadIdx.x % lanes;
+  for (std::uint32_t base = 0; base < count; base += kBinThreads / lanes) {
+    std::uint32_t const row = base + threadIdx.x / lanes;
+    std::int64_t const logits = p.weight_strides.at(chunk.b, first + min(row, count - 1), chunk.m);
+    float largest = -INFINITY;
+    for (std::uint32_t k = lane; k < K; k += lanes) {
+      largest = fmaxf(largest, load_narrow(p.weight_dtype, p.weight, logits + k));
+    }
+    largest = largest_of_lanes(largest, static_cast<int>(lanes));
+    float const shift = shift_by_largest(largest);
+    float sum = 0.0f;
+    for (std::uint32_t k = lane; k < K; k += lanes) {
+      sum += power_of_e(load_narrow(p.weight_dtype, p.weight, logits + k) - shift);
+    }
+    sum = sum_of_lanes(sum, static_cast<int>(lanes));
+    if (lane == 0 && row < count) rows[row] = {shift, reciprocal(sum)};
+  }
 }
 
 // The weights of a thread's points, as they are in memory: their loads are under way until they are
