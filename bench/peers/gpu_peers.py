@@ -134,8 +134,9 @@ def libmsda_sides(handle, work, tensors, dtype, coord_dtype, input_mode, tuning_
         coord, weight = coord.to(to), weight.to(to)
         given = value, level_hw, coord, weight
     else:
-        fused = as_fused(work, level_hw, coord, weight, int(input_mode[-1]))
-        reference, coord, weight = (tensor.to(to) for tensor in fused)
+        # References stay float32, as under autocast.
+        reference, coord, weight = as_fused(work, level_hw, coord, weight, int(input_mode[-1]))
+        coord, weight = coord.to(to), weight.to(to)
         given = value, level_hw, *as_sampled(work, level_hw, reference, coord, weight)
     sides = []
     for math_mode in ("accurate", "fast") if dtype in ("f16", "f8_e4m3") else ("accurate",):

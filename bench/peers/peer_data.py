@@ -248,7 +248,8 @@ def msda_call(value, level_hw, coord, weight, handle, kernel=None, tuning_ms=0, 
     given = {"coord": coord, "weight": weight}
     if reference is not None:
         given = {"reference": reference, "offset": coord, "logit": weight}
-        problem_options |= {"input_mode": "fused", "reference_dim": reference.shape[-1]}
+        problem_options |= {"input_mode": "fused", "reference_dim": reference.shape[-1],
+                            "reference_dtype": NAMES[reference.dtype]}
     problem = libmsda.Problem(
         level_hw=level_hw.tolist(), points=P if points is None else points, batch=B, query_count=Q, head_count=M, head_dim=D,
         value_dtype=NAMES[value.dtype], coord_dtype=NAMES[coord.dtype], weight_dtype=NAMES[weight.dtype],

@@ -61,7 +61,8 @@ TestProblem restrict_to(TestProblem const& problem, std::int64_t batch,
 }
 
 void check_addresses(TestHandle const& handle) {
-  for (const char* const name : {"decoder", "odd_coords", "fast", "softmax_long_one"}) {
+  for (const char* const name :
+       {"decoder", "odd_coords", "fast", "softmax_long_one", "autocast_f16"}) {
     for (msda_operation const operation : {MSDA_FORWARD, MSDA_BACKWARD}) {
       for (ProblemShape shape : corpus_case(name).shapes()) {
         shape.operation = operation;
@@ -113,7 +114,8 @@ void check_batch_item(TestHandle const& handle, ProblemShape const& shape) {
     RunResult const alone = run(handle, restrict_to(problem, batch - 1, queries), id);
     REQUIRE(alone.failure == "");
     for (TensorId const gradient :
-         {TensorId::kGradValue, TensorId::kGradCoord, TensorId::kGradWeight}) {
+         {TensorId::kGradValue, TensorId::kGradCoord, TensorId::kGradWeight, TensorId::kGradOffset,
+          TensorId::kGradLogit, TensorId::kGradReference}) {
       std::vector<std::uint64_t> const& of_item = alone.bits[static_cast<std::size_t>(gradient)];
       std::vector<std::uint64_t> const& of_all = whole.bits[static_cast<std::size_t>(gradient)];
       CHECK(std::equal(of_item.rbegin(), of_item.rend(), of_all.rbegin()));
@@ -189,6 +191,12 @@ ProblemShape many_points(std::int64_t points_of_item, std::int64_t batch) {
   shape.head_dim = 8;
   shape.operation = MSDA_BACKWARD;
   return shape;
+}
+
+// An item has so few rows alone that `small` divides their points among slots.
+ProblemShape few_rows(std::int32_t reference_dim) {
+  std::int64_t const batch = kGpuIsSimulated ? 7 : 300;
+  return backward_shape({{{9, 8, 8}, {5, 4, 5}}, batch, 9, 2, 32}, MSDA_DTYPE_F16, reference_dim);
 }
 
 // A small problem, whose sums the simd family forms in grad_value where an item is alone, and in a
@@ -284,6 +292,9 @@ TEST_CASE("the same bits backward of a batch item alone, on the GPU" * needs_gpu
   // `sorted` has chunks of 512 points for each 1024 that an SM has: one of them alone, two of four.
   std::int64_t const points = 600 * handle.sm_count();
   check_batch_item(handle, many_points(points, 4));
+  for (std::int32_t const reference_dim : {0, 2, 4}) {
+    check_batch_item(handle, few_rows(reference_dim));
+  }
 }
 
 TEST_CASE("query_hw changes no bit") { check_hint(TestHandle(2)); }
