@@ -402,7 +402,7 @@ __device__ void for_each_near_point(Params const& p, BinParams const& s, Chunk c
     for (int j = 0; j < kPointsAhead; ++j) {
       long long const tile = tile_of<kNearest>(p, s, chunk.b, chunk.m, points[j]);
       unsigned const same = __match_any_sync(kAllLanes, tile);
-      unsigned const before = same & ((1u << static_cast<unsigned>(lane_index())) - 1u);
+      unsigned const before = same & lanes_before();
       fn(base + j * kWarp + lane_index(), tile < 0 ? nullptr : chunk.places + tile * s.chunks,
          __popc(before), __popc(same));
     }
@@ -529,7 +529,7 @@ struct Turn {
 
   __device__ explicit Turn(long long cell) {
     unsigned const same = __match_any_sync(kAllLanes, cell);
-    int const before = __popc(same & ((1u << static_cast<unsigned>(lane_index())) - 1u));
+    int const before = __popc(same & lanes_before());
     is_first = before == 0;
     int const opened = is_first ? __popc(same) : 0;
     int const first_place = sum_to_lane(opened) - opened;
