@@ -42,10 +42,10 @@ double predicted_us(Costs const& costs, Variant const&, Problem const& problem,
   double const rounding_us =
       rounds ? values * number(4 + dtype_bytes(problem.grad_value_dtype)) / costs.bytes_per_us : 0;
   double const launches = 2 + (rounds ? 1 : 0) + (problem.fused() ? 2 : 0);
-  double const f32_factor = problem.value_dtype == MSDA_DTYPE_F32 ? costs.f32_factor : 1.0;
   return costs.call_us + costs.launch_us * launches + values * 4 / costs.clear_bytes_per_us +
          rounding_us +
-         f32_factor * std::max({work_us, addition_us, forward_bytes(problem) / costs.bytes_per_us});
+         f32_factor(problem, costs.f32_factor) *
+             std::max({work_us, addition_us, forward_bytes(problem) / costs.bytes_per_us});
 }
 
 void workspace(Variant const&, Problem const& problem, Device const&, Arena& arena) {

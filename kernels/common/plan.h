@@ -91,6 +91,10 @@ inline double rows_of(Problem const& problem) {
 inline double points_of(Problem const& problem) {
   return rows_of(problem) * number(problem.point_total);
 }
+// A factor on work whose values are float32; 1 for others.
+inline double f32_factor(Problem const& problem, double factor) {
+  return problem.value_dtype == MSDA_DTYPE_F32 ? factor : 1.0;
+}
 // Bytes that a forward cannot do without: every tensor once.
 double forward_bytes(Problem const& problem);
 // A forward's bytes of inputs, output and values; of a level's values no more pixels than its

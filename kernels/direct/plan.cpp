@@ -113,8 +113,7 @@ double generic_work_ns(Costs const& costs, Problem const& problem) {
 
 double row_work_ns(Costs const& costs, Entry const& entry, Problem const& problem,
                    RowWork const& row) {
-  double const vec_ns =
-      costs.point_vec_ns * (dtype_bytes(problem.value_dtype) == 4 ? costs.f32_factor : 1.0);
+  double const vec_ns = costs.point_vec_ns * f32_factor(problem, costs.f32_factor);
   double const gather_ns = std::max(costs.point_ns, vec_ns * number(row.all_vecs)) *
                            (entry.points == pany ? costs.any_points_factor : 1.0);
   double const locate_ns = costs.locate_ns + (problem.fused() ? costs.fused_ns : 0.0);

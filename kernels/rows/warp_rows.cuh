@@ -26,6 +26,7 @@ struct RowsKind {
 template <RowsKind kKind>
 struct RowsConfig {
   static constexpr ValueType kType = kKind.type;
+  static constexpr msda_dtype kDtype = dtype_of(kType);
   using Element = typename ValueTraits<kType>::Element;
   static constexpr int kElementBytes = sizeof(Element);
   static constexpr bool kFew = kKind.points == pfew;       // rows of at most 8 points
@@ -182,7 +183,7 @@ struct Lane {
       case inputs_f32:
         return MSDA_DTYPE_F32;
       case inputs_narrow:
-        return Config::kType == ValueType::bf16 ? MSDA_DTYPE_BF16 : MSDA_DTYPE_F16;
+        return Config::kDtype;
       default:
         return of_launch;
     }

@@ -93,7 +93,7 @@ double blocks_ns(Costs const& costs, Problem const& problem, Tiling const& tilin
   double const at_once = number(std::max(sm_count, 1)) * (is_f32 ? 1 : kBlocks);
   double const average = sum / at_once + (blocks > at_once ? sum / blocks / 2 : 0);
   double const ns = std::pow(std::pow(slowest, 4) + std::pow(average, 4), 0.25);
-  return is_f32 ? ns * costs.f32_factor : ns;
+  return ns * f32_factor(problem, costs.f32_factor);
 }
 
 double predicted_us(Costs const& costs, Variant const&, Problem const& problem,

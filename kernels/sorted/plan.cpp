@@ -153,7 +153,7 @@ double predicted_us(Costs const& costs, Variant const&, Problem const& problem,
   double const lanes = std::max(1.0, number(problem.head_dim) / kChannelsOfLane);
   double const of_point = (costs.point_ns + lanes * costs.point_lane_ns) *
                           (problem.fused() ? costs.fused_factor : 1.0) *
-                          (dtype_bytes(problem.value_dtype) == 4 ? costs.f32_factor : 1.0);
+                          f32_factor(problem, costs.f32_factor);
   double ns = sum_ns(costs, problem, tiling, lanes, device) +
               launch_ns(number(problem.point_total) * costs.row_point_ns,
                         points_of(problem) * of_point, device);

@@ -253,7 +253,7 @@ BUGS = (
         "      state_.sums.multiply(Config::kSumsPowersEarly ? inverse : inverse_of_powers(state_));\n", "",
         "decoder", ORDER, WRONG),
     Bug("narrow_of_other_type", "offsets and logits of float16 are taken for bfloat16", "narrow",
-        "kernels/rows/warp_rows.cuh", "Config::kType == ValueType::bf16 ?", "Config::kType != ValueType::bf16 ?",
+        "kernels/rows/warp_rows.cuh", "return Config::kDtype;", "return MSDA_DTYPE_BF16;",
         "autocast_f16", ORDER, WRONG),
     # ---- schedule
     Bug("tile_twice", "each second tile is worked on twice, the others never", "persistent", ROWS,
