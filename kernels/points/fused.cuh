@@ -50,24 +50,31 @@ class RowSoftmax {
 
   // Finds the powers of a row of K points; logit(group) is -inf where the lane has none.
   template <class Logit>
-  __device__ __forceinline__ void start([[maybe_unused]] std::int32_t K, Logit logit) {
+  __device__ __forceinline__ void start(std::int32_t K, Logit logit) {
+    start<1>(K, [&](int group) { return __float_as_uint(logit(group)); }, NumberOf());
+  }
+  // The same, where bits(group) loads what a logit is in memory, of which logit(group, bits) makes
+  // the number: kInFlight loads are under way before the first is waited for.
+  template <int kInFlight, class Bits, class Logit>
+  __device__ __forceinline__ void start([[maybe_unused]] std::int32_t K, Bits bits, Logit logit) {
     float sum;
     if constexpr (Config::kPowersFirst) {
-      sum = find_powers(logit, 0.0f);
+      sum = find_powers<kInFlight>(bits, logit, 0.0f);
       if (__any_sync(kAllLanes, sum_may_need_shift(sum, static_cast<float>(K)))) {
         float own = -INFINITY;
-        for_groups([&](int group) { own = fmaxf(own, logit(group)); });
-        sum = find_powers(logit, shift_of_row(own));
+        for_logits<kInFlight>(bits, logit, [&](int, float x) { own = fmaxf(own, x); });
+        sum = find_powers<kInFlight>(bits, logit, shift_of_row(own));
       }
     } else {
       float own = -INFINITY;
-      for_groups([&](int group) {
-        points_.power(group) = logit(group);
-        own = fmaxf(own, points_.power(group));
+      for_logits<kInFlight>(bits, logit, [&](int group, float x) {
+        points_.power(group) = x;
+        own = fmaxf(own, x);
       });
       bool const may_need_shift = __any_sync(kAllLanes, largest_needs_shift(own));
       float const shift = may_need_shift ? shift_of_row(own) : 0.0f;
-      sum = find_powers([&](int group) { return points_.power(group); }, shift);
+      auto const kept = [&](int group) { return __float_as_uint(points_.power(group)); };
+      sum = find_powers<kInFlight>(kept, NumberOf(), shift);
     }
     of_powers_ = reciprocal(sum);
     mean_ = 0.0f;
@@ -92,12 +99,17 @@ class RowSoftmax {
   }
 
  private:
+  struct NumberOf {
+    __device__ __forceinline__ float operator()(int, std::uint32_t bits) const {
+      return __uint_as_float(bits);
+    }
+  };
   // Finds the powers of logits less a shift; returns the sum of the row's.
-  template <class Logit>
-  __device__ __forceinline__ float find_powers(Logit logit, float shift) {
+  template <int kInFlight, class Bits, class Logit>
+  __device__ __forceinline__ float find_powers(Bits bits, Logit logit, float shift) {
     float sum = 0.0f;
-    for_groups([&](int group) {
-      float const power = power_of_e(logit(group) - shift);
+    for_logits<kInFlight>(bits, logit, [&](int group, float x) {
+      float const power = power_of_e(x - shift);
       points_.power(group) = power;
       sum += power;
     });
@@ -111,6 +123,24 @@ class RowSoftmax {
       largest = fmaxf(largest, __shfl_xor_sync(kAllLanes, largest, distance));
     });
     return shift_by_largest(largest);
+  }
+  // Calls fn(group, logit) for the lane's points.
+  template <int kInFlight, class Bits, class Logit, class Fn>
+  __device__ __forceinline__ void for_logits(Bits bits, Logit logit, Fn fn) const {
+    std::int32_t const groups = points_.groups();
+#pragma unroll Points::kUnrolled
+    for (int first = 0; first < groups; first += kInFlight) {
+      std::uint32_t loaded[kInFlight];
+#pragma unroll
+      for (int i = 0; i < kInFlight; ++i) {
+        loaded[i] = 0;
+        if (first + i < groups) loaded[i] = bits(first + i);
+      }
+#pragma unroll
+      for (int i = 0; i < kInFlight; ++i) {
+        if (first + i < groups) fn(first + i, logit(first + i, loaded[i]));
+      }
+    }
   }
   template <class Fn>
   __device__ __forceinline__ void for_groups(Fn fn) const {

@@ -148,11 +148,12 @@ class PointLoads {
     }
     return point;
   }
-  // The logit of point k < K.
-  __device__ __forceinline__ float logit(std::int64_t k) const {
+  // The logit of point k < K, and its bits alone.
+  __device__ __forceinline__ float logit(std::int64_t k) const { return weight(logit_bits(k)); }
+  __device__ __forceinline__ std::uint32_t logit_bits(std::int64_t k) const {
     std::uint32_t bits;
     load_weight(bits, k);
-    return weight(bits);
+    return bits;
   }
   __device__ __forceinline__ float weight(std::uint32_t bits) const {
     return narrow_of(p_->weight_dtype, bits);

@@ -83,8 +83,11 @@ __device__ __forceinline__ PointsInMemory staged_points(Params const& p, PointPa
 template <class Config>
 static __global__ void __launch_bounds__(kPointThreads, Config::kBlocks)
     point_gradients(const __grid_constant__ Params p, const __grid_constant__ PointParams s) {
-  // Other input has no registers for a row and the next one.
+  // The next row's loads begin with those of the last group's points, or before the gradients of
+  // the row's logits: other input has no registers for a row and the next one.
   constexpr bool kGoesOnEarly = Config::kInput == Input::sampled;
+  constexpr bool kGoesOnBeforeLogits = Config::kInput == Input::fused && !Config::Row::kNarrow;
+  constexpr int kLogitsInFlight = 4;  // of a lane
   using Element = std::conditional_t<Config::kVectors, std::uint32_t, std::int64_t>;
   MSDA_DYNAMIC_SHARED(shared);
   ptx::wait_for_previous_grid();
@@ -115,10 +118,15 @@ static __global__ void __launch_bounds__(kPointThreads, Config::kBlocks)
     RowSoftmax<Config, PointsInMemory> softmax(
         is_fused ? staged_points<Config>(p, s, shared, index, stores) : PointsInMemory{});
     if (is_fused) {
-      softmax.start(points, [&](int group) {
-        std::int32_t const k = group * Config::kGroupPoints + own;
-        return k < points ? next.loads.logit(k) : -INFINITY;
-      });
+      auto const has_point = [&](int group) { return group * Config::kGroupPoints + own < points; };
+      softmax.template start<kLogitsInFlight>(
+          points,
+          [&](int group) {
+            return has_point(group) ? next.loads.logit_bits(group * Config::kGroupPoints + own) : 0;
+          },
+          [&](int group, std::uint32_t bits) {
+            return has_point(group) ? next.loads.weight(bits) : -INFINITY;
+          });
     }
 #pragma unroll 1
     for (std::int32_t group = 0; group < points; group += Config::kGroupPoints) {
@@ -153,6 +161,7 @@ static __global__ void __launch_bounds__(kPointThreads, Config::kBlocks)
         store_narrow(p.weight_dtype, p.grad_weight, to.weight + group, gradient.weight);
       }
     }
+    if (kGoesOnBeforeLogits && has_next) go_on();
     if (is_fused && p.grad_weight != nullptr) {
       softmax.finish([&](int group, float gradient) {
         std::int32_t const k = group * Config::kGroupPoints + own;
@@ -161,7 +170,7 @@ static __global__ void __launch_bounds__(kPointThreads, Config::kBlocks)
                      gradient);
       });
     }
-    if (!kGoesOnEarly && has_next) go_on();
+    if (!kGoesOnEarly && !kGoesOnBeforeLogits && has_next) go_on();
   }
 }
 

@@ -285,6 +285,8 @@ BUGS = (
     Bug("next_row_weighs", "the logits of the next row are the weights of this one", "sorted_f16", PAIRED,
         "narrow_of(p.weight_dtype, given[n])", "narrow_of(p.weight_dtype, bits[n])",
         "sorted backward: fused rows of logits*", ORDER, SAME),
+    Bug("first_logits_again", "a lane's logits behind its fourth are the first ones", "sorted", "kernels/points/fused.cuh",
+        "loaded[i] = bits(first + i);", "loaded[i] = bits(i);", "sorted backward: fused rows of any*", ORDER, WRONG),
     Bug("never_shifted", "no row is shifted by its largest logit, however large", "sorted_f16", "kernels/common/powers.cuh",
         "return !(largest <= kLargestLogit && (largest >= -kLargestLogit || largest == -INFINITY));", "return false;",
         "sorted backward: fused rows of logits*", ORDER, WRONG),
