@@ -935,16 +935,18 @@ __device__ __forceinline__ PointsInMemory staged_points(Params const& p, SmallPa
                                                         bool is_there) {
   static_assert(Config::kPoints == kPointsAtOnce, "what stages_in_shared() reckons with");
   auto const points = static_cast<std::int32_t>(p.point_total);
-  std::int32_t const groups = (points + Config::kPoints - 1) / Config::kPoints;
+  // Those in which the lane has a point.
+  std::int32_t const groups =
+      (points - Config::own_point() + Config::kPoints - 1) / Config::kPoints;
   if (s.staged_in_shared) {
+    std::int32_t const all_groups = (points + Config::kPoints - 1) / Config::kPoints;
     float* const at = reinterpret_cast<float*>(shared) + threadIdx.x;
-    return {at, at + groups * kThreads - part_of_slot<Config>(s) * Config::kLanes, kThreads,
+    return {at, at + all_groups * kThreads - part_of_slot<Config>(s) * Config::kLanes, kThreads,
             groups};
   }
   float* const at = s.points.staged + point;
-  bool const has_last = (groups - 1) * Config::kPoints + Config::own_point() < points;
   return {at, at + s.points.queries * p.head_count * points, Config::kPoints,
-          is_there ? groups - (has_last ? 0 : 1) : 0};
+          is_there ? groups : 0};
 }
 
 // The gradients of the points of one part of a row a slot.

@@ -206,7 +206,7 @@ TEST_CASE("small backward: every number of channels" * needs_gpu()) {
 TEST_CASE("small backward: fused rows of any number of points" * needs_gpu()) {
   TestHandle const handle(gpu_options());
   for (std::int32_t const dim : {2, 4}) {
-    for (std::int32_t const points : {1, 13, 61, 62, 130, 260}) {
+    for (std::int32_t const points : {1, 3, 13, 61, 62, 130, 260}) {
       Shape const shape = {{{5, 6, points}, {0, 9, 1}, {7, 1, 2}}, 2, 11, 2, 32};
       for (msda_dtype const dtype : {MSDA_DTYPE_F16, MSDA_DTYPE_F32}) {
         check_bits(handle, problem_of(backward_shape(shape, dtype, dim), 84));

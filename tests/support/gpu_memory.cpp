@@ -3,6 +3,7 @@
 #include "core/build_config.h"
 #include "support/gpu_tests.h"
 #include "support/result_hash.h"
+#include "support/shared_garbage.h"
 
 #include <fmt/core.h>
 
@@ -151,6 +152,9 @@ std::vector<std::uint64_t> GpuCall::hash_runs(int count, void* stream,
 
 Executed execute_on_gpu(msda_plan const* plan, CallBuffers& buffers) {
   GpuCall call(plan, buffers);
+#if !MSDA_TEST_SIMULATED  // where each block has garbage of its own
+  if (!fill_shared_memory(nullptr)) throw std::runtime_error("shared memory could not be filled");
+#endif
   Executed result{msda_execute(plan, &call.c(), nullptr), "", ""};
   if (result.status != MSDA_SUCCESS) result.message = msda_last_error();
   result.failure = call.finish();

@@ -88,6 +88,7 @@ struct BlockBarrier {
 struct Block {
   Cluster* cluster = nullptr;
   std::uint32_t rank = 0;
+  bool is_odd = false;  // its blockIdx.x
   char* arena = nullptr;
   std::vector<bool> has_variable;  // by number, of those that some thread has declared
   std::uint32_t thread_count = 0;

@@ -86,6 +86,7 @@ std::unique_ptr<Block> make_block(Cluster& cluster, std::uint32_t rank, uint3 in
   auto block = std::make_unique<Block>();
   block->cluster = &cluster;
   block->rank = rank;
+  block->is_odd = index.x % 2 != 0;
   block->thread_count = block->alive = static_cast<std::uint32_t>(threads);
   open_arena(*block);
   block->warps = std::vector<Warp>((threads + 31) / 32);

@@ -15,9 +15,10 @@ constexpr std::uint32_t kDynamicBegin = kReserved + 16;
 constexpr std::uint32_t kGap = 64;
 constexpr std::size_t kArenaBytes = 320 << 10;
 
-// Finite as float, as half and as bfloat16 (NaN would have kernels take the path that repairs
-// results); as an index beyond any tensor.
-constexpr int kGarbage = 0x4b;
+// As an index beyond any tensor; as float, half and bfloat16 finite in even blocks, where NaN would
+// have kernels take the path that repairs results, and NaN in odd ones, where a weight of zero
+// would hide what is finite.
+constexpr int kFiniteGarbage = 0x4b, kNanGarbage = 0xff;
 
 // Arenas of ended blocks.
 struct SpareArenas {
@@ -35,7 +36,7 @@ std::uint32_t round_up(std::size_t x, std::size_t to) {
 
 void open_variable(Block& block, std::uint32_t offset, std::size_t bytes) {
   unpoison(block.arena + offset, bytes);
-  std::memset(block.arena + offset, kGarbage, bytes);
+  std::memset(block.arena + offset, block.is_odd ? kNanGarbage : kFiniteGarbage, bytes);
 }
 
 std::uint32_t first_variable(Launch const& launch) {
