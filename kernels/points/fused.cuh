@@ -16,19 +16,8 @@ namespace msda::points {
 // (common/powers.cuh). A lane has every so many points of a row, adds up its own in their order,
 // and lanes are joined in a tree: a row's sums have one order in every kernel.
 
-// A lane remembers a power and a gradient of each of its points of a row, one of each group: in
-// registers, or at addresses of its own.
-template <int kGroups>
-class PointsInRegisters {
- public:
-  static constexpr int kUnrolled = kGroups;
-  __device__ __forceinline__ static constexpr int groups() { return kGroups; }
-  __device__ __forceinline__ float& power(int group) { return powers_[group]; }
-  __device__ __forceinline__ float& gradient(int group) { return gradients_[group]; }
-
- private:
-  float powers_[kGroups], gradients_[kGroups];
-};
+// A lane remembers a power and a gradient of each of its points of a row, one of each group: at
+// addresses of its own, or in registers (sorted/points.cuh).
 struct PointsInMemory {
   static constexpr int kUnrolled = 1;
   float* powers;
@@ -51,10 +40,10 @@ class RowSoftmax {
   // Finds the powers of a row of K points; logit(group) is -inf where the lane has none.
   template <class Logit>
   __device__ __forceinline__ void start(std::int32_t K, Logit logit) {
-    start<1>(K, [&](int group) { return __float_as_uint(logit(group)); }, NumberOf());
+    start<1>(K, [&](int group) { return __float_as_uint(logit(group)); }, number_of);
   }
-  // The same, where bits(group) loads what a logit is in memory, of which logit(group, bits) makes
-  // the number: kInFlight loads are under way before the first is waited for.
+  // bits(group) loads what a logit is in memory, of which logit(group, bits) makes the number:
+  // kInFlight loads are under way before the first is waited for.
   template <int kInFlight, class Bits, class Logit>
   __device__ __forceinline__ void start([[maybe_unused]] std::int32_t K, Bits bits, Logit logit) {
     float sum;
@@ -73,8 +62,8 @@ class RowSoftmax {
       });
       bool const may_need_shift = __any_sync(kAllLanes, largest_needs_shift(own));
       float const shift = may_need_shift ? shift_of_row(own) : 0.0f;
-      auto const kept = [&](int group) { return __float_as_uint(points_.power(group)); };
-      sum = find_powers<kInFlight>(kept, NumberOf(), shift);
+      auto const bits_of_logit = [&](int group) { return __float_as_uint(points_.power(group)); };
+      sum = find_powers<kInFlight>(bits_of_logit, number_of, shift);
     }
     of_powers_ = reciprocal(sum);
     mean_ = 0.0f;
@@ -99,11 +88,9 @@ class RowSoftmax {
   }
 
  private:
-  struct NumberOf {
-    __device__ __forceinline__ float operator()(int, std::uint32_t bits) const {
-      return __uint_as_float(bits);
-    }
-  };
+  __device__ __forceinline__ static float number_of(int, std::uint32_t bits) {
+    return __uint_as_float(bits);
+  }
   // Finds the powers of logits less a shift; returns the sum of the row's.
   template <int kInFlight, class Bits, class Logit>
   __device__ __forceinline__ float find_powers(Bits bits, Logit logit, float shift) {

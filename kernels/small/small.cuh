@@ -935,8 +935,7 @@ __device__ __forceinline__ PointsInMemory staged_points(Params const& p, SmallPa
                                                         bool is_there) {
   static_assert(Config::kPoints == kPointsAtOnce, "what stages_in_shared() reckons with");
   auto const points = static_cast<std::int32_t>(p.point_total);
-  // Those in which the lane has a point.
-  std::int32_t const groups =
+  std::int32_t const groups =  // in which the lane has a point
       (points - Config::own_point() + Config::kPoints - 1) / Config::kPoints;
   if (s.staged_in_shared) {
     std::int32_t const all_groups = (points + Config::kPoints - 1) / Config::kPoints;

@@ -226,6 +226,19 @@ void with_paired_input(KernelOptions const& options, std::int64_t group_points, 
   }
 }
 
+// A lane's powers and gradients of its points of a row, one of each group.
+template <int kGroups>
+class PointsInRegisters {
+ public:
+  static constexpr int kUnrolled = kGroups;
+  __device__ __forceinline__ static constexpr int groups() { return kGroups; }
+  __device__ __forceinline__ float& power(int group) { return powers_[group]; }
+  __device__ __forceinline__ float& gradient(int group) { return gradients_[group]; }
+
+ private:
+  float powers_[kGroups], gradients_[kGroups];
+};
+
 inline constexpr int kWarps = kPointThreads / kWarp;
 
 // The bytes from the first token to corners, handed out through shared memory: a group of lanes
