@@ -1,4 +1,4 @@
-// What a kernel finds in shared memory before it has written there.
+// Shared memory as a kernel finds it before it has written there.
 #pragma once
 
 namespace msda::test {
